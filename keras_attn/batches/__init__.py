@@ -18,6 +18,7 @@ from keras_attn.batches.scored_pair_batches import ScoredPairBatches
 from keras_attn.batches.sentence_shards import Shard, ShardWriter, make_shard, open_shards
 from keras_attn.batches.text_windows import TextWindows, scoring_windows
 from keras_attn.batches.visual_question_batches import VisualQuestionBatches
+from keras_attn.batches.word_ids import WordChoice, WordIds
 from keras_attn.batches.word_windows import WordWindows, kept_shares, row_loads
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
     "TextWindows",
     "TokenBatches",
     "VisualQuestionBatches",
+    "WordChoice",
+    "WordIds",
     "WordWindows",
     "class_weights",
     "kept_shares",

@@ -12,6 +12,27 @@ from keras_attn.fields.text import ODD_TEXTS, checked_texts
 from keras_attn.hints import Tensor
 
 
+def signed_words(words: Iterable[str]) -> list[tuple[str, int]]:
+    """Returns the words of a sum and difference with their signs, 1 or -1.
+
+    Args:
+        words: Words and signs. A sign counts only for the word after it.
+
+    Example:
+
+    >>> signed_words("king - man + woman".split())
+    [('king', 1), ('man', -1), ('woman', 1)]
+    """
+    found, sign = [], 1
+    for word in words:
+        if word in ("+", "-"):
+            sign = 1 if word == "+" else -1
+        else:
+            found.append((word, sign))
+            sign = 1
+    return found
+
+
 class WordSum:
     """Words with plus and minus between them as an input: `"king - man + woman"`.
 
@@ -55,18 +76,13 @@ class WordSum:
         return ids
 
     def _row(self, text: str) -> list[int]:
-        row, sign = [], 1
         # White space as RE2 has it.
-        for word in text.translate(dict.fromkeys(map(ord, "\t\n\v\f\r"), " ")).split(" "):
-            if word in ("+", "-"):
-                sign = 1 if word == "+" else -1
-            elif word:
-                found = self._ids.get(word)
-                if found is None:
-                    found = self._ids.get(word.translate(_LOWER), self.unknown_id)
-                row.append(sign * found)
-                sign = 1
-        return row
+        words = text.translate(dict.fromkeys(map(ord, "\t\n\v\f\r"), " ")).split(" ")
+        return [sign * self._id(word) for word, sign in signed_words(filter(None, words))]
+
+    def _id(self, word: str) -> int:
+        found = self._ids.get(word)
+        return self._ids.get(word.translate(_LOWER), self.unknown_id) if found is None else found
 
     def to_graph(self, tf: ModuleType) -> tuple[Callable[[Any], Any], list[Any]]:
         """Returns the same as TensorFlow ops.

@@ -45,7 +45,14 @@ class WritingTokenizer(Tokenizer, Protocol):
 
 
 class Writing(NamedTuple):
-    """How texts are continued."""
+    """How texts are continued.
+
+    Example:
+
+    >>> kind, numbers = Writing((("temperature", 0.8), ("top_k", 5)), stops=("end",)).parted()
+    >>> numbers, kind.stops
+    ({'temperature': 0.8, 'top_k': 5}, ())
+    """
 
     sampling: tuple[tuple[str, Any], ...] = ()
     """Arguments of `sample` with their names."""

@@ -56,6 +56,7 @@ from keras_attn.metrics.visual_questions import (
 )
 from keras_attn.metrics.word_space import (
     AnalogyReport,
+    EmbeddingsReport,
     Neighbour,
     WordPairReport,
     WordSpace,
@@ -68,6 +69,7 @@ __all__ = [
     "ClassScores",
     "ClassificationReport",
     "CorrelationReport",
+    "EmbeddingsReport",
     "Entity",
     "Estimate",
     "ImageScores",

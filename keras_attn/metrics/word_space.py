@@ -120,6 +120,30 @@ class WordPairReport(Report):
         )
 
 
+class EmbeddingsReport(NamedTuple):
+    """Scores of word embeddings. `print` shows them.
+
+    Example:
+
+    >>> print(EmbeddingsReport(None, {"wordsim353.tsv": WordPairReport(0.5, 20, 3)}))
+    wordsim353.tsv: Spearman 0.5000 over 20 pairs; 3 more have a word without a vector
+    """
+
+    analogies: AnalogyReport | None
+    """None if there were no questions."""
+    pairs: dict[str, WordPairReport]
+    """By the name of the file."""
+
+    def __str__(self) -> str:
+        lines = [] if self.analogies is None else [f"Analogies: {self.analogies}"]
+        return "\n".join([*lines, *(f"{name}: {found}" for name, found in self.pairs.items())])
+
+    def to_dict(self) -> dict[str, object]:
+        """Returns the figures as a JSON-safe dict."""
+        found: dict[str, object] = {name: x.to_dict() for name, x in self.pairs.items()}
+        return found if self.analogies is None else {"analogies": self.analogies.to_dict(), **found}
+
+
 class WordSpace:
     """Words with vectors, which are compared by the cosine.
 

@@ -55,7 +55,7 @@ from keras_attn.records.selection_questions import (
 from keras_attn.records.splits import TranslationSplits, remove_overlap, split_pairs, template
 from keras_attn.records.tagged_texts import TaggedText, TaggedTexts, read_tagged, split_tagged
 from keras_attn.records.texts import Text, read_text, split_text
-from keras_attn.records.word_questions import read_analogies, read_word_pairs
+from keras_attn.records.word_questions import WordTests, read_analogies, read_word_pairs
 
 __all__ = [
     "AnsweredQuestion",
@@ -80,6 +80,7 @@ __all__ = [
     "TranslationPair",
     "TranslationSplits",
     "Turn",
+    "WordTests",
     "duplicate_groups",
     "exchanges",
     "read_analogies",

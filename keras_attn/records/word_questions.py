@@ -5,11 +5,16 @@ from __future__ import annotations
 import csv
 import math
 import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from keras_attn.records.texts import read_text
 
 Analogy = tuple[str, str, str, str]
 WordPair = tuple[str, str, float]
+FIRST = 30_000
+"""Number of the commonest words that are usually asked and answered."""
 _SCORES = ("simlex999", "human (mean)", "score", "similarity")
 
 
@@ -108,6 +113,43 @@ def read_word_pairs(path: str | os.PathLike[str]) -> list[WordPair]:
     if not pairs:
         raise ValueError(f"{path}: expected pairs of words. Received: none.")
     return pairs
+
+
+class WordTests(NamedTuple):
+    """Files of questions that word embeddings are measured on.
+
+    Example:
+
+    >>> WordTests({"family": [("man", "woman", "king", "queen")]}, {}).summary()
+    '1 analogies, 0 pairs of words'
+    """
+
+    analogies: Mapping[str, Sequence[Analogy]]
+    """Questions by sections."""
+    pairs: Mapping[str, Sequence[WordPair]]
+    """Pairs of words with scores, by the name of their file."""
+    first: int = FIRST
+    """Analogies: number of the commonest words that may be asked and answered; 0: all."""
+
+    @classmethod
+    def read(cls, analogies: str, pairs: Sequence[str], first: int = FIRST) -> WordTests:
+        """Reads the files.
+
+        Args:
+            analogies: File of analogies; none if empty.
+            pairs: Files of pairs of words.
+            first: As above.
+        """
+        names = [Path(path).name for path in pairs]
+        if len(set(names)) < len(names):
+            names = list(pairs)
+        read = dict(zip(names, map(read_word_pairs, pairs), strict=True))
+        return cls(read_analogies(analogies) if analogies else {}, read, first)
+
+    def summary(self) -> str:
+        """Returns how much there is."""
+        asked = sum(map(len, self.analogies.values()))
+        return f"{asked:,} analogies, {sum(map(len, self.pairs.values())):,} pairs of words"
 
 
 def _number(text: str) -> float:

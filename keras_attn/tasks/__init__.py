@@ -41,14 +41,15 @@ from keras_attn.tasks.conversation.settings import (
     ConversationUse,
 )
 from keras_attn.tasks.conversation.talker import Talker
-from keras_attn.tasks.embeddings.data import WordIds
-from keras_attn.tasks.embeddings.embedder import WordEmbedder
-from keras_attn.tasks.embeddings.predictions import EmbeddingsReport, WordTests
-from keras_attn.tasks.embeddings.settings import (
+from keras_attn.tasks.embeddings import (
     EmbeddingsData,
+    EmbeddingsReport,
     EmbeddingsTest,
     EmbeddingsTraining,
     EmbeddingsUse,
+    WordEmbedder,
+    WordIds,
+    WordTests,
 )
 from keras_attn.tasks.entailment.classifier import EntailmentClassifier
 from keras_attn.tasks.entailment.data import LabelledPair, LabelledPairs, read_labelled_pairs
@@ -107,6 +108,7 @@ from keras_attn.tasks.text_generation import (
     TextGenerationTraining,
     TextGenerationUse,
     TextGenerator,
+    TextScore,
 )
 from keras_attn.tasks.translation.data import PreparedTranslation
 from keras_attn.tasks.translation.decoding import NBestTranslations

@@ -1,21 +1,34 @@
-"""Plain text made into the ids of its words."""
+"""The words of plain texts as ids, without rare words."""
 
 from __future__ import annotations
 
 import collections
 import hashlib
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from keras_attn.inputs import check_listed
-from keras_attn.records import Documents
-from keras_attn.tasks.embeddings.settings import EmbeddingsData
+from keras_attn.settings import Settings, setting
 from keras_attn.text import WordTokenizer
 from keras_attn.text.words import SPECIAL_TOKENS
+
+
+@dataclass(frozen=True)
+class WordChoice(Settings):
+    """Which words of texts get an id."""
+
+    min_frequency: int = setting(
+        5, "smallest number of occurrences of a word that gets a vector", at_least=1
+    )
+    vocabulary_size: int | None = setting(
+        None, "largest number of words with 4 special tokens; no limit if none", kind=int,
+        at_least=6,
+    )  # fmt: skip
+    lowercase: bool = setting(True, "lower-case all letters")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +60,7 @@ class WordIds:
 
     @property
     def fingerprint(self) -> str:
-        """Names the words."""
+        """A digest of the words and the texts."""
         digest = hashlib.sha256("\n".join(self.tokenizer.vocabulary).encode("utf-8", "replace"))
         for numbers in (self.ids, self.lengths.astype("int64")):
             digest.update(np.ascontiguousarray(numbers).tobytes())
@@ -61,12 +74,14 @@ class WordIds:
         )
 
     @classmethod
-    def counted(cls, texts: Iterable[str], data: Any = None) -> WordIds:
+    def counted(
+        cls, texts: Iterable[str], data: WordChoice | Mapping[str, Any] | None = None
+    ) -> WordIds:
         """Reads texts once, and gives an id to each word that occurs often enough.
 
         Args:
             texts: Strings.
-            data: `min_frequency`, `vocabulary_size` and `lowercase`, as `EmbeddingsData` or a dict.
+            data: Settings `WordChoice`, or a dict of some of them.
 
         Returns:
             A `WordIds`.
@@ -75,17 +90,11 @@ class WordIds:
             TypeError: If `texts` is a string, or has something else.
             ValueError: If there are no two words that occur often enough.
         """
-        data = data if isinstance(data, EmbeddingsData) else EmbeddingsData.made(data or {})
-        check_listed(texts, "texts")
+        data = data if isinstance(data, WordChoice) else WordChoice.made(data or {})
         cutter = WordTokenizer([*SPECIAL_TOKENS], data.lowercase)
         numbers: collections.defaultdict[str, int] = collections.defaultdict()
         numbers.default_factory = numbers.__len__
-        read, lengths = array("i"), array("q")
-        for text in texts:
-            words = cutter.words(text)
-            read.extend([numbers[word] for word in words])
-            lengths.append(len(words))
-        ids = np.frombuffer(read, "int32") if read else np.zeros(0, "int32")
+        ids, lengths = _read(texts, lambda text: [numbers[word] for word in cutter.words(text)])
         counts, words = np.bincount(ids, minlength=len(numbers)), list(numbers)
         often = np.flatnonzero(counts >= data.min_frequency).tolist()
         kept = sorted(often, key=lambda i: (-counts[i], words[i]))
@@ -94,7 +103,7 @@ class WordIds:
         tokenizer = WordTokenizer([*SPECIAL_TOKENS, *(words[i] for i in kept)], data.lowercase)
         places = np.full(len(words), -1, "int32")
         places[kept] = np.arange(len(kept)) + len(SPECIAL_TOKENS)
-        return cls._of(tokenizer, places[ids], np.array(lengths, "int64"), data)
+        return cls._of(tokenizer, places[ids], lengths, data)
 
     @classmethod
     def encoded(cls, texts: Iterable[str], tokenizer: WordTokenizer) -> WordIds:
@@ -111,18 +120,18 @@ class WordIds:
             TypeError: If `texts` is a string, or has something else.
             ValueError: If there are no two words of the tokenizer.
         """
-        check_listed(texts, "texts")
-        read, lengths = array("i"), array("q")
-        for text in texts:
-            ids = tokenizer.encode(text)
-            read.extend(ids)
-            lengths.append(len(ids))
-        ids = np.frombuffer(read, "int32") if read else np.zeros(0, "int32")
+        ids, lengths = _read(texts, tokenizer.encode)
         ids = np.where(ids == tokenizer.unknown_id, -1, ids)
-        return cls._of(tokenizer, ids, np.array(lengths, "int64"), None)
+        return cls._of(tokenizer, ids, lengths)
 
     @classmethod
-    def _of(cls, tokenizer: WordTokenizer, ids: Any, lengths: Any, data: Any) -> WordIds:
+    def _of(
+        cls,
+        tokenizer: WordTokenizer,
+        ids: np.ndarray,
+        lengths: np.ndarray,
+        data: WordChoice | None = None,
+    ) -> WordIds:
         known = ids >= 0
         sums = np.concatenate([[0], np.cumsum(known)])
         ends = np.cumsum(lengths)
@@ -137,18 +146,15 @@ class WordIds:
         return cls(tokenizer, kept, sums[ends] - sums[ends - lengths], counts, len(ids))
 
 
-def read_words(data: EmbeddingsData) -> WordIds:
-    """Reads files of text.
-
-    Args:
-        data: Which files, and which words.
-
-    Returns:
-        A `WordIds`.
-
-    Raises:
-        FileNotFoundError: If there are no such files.
-        ValueError: If a line is bad, or there are too few words.
-    """
-    documents = Documents(data.text, data.key, data.on_error)
-    return WordIds.counted((" ".join(document) for document in documents), data)
+def _read(
+    texts: Iterable[str], ids_of: Callable[[str], Sequence[int]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of texts, int32 `(n,)`, and the number of each text."""
+    check_listed(texts, "texts")
+    read, lengths = array("i"), array("q")
+    for text in texts:
+        ids = ids_of(text)
+        read.extend(ids)
+        lengths.append(len(ids))
+    every = np.frombuffer(read, "int32") if read else np.zeros(0, "int32")
+    return every, np.array(lengths, "int64")

@@ -1,1 +1,0 @@
-"""Word embeddings: vectors of words, learned from plain text."""
