@@ -10,16 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.arrays import (
-    Array,
-    ArrayModule,
-    BestSpans,
-    best_spans,
-    log_sum,
-    spans_of_texts,
-    window_numbers,
-)  # fmt: skip
+from keras_attn.arrays import Array, ArrayModule
+from keras_attn.arrays.answers import WINDOW, text_answers, window_spans
 from keras_attn.batches import EncoderBatches
+from keras_attn.batches.answer_targets import AnswerTargets
 from keras_attn.explain import Explanation
 from keras_attn.explain.attributions import span_score
 from keras_attn.explain.word_weights import weighted_words
@@ -48,6 +42,7 @@ from keras_attn.text.offsets import ids_and_places
 from keras_attn.training import SpanCrossEntropy
 
 Question = AnsweredQuestion | tuple[str, str, Sequence[Any]]
+Tensors = Mapping[str, Array]
 _LEAST_ROOM = 8
 
 
@@ -174,7 +169,7 @@ class QuestionAnswerer(WindowedTask):
     decide_nothing = (*EncoderTask.decide_nothing, "left_out")
     rows_are = "windows"
     reads = "only_pairs"
-    of_rows = "row_seconds", "window_start", "window_size", "window_first", "window_behind"
+    of_rows = WINDOW
     data: QuestionAnsweringData
     learned: AnswerLearned
 
@@ -187,11 +182,6 @@ class QuestionAnswerer(WindowedTask):
         return self.data.max_question_length
 
     @property
-    def overlap(self) -> int:
-        """Tokens that two neighbouring windows share."""
-        return self.data.overlap
-
-    @property
     def unanswerable(self) -> bool:
         """Whether it has learned that a text may not answer a question."""
         return self.learned.unanswerable
@@ -200,9 +190,8 @@ class QuestionAnswerer(WindowedTask):
     def pairs(self) -> QuestionRows:
         """From questions and texts to the rows that the model reads."""
         between = len(self.field.between)
-        return QuestionRows(
-            self.tokenizer, self.max_length, self.max_question_length, self.overlap, between
-        )
+        sizes = self.max_length, self.max_question_length, self.data.overlap
+        return QuestionRows(self.tokenizer, *sizes, between)
 
     def configured(self, model: Any) -> Any:
         """Returns settings and sizes of the encoder, whose windows must have room for a text."""
@@ -215,11 +204,6 @@ class QuestionAnswerer(WindowedTask):
                 f"and {special} special tokens."
             )
         return config
-
-    @property
-    def special(self) -> int:
-        """Number of special tokens of a window."""
-        return 2 + len(self.field.between)
 
     # Data and training
 
@@ -287,77 +271,12 @@ class QuestionAnswerer(WindowedTask):
         questions = checked_questions(examples)
         given = self.pairs.encode([q.question for q in questions], [q.text for q in questions])
         rows = self.rows(np, given)
-        windows, every = windows_of(rows), row_lists(rows)
-        taken, labels = [], []
-        self.left_out = {}
-        for i, question in enumerate(questions):
-            if given["asked"][i] > self.max_question_length:
-                self._too_long(question, int(given["asked"][i]), long_questions)
-                if long_questions == "skip":
-                    continue
-            pieces = slice(given["begins"][i], given["begins"][i] + given["pieces"][i])
-            span = self._span(question, given["piece_starts"][pieces], given["piece_ends"][pieces])
-            if span is None:
-                continue
-            cut = given["pieces"][i], rows["rooms"][i], rows["margins"][i]
-            own = None
-            if span:
-                own = windows.rows[i] + window_numbers(np, np.array(span[0], "int32"), *cut)
-            for row in windows.rows[i] + range(windows.counts[i]):
-                first, length = windows.start[row], rows["row_sizes"][row]
-                behind = first + windows.size[row]
-                before = rows["row_seconds"][row] - first
-                if row == own and span[1] < behind:
-                    label = (span[0] + before, span[1] + before, length)
-                elif row == own:
-                    self._leave_out("answers that reach beyond their window were left out")
-                    continue
-                elif self.unanswerable and not (span and span[0] < behind and span[1] >= first):
-                    label = (0, 0, length)
-                else:
-                    continue
-                taken.append(every[row])
-                labels.append(label)
-        if not taken:
-            raise ValueError(
-                "Expected questions whose texts have an answer. Received: none of "
-                f"{len(questions):,}; {self.left_out or 'they have no answers'}."
-            )
-        return self.row_batches(taken, {"spans": np.array(labels, "int32")}, **settings)
-
-    def _too_long(self, question: AnsweredQuestion, count: int, what: str) -> None:
-        if what == "error":
-            raise ValueError(
-                f"Expected questions of at most {self.max_question_length} tokens. Received: "
-                f"{count} in {question.name!r}, {question.question[:80]!r}. Raise "
-                "`max_question_length`, or give long_questions='cut' or 'skip'."
-            )
-        key = f"questions of more than {self.max_question_length} tokens were " + (
-            "cut" if what == "cut" else "left out"
-        )
-        self._leave_out(key)
-
-    def _leave_out(self, what: str) -> None:
-        self.left_out = {**self.left_out, what: self.left_out.get(what, 0) + 1}
-
-    def _span(
-        self, question: AnsweredQuestion, starts: np.ndarray, ends: np.ndarray
-    ) -> tuple[int, ...] | None:
-        """First and last piece of the first answer; `()` for no answer, None to leave it out."""
-        if not question.answers:
-            if self.unanswerable:
-                return ()
-            raise ValueError(
-                "Expected questions with answers, as in the training that this task was made for. "
-                f"Received: {question.question[:80]!r} without one."
-            )
-        answer = question.answers[0]
-        end = answer.start + len(answer.text)
-        inside = np.flatnonzero((ends > answer.start) & (starts < end))
-        if not len(inside):
-            self._leave_out("answers without a token were left out")
-            return None
-        return int(inside[0]), int(inside[-1])
+        targets = AnswerTargets(self.pairs, self.unanswerable, long_questions)
+        taken, labels = targets.labels(questions, given, rows)
+        self.left_out = dict(targets.left_out)
+        every = row_lists(rows)
+        chosen = [every[row] for row in taken]
+        return self.row_batches(chosen, {"spans": np.array(labels, "int32")}, **settings)
 
     def objective(self, training: Any) -> dict[str, Any]:
         """Cross-entropy of the first and the last token of the answer."""
@@ -447,84 +366,24 @@ class QuestionAnswerer(WindowedTask):
         """
         return {"serving_default": Signature(("question", "text"), self.pairs, answer_outputs())}
 
-    def rows(self, xp: ArrayModule, tensors: Mapping[str, Array]) -> dict[str, Array]:
+    def rows(self, xp: ArrayModule, tensors: Tensors) -> dict[str, Array]:
         """Makes the rows that the model reads, see `QuestionRows.rows`."""
         return self.pairs.rows(xp, tensors)
 
-    def scores(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def scores(self, inputs: Tensors) -> dict[str, Array]:
         """Computes the scores of each token as the first and as the last one of an answer."""
         return {"tokens": self.logits(inputs)["spans"]}
 
     def read_off(
-        self, xp: ArrayModule, tensors: Mapping[str, Array], use: QuestionAnsweringUse
+        self, xp: ArrayModule, tensors: Tensors, use: QuestionAnsweringUse
     ) -> dict[str, Array]:
         """Finds the best spans of windows, the sum of all, and the score of no answer."""
-        starts = xp.expand_dims(tensors["token_starts"], 1)  # (R, 1)
-        seconds, start, size, first, behind = (
-            xp.expand_dims(tensors[name], 1) for name in self.of_rows
-        )
-        columns = xp.expand_dims(xp.arange(xp.max(size, initial=1), dtype="int32"), 0)  # (1, K)
-        inside = columns < size
-        places = xp.where(inside, starts + seconds + columns, starts)
-        logits = xp.take(tensors["tokens"], places, axis=0)  # (R, K, 2)
-        logits = xp.where(xp.expand_dims(inside, 2), logits, float("-inf"))
-        at = start + columns  # places in the text
-        begin = (at >= first) & (at < behind)
-        spans = best_spans(
-            xp, logits[..., 0], logits[..., 1], begin, use.max_answer_length, use.n_best
-        )
-        none = xp.sum(xp.take(tensors["tokens"], tensors["token_starts"], axis=0), axis=1)
-        found = {"scores": spans.scores, "first": spans.first + start, "last": spans.last + start}
-        return {**found, "whole": spans.whole, "none": none}
+        return window_spans(xp, tensors, use.max_answer_length, use.n_best)
 
-    def run(
-        self, xp: ArrayModule, tensors: Mapping[str, Array], use: QuestionAnsweringUse
-    ) -> dict[str, Array]:
+    def run(self, xp: ArrayModule, tensors: Tensors, use: QuestionAnsweringUse) -> dict[str, Array]:
         """Finds the best answers of texts among those of their windows, and their places."""
-        windows = windows_of(tensors)
-        spans = BestSpans(*(tensors[name] for name in ("scores", "first", "last", "whole")))
-        found = spans_of_texts(xp, spans, tensors["none"], windows)
-        best, none = found.best, found.none
-        whole = best.whole
-        if self.unanswerable:
-            whole = log_sum(xp, xp.stack([whole, none], axis=1))
-        there = best.scores > float("-inf")  # (B, n)
-        whole = xp.where(whole > float("-inf"), whole, 0.0)
-        p = xp.where(there, xp.exp(best.scores - xp.expand_dims(whole, 1)), 0.0)
-        p_none = xp.exp(none - whole) if self.unanswerable else xp.zeros_like(none)
-        margin = none - best.scores[:, 0]
-        refused = ~there[:, 0]
-        if self.unanswerable:
-            refused = refused | (margin > use.threshold)
-
-        begins = xp.expand_dims(tensors["begins"], 1)
-        start, end = (
-            xp.where(there, xp.take(xp.pad(tensors[name], [[0, 1]]), places, axis=0), 0)
-            for name, places in (
-                ("piece_starts", xp.where(there, begins + best.first, 0)),
-                ("piece_ends", xp.where(there, begins + best.last, 0)),
-            )
-        )
-        first = xp.where(there, best.first, 0)
-        number = window_numbers(
-            xp, first[:, 0], tensors["pieces"], tensors["rooms"], tensors["margins"]
-        )
-        return {
-            "answer_start": xp.where(refused, 0, start[:, 0]),
-            "answer_end": xp.where(refused, 0, end[:, 0]),
-            "probability": xp.where(refused, p_none, p[:, 0]),
-            "probabilities": p,
-            "starts": start,
-            "ends": end,
-            "no_answer": p_none,
-            # For explanations and reports:
-            "there": there,
-            "refused": refused,
-            "margin": margin,
-            "window": xp.where(refused, found.doubtful, windows.rows + number),
-            "first_piece": first[:, 0],
-            "last_piece": xp.where(there, best.last, 0)[:, 0],
-        }
+        threshold = use.threshold if self.unanswerable else None
+        return text_answers(xp, tensors, windows_of(tensors), threshold)
 
     @staticmethod
     def is_one(inputs: Any) -> bool:

@@ -46,7 +46,7 @@ def all_spans(answerer, question, text, longest):
     asked = tokenizer.encode(question)[: answerer.max_question_length]
     ids, places = tokenizer.encode_with_offsets(text)
     room = answerer.max_length - 3 - len(asked)
-    windows = Windows(room, min(answerer.overlap // 2, room // 4))
+    windows = Windows(room, min(answerer.data.overlap // 2, room // 4))
     scores, none = {}, []
     for number, first in enumerate(windows.starts(len(ids))):
         part = ids[first : first + room]
@@ -132,7 +132,7 @@ def test_windows_with_a_part_of_the_answer_teach_nothing(with_none, random_weigh
     answerer = with_none[0]
     ids, places = answerer.tokenizer.encode_with_offsets(LONG)
     room = DATA["max_length"] - 3 - len(answerer.tokenizer.encode("Where?"))
-    windows = Windows(room, min(answerer.overlap // 2, room // 4))
+    windows = Windows(room, min(answerer.data.overlap // 2, room // 4))
     starts = windows.starts(len(ids))
     assert len(starts) > 2 and starts[1] < room
     # One piece that two windows have, and a span that no window has as a whole.

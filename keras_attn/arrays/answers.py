@@ -1,0 +1,99 @@
+"""Answers to questions: the spans of windows, and the best ones of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from keras_attn.arrays.modules import Array, ArrayModule
+from keras_attn.arrays.spans import BestSpans, best_spans, log_sum, spans_of_texts
+from keras_attn.arrays.windows import Windows, window_numbers
+
+Arrays = Mapping[str, Array]
+WINDOW = "row_seconds", "window_start", "window_size", "window_first", "window_behind"
+"""What `window_spans` wants to know of windows: names of arrays `(R,)`."""
+
+
+def window_spans(xp: ArrayModule, tensors: Arrays, longest: int, n_best: int) -> dict[str, Array]:
+    """Finds the best spans of windows, and the score of no answer.
+
+    Args:
+        xp: `numpy` or `keras.ops`.
+        tensors: The arrays `WINDOW`; `tokens (N, 2)`, the scores of the ids of all rows as the
+            first and as the last one of a span; and `token_starts (R,)`, the first id of each row.
+        longest: Largest number of places of a span.
+        n_best: Number of spans.
+
+    Returns:
+        `scores`, `first` and `last` place in the text, `(R, n_best)`; `whole (R,)`, see
+        `BestSpans`; and `none (R,)`, the scores of the first id.
+    """
+    starts = xp.expand_dims(tensors["token_starts"], 1)  # (R, 1)
+    seconds, start, size, first, behind = (xp.expand_dims(tensors[name], 1) for name in WINDOW)
+    columns = xp.expand_dims(xp.arange(xp.max(size, initial=1), dtype="int32"), 0)  # (1, K)
+    inside = columns < size
+    places = xp.where(inside, starts + seconds + columns, starts)
+    scores = xp.take(tensors["tokens"], places, axis=0)  # (R, K, 2)
+    scores = xp.where(xp.expand_dims(inside, 2), scores, float("-inf"))
+    at = start + columns  # places in the text
+    begin = (at >= first) & (at < behind)
+    spans = best_spans(xp, scores[..., 0], scores[..., 1], begin, longest, n_best)
+    none = xp.sum(xp.take(tensors["tokens"], tensors["token_starts"], axis=0), axis=1)
+    found = {"scores": spans.scores, "first": spans.first + start, "last": spans.last + start}
+    return {**found, "whole": spans.whole, "none": none}
+
+
+def text_answers(
+    xp: ArrayModule, tensors: Arrays, windows: Windows, threshold: float | None
+) -> dict[str, Array]:
+    """Finds the best answers of texts among those of their windows, and their places.
+
+    Args:
+        xp: `numpy` or `keras.ops`.
+        tensors: What `window_spans` returns; `begins`, `pieces`, `rooms` and `margins (B,)` of the
+            texts; and `piece_starts` and `piece_ends`, the places of all pieces.
+        windows: The windows.
+        threshold: By how much the score of no answer must be above the best answer's; None if
+            every text has an answer.
+
+    Returns:
+        `starts`, `ends`, `probabilities` and whether they are `there`, `(B, n)`; `answer_start`,
+        `answer_end` and `probability (B,)` of the best one, or of none; `no_answer`, `refused` and
+        `margin (B,)`; and the `window`, `first_piece` and `last_piece (B,)` of the best answer.
+    """
+    spans = BestSpans(*(tensors[name] for name in ("scores", "first", "last", "whole")))
+    found = spans_of_texts(xp, spans, tensors["none"], windows)
+    best, none, whole = found.best, found.none, found.best.whole
+    there = best.scores > float("-inf")  # (B, n)
+    refused, margin = ~there[:, 0], none - best.scores[:, 0]
+    if threshold is not None:
+        whole = log_sum(xp, xp.stack([whole, none], axis=1))
+        refused = refused | (margin > threshold)
+    whole = xp.where(whole > float("-inf"), whole, 0.0)
+    p = xp.where(there, xp.exp(best.scores - xp.expand_dims(whole, 1)), 0.0)
+    p_none = xp.zeros_like(none) if threshold is None else xp.exp(none - whole)
+    begins = xp.expand_dims(tensors["begins"], 1)
+    start, end = (
+        xp.where(there, xp.take(xp.pad(tensors[name], [[0, 1]]), places, axis=0), 0)
+        for name, places in (
+            ("piece_starts", xp.where(there, begins + best.first, 0)),
+            ("piece_ends", xp.where(there, begins + best.last, 0)),
+        )
+    )
+    first = xp.where(there, best.first, 0)
+    cut = (tensors[name] for name in ("pieces", "rooms", "margins"))
+    number = window_numbers(xp, first[:, 0], *cut)
+    return {
+        "answer_start": xp.where(refused, 0, start[:, 0]),
+        "answer_end": xp.where(refused, 0, end[:, 0]),
+        "probability": xp.where(refused, p_none, p[:, 0]),
+        "probabilities": p,
+        "starts": start,
+        "ends": end,
+        "no_answer": p_none,
+        "there": there,
+        "refused": refused,
+        "margin": margin,
+        "window": xp.where(refused, found.doubtful, windows.rows + number),
+        "first_piece": first[:, 0],
+        "last_piece": xp.where(there, best.last, 0)[:, 0],
+    }

@@ -1,0 +1,135 @@
+"""The labels of windows: where their answers begin and end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from keras_attn.arrays import Array, window_numbers
+from keras_attn.fields.question_rows import QuestionRows, windows_of
+from keras_attn.records import AnsweredQuestion
+
+_ACROSS = "answers that reach beyond their window were left out"
+_NO_TOKEN = "answers without a token were left out"
+
+
+class AnswerTargets:
+    """The first answers of questions as labels of the windows of their texts.
+
+    The window in which an answer is read off points at it. Windows without any of it point at
+    `[CLS]`, if a text may have no answer; others are left out.
+
+    Args:
+        rows: From questions and texts to rows.
+        unanswerable: Whether a text may have no answer.
+        long_questions: What to do with questions that are too long: `"cut"`, `"skip"`, `"error"`.
+
+    Attributes:
+        left_out: Why questions were left out or cut, and how many.
+
+    Example:
+
+    >>> from keras_attn.fields import QuestionRows
+    >>> from keras_attn.records import AnsweredQuestion
+    >>> from keras_attn.records.questions import TextAnswer
+    >>> from keras_attn.text import WordTokenizer
+    >>> pairs = QuestionRows(WordTokenizer.train(["who Ada codes"]), 12, 4, 0, between=1)
+    >>> given = pairs.encode(["who"], ["Ada codes"])
+    >>> question = AnsweredQuestion("who", "Ada codes", (TextAnswer("Ada", 0),))
+    >>> AnswerTargets(pairs, False, "cut").labels([question], given, pairs.rows(np, given))
+    ([0], [(3, 3, 6)])
+    """
+
+    def __init__(self, rows: QuestionRows, unanswerable: bool, long_questions: str):
+        self.most = rows.max_question_length
+        self.unanswerable, self.long_questions = unanswerable, long_questions
+        self.left_out: Counter[str] = Counter()
+
+    def labels(
+        self,
+        questions: Sequence[AnsweredQuestion],
+        given: Mapping[str, Array],
+        rows: Mapping[str, Array],
+    ) -> tuple[list[int], list[tuple[int, int, int]]]:
+        """Labels windows.
+
+        Args:
+            questions: The questions.
+            given: What `QuestionRows.encode` returns for them.
+            rows: What `QuestionRows.rows` returns.
+
+        Returns:
+            The numbers of the rows to learn from, and of each the first and last id of its answer,
+            `(0, 0)` for no answer, and the number of its ids.
+
+        Raises:
+            ValueError: If there is none, a question is too long and that is an error, or a question
+                without an answer is not allowed.
+        """
+        windows = windows_of(rows)
+        taken, labels = [], []
+        for i, question in enumerate(questions):
+            if given["asked"][i] > self.most and not self._cut(question, int(given["asked"][i])):
+                continue
+            pieces = slice(given["begins"][i], given["begins"][i] + given["pieces"][i])
+            span = self._span(question, given["piece_starts"][pieces], given["piece_ends"][pieces])
+            if span is None:
+                continue
+            own = None
+            if span:
+                cut = given["pieces"][i], rows["rooms"][i], rows["margins"][i]
+                own = windows.rows[i] + window_numbers(np, np.array(span[0], "int32"), *cut)
+            for row in windows.rows[i] + range(windows.counts[i]):
+                first, length = windows.start[row], int(rows["row_sizes"][row])
+                behind = first + windows.size[row]
+                before = int(rows["row_seconds"][row] - first)
+                if row == own and span[1] < behind:
+                    label = (span[0] + before, span[1] + before, length)
+                elif row == own:
+                    self.left_out[_ACROSS] += 1
+                    continue
+                elif self.unanswerable and not (span and span[0] < behind and span[1] >= first):
+                    label = (0, 0, length)
+                else:
+                    continue
+                taken.append(int(row))
+                labels.append(label)
+        if not taken:
+            raise ValueError(
+                "Expected questions whose texts have an answer. Received: none of "
+                f"{len(questions):,}; {dict(self.left_out) or 'they have no answers'}."
+            )
+        return taken, labels
+
+    def _cut(self, question: AnsweredQuestion, count: int) -> bool:
+        """Whether a question that is too long is learned."""
+        if self.long_questions == "error":
+            raise ValueError(
+                f"Expected questions of at most {self.most} tokens. Received: {count} in "
+                f"{question.name!r}, {question.question[:80]!r}. Raise `max_question_length`, or "
+                "give long_questions='cut' or 'skip'."
+            )
+        done = "cut" if self.long_questions == "cut" else "left out"
+        self.left_out[f"questions of more than {self.most} tokens were {done}"] += 1
+        return done == "cut"
+
+    def _span(
+        self, question: AnsweredQuestion, starts: Array, ends: Array
+    ) -> tuple[int, ...] | None:
+        """First and last piece of the first answer; `()` for no answer, None to leave it out."""
+        if not question.answers:
+            if self.unanswerable:
+                return ()
+            raise ValueError(
+                "Expected questions with answers, as in the training that this task was made for. "
+                f"Received: {question.question[:80]!r} without one."
+            )
+        answer = question.answers[0]
+        end = answer.start + len(answer.text)
+        inside = np.flatnonzero((ends > answer.start) & (starts < end))
+        if not len(inside):
+            self.left_out[_NO_TOKEN] += 1
+            return None
+        return int(inside[0]), int(inside[-1])
