@@ -9,7 +9,6 @@ from keras_attn.explain import (
 )
 from keras_attn.explain.word_maps import VisualAnswer, VisualExplanation
 from keras_attn.fields import Answer, AnswerSpan, EntityPlace, TaggedWords
-from keras_attn.metrics import TextScore
 from keras_attn.models.tensors import LoadReport
 from keras_attn.tasks.answer_selection.found import FoundAnswer
 from keras_attn.tasks.answer_selection.selector import AnswerSelector
