@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
 from keras_attn.batches.bucketing import Packing, join_small, merge_buckets, pack
 from keras_attn.batches.epochs import EpochBatches, check_least
+from keras_attn.progress import report
 
 Batch = tuple[np.ndarray | dict[str, np.ndarray], ...]
 UNLIMITED = 2**31
@@ -208,6 +209,28 @@ class BucketedBatches(EpochBatches):
         """
         bucket, picked = self._part(self._plan, index)
         return bucket.members[picked]
+
+    def computed(
+        self, function: Callable[[Any, np.ndarray], Mapping[str, np.ndarray]]
+    ) -> list[dict[str, np.ndarray]]:
+        """Computes values of all examples of this epoch, batch by batch.
+
+        Args:
+            function: `function(inputs, members)` takes the inputs of a batch and the number of the
+                example of each row, and returns arrays with an entry for each row.
+
+        Returns:
+            For each example, in their order, a dict of the entries.
+        """
+        values: dict[int, dict[str, np.ndarray]] = {}
+        for index in range(len(self)):
+            bucket, picked = self._part(self._plan, index)
+            rows = bucket.rows(picked)
+            outputs = function(self._batch(rows)[0], rows.members)
+            for place, member in enumerate(rows.members[: rows.real].tolist()):
+                values[member] = {name: entries[place] for name, entries in outputs.items()}
+            report(len(values), self._num_examples, "rows")
+        return [values[member] for member in sorted(values)]
 
     def _keep(self, lengths: np.ndarray, name: str, most: int | None, noun: str) -> np.ndarray:
         """Which examples are short enough; the others are counted as dropped."""

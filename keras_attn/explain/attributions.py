@@ -6,6 +6,7 @@ from typing import Any, cast
 import keras
 from keras import ops
 
+from keras_attn.arrays import unit_length
 from keras_attn.hints import Tensor
 from keras_attn.layers import AttentionPooling, TokenWeighting
 from keras_attn.layers.collect import traced_attention
@@ -292,3 +293,39 @@ def span_score(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
     """
     picked = ops.take_along_axis(logits["spans"], index[:, :, None], axis=1)  # (B, 2, 2)
     return picked[:, 0, 0] + picked[:, 1, 1]
+
+
+def cosine(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
+    """Computes the cosines of vectors and others.
+
+    Args:
+        logits: `{"vectors": (B, D)}`.
+        index: The others, `(B, D)`, of length 1.
+
+    Returns:
+        `(B,)`.
+
+    Example:
+
+    >>> float(cosine({"vectors": ops.array([[0.0, 2.0]])}, ops.array([[0.0, 1.0]]))[0])
+    1.0
+    """
+    return ops.sum(unit_length(ops, logits["vectors"]) * index, axis=-1)
+
+
+def only_class(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
+    """Picks the number of a head with one class.
+
+    Args:
+        logits: `{"classes": (B, 1)}`.
+        index: Ignored.
+
+    Returns:
+        `(B,)`.
+
+    Example:
+
+    >>> float(only_class({"classes": ops.array([[0.5]])}, None)[0])
+    0.5
+    """
+    return logits["classes"][:, 0]

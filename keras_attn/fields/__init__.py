@@ -15,7 +15,7 @@ from keras_attn.fields.ragged_outputs import (
 )
 from keras_attn.fields.signature import Signature, Together
 from keras_attn.fields.tagged_words import EntityPlace, LabelledWords, TaggedWords
-from keras_attn.fields.text import ODD_TEXTS, TextInput, checked_texts
+from keras_attn.fields.text import ODD_TEXTS, TextInput, checked_pairs, checked_texts
 from keras_attn.fields.text_rows import FoundNames, SearchTexts, SeparateTexts, TextRows
 from keras_attn.fields.word_rows import TextWords, WordLists, WordRows
 from keras_attn.fields.word_sums import WordSum
@@ -54,5 +54,6 @@ __all__ = [
     "WordRows",
     "WordSum",
     "WordTokens",
+    "checked_pairs",
     "checked_texts",
 ]

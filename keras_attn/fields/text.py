@@ -54,6 +54,34 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
     return found
 
 
+def checked_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Checks pairs of texts.
+
+    Args:
+        pairs: Tuples or lists of two strings.
+
+    Returns:
+        A list of tuples.
+
+    Raises:
+        TypeError: If an input is not a pair of strings.
+
+    Example:
+
+    >>> checked_pairs([("a", 7)])
+    Traceback (most recent call last):
+        ...
+    TypeError: Expected pairs of strings. Received: ('a', 7) at position 0.
+    """
+    found = []
+    for i, pair in enumerate(listed(pairs, "pairs of strings", 2)):
+        parts = list(pair) if isinstance(pair, tuple | list) else []
+        if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+            raise TypeError(f"Expected pairs of strings. Received: {pair!r:.100} at position {i}.")
+        found.append((parts[0], parts[1]))
+    return found
+
+
 class TextInput:
     """A text as an input: strings to ids, in Python and in a TensorFlow graph.
 

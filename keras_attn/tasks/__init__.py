@@ -81,9 +81,9 @@ from keras_attn.tasks.question_answering import (
     QuestionAnsweringTraining,
     QuestionAnsweringUse,
 )
-from keras_attn.tasks.similarity.scorer import SimilarityScorer
-from keras_attn.tasks.similarity.settings import (
+from keras_attn.tasks.similarity import (
     SimilarityData,
+    SimilarityScorer,
     SimilarityTest,
     SimilarityUse,
 )

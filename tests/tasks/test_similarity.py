@@ -166,13 +166,13 @@ def test_pages_of_explanations(scorers, kind):
     page = scorer.page([scorer.explain(PAIRS[0]), *scorer.explain([("", "")])], "Why <b>")
     assert "Why &lt;b&gt;" in page and "score" in page
     assert scorer.explain([]) == []
-    study = scorer.explain(PAIRS[:1], "attention")
+    study = scorer.explain(PAIRS[:1], method="attention")
     assert len(study.views) == (2 if kind == "bi" else 1)
     assert "Look" in scorer.page(study, "Look")
-    blank = scorer.explain([("\t", "")], "attention")
+    blank = scorer.explain([("\t", "")], method="attention")
     assert blank.roles is None and "no word" in scorer.page(blank, "Look")
     with pytest.raises(ValueError, match="`method` must be one of"):
-        scorer.explain(PAIRS, "lime")
+        scorer.explain(PAIRS, method="lime")
     with pytest.raises(TypeError, match="pairs of strings"):
         scorer.explain(["a dog"])
 
@@ -247,7 +247,7 @@ def test_it_learns(kind):
 def test_scores_that_are_all_the_same_have_no_correlation(monkeypatch):
     """The figure is not defined, which is not -1; the weights are kept all the same."""
     scorer = make("bi")
-    monkeypatch.setattr(SimilarityScorer, "_scores", lambda self, pairs, *_: np.full(len(pairs), 2))
+    monkeypatch.setattr(SimilarityScorer, "results", lambda self, pairs, use: [2.0] * len(pairs))
     with eagerly():
         run = scorer.fit(EXAMPLES, EXAMPLES[:3], epochs=1, batch_size=9, verbose=0)
     assert np.isnan(run.best_score) and run.best_epoch == 1

@@ -10,7 +10,7 @@ import numpy as np
 from keras_attn.arrays import greatest
 from keras_attn.fields import checked_texts
 from keras_attn.tasks.answer_selection.settings import AnswerSelectionUse
-from keras_attn.tasks.similarity.scorer import SimilarityScorer
+from keras_attn.tasks.similarity import SimilarityScorer
 
 
 class FoundAnswer(NamedTuple):
@@ -63,7 +63,9 @@ def reranked(
 ) -> np.ndarray:
     """New scores of the best answers; the others stay behind these, in their order."""
     first = greatest(np, scores, use.depth)
-    new = np.array(reranker.predict([(question, answers[i]) for i in first], use.batch_size))
+    new = np.array(
+        reranker.predict([(question, answers[i]) for i in first], batch_size=use.batch_size)
+    )
     behind = np.asarray(scores, "float64") - scores.max() + new.min() - 1
     behind[first] = new
     return behind

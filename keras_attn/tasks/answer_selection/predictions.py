@@ -34,8 +34,7 @@ from keras_attn.tasks.answer_selection.found import (
 from keras_attn.tasks.answer_selection.index import AnswerIndex
 from keras_attn.tasks.answer_selection.settings import AnswerSelectionTest, AnswerSelectionUse
 from keras_attn.tasks.families.text_vectors import TextVectors
-from keras_attn.tasks.similarity.explaining import explain_scores
-from keras_attn.tasks.similarity.scorer import SimilarityScorer
+from keras_attn.tasks.similarity import SimilarityScorer
 
 _SURE = 1e-5  # scores that are this far apart are in the same order on every machine
 
@@ -200,7 +199,10 @@ class AnswerSelectionPredictions(TextVectors):
         if use.method == "attention":
             texts = list(dict.fromkeys(text for pair in pairs for text in pair))
             return study_texts(self.model, self.field, texts)
-        found = explain_scores(self, pairs, [x.score for x in first], batch_size)
+        if not pairs:
+            return []
+        weights = self.cosine_weights(pairs, batch_size)
+        found = self.explanations(pairs, [x.score for x in first], weights)
         return found[0] if one else found
 
     page = staticmethod(explained_page)

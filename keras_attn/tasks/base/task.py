@@ -109,7 +109,7 @@ class Task(Predicting[Given], Quantizable):
                 f"Expected two different {cls.examples_are} or more, to split them. Received: one. "
                 "Give a file for development (--dev)."
             )
-        return Examples(*sides, f"{train.summary()}; held out: {len(sides[1]):,}")
+        return Examples(*sides, f"{train.summary().rstrip('.')}; held out: {len(sides[1]):,}")
 
     def read_test(self, test: Any, data: Any) -> Any:
         """Reads the examples that `evaluate` of the command measures; they have a `summary()`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -16,19 +15,15 @@ from keras_attn.explain.attributions import encoder_gradient_function
 from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
 from keras_attn.models import ENCODERS, with_heads
-from keras_attn.progress import report
-from keras_attn.settings import Choice, setting, with_defaults
+from keras_attn.settings import Choice
 from keras_attn.tasks.base.backbones import (
-    BackboneData,
     chosen_model,
     read_backbone,
-    refuse_new_tokenizer,
     sizes_of,
 )
 from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.base.doubts import doubt_of
 from keras_attn.tasks.base.fine_tuning import EncoderTraining
-from keras_attn.tasks.base.learned import Learned
 from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.base.task_run import TrainingRun
 from keras_attn.tasks.base.word_vectors import (
@@ -36,67 +31,18 @@ from keras_attn.tasks.base.word_vectors import (
     sized_by_vectors,
     train_words,
 )
-from keras_attn.text import (
-    BytePairTokenizer,
-    WordPieceTokenizer,
-    WordTokenizer,
+from keras_attn.tasks.families.encoder_settings import (
+    EncoderData,
+    EncoderLearned,
+    EncoderTokenizer,
 )
+from keras_attn.text import WordPieceTokenizer
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import num_data_shards
 
 Tensor = Any
 Row = tuple[Sequence[int] | np.ndarray, int]
 """The ids of a row with their special tokens, and where its second segment begins."""
-EncoderTokenizer = WordPieceTokenizer | BytePairTokenizer | WordTokenizer
-
-
-@dataclass(frozen=True)
-@with_defaults(words={"when": "bilstm: ", "then": "; tokens are whole words then"})
-class EncoderData(BackboneData):
-    """The encoder that a task starts from, and its tokens.
-
-    Example:
-
-    >>> EncoderData(backbone="run/best.task").max_length
-    128
-    """
-
-    lowercase: bool = setting(True, "lower-case letters and strip accents, without --backbone")
-    max_length: int = setting(128, "largest number of tokens of a row", at_least=5)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse_new_tokenizer(self, "vocabulary_size", "lowercase")
-
-
-@dataclass(frozen=True)
-class EncoderLearned(Learned):
-    """What a task on an encoder learned: its tokenizer.
-
-    Example:
-
-    >>> EncoderLearned(WordTokenizer.train(["a b"])).tokenizer.vocabulary_size
-    6
-
-    Raises:
-        TypeError: If the tokenizer is of another class.
-        ValueError: If the tokenizer normalizes texts.
-    """
-
-    tokenizer: EncoderTokenizer
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.tokenizer, EncoderTokenizer):
-            raise TypeError(
-                "`tokenizer` must be a WordPieceTokenizer, a BytePairTokenizer or a WordTokenizer. "
-                f"Received: {type(self.tokenizer).__name__}."
-            )
-        if getattr(self.tokenizer, "normalize", False):
-            raise ValueError(
-                "`tokenizer` must keep texts as they are, for the places of its tokens. Received: "
-                "a BytePairTokenizer with normalize=True. Train one with normalize=False."
-            )
 
 
 class EncoderTask(Task):
@@ -203,23 +149,12 @@ class EncoderTask(Task):
 
     @classmethod
     def texts_of(cls, examples: Any, data: Any) -> Iterable[str]:
-        """Returns the texts of examples, of which a vocabulary is made without a backbone.
-
-        Args:
-            examples: What `checked` returned.
-            data: Settings of the data.
-        """
+        """Returns the texts of examples, of which a vocabulary is made without a backbone."""
         raise NotImplementedError
 
     @classmethod
     def learn_beside(cls, tokenizer: EncoderTokenizer, examples: Any, data: Any) -> EncoderLearned:
-        """Returns what examples tell a new task that has its tokenizer.
-
-        Args:
-            tokenizer: The tokenizer.
-            examples: What `checked` returned.
-            data: Settings of the data.
-        """
+        """Returns what checked examples tell a new task that has its tokenizer."""
         return cls.Learned(tokenizer)
 
     @classmethod
@@ -283,33 +218,15 @@ class EncoderTask(Task):
     # Explanations
 
     def studied(self, inputs: list[Any]) -> list[Any]:
-        """Returns the texts, or pairs of texts, whose heads are shown.
-
-        Args:
-            inputs: What `asked` returned.
-        """
+        """Returns the texts, or pairs of texts, whose heads are shown."""
         return inputs
 
     def reasons(self, inputs: list[Any], use: Any) -> list[Explanation]:
-        """Explains results by gradients, or shows what each head of the encoder attends to.
-
-        Args:
-            inputs: What `asked` returned.
-            use: Settings `Use`.
-
-        Returns:
-            An `Explanation` of each input.
-        """
+        """Explains results by gradients; the docstring and the arguments are those of `explain`."""
         raise NotImplementedError
 
     def explained(self, inputs: list[Any], use: Any, **more: Any) -> Any:
-        """Explains results, see `reasons`; or shows what each head of the encoder attends to.
-
-        Args:
-            inputs: What `asked` returned.
-            use: Settings `Use`; its `method` chooses.
-            **more: As in `reasons`.
-        """
+        """Explains results by `reasons`, or shows what each head of the encoder attends to."""
         if use.method != "attention":
             return self.reasons(inputs, use, **more) if inputs else []
         for name, value in more.items():
@@ -322,29 +239,29 @@ class EncoderTask(Task):
 
     # Rows
 
+    @property
+    def layout(self) -> dict[str, Any]:
+        """The settings of batches that follow from the encoder."""
+        return {
+            "segments": self.config.reads_segments,
+            "pad_id": self.tokenizer.pad_id,
+            "max_length": self.max_length,
+            "rows_multiple_of": num_data_shards(),
+        }
+
     def row_batches(
         self, rows: Sequence[Any], labels: Any = None, weights: Any = None, **settings: Any
     ) -> EncoderBatches:
         """Makes batches of rows as the model reads them.
 
         Args:
-            rows: The ids of each row with their special tokens, and where its second segment
-                begins; see `EncoderInput.rows`.
+            rows: As `EncoderInput.rows` gives them.
             labels: As in `EncoderBatches`.
             weights: Weight of each row, or None.
             **settings: Of `EncoderBatches`.
-
-        Returns:
-            `EncoderBatches`.
         """
-        settings = {
-            "token_labels": self.token_labels if labels else (),
-            "segments": self.config.reads_segments,
-            "pad_id": self.tokenizer.pad_id,
-            "max_length": self.max_length,
-            "rows_multiple_of": num_data_shards(),
-            **settings,
-        }
+        token_labels = self.token_labels if labels else ()
+        settings = {"token_labels": token_labels, **self.layout, **settings}
         return EncoderBatches(rows, labels, weights, **settings)
 
     def compute(
@@ -438,20 +355,13 @@ class EncoderTask(Task):
         """Calls a function of ids, segments and columns, with rows of like lengths together."""
         if not len(rows):
             return []
-        batches = self.row_batches(
-            rows, batch_size=batch_size, shuffle=False, rows_multiple_of=1, segments=True
-        )
-        values: dict[int, dict[str, np.ndarray]] = {}
-        for number in range(len(batches)):
-            (inputs,) = batches[number]
-            members, ids = batches.members(number), inputs["token_ids"]
-            more = len(ids) - len(members)
-            own = [np.pad(x[members], [(0, more), *[(0, 0)] * (x.ndim - 1)]) for x in columns]
-            outputs = run(ids, 1, inputs["segment_ids"], *own)
-            for place, row in enumerate(members):
-                values[row] = {name: value[place] for name, value in outputs.items()}
-            report(min((number + 1) * batch_size, len(rows)), len(rows), "rows")
-        return [values[row] for row in range(len(rows))]
+
+        def compute(inputs: Mapping[str, np.ndarray], members: np.ndarray) -> Any:
+            own = [column[members] for column in columns]
+            return run(inputs["token_ids"], 1, inputs["segment_ids"], *own)
+
+        settings = {"shuffle": False, "rows_multiple_of": 1, "segments": True}
+        return self.row_batches(rows, batch_size=batch_size, **settings).computed(compute)
 
     def row_inputs(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the inputs of the model for rows in a graph.

@@ -1,0 +1,50 @@
+"""The settings that tasks on an encoder share, and what such a task learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keras_attn.settings import setting, with_defaults
+from keras_attn.tasks.base.backbones import BackboneData, refuse_new_tokenizer
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, WordTokenizer
+
+EncoderTokenizer = WordPieceTokenizer | BytePairTokenizer | WordTokenizer
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"when": "bilstm: ", "then": "; tokens are whole words then"})
+class EncoderData(BackboneData):
+    """The encoder that a task starts from, and its tokens."""
+
+    lowercase: bool = setting(True, "lower-case letters and strip accents, without --backbone")
+    max_length: int = setting(128, "largest number of tokens of a row", at_least=5)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_new_tokenizer(self, "vocabulary_size", "lowercase")
+
+
+@dataclass(frozen=True)
+class EncoderLearned(Learned):
+    """What a task on an encoder learned: its tokenizer.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If the tokenizer normalizes texts.
+    """
+
+    tokenizer: EncoderTokenizer
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, EncoderTokenizer):
+            raise TypeError(
+                "`tokenizer` must be a WordPieceTokenizer, a BytePairTokenizer or a WordTokenizer. "
+                f"Received: {type(self.tokenizer).__name__}."
+            )
+        if getattr(self.tokenizer, "normalize", False):
+            raise ValueError(
+                "`tokenizer` must keep texts as they are, for the places of its tokens. Received: "
+                "a BytePairTokenizer with normalize=True. Train one with normalize=False."
+            )

@@ -1,0 +1,535 @@
+"""Similarity: two texts in, a score of how similar they are out; and vectors of texts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import keras
+import numpy as np
+
+from keras_attn.arrays import Array, ArrayModule, unit_length
+from keras_attn.batches import EncoderBatches, ScoredPairBatches
+from keras_attn.explain import Explanation
+from keras_attn.explain.attributions import only_class
+from keras_attn.fields import (
+    ODD_TEXTS,
+    Numbers,
+    SeparateTexts,
+    Signature,
+    TextRows,
+    checked_pairs,
+)
+from keras_attn.files import atomic_write, open_output
+from keras_attn.metrics import CorrelationReport, evaluate_scores
+from keras_attn.models import paired_encoder, sentence_encoder
+from keras_attn.models.sentence_encoder import SENTENCE_POOLINGS
+from keras_attn.records import ScoredPair, ScoredPairs, read_scored_pairs, split_scored_pairs
+from keras_attn.records.columns import numbered
+from keras_attn.records.scored_pairs import checked_scored_pairs
+from keras_attn.settings import setting, with_defaults
+from keras_attn.tasks.base.compiling import compiled_alike
+from keras_attn.tasks.base.doubts import doubt_of, rows_of
+from keras_attn.tasks.base.fine_tuning import EncoderTraining
+from keras_attn.tasks.base.steps import step, values_for
+from keras_attn.tasks.base.task_run import TrainingRun
+from keras_attn.tasks.families.data_settings import (
+    COLUMN_OR_NUMBER,
+    Files,
+    NearDuplicates,
+    Tables,
+    column,
+)
+from keras_attn.tasks.families.encoder_settings import (
+    EncoderData,
+    EncoderLearned,
+    EncoderTokenizer,
+)
+from keras_attn.tasks.families.text_vectors import TextVectors
+from keras_attn.tasks.families.use_settings import BootstrapTest, PageUse
+
+Pair = tuple[str, str]
+Scored = ScoredPair | tuple[Pair, float]
+
+_IN_ORDER = 0.5
+"""Spearman's correlation above which scores are in the right order, whatever their values are."""
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    help={"train": "pairs of texts with scores to learn from"}, words={"examples": "pairs"}
+)
+class SimilarityData(EncoderData, Tables, NearDuplicates, Files):
+    """The pairs that are read, and the encoder."""
+
+    first: str = column("sentence1", "first texts", COLUMN_OR_NUMBER)
+    second: str = column("sentence2", "second texts", COLUMN_OR_NUMBER)
+    score: str = column("score", "scores", COLUMN_OR_NUMBER)
+    kind: str = setting(
+        "bi", "bi reads each text alone and compares their vectors; cross reads both at once",
+        choices=("bi", "cross"),
+    )  # fmt: skip
+    pooling: str | None = setting(
+        None, "bi: which states of a text become its vector; if none, average", kind=str,
+        choices=tuple(SENTENCE_POOLINGS),
+    )  # fmt: skip
+    lowest: float | None = setting(
+        None, "score of texts that have nothing in common; if none, the lowest of --train",
+        kind=float,
+    )  # fmt: skip
+    highest: float | None = setting(
+        None, "score of texts that say the same; if none, the highest of --train", kind=float
+    )
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    words={
+        "rows": "texts",
+        "shown": "both texts with the words that made them similar, or what each head looks at",
+    },
+    steps={"batch_size": ("predict", "explain", "evaluate", "embed", "export")},
+)
+class SimilarityUse(PageUse):
+    """Settings of predictions, vectors, pages and SavedModels of similarity."""
+
+    normalize: bool = setting(False, "divide vectors by their lengths", steps=("embed", "export"))
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"examples": "pairs with scores, as for fit"})
+class SimilarityTest(BootstrapTest):
+    """Settings of the evaluation of similarity."""
+
+
+@dataclass(frozen=True)
+class SimilarityLearned(EncoderLearned):
+    """What a scorer learned: its tokenizer and the range of the scores."""
+
+    lowest: float = 0.0
+    highest: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        lowest, highest = float(self.lowest), float(self.highest)
+        object.__setattr__(self, "lowest", lowest)
+        object.__setattr__(self, "highest", highest)
+        if not (math.isfinite(lowest) and math.isfinite(highest) and lowest < highest):
+            raise ValueError(
+                "`lowest` must be below `highest`, both finite. Received: "
+                f"lowest={lowest}, highest={highest}."
+            )
+
+
+class SimilarityScorer(TextVectors):
+    """A scorer of pairs of texts: how similar they are, by numbers that people gave.
+
+        bi      score = cosine(vector(first), vector(second))        each text is read alone
+        cross   score = pooled([CLS] first [SEP] second [SEP]) W + b
+
+    Both learn scores that are scaled to 0 to 1, by the mean squared error. `bi` gives vectors of
+    texts, which can be kept and compared later. `cross` reads both texts at once. It is usually
+    better after training, but each pair costs a run of the encoder.
+
+    `.model` is the plain Keras model: from ids to `{"vectors": (B, D)}`, or to
+    `{"classes": (B, 1)}` of `cross`.
+
+    References:
+        - [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084): Sentence-BERT.
+
+    Args:
+        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
+            `WordTokenizer`.
+        lowest: Score of texts that have nothing in common.
+        highest: Score of texts that say the same.
+        model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
+            or None.
+        data: Settings `SimilarityData`, or a dict of some of them: `kind` is `"bi"` or `"cross"`.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If a setting is unknown or out of range.
+
+    Example:
+
+    >>> pairs = [(("a dog", "a hound"), 5.0), (("a dog", "a red car"), 0.0)] * 4
+    >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
+    >>> data = {"vocabulary_size": 60, "max_length": 16}
+    >>> scorer = SimilarityScorer.create(pairs, data=data, model=sizes)
+    >>> run = scorer.fit(pairs, epochs=12, batch_size=8, learning_rate=0.01, verbose=0)
+    >>> scorer.predict(("a dog", "a hound")) > scorer.predict(("a dog", "a red car"))
+    True
+    >>> scorer.embed(["a dog", "a car"]).shape
+    (2, 16)
+    """
+
+    name = "similarity"
+    summary = "Score how similar two texts are, and make vectors of texts."
+    heads = ("classes",)
+    num_classes = 1
+    Data, Learned, Training = SimilarityData, SimilarityLearned, EncoderTraining
+    Use, Test = SimilarityUse, SimilarityTest
+    data: SimilarityData
+    learned: SimilarityLearned
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    examples_are, inputs_are = "pairs", "pairs of strings"
+    reads = "only_pairs"
+    signature_inputs: ClassVar = {"embed": ("text",)}
+
+    @property
+    def kind(self) -> str:
+        """`"bi"` or `"cross"`."""
+        return self.data.kind
+
+    @property
+    def pooling(self) -> str | None:
+        """Of `"bi"`: `"average"` over all tokens, which None stands for, or `"first"`."""
+        return self.data.pooling
+
+    @property
+    def lowest(self) -> float:
+        """Score of texts that have nothing in common."""
+        return self.learned.lowest
+
+    @property
+    def highest(self) -> float:
+        """Score of texts that say the same."""
+        return self.learned.highest
+
+    def configured(self, model: Any) -> Any:
+        """Returns settings and sizes of the encoder."""
+        if self.pooling is not None and self.kind != "bi":
+            raise ValueError(
+                f"`pooling` belongs to kind='bi'. Received: {self.pooling!r} with "
+                f"kind={self.kind!r}."
+            )
+        return super().configured(model)
+
+    def build(self, dtype: Any) -> None:
+        """Builds the encoder of texts, or of pairs."""
+        if self.kind == "cross":
+            super().build(dtype)
+        else:
+            pooling = self.pooling or "average"
+            self.model = sentence_encoder(self.config, pooling, dtype, self.name)
+
+    def facts(self) -> list[str]:
+        """Returns the kind, the encoder and the range of the scores."""
+        return [self.kind, *super().facts(), f"scores from {self.lowest:g} to {self.highest:g}"]
+
+    # Data and training
+
+    @classmethod
+    def read_file(cls, path: str, data: SimilarityData) -> ScoredPairs:
+        """Reads pairs of texts with scores, from CSV, TSV or JSON lines."""
+        columns = numbered(data.first, data.second, data.score)
+        delimiter = data.delimiter or None
+        return read_scored_pairs(
+            path, *columns, data.format, delimiter=delimiter, on_error=data.on_error
+        )
+
+    @classmethod
+    def split(
+        cls, examples: ScoredPairs, data: SimilarityData
+    ) -> tuple[list[ScoredPair], list[ScoredPair]]:
+        """Splits pairs at random."""
+        apart = data.near_duplicates == "apart"
+        return split_scored_pairs(examples, data.dev_share, data.split_seed, apart)
+
+    @classmethod
+    def checked(cls, examples: Iterable[Scored]) -> list[ScoredPair]:
+        """Returns pairs with their scores."""
+        return checked_scored_pairs(examples)
+
+    @classmethod
+    def texts_of(cls, examples: Sequence[ScoredPair], data: SimilarityData) -> Iterable[str]:
+        """Returns the texts of all pairs."""
+        return (text for pair in examples for text in pair[:2])
+
+    @classmethod
+    def learn_beside(
+        cls, tokenizer: EncoderTokenizer, examples: Sequence[ScoredPair], data: SimilarityData
+    ) -> SimilarityLearned:
+        """Returns the range of the scores, where the settings do not say it."""
+        scores = [pair.score for pair in examples]
+        return _range(tokenizer, data, min(scores), max(scores))
+
+    @classmethod
+    def from_backbone(cls, place: str, dtype: Any = None, **data: Any) -> Self:
+        """Makes a scorer of a pretrained encoder without further training.
+
+        Encoders that were trained for similarity, such as those of Sentence-BERT, give good vectors
+        as they are.
+
+        Args:
+            place: A task with an encoder, or a folder of Hugging Face weights.
+            dtype: As in the constructor.
+            **data: Settings of the data: `kind`, `pooling`, `max_length`, `lowest` (0 if None),
+                `highest` (1 if None).
+
+        Returns:
+            A `SimilarityScorer`.
+        """
+        settings = cls.Data.made({"backbone": str(place), **data})
+        return cls.untrained(settings, dtype, lambda x: _range(x, settings, 0.0, 1.0))
+
+    def dataset(
+        self, examples: Iterable[Scored], **settings: Any
+    ) -> EncoderBatches | ScoredPairBatches:
+        """Makes batches for `model.fit`; of `bi`, for `fit` of the model of pairs.
+
+        Args:
+            examples: `ScoredPair`s, or tuples ((first, second), score).
+            **settings: Of `keras_attn.batches.EncoderBatches` or `ScoredPairBatches`: `batch_size`,
+                `seed`, `shuffle`, ...
+
+        Returns:
+            `EncoderBatches` of pairs that are read at once, or `ScoredPairBatches` of `bi`.
+
+        Raises:
+            ValueError: If a score is below the lowest or above the highest one.
+        """
+        pairs = checked_scored_pairs(examples)
+        targets = np.array([pair.score for pair in pairs])
+        wrong = (targets < self.lowest) | (targets > self.highest)
+        if wrong.any():
+            raise ValueError(
+                f"Expected scores from {self.lowest:g} to {self.highest:g}. Received: "
+                f"{targets[wrong][0]:g} at position {int(wrong.argmax())}. Give `lowest` and "
+                "`highest` (--lowest, --highest)."
+            )
+        targets = ((targets - self.lowest) / (self.highest - self.lowest)).astype("float32")
+        texts = self.inputs_of(pairs)
+        if self.kind == "bi":
+            return self.pair_batches(texts, targets, **settings)
+        rows = self.field.rows(*map(self.tokenizer.encode, zip(*texts, strict=True)))
+        return self.row_batches(rows, {"classes": targets[:, None]}, **settings)
+
+    def objective(self, training: EncoderTraining) -> dict[str, Any]:
+        """The mean squared error of the scaled scores."""
+        output = "classes" if self.kind == "cross" else "similarity"
+        return {"loss": {output: keras.losses.MeanSquaredError()}}
+
+    def doubt(self, batches: EncoderBatches | ScoredPairBatches, run: TrainingRun) -> str:
+        """Says so if the training ended no better than with the mean score for all pairs.
+
+        The scores of a bi-encoder may be in the right order when their values are not right.
+        """
+        if self.kind == "bi" and (run.best_score or 0.0) > _IN_ORDER:
+            return ""
+        scores, weights = rows_of(batches, "classes" if self.kind == "cross" else "similarity")
+        scores = scores.reshape(len(scores))
+        off = scores - weights @ scores / weights.sum()
+        guess = float(weights @ off**2 / len(weights))
+        return doubt_of(run, guess, "giving all pairs the mean score")
+
+    def trained_form(self, training: EncoderTraining) -> keras.Model:
+        """Returns the compiled model of pairs, with the layers of `model`."""
+        if self.kind == "cross":
+            return self.model
+        return compiled_alike(paired_encoder(self.model), self.model)
+
+    # Measuring
+
+    def scored_by(self, training: EncoderTraining) -> tuple[str, int]:
+        """Spearman's correlation."""
+        return "Spearman", 1
+
+    def score(self, examples: Sequence[Scored]) -> dict[str, float]:
+        """Measures both correlations; they are NaN if all scores are the same."""
+        report = self.evaluate(examples, num_bootstrap=0)
+        return {"spearman": report.spearman.value, "pearson": report.pearson.value}
+
+    def inputs_of(self, examples: Sequence[ScoredPair]) -> list[Pair]:
+        """Returns the texts of pairs."""
+        return [(pair.first, pair.second) for pair in examples]
+
+    def report(
+        self,
+        examples: Sequence[ScoredPair],
+        results: Sequence[float],
+        *,
+        num_bootstrap: int,
+        seed: int = 0,
+    ) -> CorrelationReport:
+        """Measures how well the scores agree with the scores of examples.
+
+        Args:
+            examples: `ScoredPair`s, or tuples ((first, second), score).
+            results: What was predicted for them.
+            num_bootstrap: Samples for the intervals; 0 computes none.
+            seed: Seed of these samples.
+
+        Returns:
+            A `CorrelationReport`: Pearson's and Spearman's correlation. `print` shows it.
+
+        Raises:
+            ValueError: If an example is something else, or there is none.
+        """
+        return evaluate_scores([x.score for x in examples], results, num_bootstrap, seed)
+
+    # Predictions
+
+    def signatures(self, use: SimilarityUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
+
+        `serving_default` takes `text: string (B,)` and `second: string (B,)`, and gives
+        `score: float32 (B,)`. If texts are read alone, `embed` takes `text`, and gives
+        `vectors: float32 (B, D)`.
+
+        Args:
+            use: Settings `Use`.
+        """
+        alone = self.kind == "bi"
+        rows = SeparateTexts(self.field) if alone else TextRows(self.field)
+        compare = Signature(("text", "second"), rows, {"score": Numbers("score")})
+        embed = {"embed": self.embed_signature} if alone else {}
+        return {"serving_default": compare, **embed}
+
+    def run(
+        self, xp: ArrayModule, tensors: Mapping[str, Array], use: SimilarityUse
+    ) -> dict[str, Array]:
+        """Computes scores, of vectors of texts or of what the encoder says of both."""
+        if "classes" in tensors:
+            shares = tensors["classes"][:, 0]
+        else:
+            units = unit_length(xp, tensors["vectors"])
+            if "first" not in tensors:
+                return {"vectors": units if use.normalize else tensors["vectors"]}
+            first, second = (xp.take(units, tensors[x], axis=0) for x in ("first", "second"))
+            shares = xp.sum(first * second, axis=-1)
+        return {"score": self.lowest + shares * (self.highest - self.lowest)}
+
+    @staticmethod
+    def is_one(inputs: Any) -> bool:
+        """Returns whether a caller gave one pair."""
+        return isinstance(inputs, tuple)
+
+    def asked(self, inputs: Any) -> list[Pair]:
+        """Returns pairs of strings."""
+        return checked_pairs(inputs)
+
+    def results(self, pairs: Sequence[Pair], use: SimilarityUse) -> list[float]:
+        """Says how similar two texts are.
+
+        Args:
+            pairs: A tuple of two strings, or a list of them.
+            use: Settings `Use`.
+
+        Returns:
+            A number for a pair, a list of them for a list, in the units of the training scores.
+            Some may be a little below the lowest or above the highest of these.
+
+        Raises:
+            TypeError: If an input is not a pair of strings.
+        """
+        text, second = zip(*pairs, strict=True)
+        return self._computed({"text": text, "second": second}, use)["score"]
+
+    def check_embeds(self) -> None:
+        """Raises a ValueError if the task has no vectors of single texts."""
+        if self.kind != "bi":
+            raise ValueError(
+                "Vectors of texts are of kind='bi', which reads each text alone. Received: "
+                f"kind={self.kind!r}, which reads both texts at once."
+            )
+
+    def studied(self, inputs: list[Pair]) -> list[Any]:
+        """Returns the pairs, or each different text if texts are read alone."""
+        if self.kind == "cross":
+            return inputs
+        return list(dict.fromkeys(text for pair in inputs for text in pair))
+
+    def reasons(self, pairs: list[Pair], use: SimilarityUse) -> list[Explanation]:
+        """Shows which words made two texts similar, or what each head of the encoder looks at.
+
+        Args:
+            pairs: A tuple of two strings, or a list of them.
+            use: Settings `Use`.
+
+        Returns:
+            For `"gradient"` an `Explanation` of a tuple, or a list of them: both texts with a
+            weight for each word, in the units of the scores, by gradient times input of the score.
+            A word above 0 makes the score greater. For `"attention"` an `EncoderStudy` of each text
+            alone or of both together, as the scorer reads them. Its `html()` is a page.
+
+        Raises:
+            TypeError: If an input is not a pair of strings.
+            ValueError: If the method is unknown.
+        """
+        weights = self.cosine_weights if self.kind == "bi" else self._weights_together
+        scores, spread = self.results(pairs, use), self.highest - self.lowest
+        return self.explanations(pairs, scores, weights(pairs, use.batch_size), spread)
+
+    def _weights_together(
+        self, pairs: list[Pair], batch_size: int
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The weights of the pieces of the first and the second texts, which are read at once."""
+        rows = self.field.rows(*map(self.tokenizer.encode, zip(*pairs, strict=True)))
+        weights = self.gradients(rows, only_class, np.zeros(len(rows), "int32"), batch_size)
+        between = len(self.field.between)
+        both = [(row, begin) for row, (_, begin) in zip(weights, rows, strict=True)]
+        return [row[1 : begin - between] for row, begin in both], [row[b:-1] for row, b in both]
+
+    @staticmethod
+    def readable(result: float) -> str:
+        """Returns a score as the command writes it."""
+        return f"{result:.4f}"
+
+    # The command and the SavedModel
+
+    def checked_use(self, use: SimilarityUse) -> SimilarityUse:
+        """Returns the settings of an export."""
+        if use.normalize:
+            self.check_embeds()
+        return use
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones."""
+        return {"text": ODD_TEXTS, "second": ODD_TEXTS[3:] + ODD_TEXTS[:3]}
+
+    @step(
+        "embed",
+        takes=("use",),
+        reads="lines",
+        writes="lines",
+        to="file to write, JSON lines or .npy; standard output if none",
+        device=True,
+    )
+    def _embed_lines(
+        self, inputs: Iterable[list[str]], to: Path | None, use: SimilarityUse
+    ) -> None:
+        """Make a vector of each text, with a model of kind bi.
+
+        FILES have one text on each line; standard input is read if there are none. The vectors are
+        written as JSON lines, or as one array of float32 if the file of --to ends in .npy.
+        """
+        self.check_embeds()
+        values = values_for(self.embed, use)
+        if to is not None and to.suffix == ".npy":
+            parts = [self.embed(lines, **values) for lines in inputs]
+            with atomic_write(to) as partial, partial.open("wb") as binary:
+                np.save(binary, np.concatenate(parts or [self.embed([])]), allow_pickle=False)
+            return
+        with open_output(to) as file:
+            for lines in inputs:
+                for text, vector in zip(lines, self.embed(lines, **values), strict=True):
+                    row = {"text": text, "vector": [round(float(x), 7) for x in vector]}
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                file.flush()
+
+
+def _range(
+    tokenizer: EncoderTokenizer, data: SimilarityData, lowest: float, highest: float
+) -> SimilarityLearned:
+    """Returns the range of the scores: what the settings say, else what is given."""
+    return SimilarityLearned(
+        tokenizer,
+        lowest if data.lowest is None else data.lowest,
+        highest if data.highest is None else data.highest,
+    )

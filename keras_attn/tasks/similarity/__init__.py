@@ -1,1 +1,0 @@
-"""Similarity: how much alike two texts are, and vectors of texts."""
