@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from keras_attn.text.checks import well_formed
+from keras_attn.text.readable import END
 from keras_attn.visualize import attention_html, plot_attention
 
-END = "</s>"
 _UNIT = re.compile(r"<0x([0-9A-F]{2})>|.", re.DOTALL)
 
 

@@ -1,5 +1,6 @@
 """Kinds of inputs and outputs of tasks: the same in Python and in a TensorFlow graph."""
 
+from keras_attn.fields.aligned_tokens import AttentionWeights, ReadableTokens
 from keras_attn.fields.answer_spans import Answer, AnswerSpan
 from keras_attn.fields.encoder_input import EncoderInput
 from keras_attn.fields.generated_text import GeneratedText, PromptInput
@@ -14,17 +15,21 @@ from keras_attn.fields.ragged_outputs import (
     StringRows,
 )
 from keras_attn.fields.signature import Signature, Together
+from keras_attn.fields.source_text import SourceText
 from keras_attn.fields.tagged_words import EntityPlace, LabelledWords, TaggedWords
 from keras_attn.fields.text import ODD_TEXTS, TextInput, checked_pairs, checked_texts
 from keras_attn.fields.text_rows import FoundNames, SearchTexts, SeparateTexts, TextRows
+from keras_attn.fields.turns import MARKS, TurnRows, checked_conversations, spoken, with_marks
 from keras_attn.fields.word_rows import TextWords, WordLists, WordRows
 from keras_attn.fields.word_sums import WordSum
 from keras_attn.fields.word_tokens import WordTokens
 
 __all__ = [
+    "MARKS",
     "ODD_TEXTS",
     "Answer",
     "AnswerSpan",
+    "AttentionWeights",
     "EncoderInput",
     "EntityPlace",
     "FoundNames",
@@ -40,9 +45,11 @@ __all__ = [
     "PlaceRows",
     "PromptInput",
     "QuestionRows",
+    "ReadableTokens",
     "SearchTexts",
     "SeparateTexts",
     "Signature",
+    "SourceText",
     "StringRows",
     "Strings",
     "TaggedWords",
@@ -50,10 +57,14 @@ __all__ = [
     "TextRows",
     "TextWords",
     "Together",
+    "TurnRows",
     "WordLists",
     "WordRows",
     "WordSum",
     "WordTokens",
+    "checked_conversations",
     "checked_pairs",
     "checked_texts",
+    "spoken",
+    "with_marks",
 ]

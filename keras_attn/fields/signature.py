@@ -26,7 +26,7 @@ class InputField(Protocol):
 class OutputField(Protocol):
     """An output made of arrays, in Python and as TensorFlow ops."""
 
-    def decode(self, tensors: Mapping[str, Array]) -> object:
+    def decode(self, tensors: Mapping[str, Array]) -> Any:
         """Returns a value for each row."""
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
@@ -57,6 +57,8 @@ class Signature(NamedTuple):
     """Makes arrays of them."""
     outputs: Mapping[str, OutputField]
     """Fields of the outputs by their names."""
+    use: Any = None
+    """Settings of `Task.run`, if they differ from those of the export."""
 
 
 class Together:

@@ -5,7 +5,7 @@ from keras_attn.generation.compiled_steps import CompiledSteps
 from keras_attn.generation.decoders import Decoder, RecomputeDecoder
 from keras_attn.generation.keeper import Keeper
 from keras_attn.generation.loops import Generation
-from keras_attn.generation.noise import row_seeds, uniform_noise
+from keras_attn.generation.noise import prompt_seeds, row_seeds, uniform_noise
 from keras_attn.generation.recent import Recent
 from keras_attn.generation.sampled_steps import SampledSteps
 from keras_attn.generation.sampling import sample
@@ -28,6 +28,7 @@ __all__ = [
     "beam_search",
     "greedy_search",
     "length_penalty",
+    "prompt_seeds",
     "row_seeds",
     "sample",
     "uniform_noise",

@@ -36,6 +36,28 @@ def _shifted(x: Tensor, bits: int) -> Tensor:
     return ops.bitwise_and(ops.right_shift(x, bits), 2 ** (32 - bits) - 1)
 
 
+def prompt_seeds(ids: Tensor, seed: TensorLike) -> Tensor:
+    """Returns a seed for each row that follows its ids, wherever it stands in a batch.
+
+    Args:
+        ids: int32 `(B, S)`; zeros are padding.
+        seed: Integer, or integers `(B,)`.
+
+    Returns:
+        int32 `(B,)`.
+
+    Example:
+
+    >>> seeds = prompt_seeds(ops.array([[5, 6, 0], [6, 5, 0], [5, 6, 0]], "int32"), 1)
+    >>> int(seeds[0]) == int(seeds[2]), int(seeds[0]) == int(seeds[1])
+    (True, False)
+    """
+    places = ops.cumsum(ops.ones_like(ids), axis=1)
+    real = ops.cast(ops.not_equal(ids, 0), "int32")
+    bits = mixed_bits(mixed_bits(ids) + places) * real
+    return mixed_bits(ops.cast(ops.sum(bits, axis=1), "int32") + seed)
+
+
 def row_seeds(seed: TensorLike, rows: Tensor) -> Tensor:
     """Returns a seed for each row, or checks given seeds.
 

@@ -16,6 +16,7 @@ from keras_attn.metrics.classification import (
     fit_temperature,
 )
 from keras_attn.metrics.conversation import (
+    ConversationScores,
     answer_scores,
     answer_words,
     commonest_share,
@@ -48,6 +49,7 @@ from keras_attn.metrics.ranking import RankingReport, ranks_of, score_ranking, s
 from keras_attn.metrics.reports import Estimate, Report
 from keras_attn.metrics.text_score import TextScore
 from keras_attn.metrics.tokens import MaskedAccuracy, Perplexity
+from keras_attn.metrics.translation import TranslationScores
 from keras_attn.metrics.visual_questions import (
     agreement,
     attention_share,
@@ -68,6 +70,7 @@ __all__ = [
     "CaptionScores",
     "ClassScores",
     "ClassificationReport",
+    "ConversationScores",
     "CorrelationReport",
     "EmbeddingsReport",
     "Entity",
@@ -80,6 +83,7 @@ __all__ = [
     "Report",
     "TaggingReport",
     "TextScore",
+    "TranslationScores",
     "WordPairReport",
     "WordSpace",
     "agreement",

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -218,3 +218,50 @@ def random_answers(train_answers: Sequence[str], count: int, seed: int = 0) -> l
     """
     drawn = np.random.default_rng(seed).integers(len(train_answers), size=count)
     return [train_answers[i] for i in drawn]
+
+
+_COLUMNS = ("BLEU", "distinct_1", "distinct_2", "commonest", "embedding_average")
+_DIGITS = {"BLEU": 2, "commonest": 3}
+
+
+class ConversationScores(NamedTuple):
+    """How good answers are, beside answers that need no model.
+
+    Example:
+
+    >>> scores = {"BLEU": 1.5, "distinct_1": 0.1, "distinct_2": 0.2, "commonest": 0.25}
+    >>> print(ConversationScores(8.0, {"model": scores}, "BLEU|...", ["Yes."], 4))
+    4 answers, perplexity 8.00 of a token, BLEU|...
+    answers              BLEU distinct_1 distinct_2  commonest
+    model                1.50     0.1000     0.2000      0.250
+    No embedding average: it needs a file of word vectors.
+    """
+
+    perplexity: float
+    """`exp(-1/N sum log p(token))` over the N tokens of all right answers, their ends included."""
+    scores: dict[str, dict[str, float]]
+    """For `"model"`, `"random training answer"` and `"answer of the nearest training context"` the
+    figures of `keras_attn.metrics.answer_scores`."""
+    bleu_signature: str
+    answers: list[str]
+    """The answers of the model."""
+    exchanges: int
+
+    def __str__(self) -> str:
+        columns = [name for name in _COLUMNS if name in self.scores["model"]]
+        width = max(16, *(len(row) + 1 for row in self.scores))
+        lines = [
+            f"{self.exchanges:,} answers, perplexity {self.perplexity:.2f} of a token, "
+            f"{self.bleu_signature}",
+            "answers".ljust(width) + " ".join(f"{name:>10}" for name in columns),
+        ]
+        for row, scores in self.scores.items():
+            figures = (f"{scores[name]:{10}.{_DIGITS.get(name, 4)}f}" for name in columns)
+            lines.append(row.ljust(width) + " ".join(figures))
+        if "embedding_average" not in columns:
+            lines.append("No embedding average: it needs a file of word vectors.")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the figures and the answers as JSON-safe values."""
+        return self._asdict()

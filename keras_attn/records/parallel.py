@@ -97,3 +97,17 @@ class ParallelText(Records[TranslationPair]):
             what = "left out" if self.unique else "kept"
             text += f" Repeated: {many(self.repeated, 'pair')}, {what}."
         return text
+
+
+class ParallelPairs(list):
+    """Pairs with a line that sums them up.
+
+    Example:
+
+    >>> ParallelPairs([("one", "eins")]).summary()
+    '1 pairs'
+    """
+
+    def summary(self) -> str:
+        """Returns how many there are."""
+        return f"{len(self):,} pairs"

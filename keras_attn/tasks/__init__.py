@@ -9,6 +9,7 @@ from keras_attn.explain import (
 )
 from keras_attn.explain.word_maps import VisualAnswer, VisualExplanation
 from keras_attn.fields import Answer, AnswerSpan, EntityPlace, TaggedWords
+from keras_attn.metrics import ConversationScores, TranslationScores
 from keras_attn.models.tensors import LoadReport
 from keras_attn.tasks.answer_selection.found import FoundAnswer
 from keras_attn.tasks.answer_selection.selector import AnswerSelector
@@ -33,7 +34,6 @@ from keras_attn.tasks.captioning.settings import (
     CaptioningTraining,
     CaptioningUse,
 )
-from keras_attn.tasks.conversation.predictions import ConversationScores
 from keras_attn.tasks.conversation.settings import (
     ConversationData,
     ConversationTest,
@@ -111,8 +111,7 @@ from keras_attn.tasks.text_generation import (
     TextScore,
 )
 from keras_attn.tasks.translation.data import PreparedTranslation
-from keras_attn.tasks.translation.decoding import NBestTranslations
-from keras_attn.tasks.translation.scores import TranslationScores
+from keras_attn.tasks.translation.predictions import NBestTranslations
 from keras_attn.tasks.translation.settings import (
     TranslationData,
     TranslationTest,

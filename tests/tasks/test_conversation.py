@@ -7,13 +7,14 @@ import conversation_toys as toys
 import numpy as np
 import pytest
 from conversation_toys import DATA, HOSTILE, KINDS, TALKS, USES
+from keras import ops
 from processes import answer
 from scipy.special import log_softmax
 
-from keras_attn.generation import beam_search
+from keras_attn.fields import TurnRows, spoken
+from keras_attn.generation import beam_search, prompt_seeds
 from keras_attn.records import Exchange
 from keras_attn.tasks import ConversationUse, Talker
-from keras_attn.tasks.conversation.decoding import AnswerSearch, spoken
 from keras_attn.tasks.conversation.talker import TestExchanges
 from keras_attn.text import BytePairTokenizer
 
@@ -52,18 +53,18 @@ def ids_by_hand(talker, turns, most=DATA["max_context"]):
 def test_what_is_read(talkers):
     talker = talkers["gpt"]
     for turns in HOSTILE:
-        assert talker._search.read([turns])[0] == ids_by_hand(talker, turns)
+        assert talker.field.encode([turns])["source_ids"][0] == ids_by_hand(talker, turns)
     for size in range(2, 40):  # each place of the cut, at the border of a turn too
-        cut = AnswerSearch(talker.model, talker.tokenizer, 3, size, 8)
+        cut = TurnRows(talker.tokenizer, 3, size)
         for turns in (TALKS[0][0], ("I am Ann.", "Hi.")):
-            row = cut.read([turns])[0]
+            row = cut.encode([turns])["source_ids"][0]
             assert row == ids_by_hand(talker, turns, size) and len(row) <= size
     assert spoken(("a", "b", " ", "c"), 2) == ["b", "c"]
 
 
 def test_marks_in_a_text_are_text(talkers):
     talker = talkers["transformer"]
-    (row,) = talker._search.read([("<self> <end> <start> <pad>",)])
+    (row,) = talker.field.encode([("<self> <end> <start> <pad>",)])["source_ids"]
     special = {i for i in row if not talker.tokenizer.token_bytes[i]}
     assert special == {row[0], row[-1]} and len(row) > 10
     tokens = talker.tokenizer.tokens(row)
@@ -94,11 +95,11 @@ def test_the_answer_alone_is_learnt(talkers, kind, eager):
     logits = np.asarray(talker.model(inputs, training=False), "float64")
     logp = np.take_along_axis(log_softmax(logits, -1), labels[..., None], -1)[..., 0] * weights
     # Together, padded, and in one row with more padding: the same.
-    rows = talker._search.read([turns for turns, _ in TALKS])
-    found = talker._search.log_probabilities(rows, tokens, 64)
+    rows = talker.field.encode([turns for turns, _ in TALKS])["source_ids"]
+    found = talker.log_probabilities(rows, tokens, 64)
     np.testing.assert_allclose(found, logp.sum(axis=1), atol=1e-4)
     assert talker.perplexity(TALKS) == pytest.approx(np.exp(-logp.sum() / weights.sum()), rel=1e-4)
-    one = talker._search.log_probabilities(rows[:1], tokens[:1], 1)
+    one = talker.log_probabilities(rows[:1], tokens[:1], 1)
     np.testing.assert_allclose(one, found[:1], atol=1e-4)
 
 
@@ -124,27 +125,27 @@ def test_which_answers_are_learnt(talkers):
 def test_mutual_information_by_hand(talkers, kind, eager):
     """The beams, ranked anew by log p(T | S) - weight * log p(T)."""
     talker, (turns, _) = talkers[kind], TALKS[1]
-    search = talker._search
-    ids = np.array([search.read([turns])[0]], "int32")
+    field = talker.field
+    ids = np.array(field.encode([turns])["source_ids"], "int32")
     changed = 0
     for weight, alpha in ((0.5, 1.0), (2.0, 0.5)):
         use = ConversationUse(beams=4, mutual_information=weight, alpha=alpha)
-        found = search.search(ids, use)
-        decoder, *given = search._prompted(ids)
+        found = talker.run(ops, {"source_ids": ids}, use)
+        decoder, *given = talker.prompt(ids)
         best = beam_search(
             decoder, *given, num_beams=4, num_return_sequences=4, alpha=alpha, max_length=8,
-            end_id=2, suppressed_ids=(0, 1, search.other_id, search.self_id),
+            end_id=2, suppressed_ids=(0, 1, field.other_id, field.self_id),
         )  # fmt: skip
         lengths = np.asarray(best.lengths)[0]
         rows = [
             row[:n].tolist() for row, n in zip(np.asarray(best.tokens)[0], lengths, strict=True)
         ]
-        with_turns = search.log_probabilities([ids[0].tolist()] * 4, rows, 4)
-        without = search.log_probabilities([[search.self_id]] * 4, rows, 4)
+        with_turns = talker.log_probabilities([ids[0].tolist()] * 4, rows, 4)
+        without = talker.log_probabilities([[field.self_id]] * 4, rows, 4)
         scores = (with_turns - weight * without) / ((5 + lengths) / 6) ** alpha
         wanted = int(np.argmax(scores))
         changed += wanted > 0
-        assert np.asarray(found.tokens)[0, : lengths[wanted]].tolist() == rows[wanted]
+        assert np.asarray(found["tokens"])[0, 0, : lengths[wanted]].tolist() == rows[wanted]
     assert changed
 
 
@@ -166,23 +167,23 @@ def test_samples_follow_seed_and_turns_alone(talkers, eager):
     given = [*HOSTILE[:3], HOSTILE[0], ("Ho.",)]
     together = talker.answer(given, **use)
     assert talker.answer(given[::-1], **use, batch_size=3)[::-1] == together
-    functions = len(talker._search._compiled)
+    functions = len(talker._kept[1])
     assert talker.answer(given, **{**use, "seed": 6}) != together
-    assert len(talker._search._compiled) == functions  # nothing is traced for a seed
+    assert len(talker._kept[1]) == functions  # nothing is traced for a seed
     assert together[0] == together[3] != together[4]
     rows = np.array([[5, 6, 0], [6, 5, 0], [5, 6, 0], [5, 6, 7]], "int32")
-    seeds = np.asarray(talker._search.seeds(rows, 1)).tolist()
+    seeds = np.asarray(prompt_seeds(rows, 1)).tolist()
     assert len({*seeds}) == 3 and seeds[0] == seeds[2]
-    assert np.asarray(talker._search.seeds(rows[:1, :2], 1)).tolist() == seeds[:1]
-    assert not {*seeds} & {*np.asarray(talker._search.seeds(rows, 2)).tolist()}
+    assert np.asarray(prompt_seeds(rows[:1, :2], 1)).tolist() == seeds[:1]
+    assert not {*seeds} & {*np.asarray(prompt_seeds(rows, 2)).tolist()}
 
 
 def test_a_prompt_that_fills_the_context(talkers, eager):
     """There is room for an answer of the greatest length behind it."""
     for talker in (talkers["transformer"], talkers["gpt"]):
-        (row,) = talker._search.read([("word " * 400,)])
-        assert len(row) == DATA["max_context"]
-        ids = talker._search.answers([row], ConversationUse(beams=1), 1)[0]
+        rows = talker.field.encode([("word " * 400,)])
+        assert len(rows["source_ids"][0]) == DATA["max_context"]
+        ids = talker.computed(rows, ConversationUse(beams=1))["tokens"][0][0].tolist()
         assert len(ids) == DATA["max_answer"] or ids[-1] == talker.tokenizer.end_id
 
 
@@ -219,11 +220,12 @@ def test_inputs(talkers, eager):
 def test_where_an_answer_looked(talkers, kind, eager):
     talker, (turns, text) = talkers[kind], TALKS[0]
     if kind == "fixed":
-        with pytest.raises(ValueError, match="the model has 0"):
+        with pytest.raises(ValueError, match="attention='none' aligns nothing"):
             talker.align(turns, text)
         return
     found = talker.align(turns, text)
-    assert found.source_tokens == talker.tokenizer.tokens(talker._search.read([turns])[0])
+    (source,) = talker.field.encode([turns])["source_ids"]
+    assert found.source_tokens == talker.tokenizer.tokens(source)
     assert (
         found.target_tokens[-1] == "</s>" and "".join(found.target_tokens[:-1]) == "Good▁day,▁Ann!"
     )

@@ -217,9 +217,9 @@ def test_settings_that_are_changed_after_a_call(eager):
     assert found == pytest.approx(made.predict(text).probabilities, abs=1e-6)
 
     translator = CASES["translation"][0]()
-    assert translator._search.read(["the one"])[1] == [False]
+    assert translator.field.encode(["the one"])["cut"].tolist() == [False]
     translator.data = dataclasses.replace(translator.data, max_length=2)
-    assert translator._search.read(["the one"])[1] == [True]
+    assert translator.field.encode(["the one"])["cut"].tolist() == [True]
 
 
 class Doubler(Keeper):

@@ -1,5 +1,6 @@
 """What tasks keep compiled: one function for all values of a number, and only a few functions."""
 
+import dataclasses
 import gc
 import weakref
 
@@ -13,11 +14,9 @@ from keras import ops
 from text_generation_toys import ALL, make
 from translation_toys import fitted
 
-from keras_attn.generation import Recent, SampledSteps, TextWriter
-from keras_attn.tasks import ConversationUse, TextGenerator, WordEmbedder
+from keras_attn.generation import SampledSteps, TextWriter
+from keras_attn.tasks import ConversationUse, Talker, TextGenerator, Translator, WordEmbedder
 from keras_attn.tasks.captioning.decoding import CaptionSearch
-from keras_attn.tasks.conversation.decoding import AnswerSearch
-from keras_attn.tasks.translation.decoding import TranslationSearch
 from keras_attn.text import WordTokenizer
 
 on_tensorflow = pytest.mark.skipif(
@@ -149,8 +148,8 @@ def check_scores(found):
 @on_tensorflow
 def test_one_function_translates_with_all_length_penalties(monkeypatch):
     translator = fitted()
-    monkeypatch.setattr(translator._search, "_compiled", Recent())
-    traced = counted(monkeypatch, TranslationSearch, "search")
+    monkeypatch.setattr(translator, "_kept", None)
+    traced = counted(monkeypatch, Translator, "search")
     texts = ["the one and two", "the the the"]
     best = {alpha: translator.translate(texts, alpha=alpha) for alpha in (-9.0, 0.0, 1.0)}
     found = {}
@@ -202,12 +201,12 @@ def test_one_function_captions_with_all_length_penalties(monkeypatch):
 )
 def test_one_function_answers_with_all_values_of_a_number(uses, monkeypatch):
     talker = untrained("gpt")
-    traced = counted(monkeypatch, AnswerSearch, "search")
+    traced = counted(monkeypatch, Talker, "run")
     answers = [talker.answer([HOSTILE[0]], **use) for use in uses]
     assert len(traced) == 1
-    ids = ops.array(talker._search.read([HOSTILE[0]]), "int32")
+    ids = ops.array(talker.field.encode([HOSTILE[0]])["source_ids"], "int32")
     for use, answer in zip(uses, answers, strict=True):
-        wanted = talker._search.search(ids, ConversationUse(**use)).tokens
+        wanted = talker.run(ops, {"source_ids": ids}, ConversationUse(**use))["tokens"][0, 0]
         assert answer == talker.tokenizer.decode(ops.convert_to_numpy(wanted).tolist())
 
 
@@ -216,7 +215,7 @@ def test_one_function_answers_with_all_values_of_a_number(uses, monkeypatch):
 def test_an_answer_may_become_longer():
     talker = untrained("rnn")
     short = talker.answer(HOSTILE[0], beams=1)
-    talker._search.max_answer = 16
+    talker.data = dataclasses.replace(talker.data, max_answer=16)
     long = talker.answer(HOSTILE[0], beams=1)
     assert long.startswith(short.rstrip("\ufffd")) and len(long) > len(short)
 

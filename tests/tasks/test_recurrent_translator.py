@@ -9,12 +9,11 @@ import tensorflow as tf
 import translation_toys
 from processes import answer
 from tracing import eagerly
-from translation_toys import PAIRS
+from translation_toys import PAIRS, stacked
 
 from keras_attn.export import check_equal
 from keras_attn.models import RecurrentEncoderDecoderConfig, TransformerEncoderDecoderConfig
 from keras_attn.tasks import Translator
-from keras_attn.tasks.translation.graph import stacked
 from keras_attn.text import BytePairTokenizer
 
 SMALL = {"model": "rnn", "dim": 24, "units": 32, "dropout": 0.0}

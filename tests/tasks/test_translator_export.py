@@ -13,13 +13,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from processes import answer
 from tracing import eagerly
-from translation_toys import CONFIG, PAIRS
+from translation_toys import CONFIG, PAIRS, stacked
 
 from keras_attn import export
 from keras_attn.export import check_equal, check_place, export_text_functions, replaced_folder
 from keras_attn.tasks import Translator
-from keras_attn.tasks.translation.decoding import NBestTranslations, most_tokens
-from keras_attn.tasks.translation.graph import stacked
+from keras_attn.tasks.translation.predictions import NBestTranslations
 from keras_attn.text import BytePairTokenizer
 
 ROOT = Path(__file__).parents[2]
@@ -202,7 +201,7 @@ def test_what_was_cut_is_told(eager):
         for cut, alignment in zip(n_best.truncated, n_best.alignments, strict=True):
             tokens = alignment.target_tokens
             assert cut == (tokens[-1] != "</s>")
-            assert not cut or len(tokens) == most_tokens(length)
+            assert not cut or len(tokens) == translator.longest(length)
     assert any(short.truncated + long.truncated)
 
 
@@ -478,8 +477,7 @@ def test_permission_is_asked_before_the_work(translator, tmp_path, monkeypatch):
         raise AssertionError("It should not get so far.")
 
     monkeypatch.setattr(export, "check_writable", refused)
-    monkeypatch.setattr(translator._search, "n_best", work)
-    monkeypatch.setattr(translator._search, "best", work)
+    monkeypatch.setattr(translator, "computed", work)
     with pytest.raises(PermissionError, match="No permission"):
         translator.export(tmp_path / "model")
 

@@ -3,6 +3,7 @@
 import functools
 
 import keras
+import numpy as np
 from kept import kept
 
 from keras_attn.tasks import Translator
@@ -47,3 +48,37 @@ def train_translation(data, run_dir, model=None, training=None, log=lambda text:
 def write_pairs(path, pairs=PAIRS):
     path.write_text("".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
     return str(path)
+
+
+def stacked(results):
+    """Returns the n best of several texts as the arrays that the SavedModel's `details` gives.
+
+    Args:
+        results: At least one, all with the same number R of translations.
+
+    Returns:
+        `translations`, `scores`, `truncated` `(B, R)`, `source_truncated` `(B,)`, `source_tokens`
+        `(B, S)`, `target_tokens` `(B, R, T)` and `alignments` `(B, R, T, S)`, padded with `""` and
+        zeros. Strings are Python's, in arrays of objects.
+    """
+    R = len(results[0].translations)
+    S = max(len(result.alignments[0].source_tokens) for result in results)
+    T = max(len(a.target_tokens) for result in results for a in result.alignments)
+    source_tokens = np.full((len(results), S), "", object)
+    target_tokens = np.full((len(results), R, T), "", object)
+    alignments = np.zeros((len(results), R, T, S), "float32")
+    for b, result in enumerate(results):
+        for r, alignment in enumerate(result.alignments):
+            t, s = alignment.weights.shape
+            source_tokens[b, :s] = alignment.source_tokens
+            target_tokens[b, r, :t] = alignment.target_tokens
+            alignments[b, r, :t, :s] = alignment.weights
+    return {
+        "translations": np.array([result.translations for result in results], object),
+        "scores": np.array([result.scores for result in results], "float32"),
+        "truncated": np.array([result.truncated for result in results]),
+        "source_truncated": np.array([result.source_truncated for result in results]),
+        "source_tokens": source_tokens,
+        "target_tokens": target_tokens,
+        "alignments": alignments,
+    }

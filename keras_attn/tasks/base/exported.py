@@ -130,6 +130,7 @@ class Exported(Saved, Keeper):
 
     def _tensors(self, signature: Signature, inputs: Mapping[str, Any], use: Any) -> dict[str, Any]:
         """What the outputs of a signature are made of."""
+        use = use if signature.use is None else signature.use
         tensors = signature.field.encode(*(inputs[name] for name in signature.inputs))
         return {**tensors, **self.computed(tensors, use)}
 
@@ -212,6 +213,7 @@ class Exported(Saved, Keeper):
         self, tf: ModuleType, signature: Signature, encode: Callable, use: Any
     ) -> Callable[..., dict[str, Any]]:
         """The function of a signature."""
+        use = use if signature.use is None else signature.use
 
         def serve(**raw: Any) -> dict[str, Any]:
             tensors = encode(*(raw.pop(name) for name in signature.inputs))

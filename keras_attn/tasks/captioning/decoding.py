@@ -9,13 +9,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attn.explain.alignment import END, Alignment
+from keras_attn.explain.alignment import Alignment
 from keras_attn.generation import CompiledFunction, Generation, Recent, beam_search
 from keras_attn.generation.numbers import columns
 from keras_attn.models import CaptionDecoder, ImageEncoder
 from keras_attn.tasks.families.picture_task import padded_rows, row_batches
-from keras_attn.tasks.translation.decoding import readable_tokens
 from keras_attn.text import BytePairTokenizer
+from keras_attn.text.readable import END, readable_tokens
 
 Tensor = Any
 

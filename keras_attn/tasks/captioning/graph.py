@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.explain.alignment import END
 from keras_attn.tasks.base.served_numbers import WITH_SETTINGS, checked_numbers
 from keras_attn.tasks.captioning.decoding import Caption
+from keras_attn.text.readable import END
 
 
 def graph_functions(

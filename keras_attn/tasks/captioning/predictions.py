@@ -39,8 +39,8 @@ from keras_attn.tasks.captioning.settings import (
 from keras_attn.tasks.captioning.sources import TestPictures
 from keras_attn.tasks.families.picture_sources import picture_source
 from keras_attn.tasks.families.picture_task import PictureLearned, PictureTask
-from keras_attn.tasks.translation.decoding import readable_tokens
 from keras_attn.text import BytePairTokenizer
+from keras_attn.text.readable import readable_tokens
 from keras_attn.visualize import AttentionView, attention_viewer
 
 

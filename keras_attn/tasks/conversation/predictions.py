@@ -4,73 +4,47 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from keras_attn.explain.alignment import END, Alignment
-from keras_attn.fields import checked_texts
+import numpy as np
+from keras import ops
+
+from keras_attn.arrays import Array, ArrayModule
+from keras_attn.explain.alignment import Alignment
+from keras_attn.fields import (
+    MARKS,
+    ODD_TEXTS,
+    GeneratedText,
+    Signature,
+    TurnRows,
+    checked_texts,
+    spoken,
+)
+from keras_attn.generation import CompiledFunction, Generation, length_penalty, prompt_seeds, sample
+from keras_attn.generation.numbers import is_tensor, of_rows, sampling_inputs
+from keras_attn.generation.sampling import SAMPLING
+from keras_attn.hints import Tensor
 from keras_attn.inputs import listed
 from keras_attn.interop import read_word_vectors
+from keras_attn.layers import attention_maps
 from keras_attn.metrics.conversation import (
+    ConversationScores,
     answer_scores,
     answer_words,
     nearest_answers,
     random_answers,
 )
+from keras_attn.models import language_decoder, target_log_probability
 from keras_attn.tasks.base.checks import check_count
 from keras_attn.tasks.base.learned import Learned
-from keras_attn.tasks.base.task import Task
-from keras_attn.tasks.conversation.decoding import MARKS, AnswerSearch, spoken
+from keras_attn.tasks.base.served_numbers import SAMPLED, own_numbers
 from keras_attn.tasks.conversation.settings import ConversationData, ConversationUse
-from keras_attn.tasks.conversation.turns import checked_conversations, checked_exchanges
+from keras_attn.tasks.conversation.turns import checked_exchanges
+from keras_attn.tasks.families.sequence_to_sequence import Prompt, SequenceToSequence, results
 from keras_attn.text import BytePairTokenizer
-
-_COLUMNS = ("BLEU", "distinct_1", "distinct_2", "commonest", "embedding_average")
-_DIGITS = {"BLEU": 2, "commonest": 3}
-
-
-class ConversationScores(NamedTuple):
-    """How good answers are, beside answers that need no model.
-
-    Example:
-
-    >>> scores = {"BLEU": 1.5, "distinct_1": 0.1, "distinct_2": 0.2, "commonest": 0.25}
-    >>> print(ConversationScores(8.0, {"model": scores}, "BLEU|...", ["Yes."], 4))
-    4 answers, perplexity 8.00 of a token, BLEU|...
-    answers              BLEU distinct_1 distinct_2  commonest
-    model                1.50     0.1000     0.2000      0.250
-    No embedding average: it needs a file of word vectors.
-    """
-
-    perplexity: float
-    """`exp(-1/N sum log p(token))` over the N tokens of all right answers, their ends included."""
-    scores: dict[str, dict[str, float]]
-    """For `"model"`, `"random training answer"` and `"answer of the nearest training context"` the
-    figures of `keras_attn.metrics.answer_scores`."""
-    bleu_signature: str
-    answers: list[str]
-    """The answers of the model."""
-    exchanges: int
-
-    def __str__(self) -> str:
-        columns = [name for name in _COLUMNS if name in self.scores["model"]]
-        width = max(16, *(len(row) + 1 for row in self.scores))
-        lines = [
-            f"{self.exchanges:,} answers, perplexity {self.perplexity:.2f} of a token, "
-            f"{self.bleu_signature}",
-            "answers".ljust(width) + " ".join(f"{name:>10}" for name in columns),
-        ]
-        for row, scores in self.scores.items():
-            figures = (f"{scores[name]:{10}.{_DIGITS.get(name, 4)}f}" for name in columns)
-            lines.append(row.ljust(width) + " ".join(figures))
-        if "embedding_average" not in columns:
-            lines.append("No embedding average: it needs a file of word vectors.")
-        return "\n".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the figures and the answers as JSON-safe values."""
-        return self._asdict()
+from keras_attn.text.readable import readable_tokens
 
 
 @dataclass(frozen=True)
@@ -100,7 +74,7 @@ class ConversationLearned(Learned):
             )
 
 
-class ConversationPredictions(Task):
+class ConversationPredictions(SequenceToSequence):
     """The predictions of a talker: a base class of `Talker`."""
 
     Learned = ConversationLearned
@@ -118,10 +92,177 @@ class ConversationPredictions(Task):
         return self.learned.empty_contexts
 
     @property
-    def _search(self) -> AnswerSearch:
-        sizes = self.data.max_turns, self.data.max_context, self.data.max_answer
-        make = functools.partial(AnswerSearch, self.model, self.tokenizer, *sizes)
-        return self.kept(make, "search")
+    def target_tokenizer(self) -> BytePairTokenizer:
+        """The tokenizer, which is that of the turns too."""
+        return self.tokenizer
+
+    @property
+    def field(self) -> TurnRows:
+        """Reads turns as rows of ids."""
+        graph = functools.cache(self.tokenizer.to_graph)
+        return TurnRows(self.tokenizer, self.data.max_turns, self.data.max_context, graph)
+
+    @property
+    def encodes(self) -> bool:
+        """Whether the model has an encoder of the turns; else turns and answer are one row."""
+        return isinstance(self.model.input, dict) and self.source in self.model.input
+
+    def longest(self, length: Any) -> int:
+        """Returns the largest number of tokens of an answer."""
+        return self.data.max_answer
+
+    @property
+    def suppressed_ids(self) -> tuple[int, ...]:
+        """Ids that no answer has: those of the marks too."""
+        marks = (self.tokenizer.vocabulary.index(mark) for mark in MARKS)
+        return (*super().suppressed_ids, *marks)
+
+    def prompt(self, sources: Tensor) -> Prompt:
+        """Returns what the search begins with: of a decoder alone, the turns."""
+        if self.encodes:
+            return super().prompt(sources)
+        decoder = self.kept(lambda: language_decoder(self.model), "decoder")
+        return decoder, sources, ops.not_equal(sources, self.tokenizer.pad_id), None, None
+
+    def run(
+        self, xp: ArrayModule, tensors: Mapping[str, Any], use: ConversationUse
+    ) -> dict[str, Tensor]:
+        """Finds an answer to each row of ids, as `SequenceToSequence.run`, or draws one.
+
+        With `mutual_information` the R beams are ranked anew, T an answer and S the turns:
+
+            (log p(T | S) - mutual_information log p(T)) / length_penalty(|T|, alpha)
+
+        where p(T) is the model's own without any turn (Li et al., 2016).
+        """
+        ids, most = tensors[self.source], self.data.max_answer
+        tensors = {**tensors, "max_length": most}
+        prompt = self.prompt(ids)
+        if use.search == "sample":
+            numbers = (*SAMPLING, "largest_top_k")
+            given = {name: tensors[name] for name in numbers if name in tensors}
+            seeds = prompt_seeds(ids, tensors.get("seed", use.seed))
+            drawn = sample(
+                *prompt,
+                max_length=most,
+                end_id=self.tokenizer.end_id,
+                pad_id=self.tokenizer.pad_id,
+                suppressed_ids=self.suppressed_ids,
+                seed=seeds,
+                **{**use.sampling(), **given},
+            )
+            return results(Generation(*(ops.expand_dims(values, 1) for values in drawn)))
+        weight = tensors.get("mutual_information", use.mutual_information)
+        ranks = is_tensor(weight) or weight
+        found = self.search(prompt, tensors, use, use.beams if ranks else 1)
+        if ranks:
+            tokens = ops.reshape(found.tokens, (-1, most))
+            nothing = tokens[:, :1] * 0 + self.field.self_id
+            prior = ops.reshape(self.log_probability(nothing, tokens), (-1, use.beams))
+            prior = of_rows("mutual_information", weight) * prior
+            alpha = of_rows("alpha", tensors.get("alpha", use.alpha))
+            scores = found.scores - prior / length_penalty(found.lengths, alpha)
+            best = ops.expand_dims(ops.cast(ops.argmax(scores, axis=1), "int32"), 1)
+            tokens = ops.take_along_axis(found.tokens, ops.expand_dims(best, 2), axis=1)
+            others = (ops.take_along_axis(values, best, axis=1) for values in found[1:])
+            found = Generation(tokens, *others)
+        return results(found)
+
+    def parted(
+        self, use: ConversationUse
+    ) -> tuple[ConversationUse, dict[str, Any], dict[str, Any]]:
+        """Parts settings into what a search is compiled for and the numbers that are its inputs."""
+        if use.search == "beam":
+            numbers = {"alpha": use.alpha}
+            if use.mutual_information:
+                numbers["mutual_information"] = use.mutual_information
+            return ConversationUse(beams=use.beams), numbers, {}
+        numbers, fixed = sampling_inputs(use.sampling())
+        return ConversationUse(search="sample"), {"seed": use.seed, **numbers}, fixed
+
+    def log_probability(self, ids: Tensor, answers: Tensor) -> Tensor:
+        """Returns `log p(answer | turns)`, see `target_log_probability`."""
+        most = self.data.max_context + self.data.max_answer
+        return target_log_probability(self.model, ids, answers, self.tokenizer.start_id, most)
+
+    def log_probabilities(
+        self, rows: Sequence[list[int]], answers: Sequence[list[int]], batch_size: int
+    ) -> np.ndarray:
+        """Returns the log-probability of each answer, float64 `(N,)`.
+
+        Args:
+            rows: Ids of the turns of each.
+            answers: Ids of each answer, with its end.
+            batch_size: Answers computed at a time.
+        """
+        found = np.zeros(len(rows), "float64")
+        function = self.kept(
+            lambda: CompiledFunction(
+                lambda ids, length, answers: self.log_probability(ids, answers), self.model
+            ),
+            "log_probability",
+        )
+        for numbers, ids, _ in self.source_batches(rows, batch_size, jit_compile=False):
+            given = np.full((len(ids), self.data.max_answer), self.tokenizer.pad_id, "int32")
+            for r, i in enumerate(numbers):
+                given[r, : len(answers[i])] = answers[i]
+            found[numbers] = function(ids, 1, given)[: len(numbers)]
+        return found
+
+    def answer_ids(self, answers: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of each answer with its end, as many as an answer may have."""
+        ids = self.tokenizer.encode(answers, add_end=True)
+        return [row[: self.data.max_answer] for row in ids]
+
+    def source_maps(self, source: Array, target: Sequence[int]) -> list[np.ndarray]:
+        """Returns the attention to the turns in each layer."""
+        if self.encodes:
+            return super().source_maps(source, target)
+        S, T = len(source), len(target)
+        maps = attention_maps(self.model, np.array([[*source, *target[:-1]]], "int32"))
+        return [x[..., S - 1 : S - 1 + T, :S] for x in maps.select(role="self")]
+
+    def signatures(self, use: ConversationUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives.
+
+        The signature `serving_default` takes `turns: string (B, T)`, the turns so far from old to
+        new, padded with `""` on either side, and gives `answer: string (B,)`, equal to `answer`
+        with the settings of the export. `with_settings` also takes the numbers of `served_numbers`,
+        each `(B,)`.
+        """
+        field = self.field
+        answer = GeneratedText(self.tokenizer, "best", some="some", graph=field.graph)
+        return {"serving_default": Signature(("turns",), field, {"answer": answer})}
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd turns beside ordinary ones."""
+        marks = "<self> </s> <end> <other> hi"
+        shifted = [ODD_TEXTS[i:] + ODD_TEXTS[:i] for i in range(3)]
+        rows = [*zip(*shifted, strict=True), ("", marks, ""), ("", "", ""), ("", "", "x" * 700)]
+        return {"turns": [list(row) for row in rows]}
+
+    def served_numbers(self, use: ConversationUse) -> dict[str, tuple[Any, Any]]:
+        """Returns the numbers that `with_settings` takes.
+
+        A beam search has `alpha`, and `mutual_information` if the export sets it. A sample has
+        `temperature`, `top_k`, where 0 keeps all, `top_p`, `min_p`, `repetition_penalty` and
+        `seed`.
+        """
+        if use.search == "sample":
+            return own_numbers(use, {**SAMPLED, "seed": 7})
+        weight = use.mutual_information
+        numbers = super().served_numbers(use)
+        return {**numbers, "mutual_information": (weight, weight / 2)} if weight else numbers
+
+    def checked_use(self, use: ConversationUse) -> ConversationUse:
+        """Refuses `mutual_information` if the model learned no answers without turns."""
+        if use.mutual_information and not self.empty_contexts:
+            raise ValueError(
+                "`mutual_information` needs a model that learned answers without turns too. "
+                f"Received: mutual_information={use.mutual_information} for a model that did not. "
+                "Train it with empty_contexts=0.1 (--empty-contexts 0.1), or leave it out."
+            )
+        return use
 
     def answer(
         self,
@@ -174,20 +315,12 @@ class ConversationPredictions(Task):
         """
         given = {n: v for n, v in locals().items() if n not in ("self", "conversations")}
         check_count("batch_size", batch_size)
-        use = ConversationUse.made(given)
-        if use.mutual_information and not self.empty_contexts:
-            raise ValueError(
-                "`mutual_information` needs a model that learned answers without turns too. "
-                f"Received: mutual_information={use.mutual_information} for a model that did not. "
-                "Train it with empty_contexts=0.1 (--empty-contexts 0.1), or leave it out."
-            )
+        use = self.checked_use(ConversationUse.made(given))
         one = isinstance(conversations, str | tuple)
-        turns = checked_conversations([conversations] if one else conversations)
-        rows = self._search.read(turns)
-        texts = self.tokenizer.decode(self._search.answers(rows, use, batch_size)) if rows else []
-        most = self._search.max_turns
-        found = [text if spoken(t, most) else "" for text, t in zip(texts, turns, strict=True)]
-        return found[0] if one else found
+        signature = self.signatures(use)["serving_default"]
+        rows = signature.field.encode([conversations] if one else conversations)
+        answers = signature.outputs["answer"].decode({**rows, **self.computed(rows, use)})
+        return answers[0] if one else answers
 
     predict = answer  # as all tasks call what they are for
 
@@ -205,9 +338,9 @@ class ConversationPredictions(Task):
             answer that is longer than `max_answer` the first `max_answer` tokens count.
         """
         examples = checked_exchanges(exchanges)
-        rows = self._search.read([x.turns for x in examples])
-        answers = self._search.answer_ids([x.answer for x in examples])
-        found = self._search.log_probabilities(rows, answers, batch_size)
+        rows = self.field.encode([x.turns for x in examples])["source_ids"]
+        answers = self.answer_ids([x.answer for x in examples])
+        found = self.log_probabilities(rows, answers, batch_size)
         return math.exp(-found.sum() / sum(map(len, answers)))
 
     def evaluate(
@@ -262,7 +395,7 @@ class ConversationPredictions(Task):
         train = listed(train, "exchanges of turns and an answer", 2)
         learnt = checked_exchanges(train) if train else []
         rows = {"model": self.answer([x.turns for x in examples], **given)}
-        most = self._search.max_turns
+        most = self.data.max_turns
         if learnt:
             answers = [x.answer for x in learnt]
             rows["random training answer"] = random_answers(answers, len(examples), seed)
@@ -307,16 +440,12 @@ class ConversationPredictions(Task):
             TypeError: If a turn is not a string.
             ValueError: If there is no such attention, such as in a model of a fixed context.
         """
-        rows = self._search.read(checked_conversations([turns]))
+        rows = self.field.encode([turns])
+        (source,) = rows["source_ids"]
         if answer is None:
-            ids = self._search.answers(rows, ConversationUse(), 1)[0]
+            ids = self.computed(rows, ConversationUse())["tokens"][0][0].tolist()
         else:
-            ids = self._search.answer_ids(checked_texts([answer]))[0]
-        weights = self._search.weights(rows[0], ids, layer)
-        target = self.tokenizer.tokens(ids)
-        end = self.tokenizer.end_id
-        return Alignment(
-            self.tokenizer.tokens(rows[0]),
-            [END if i == end else token for i, token in zip(ids, target, strict=True)],
-            weights,
-        )
+            ids = self.answer_ids(checked_texts([answer]))[0]
+        weights = self.source_weights(source, ids, layer)
+        tokens = readable_tokens(self.tokenizer, ids)
+        return Alignment(self.tokenizer.tokens(source), tokens, weights)

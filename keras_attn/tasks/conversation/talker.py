@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from keras_attn.batches import AnswerBatches, TokenBatches
-from keras_attn.fields import ODD_TEXTS
+from keras_attn.fields import MARKS, with_marks
 from keras_attn.models import CONVERSATION_MODELS
 from keras_attn.records import (
     Dialogues,
@@ -22,12 +22,9 @@ from keras_attn.records import (
     without,
 )
 from keras_attn.settings import Choice
-from keras_attn.tasks.base.served_numbers import own_numbers
 from keras_attn.tasks.base.steps import Note, step, values_for
 from keras_attn.tasks.base.task import Examples
 from keras_attn.tasks.base.task_run import Scored
-from keras_attn.tasks.conversation.decoding import MARKS, with_marks
-from keras_attn.tasks.conversation.graph import graph_functions, tried_numbers
 from keras_attn.tasks.conversation.predictions import (
     ConversationLearned,
     ConversationPredictions,
@@ -202,17 +199,18 @@ class Talker(ConversationPredictions):
                 f"Expected answers of 1 to {self.data.max_answer - 1} tokens. Received: none "
                 f"among {len(given):,}. Raise `max_answer`."
             )
-        rows = self._search.read([given[i].turns for i in kept])
+        field = self.field
+        rows = field.encode([given[i].turns for i in kept])["source_ids"]
         answers = [answers[i] for i in kept]
         drawn = np.random.default_rng(settings.get("seed", 0)).permutation(len(kept))
         for i in drawn[: round(empty_contexts * len(kept))]:
-            rows.append([self._search.self_id])
+            rows.append([field.self_id])
             answers.append(answers[i])
             self.relearn(empty_contexts=True)
         settings = {"rows_multiple_of": num_data_shards(), **settings}
         pad, end = self.tokenizer.pad_id, self.tokenizer.end_id
         batches: TokenBatches | AnswerBatches
-        if self._search.encodes:
+        if self.encodes:
             start = self.tokenizer.start_id
             batches = TokenBatches(
                 rows, answers, pad_id=pad, end_id=end, start_id=start, **settings
@@ -302,36 +300,8 @@ class Talker(ConversationPredictions):
 
     def vocabularies(self) -> dict[str, str]:
         """Returns what names the vocabulary of the embedding."""
-        name = "source_embedding" if self._search.encodes else "embedding"
+        name = "source_embedding" if self.encodes else "embedding"
         return {name: vocabulary_digest(self.tokenizer)}
-
-    def export_examples(self) -> dict[str, Any]:
-        """Returns odd turns beside ordinary ones."""
-        marks = "<self> </s> <end> <other> hi"
-        shifted = [ODD_TEXTS[i:] + ODD_TEXTS[:i] for i in range(3)]
-        rows = [*zip(*shifted, strict=True), ("", marks, ""), ("", "", ""), ("", "", "x" * 700)]
-        return {"turns": [list(row) for row in rows]}
-
-    def expected(
-        self, examples: Mapping[str, Any], use: ConversationUse
-    ) -> dict[str, dict[str, Any]]:
-        """Returns what this object gives, as the SavedModel is to give it."""
-        turns = list(map(tuple, examples["turns"]))
-        return {"serving_default": {"answer": self.answer(turns, **use.to_dict())}}
-
-    def served_numbers(self, use: ConversationUse) -> dict[str, tuple[Any, Any]]:
-        """Returns the numbers of the search that the export has."""
-        return own_numbers(use, tried_numbers(use))
-
-    def serve(self, tf: Any, use: ConversationUse) -> tuple[dict[str, Callable], list[Any]]:
-        """Returns the functions of the SavedModel.
-
-        The signature `serving_default` takes `turns: string (B, T)`, the turns so far from old to
-        new, padded with `""` on either side, and gives `answer: string (B,)`, equal to `answer`
-        with the settings of the export. `with_settings` also takes the numbers of `tried_numbers`,
-        each `(B,)`.
-        """
-        return graph_functions(self._search, tf, use)
 
 
 def _read(path: str, data: ConversationData) -> Dialogues:

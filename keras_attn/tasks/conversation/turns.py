@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from keras_attn.fields import checked_texts
 from keras_attn.inputs import listed
 from keras_attn.records import Exchange
 
@@ -32,29 +31,6 @@ class TestExchanges(list):
             f"{self.where.removesuffix('.')}; {len(self):,} answers to measure on, "
             f"{len(self.train):,} to learn from"
         )
-
-
-def checked_conversations(conversations: Any) -> list[tuple[str, ...]]:
-    """Checks conversations.
-
-    Args:
-        conversations: Strings, and tuples or lists of strings.
-
-    Returns:
-        A tuple of turns for each.
-
-    Raises:
-        TypeError: If something is not a string.
-
-    Example:
-
-    >>> checked_conversations(["Hi.", ("Hi.", "Hello!", "So?")])
-    [('Hi.',), ('Hi.', 'Hello!', 'So?')]
-    """
-    return [
-        tuple(checked_texts([turns] if isinstance(turns, str) else turns))
-        for turns in listed(conversations, "a string, a tuple of strings, or a list of these")
-    ]
 
 
 def checked_exchanges(exchanges: Iterable[Any]) -> list[Exchange]:

@@ -12,8 +12,8 @@ from keras_attn.models import RecurrentEncoderDecoderConfig
 from keras_attn.tasks.captioning.captioner import Captioner
 from keras_attn.tasks.text_classification.classifier import TextClassifier
 from keras_attn.tasks.text_classification.predictions import Prediction
-from keras_attn.tasks.translation.decoding import readable_tokens
 from keras_attn.tasks.translation.translator import Translator
+from keras_attn.text.readable import readable_tokens
 from keras_attn.visualize import AttentionPart, AttentionView
 from keras_attn.visualize.display import percent
 
@@ -50,21 +50,15 @@ def translation_view(
     if isinstance(config, RecurrentEncoderDecoderConfig) and config.attention == "none":
         raise ValueError(_NO_ATTENTION.format("it is built with attention", "attention='none'"))
     (text,) = checked_texts([text])
-    search = translator._search
-    (source,), _ = search.read([text])
+    rows = translator.field.encode([text])
+    (source,) = rows["source_ids"]
     if translation is None:
-        (target,) = search.best([source], beams=4, alpha=1.0, batch_size=1)
+        target = translator.computed(rows, translator.Use())["tokens"][0][0].tolist()
     else:
         (translation,) = checked_texts([translation])
         target = translator.target_tokenizer.encode(translation, add_end=True)
     inputs = [translator.target_tokenizer.start_id, *target[:-1]]
-    maps = attention_maps(
-        translator.model,
-        {
-            "source_ids": np.array([source], "int32"),
-            "target_ids": np.array([inputs], "int32"),
-        },
-    )
+    maps = translator.read_along(source, target)
     return AttentionView.from_maps(
         maps,
         readable_tokens(translator.source_tokenizer, source),

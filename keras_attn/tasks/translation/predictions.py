@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
+import html
 import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from keras_attn.explain.alignment import Alignment
-from keras_attn.fields import checked_texts
+from keras_attn.fields import (
+    ODD_TEXTS,
+    AttentionWeights,
+    GeneratedText,
+    Numbers,
+    ReadableTokens,
+    Signature,
+    SourceText,
+    checked_texts,
+)
+from keras_attn.fields.signature import OutputField
 from keras_attn.files import open_output
-from keras_attn.models import SequenceDecoder
+from keras_attn.metrics import TranslationScores
 from keras_attn.tasks.base.checks import (
     Pairs,
     check_decoding,
@@ -20,10 +35,8 @@ from keras_attn.tasks.base.checks import (
     checked_pairs,
 )
 from keras_attn.tasks.base.steps import Note, step, values_for
-from keras_attn.tasks.base.task import Task
+from keras_attn.tasks.families.sequence_to_sequence import SequenceToSequence
 from keras_attn.tasks.translation.data import TranslationLearned
-from keras_attn.tasks.translation.decoding import TranslationSearch
-from keras_attn.tasks.translation.scores import TranslationScores
 from keras_attn.tasks.translation.settings import (
     TranslationData,
     TranslationFiles,
@@ -32,9 +45,35 @@ from keras_attn.tasks.translation.settings import (
     check_translation_files,
 )
 from keras_attn.text import BytePairTokenizer
+from keras_attn.text.readable import readable_tokens
 
 
-class TranslationPredictions(Task):
+class NBestTranslations(NamedTuple):
+    """The R best translations of one text, the best first."""
+
+    translations: list[str]
+    scores: list[float]
+    """Log-probability divided by the length penalty `((5 + length) / 6) ** alpha`."""
+    truncated: list[bool]
+    """Whether a translation was cut at its greatest length, without an end."""
+    source_truncated: bool
+    """Whether the text was longer than `max_source_length`: the rest of it was not read."""
+    alignments: list[Alignment]
+    """Of each: the mean over the heads of the last cross-attention; zeros without attention."""
+
+    def _repr_html_(self) -> str:
+        """A table, for notebooks."""
+        cells = "<td style='text-align:right'>{:.3f}</td><td style='text-align:left'>{}{}</td>"
+        rows = [
+            cells.format(score, html.escape(text), " <i>(cut)</i>" if cut else "")
+            for text, score, cut in zip(self.translations, self.scores, self.truncated, strict=True)
+        ]
+        note = "<caption>The source was cut.</caption>" if self.source_truncated else ""
+        head = "<tr><th>score</th><th style='text-align:left'>translation</th></tr>"
+        return f"<table>{note}{head}<tr>{'</tr><tr>'.join(rows)}</tr></table>"
+
+
+class TranslationPredictions(SequenceToSequence):
     """The predictions of a translator: a base class of `Translator`."""
 
     data: TranslationData
@@ -56,13 +95,53 @@ class TranslationPredictions(Task):
         return self.data.max_length
 
     @property
-    def _search(self) -> TranslationSearch:
-        return self.kept(
-            lambda: TranslationSearch(
-                self.model, self.source_tokenizer, self.target_tokenizer, self.max_source_length
-            ),
-            "search",
-        )
+    def field(self) -> SourceText:
+        """Reads texts as rows of ids."""
+        return SourceText(self.source_tokenizer, self.max_source_length)
+
+    def longest(self, length: Any) -> Any:
+        """Returns the largest number of tokens of a translation."""
+        return 2 * length + 16
+
+    def signatures(self, use: TranslationUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
+
+        The signature `serving_default` takes `text: string (B,)` and gives
+        `translation: string (B,)`, equal to `translate`. The signature `details` takes the same and
+        gives what `translate_n_best` gives, padded with `""` and zeros:
+
+        - `translations`, `scores`, `truncated` `(B, R)`, the best first;
+        - `source_truncated` `(B,)`: sources longer than `max_source_length` are cut;
+        - `source_tokens` `(B, S)`, `target_tokens` `(B, R, T)`, `alignments` `(B, R, T, S)`, which
+          are zeros for a model without attention.
+
+        The signature `with_settings` takes `alpha: float32 (B,)` too, and gives `translation`.
+        """
+        source, target = self.source_tokenizer, self.target_tokenizer
+        source_graph = functools.cache(source.to_graph)
+        graph = source_graph if target is source else functools.cache(target.to_graph)
+        text = SourceText(source, self.max_source_length, source_graph)
+        best = GeneratedText(target, "best", some="some", graph=graph)
+        details: dict[str, OutputField] = {
+            "translations": GeneratedText(target, some="some", graph=graph),
+            "scores": Numbers("scores"),
+            "truncated": Numbers("truncated"),
+            "source_truncated": Numbers("cut"),
+            "source_tokens": ReadableTokens(source, "source_ids", source_graph),
+            "target_tokens": ReadableTokens(target, graph=graph),
+            "alignments": AttentionWeights("weights"),
+        }
+        one = dataclasses.replace(use, num_return_sequences=None)
+        count = use.num_return_sequences or use.beams
+        several = dataclasses.replace(use, num_return_sequences=count)
+        return {
+            "serving_default": Signature(("text",), text, {"translation": best}, one),
+            "details": Signature(("text",), text, details, several),
+        }
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones."""
+        return {"text": [text for text in ODD_TEXTS if len(text) < 100]}
 
     def translate(
         self,
@@ -92,9 +171,12 @@ class TranslationPredictions(Task):
         """
         check_decoding(alpha, beams=beams, batch_size=batch_size)
         one = isinstance(texts, str)
-        texts = checked_texts([texts] if isinstance(texts, str) else texts)
-        tokens = self._search.best(self._read(texts), beams, alpha, batch_size, jit_compile)
-        translations = self._translations(texts, tokens)
+        use = TranslationUse(beams=beams, alpha=alpha, batch_size=batch_size)
+        signature = self.signatures(use)["serving_default"]
+        rows = signature.field.encode([texts] if one else texts)
+        _warn_of_cut(rows["cut"], self.max_source_length)
+        rows |= self.computed(rows, signature.use, jit_compile)
+        translations = signature.outputs["translation"].decode(rows)
         return translations[0] if one else translations
 
     def translate_n_best(
@@ -137,24 +219,54 @@ class TranslationPredictions(Task):
         count = check_n_best(beams, alpha, num_return_sequences, batch_size=batch_size)
         one = isinstance(texts, str)
         texts = checked_texts([texts] if isinstance(texts, str) else texts)
-        found = self._search.n_best(texts, beams, alpha, count, batch_size, jit_compile)
+        use = TranslationUse(beams=beams, alpha=alpha, num_return_sequences=count)
+        use = dataclasses.replace(use, batch_size=batch_size)
+        signature = self.signatures(use)["details"]
+        rows = signature.field.encode(texts)
+        rows |= self.computed(rows, use, jit_compile)
+        names = "source_ids", "tokens", "lengths", "scores", "truncated", "weights", "cut"
+        translations = signature.outputs["translations"].decode(rows)
+        columns = zip(texts, translations, *(rows[name] for name in names), strict=True)
+        found = [self._n_best(*row) for row in columns]
         return found[0] if one else found
 
-    def _translations(self, texts: Sequence[str], tokens: Sequence[Sequence[int]]) -> list[str]:
-        """Translations of texts: nothing for a text without a word."""
-        found = self.target_tokenizer.decode(tokens) if len(tokens) else []
-        return [new if text.strip() else "" for text, new in zip(texts, found, strict=True)]
+    def _n_best(
+        self,
+        text: str,
+        translations: list[str],
+        source: list[int],
+        tokens: np.ndarray,
+        lengths: np.ndarray,
+        scores: np.ndarray,
+        truncated: np.ndarray,
+        weights: np.ndarray,
+        cut: bool,
+    ) -> NBestTranslations:
+        """Makes the translations of one text; a sequence of length 0 is none."""
+        count = int((lengths > 0).sum())
+        text = self.source_tokenizer.normalized(text)
+        return NBestTranslations(
+            translations[:count],
+            scores[:count].tolist(),
+            truncated[:count].tolist(),
+            bool(cut),
+            [
+                self._alignment(text, source, tokens[r, :n].tolist(), weights[r, :n])
+                for r, n in enumerate(lengths[:count].tolist())
+            ],
+        )
 
-    def _read(self, texts: Sequence[str]) -> list[list[int]]:
-        texts = checked_texts(texts)
-        ids, cut = self._search.read(texts)
-        if any(cut):
-            warnings.warn(
-                f"{sum(cut)} of {len(texts)} texts are longer than `max_source_length`="
-                f"{self.max_source_length} tokens and were cut. Translate sentence by sentence.",
-                stacklevel=3,
-            )
-        return ids
+    def _alignment(
+        self, text: str, source: list[int], target: list[int], weights: np.ndarray
+    ) -> Alignment:
+        translation = self.target_tokenizer.decode(target)
+        return Alignment(
+            readable_tokens(self.source_tokenizer, source),
+            readable_tokens(self.target_tokenizer, target),
+            weights,
+            text,
+            None if "\ufffd" in translation else translation,  # broken bytes: not its tokens
+        )
 
     def align(self, source: str, target: str | None = None, layer: int = -1) -> Alignment:
         """Shows which source tokens each target token attended to.
@@ -173,11 +285,23 @@ class TranslationPredictions(Task):
             TypeError: If an input is not a string.
             ValueError: If there is no such attention, or the target is longer than any translation.
         """
-        ids = self._read([source])[0]
-        own = None
-        if target is not None:
-            (own,) = self.target_tokenizer.encode(checked_texts([target]), add_end=True)
-        return self._search.align(self.source_tokenizer.normalized(source), ids, own, layer)
+        use = TranslationUse()
+        rows = self.field.encode([source])
+        _warn_of_cut(rows["cut"], self.max_source_length)
+        if target is None:
+            ids = self.computed(rows, use)["tokens"][0][0].tolist()
+        else:
+            (ids,) = self.target_tokenizer.encode(checked_texts([target]), add_end=True)
+        most = self.longest(self.max_source_length)
+        if len(ids) > most:
+            raise ValueError(
+                f"`target` must have at most {most} tokens, the end included, the most of a "
+                f"translation with `max_source_length`={self.max_source_length}. Received: "
+                f"{len(ids)} tokens."
+            )
+        (read,) = rows["source_ids"]
+        weights = self.source_weights(read, ids, layer)
+        return self._alignment(self.source_tokenizer.normalized(source), read, ids, weights)
 
     predict = translate  # as all tasks call what they are for
 
@@ -247,7 +371,7 @@ class TranslationPredictions(Task):
         Bytes that are not UTF-8 are read as U+FFFD, with a warning.
         """
         aligned = bool(predict.alignments or predict.heat_maps)
-        if aligned and not SequenceDecoder(self.model).num_attentions:
+        if aligned and not self.decoding.num_attentions:
             raise ValueError(
                 "--alignments and --heat-maps belong to a model with attention. "
                 f"Received: {self!r}, which has none."
@@ -276,3 +400,12 @@ class TranslationPredictions(Task):
                         alignment.plot(Path(predict.heat_maps) / f"{number:06d}.png")
         if cut:
             yield Note(f"{cut} lines are longer than the model reads, and were cut.")
+
+
+def _warn_of_cut(cut: Sequence[bool], most: int) -> None:
+    if any(cut):
+        warnings.warn(
+            f"{sum(cut)} of {len(cut)} texts are longer than `max_source_length`={most} tokens and "
+            "were cut. Translate sentence by sentence.",
+            stacklevel=3,
+        )

@@ -12,16 +12,15 @@ from typing import Any, ClassVar
 import keras
 
 from keras_attn.batches import PackedBatches, TokenBatches
-from keras_attn.fields import ODD_TEXTS
 from keras_attn.models import ENCODER_DECODERS
 from keras_attn.records import ParallelText, read_pairs
+from keras_attn.records.parallel import ParallelPairs
 from keras_attn.settings import Choice, WrongUse
 from keras_attn.tasks.base.checks import (
     Pairs,
     checked_pairs,
 )
 from keras_attn.tasks.base.compiling import trained_form
-from keras_attn.tasks.base.served_numbers import own_numbers
 from keras_attn.tasks.base.steps import step
 from keras_attn.tasks.base.task import Examples
 from keras_attn.tasks.base.task_run import Scored
@@ -31,9 +30,7 @@ from keras_attn.tasks.translation.data import (
     columns,
     make_tokenizers,
 )
-from keras_attn.tasks.translation.graph import graph_functions, stacked
 from keras_attn.tasks.translation.predictions import TranslationPredictions
-from keras_attn.tasks.translation.scores import ParallelPairs
 from keras_attn.tasks.translation.settings import (
     TranslationData,
     TranslationTest,
@@ -318,44 +315,6 @@ class Translator(TranslationPredictions):
         names = ("source_embedding", "target_embedding")
         tokenizers = (self.source_tokenizer, self.target_tokenizer)
         return dict(zip(names, map(vocabulary_digest, tokenizers), strict=True))
-
-    def export_examples(self) -> dict[str, Any]:
-        """Returns odd texts beside ordinary ones."""
-        return {"text": [text for text in ODD_TEXTS if len(text) < 100]}
-
-    def expected(
-        self, examples: Mapping[str, Any], use: TranslationUse
-    ) -> dict[str, dict[str, Any]]:
-        """Returns what this object gives, as the SavedModel is to give it."""
-        texts, size = examples["text"], len(examples["text"])
-        best = self._search.best(self._search.read(texts)[0], use.beams, use.alpha, size)
-        count = use.num_return_sequences or use.beams
-        n_best = self._search.n_best(texts, use.beams, use.alpha, count, size)
-        return {
-            "serving_default": {"translation": self._translations(texts, best)},
-            "details": stacked(n_best),
-        }
-
-    def served_numbers(self, use: TranslationUse) -> dict[str, tuple[Any, Any]]:
-        """Returns the exponent of the length penalty."""
-        return own_numbers(use, {"alpha": 0.0 if use.alpha else 1.0})
-
-    def serve(self, tf: Any, use: TranslationUse) -> tuple[dict[str, Callable], list[Any]]:
-        """Returns the functions of the SavedModel.
-
-        The signature `serving_default` takes `text: string (B,)` and gives
-        `translation: string (B,)`, equal to `translate`. The signature `details` takes the same and
-        gives what `translate_n_best` gives, padded with `""` and zeros:
-
-        - `translations`, `scores`, `truncated` `(B, R)`, the best first;
-        - `source_truncated` `(B,)`: sources longer than `max_source_length` are cut;
-        - `source_tokens` `(B, S)`, `target_tokens` `(B, R, T)`, `alignments` `(B, R, T, S)`, which
-          are zeros for a model without attention.
-
-        The signature `with_settings` takes `alpha: float32 (B,)` too, and gives `translation`.
-        """
-        count = use.num_return_sequences or use.beams
-        return graph_functions(self._search, tf, use.beams, use.alpha, count)
 
     # The command
 

@@ -1,4 +1,4 @@
-"""The scores of translations, and the pairs that they are measured on."""
+"""The scores of translations."""
 
 from __future__ import annotations
 
@@ -41,17 +41,3 @@ class TranslationScores(NamedTuple):
             signature = f"{name}_signature"
             figures |= {name: getattr(self, name), signature: getattr(self, signature)}
         return {**figures, "beams": self.beams, "alpha": self.alpha, "translations": rows}
-
-
-class ParallelPairs(list):
-    """Pairs with a line that sums them up.
-
-    Example:
-
-    >>> ParallelPairs([("one", "eins")]).summary()
-    '1 pairs'
-    """
-
-    def summary(self) -> str:
-        """Returns how many there are."""
-        return f"{len(self):,} pairs"

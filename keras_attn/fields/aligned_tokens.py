@@ -1,0 +1,123 @@
+"""Tokens and the attention between them, as outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from keras_attn.arrays import Array
+from keras_attn.text.readable import END, readable_tokens
+from keras_attn.text.tokenizer import Tokenizer
+
+Rows = Mapping[str, Any]
+"""Arrays by their names, with a list of arrays, one for each row, in the place of a table."""
+
+
+class ReadableTokens:
+    """Ids as readable tokens, with `</s>` for the end and `""` for padding.
+
+    Args:
+        tokenizer: Has `tokens` and `to_graph`.
+        of: Name of the ids `(B, ...)`; in Python a list of arrays, one for each row.
+        graph: Returns the tokenizer's graph, which other fields may have; that of the tokenizer if
+            None.
+
+    Example:
+
+    >>> tokenizer = BytePairTokenizer.train(["ab"], 259)
+    >>> rows = {"tokens": [tokenizer.encode("ab", add_end=True), [tokenizer.end_id]]}
+    >>> ReadableTokens(tokenizer).decode(rows).tolist()
+    [['a', 'b', '</s>'], ['</s>', '', '']]
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        of: str = "tokens",
+        graph: Callable[[], Any] | None = None,
+    ):
+        self.tokenizer = tokenizer
+        self.of = of
+        self._make_graph = graph or tokenizer.to_graph
+        self._graph: Any = None
+
+    def modules(self) -> list[object]:
+        """Returns the `tf.Module`s that `graph` uses, which must be called after it."""
+        self._graph = self._make_graph()
+        return [self._graph]
+
+    def decode(self, rows: Rows) -> np.ndarray:
+        """Returns the tokens, an array of strings.
+
+        Args:
+            rows: Arrays by their names.
+        """
+        ids = stacked(rows[self.of], self.tokenizer.pad_id)
+        tokens = readable_tokens(self.tokenizer, ids.ravel().tolist())
+        pad = ids == self.tokenizer.pad_id
+        return np.where(pad, "", np.array(tokens, object).reshape(ids.shape))
+
+    def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+            tensors: Tensors by their names.
+        """
+        ids = tensors[self.of]
+        tokens = tf.where(ids == self.tokenizer.end_id, END, self._graph.tokens(ids))
+        return tf.where(ids == self.tokenizer.pad_id, "", tokens)
+
+
+class AttentionWeights:
+    """The weights of source positions for each token of some sequences, padded with zeros.
+
+    Args:
+        of: Name of the weights `(B, R, T, S)`.
+        grid: Rows and columns of the source's regions, which replace the last axis; None for a
+            source without.
+
+    Example:
+
+    >>> rows = {"weights": [np.ones((1, 2, 1)), np.ones((1, 1, 2))]}
+    >>> AttentionWeights("weights").decode(rows)[:, 0].tolist()
+    [[[1.0, 0.0], [1.0, 0.0]], [[1.0, 1.0], [0.0, 0.0]]]
+    """
+
+    def __init__(self, of: str, grid: tuple[int, int] | None = None):
+        self.of = of
+        self.grid = grid
+
+    def decode(self, rows: Rows) -> np.ndarray:
+        """Returns float32 `(B, R, T, S)`, or `(B, R, T, rows, columns)`.
+
+        Args:
+            rows: Arrays by their names.
+        """
+        weights = stacked(rows[self.of], 0.0)
+        return weights.reshape(*weights.shape[:3], *self.grid) if self.grid else weights
+
+    def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+            tensors: Tensors by their names.
+        """
+        weights = tensors[self.of]
+        if self.grid is None:
+            return weights
+        return tf.reshape(weights, tf.concat([tf.shape(weights)[:3], self.grid], axis=0))
+
+
+def stacked(rows: Sequence[Any], fill: float) -> np.ndarray:
+    """Returns arrays of the same rank as one array, filled up to the largest in every axis."""
+    arrays = [np.asarray(row) for row in rows]
+    shape = np.max([array.shape for array in arrays], axis=0)
+    found = np.full((len(arrays), *shape), fill, arrays[0].dtype)
+    for place, array in zip(found, arrays, strict=True):
+        place[tuple(map(slice, array.shape))] = array
+    return found

@@ -1,0 +1,83 @@
+"""Texts as the sources of an encoder-decoder: strings to rows of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from keras_attn.arrays import Array
+from keras_attn.fields.signature import Encode
+from keras_attn.fields.text import checked_texts
+from keras_attn.text import BytePairTokenizer
+from keras_attn.white_space import normalize_white_space_in_graph
+
+
+class SourceText:
+    """Texts as the sources of an encoder-decoder: their ids, each with its end.
+
+    Args:
+        tokenizer: Byte pairs.
+        max_length: Largest number of ids of a row, its end included; what is longer is cut.
+        graph: Returns the tokenizer's graph, which other fields may have; that of the tokenizer if
+            None.
+
+    Example:
+
+    >>> field = SourceText(BytePairTokenizer.train(["ab"], 259), max_length=2)
+    >>> rows = field.encode(["ab", " "])
+    >>> [len(row) for row in rows["source_ids"]], rows["cut"].tolist(), rows["some"].tolist()
+    ([2, 1], [True, False], [True, False])
+    """
+
+    def __init__(
+        self,
+        tokenizer: BytePairTokenizer,
+        max_length: int,
+        graph: Callable[[], Any] | None = None,
+    ):
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self._graph = graph or tokenizer.to_graph
+
+    def encode(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Returns rows of ids.
+
+        Args:
+            texts: Strings.
+
+        Returns:
+            `source_ids`, a list of ids for each text; `cut`, whether a text was longer, and `some`,
+            whether it has more than white space, boolean arrays `(B,)`.
+
+        Raises:
+            TypeError: If an input is not a string.
+        """
+        texts, most = checked_texts(texts), self.max_length - 1
+        rows = self.tokenizer.encode(texts) if texts else []
+        return {
+            "source_ids": [[*row[:most], self.tokenizer.end_id] for row in rows],
+            "cut": np.array([len(row) > most for row in rows], bool),
+            "some": np.array([bool(text.strip()) for text in texts], bool),
+        }
+
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+        """Returns the same as TensorFlow ops, with `source_ids` as a table `(B, S)`.
+
+        Args:
+            tf: The module `tensorflow`.
+        """
+        tokenizer, most = self._graph(), self.max_length - 1
+
+        def encode(text: Array) -> dict[str, Array]:
+            ids = tokenizer.encode_start(text, most + 1)
+            end = tf.fill([tf.shape(text)[0], 1], tokenizer.end_id)
+            return {
+                "source_ids": tf.concat([ids[:, :most], end], axis=1).to_tensor(tokenizer.pad_id),
+                "cut": ids.row_lengths() > most,
+                "some": normalize_white_space_in_graph(tf, text) != "",
+            }
+
+        return encode, [tokenizer]

@@ -1,0 +1,170 @@
+"""The turns of a conversation as inputs: strings to rows of ids with marks of who speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from keras_attn.fields.signature import Encode
+from keras_attn.fields.text import checked_texts
+from keras_attn.inputs import listed
+from keras_attn.text import BytePairTokenizer
+from keras_attn.text.ragged_rows import row_numbers
+from keras_attn.white_space import normalize_white_space_in_graph
+
+MARKS = ("<other>", "<self>")
+"""Special tokens before the turns of others and of whoever answers, never made of a text."""
+
+
+def with_marks(tokenizer: BytePairTokenizer) -> BytePairTokenizer:
+    """Returns a tokenizer with the marks of who speaks as further special tokens.
+
+    Args:
+        tokenizer: Byte pairs.
+
+    Example:
+
+    >>> with_marks(BytePairTokenizer.train(["<other>"], 259)).vocabulary[-2:]
+    ('<other>', '<self>')
+    """
+    return BytePairTokenizer(
+        [*tokenizer.vocabulary, *MARKS],
+        tokenizer.merges,
+        tokenizer.normalize,
+        tokenizer.pattern,
+        [*tokenizer.special_tokens, *MARKS],
+    )
+
+
+def spoken(turns: Sequence[str], max_turns: int) -> list[str]:
+    """Returns the turns that are read: the last ones with a word.
+
+    Args:
+        turns: The turns so far.
+        max_turns: Largest number of them.
+
+    Example:
+
+    >>> spoken(["Hi.", " ", "Hello!", "Who is there?"], max_turns=2)
+    ['Hello!', 'Who is there?']
+    """
+    return [turn for turn in turns if turn.strip()][-max_turns:]
+
+
+def checked_conversations(conversations: Iterable[Any]) -> list[tuple[str, ...]]:
+    """Checks conversations.
+
+    Args:
+        conversations: Strings, and tuples or lists of strings.
+
+    Returns:
+        A tuple of turns for each.
+
+    Raises:
+        TypeError: If something is not a string.
+
+    Example:
+
+    >>> checked_conversations(["Hi.", ("Hi.", "Hello!", "So?")])
+    [('Hi.',), ('Hi.', 'Hello!', 'So?')]
+    """
+    return [
+        tuple(checked_texts([turns] if isinstance(turns, str) else turns))
+        for turns in listed(conversations, "a string, a tuple of strings, or a list of these")
+    ]
+
+
+class TurnRows:
+    """The turns so far as one row of ids, from old to new, each behind the mark of who speaks.
+
+    A last mark asks for the answer:
+
+        ... <self> ids of a turn <other> ids of the last turn <self>
+
+    A row that is too long loses its old end; of a turn that is cut the last ids stay, behind its
+    mark.
+
+    Args:
+        tokenizer: Byte pairs with the special tokens `MARKS`.
+        max_turns: Largest number of turns that are read.
+        max_context: Largest number of ids of a row.
+        graph: Returns the tokenizer's graph, which other fields may have; that of the tokenizer if
+            None.
+
+    Example:
+
+    >>> tokenizer = with_marks(BytePairTokenizer.train(["one dog"], 259))
+    >>> field = TurnRows(tokenizer, max_turns=2, max_context=8)
+    >>> tokenizer.tokens(field.encode([["Hi.", "So?"]])["source_ids"][0])
+    ['<self>', 'i', '.', '<other>', 'S', 'o', '?', '<self>']
+    """
+
+    def __init__(
+        self,
+        tokenizer: BytePairTokenizer,
+        max_turns: int,
+        max_context: int,
+        graph: Callable[[], Any] | None = None,
+    ):
+        self.tokenizer = tokenizer
+        self.graph = graph or tokenizer.to_graph
+        self.other_id, self.self_id = map(tokenizer.vocabulary.index, MARKS)
+        self.max_turns = max_turns
+        self.max_context = max_context
+
+    def encode(self, conversations: Iterable[Any]) -> dict[str, Any]:
+        """Returns rows of ids.
+
+        Args:
+            conversations: Strings, and tuples or lists of strings, the turns so far.
+
+        Returns:
+            `source_ids`, a list of ids for each conversation, and `some`, whether anything was
+            said, boolean `(B,)`.
+
+        Raises:
+            TypeError: If a turn is not a string.
+        """
+        turns = [spoken(x, self.max_turns) for x in checked_conversations(conversations)]
+        flat = iter(self.tokenizer.encode([turn for some in turns for turn in some]))
+        marks = self.other_id, self.self_id
+        rows = []
+        for some in turns:
+            row = [self.self_id]
+            for back, ids in enumerate(reversed([next(flat) for _ in some])):
+                room = self.max_context - len(row) - 1
+                if room < 0:
+                    break
+                row = [marks[back % 2], *ids[max(len(ids) - room, 0) :], *row]
+            rows.append(row)
+        return {"source_ids": rows, "some": np.array([bool(some) for some in turns], bool)}
+
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+        """Returns the same as TensorFlow ops, of strings `(B, T)` padded with `""`.
+
+        Args:
+            tf: The module `tensorflow`.
+        """
+        tokenizer, room = self.graph(), self.max_context - 1
+
+        def encode(turns):
+            shape = tf.shape(turns)
+            words = normalize_white_space_in_graph(tf, tf.reshape(turns, [-1])) != ""
+            turns = tf.ragged.boolean_mask(turns, tf.reshape(words, shape))[:, -self.max_turns :]
+            back = tf.reverse(tf.ragged.range(turns.row_lengths()), [1])  # 0: the last turn
+            own = back.flat_values % 2 == 1
+            marks = tf.where(own, self.self_id, self.other_id)[:, None]
+            ids = tf.concat([marks, tokenizer.encode(turns.flat_values)], axis=1)
+            mark_of = tf.gather(marks[:, 0], row_numbers(tf, ids))
+            splits = tf.gather(ids.row_splits, tf.cast(turns.row_splits, tf.int64))
+            ids = tf.RaggedTensor.from_row_splits(ids.flat_values, splits)[:, -room:]
+            mark_of = tf.RaggedTensor.from_row_splits(mark_of, splits)[:, -room:]
+            last = tf.fill([shape[0], 1], self.self_id)
+            row = tf.concat([mark_of[:, :1], ids[:, 1:], last], axis=1)
+            some = turns.row_lengths() > 0
+            return {"source_ids": row.to_tensor(tokenizer.pad_id), "some": some}
+
+        return encode, [tokenizer]

@@ -1,0 +1,273 @@
+"""Tasks whose decoder writes a text: one search for the best sequences of tokens."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.arrays import Array, ArrayModule
+from keras_attn.generation import CompiledFunction, Decoder, Generation, beam_search
+from keras_attn.generation.numbers import columns, is_tensor
+from keras_attn.hints import Tensor
+from keras_attn.layers import RecurrentEncoder, attention_maps
+from keras_attn.layers.collect import AttentionMaps
+from keras_attn.models import SequenceDecoder
+from keras_attn.ops.compilers import compiler
+from keras_attn.settings import Settings
+from keras_attn.tasks.base.constructed import Given
+from keras_attn.tasks.base.served_numbers import own_numbers
+from keras_attn.tasks.base.task import Task
+from keras_attn.tasks.families.decoding_batches import DecodingBatch, DecodingBatches
+from keras_attn.text import BytePairTokenizer
+
+Prompt = tuple[Decoder, Tensor, Tensor | None, Tensor | None, Tensor | None]
+"""A decoder, what it reads first, and the memory of an encoder, each with its mask."""
+
+RESULTS = ("best", "tokens", "lengths", "scores", "truncated", "weights")
+"""Names of what a search returns."""
+
+
+class SequenceToSequence(Task[Given]):
+    """A task whose decoder writes a text about a source, which is a text or an image.
+
+    The search is written once, in `run`, for predictions and for the SavedModel. With
+    `num_return_sequences` in the settings it gives so many sequences with their attention to the
+    source, else only the best one. A subclass says how its model reads a source: by default as an
+    encoder-decoder reads rows of ids.
+    """
+
+    source: ClassVar[str] = "source_ids"
+    """Name of the input of the model that is the source."""
+    source_form: ClassVar[Mapping[str, Any]] = {"dtype": "int32", "rank": 2}
+    """Dtype and rank of a batch of sources, for `CompiledFunction`."""
+
+    # What a subclass says
+
+    @property
+    def source_tokenizer(self) -> BytePairTokenizer:
+        """Tokenizer of the source."""
+        return self.target_tokenizer
+
+    @property
+    def target_tokenizer(self) -> BytePairTokenizer:
+        """Tokenizer of the target."""
+        raise NotImplementedError
+
+    def longest(self, length: Any) -> Any:
+        """Returns the largest number of tokens for a source of a length; both may be tensors."""
+        raise NotImplementedError
+
+    @property
+    def generator(self) -> keras.Model:
+        """The model from sources and targets to logits."""
+        return self.model
+
+    @property
+    def decoding(self) -> SequenceDecoder:
+        """The layers of the model, which encode sources and decode targets."""
+        return self.kept(lambda: SequenceDecoder(self.generator), "decoding")
+
+    def encode(self, sources: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the memory `(B, S, D)` of a batch of sources, and its mask."""
+        return self.decoding.encode(sources)
+
+    def source_batches(
+        self, sources: Sequence[Any], batch_size: int, jit_compile: bool | None
+    ) -> Iterable[DecodingBatch]:
+        """Cuts a list of sources into batches."""
+        return self._batches(sources, batch_size, jit_compile)
+
+    # The search
+
+    @property
+    def suppressed_ids(self) -> tuple[int, ...]:
+        """Ids that no target has."""
+        return self.target_tokenizer.pad_id, self.target_tokenizer.start_id
+
+    def prompt(self, sources: Tensor) -> Prompt:
+        """Returns what the search begins with."""
+        memory, mask = self.encode(sources)
+        start = ops.zeros_like(mask[:, :1], dtype="int32") + self.target_tokenizer.start_id
+        return self.decoding.decoder, start, None, memory, mask
+
+    def search(
+        self, prompt: Prompt, tensors: Mapping[str, Any], use: Any, count: int
+    ) -> Generation:
+        """Finds the `count` best sequences by a beam search.
+
+        Args:
+            prompt: What `prompt` returned.
+            tensors: The sources; `max_length`, if what `longest` says of them is not static; and
+                numbers `(B,)` by the names of settings that they replace.
+            use: Settings `Use`.
+            count: Number R of sequences.
+
+        Returns:
+            A `Generation` `(B, R, ...)`.
+        """
+        *_, mask = prompt
+        if "max_length" in tensors:
+            max_length = tensors["max_length"]
+        else:
+            max_length = self.longest(ops.shape(tensors[self.source])[1])
+        limits = mask if mask is None else self.longest(ops.sum(ops.cast(mask, "int32"), axis=1))
+        return beam_search(
+            *prompt,
+            num_beams=use.beams,
+            max_length=max_length,
+            max_lengths=limits if is_tensor(limits) else None,
+            num_return_sequences=count,
+            alpha=tensors.get("alpha", use.alpha),
+            end_id=self.target_tokenizer.end_id,
+            pad_id=self.target_tokenizer.pad_id,
+            suppressed_ids=self.suppressed_ids,
+        )
+
+    def run(self, xp: ArrayModule, tensors: Mapping[str, Any], use: Any) -> dict[str, Tensor]:
+        """Finds the best sequences, and with `num_return_sequences` where the decoder looked.
+
+        Args:
+            xp: `keras.ops`.
+            tensors: A batch of sources, and what `search` takes.
+            use: Settings `Use`.
+
+        Returns:
+            `tokens (B, R, T)`, `best (B, T)`, the first of them, `lengths`, `scores` and
+            `truncated (B, R)`, and `weights (B, R, T, S)`, see `SequenceDecoder.align_found`.
+        """
+        prompt = self.prompt(tensors[self.source])
+        *_, memory, mask = prompt
+        found = self.search(prompt, tensors, use, use.num_return_sequences or 1)
+        if use.num_return_sequences is None or memory is None or mask is None:
+            return results(found)
+        if compiler() != "xla":  # where shapes are those of the longest
+            found = found._replace(tokens=found.tokens[:, :, : ops.max(found.lengths)])
+        start = self.target_tokenizer.start_id
+        return {**results(found), "weights": self.decoding.align_found(memory, mask, found, start)}
+
+    def parted(self, use: Any) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
+        """Parts settings into those that a function is compiled for and its inputs.
+
+        Returns:
+            Settings without numbers that are inputs, these by their names, and further arguments.
+        """
+        return dataclasses.replace(use, alpha=1.0, batch_size=1), {"alpha": use.alpha}, {}
+
+    def computed(
+        self, tensors: Mapping[str, Any], use: Any, jit_compile: bool | None = None
+    ) -> dict[str, Any]:
+        """Computes what `run` returns, in batches.
+
+        Args:
+            tensors: The sources, as a list.
+            use: Settings `Use`.
+            jit_compile: Whether TensorFlow uses XLA; None: where it pays.
+
+        Returns:
+            For each name a list of arrays, one for each source, as long as its own sequences.
+        """
+        sources = tensors[self.source]
+        kind, numbers, fixed = self.parted(use)
+        names = tuple(numbers)
+
+        def search(batch: Tensor, length: Any, *values: Tensor) -> dict[str, Tensor]:
+            given = {self.source: batch, "max_length": length, **fixed}
+            return self.run(ops, {**given, **dict(zip(names, values, strict=True))}, kind)
+
+        found: dict[str, list[Any]] = {} if sources else {name: [] for name in RESULTS}
+        for rows, batch, compiled in self.source_batches(sources, use.batch_size, jit_compile):
+            make = functools.partial(
+                CompiledFunction, search, self.generator, compiled, **self.source_form
+            )
+            function = self.kept(make, "search", kind, names, tuple(fixed.items()), compiled)
+            length = self.longest(batch.shape[1])
+            outputs = function(batch, length, *columns(numbers, len(batch)))
+            for name, values in outputs.items():
+                column = found.setdefault(name, [None] * len(sources))
+                for r, i in enumerate(rows):
+                    longest = outputs["lengths"][r].max()
+                    if name in ("best", "tokens"):
+                        column[i] = values[r, ..., :longest]
+                    elif name == "weights":  # a copy, without the rest of the batch
+                        column[i] = values[r, :, :longest, : len(sources[i])].copy()
+                    else:
+                        column[i] = values[r]
+        return found
+
+    @property
+    def _batches(self) -> DecodingBatches:
+        tokenizer = self.source_tokenizer
+        recurrent = any(isinstance(layer, RecurrentEncoder) for layer in self.generator.layers)
+        return self.kept(
+            lambda: DecodingBatches(tokenizer.pad_id, tokenizer.end_id, recurrent), "batches"
+        )
+
+    # Attention
+
+    def read_along(self, source: Array, target: Sequence[int]) -> AttentionMaps:
+        """Returns all attention of the model while it reads a source and predicts a target.
+
+        Args:
+            source: A source as the model reads it, without the batch axis.
+            target: Ids of the target, with its end.
+        """
+        inputs = {
+            self.source: np.asarray(source, self.source_form["dtype"])[None],
+            "target_ids": np.array([[self.target_tokenizer.start_id, *target[:-1]]], "int32"),
+        }
+        return attention_maps(self.generator, inputs)
+
+    def source_maps(self, source: Array, target: Sequence[int]) -> list[np.ndarray]:
+        """Returns the attention to the source in each layer, `(1, T, S)` or `(1, N, T, S)`."""
+        if not self.decoding.num_attentions:
+            return []
+        return self.read_along(source, target).select(role="cross")
+
+    def source_weights(self, source: Array, target: Sequence[int], layer: int) -> np.ndarray:
+        """Returns where the model looks in a source while it predicts a target.
+
+        Args:
+            source: A source as the model reads it, without the batch axis.
+            target: Ids of the target, with its end.
+            layer: Number of the attention to the source, from 0, or from the last one by -1, ...
+
+        Returns:
+            float32 `(T, S)`, the mean over the heads.
+
+        Raises:
+            ValueError: If there is no such attention.
+        """
+        maps = self.source_maps(source, target)
+        if not maps:
+            raise ValueError("A model with attention='none' aligns nothing.")
+        count = len(maps)
+        if not isinstance(layer, int) or not -count <= layer < count:
+            raise ValueError(
+                f"`layer` must be the number of one of the {count} cross-attentions, {-count} to "
+                f"{count - 1}. Received: {layer!r}."
+            )
+        weights = maps[layer][0]
+        return weights.mean(axis=0) if weights.ndim == 3 else weights
+
+    # Export
+
+    def served_numbers(self, use: Any) -> dict[str, tuple[Any, Any]]:
+        """Returns the exponent of the length penalty."""
+        return own_numbers(use, {"alpha": 0.0 if use.alpha else 1.0})
+
+
+def results(found: Generation) -> dict[str, Tensor]:
+    """Returns what a search found, by the names of the outputs."""
+    return {
+        "best": found.tokens[:, 0],
+        "tokens": found.tokens,
+        "lengths": found.lengths,
+        "scores": found.scores,
+        "truncated": ops.logical_not(found.finished),
+    }

@@ -1,0 +1,108 @@
+"""Sources as rows of ids, and what a decoder makes of them: in Python and in a graph."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_attn.fields import (
+    ODD_TEXTS,
+    AttentionWeights,
+    GeneratedText,
+    Numbers,
+    ReadableTokens,
+    SourceText,
+    TurnRows,
+    with_marks,
+)
+from keras_attn.text import BytePairTokenizer
+
+PLAIN = BytePairTokenizer.train(["A film to remember, the ships of 17 ports"] * 2, 280)
+TOKENIZER = with_marks(PLAIN)
+GRAPH = functools.cache(TOKENIZER.to_graph)
+TEXTS = [*ODD_TEXTS, "</s> <pad> <end> ▁", "<self> <other>", "x" * 300]
+
+
+def encoded_in_graph(field, values, *shape):
+    """The rows that a field makes in a graph of unknown shapes."""
+    encode, modules = field.to_graph(tf)
+    assert modules == [GRAPH()]
+    spec = tf.TensorSpec(shape, tf.string)
+    return tf.function(encode, [spec], autograph=False)(tf.constant(values))
+
+
+def check_rows(found, expected):
+    table = found["source_ids"].numpy()
+    assert table.shape[1] == max(map(len, expected["source_ids"]))
+    for row, ids in zip(table.tolist(), expected["source_ids"], strict=True):
+        assert row == ids + [TOKENIZER.pad_id] * (len(row) - len(ids))
+    for name in expected.keys() - {"source_ids"}:
+        assert found[name].numpy().tolist() == expected[name].tolist(), name
+
+
+@pytest.mark.parametrize("most", [2, 7, 64])
+def test_sources(most):
+    field = SourceText(TOKENIZER, most, GRAPH)
+    expected = field.encode(TEXTS)
+    check_rows(encoded_in_graph(field, TEXTS, None), expected)
+    whole = TOKENIZER.encode(TEXTS)
+    for ids, cut, row in zip(expected["source_ids"], expected["cut"], whole, strict=True):
+        assert ids == [*row[: most - 1], TOKENIZER.end_id] and cut == (len(row) >= most)
+    assert expected["some"].tolist() == [bool(text.strip()) for text in TEXTS]
+    assert field.encode([])["source_ids"] == []
+
+
+@pytest.mark.parametrize("most", [2, 9, 64])
+def test_turns(most):
+    rows = [
+        *zip(TEXTS, TEXTS[1:], TEXTS[3:], strict=False),
+        ("", "", ""),
+        ("", "a", ""),
+        ("a",) * 3,
+    ]
+    field = TurnRows(TOKENIZER, 2, most, GRAPH)
+    expected = field.encode(rows)
+    check_rows(encoded_in_graph(field, rows, None, None), expected)
+    assert max(map(len, expected["source_ids"])) <= most
+    assert expected["some"].tolist() == [any(map(str.strip, row)) for row in rows]
+
+
+def test_outputs():
+    """In Python each row has its own length, in a graph all rows are padded."""
+    ids = [TOKENIZER.encode([a, b], add_end=True) for a, b in (("ships", "a"), ("", "é \x00b"))]
+    rng = np.random.default_rng(0)
+    width = max(len(row) for pair in ids for row in pair)
+    table = np.full((2, 2, width), TOKENIZER.pad_id, "int32")
+    weights = np.zeros((2, 2, width, 6), "float32")
+    for b, pair in enumerate(ids):
+        for r, row in enumerate(pair):
+            table[b, r, : len(row)] = row
+            weights[b, r, : len(row), : 6 - 2 * b] = rng.random((len(row), 6 - 2 * b))
+    own = [max(map(len, pair)) for pair in ids]
+    rows = {
+        "tokens": [x[:, :n] for x, n in zip(table, own, strict=True)],
+        "weights": [weights[0, :, : own[0]], weights[1, :, : own[1], :4]],
+        "scores": [np.array([0.5, 0.25]), np.array([2.0, 1.0])],
+        "some": np.array([True, False]),
+    }
+    tensors = {"tokens": table, "weights": weights, "scores": [[0.5, 0.25], [2.0, 1.0]]}
+    tensors = {name: tf.constant(x) for name, x in {**tensors, "some": rows["some"]}.items()}
+    for field in (
+        GeneratedText(TOKENIZER, graph=GRAPH),
+        GeneratedText(TOKENIZER, some="some", graph=GRAPH),
+        ReadableTokens(TOKENIZER, graph=GRAPH),
+        AttentionWeights("weights"),
+        AttentionWeights("weights", (2, 3)),
+        Numbers("scores"),
+    ):
+        if hasattr(field, "modules"):
+            assert field.modules() == [GRAPH()]
+        found = field.graph(tf, tensors).numpy()
+        expected = np.asarray(field.decode(rows))
+        if found.dtype == object:
+            found = np.vectorize(bytes.decode, [object])(found)
+        assert found.tolist() == expected.tolist(), type(field)
+    assert GeneratedText(TOKENIZER).decode(rows) == [["ships", "a"], ["", "é \x00b"]]
+    assert ReadableTokens(TOKENIZER).decode(rows)[0, 0, -1] == "" != "</s>"
+    assert AttentionWeights("weights", (2, 3)).decode(rows).shape == (2, 2, width, 2, 3)
