@@ -102,6 +102,49 @@ def read_twice(given: object, expected: str) -> Any:
     return listed(given, expected) if columns or isinstance(given, Iterator) else given
 
 
+def with_labels(examples: object, labels: object, expected: str) -> list[tuple[Any, Any]]:
+    """Returns examples of which the inputs and what is to be learned were given separately.
+
+    Args:
+        examples: The inputs.
+        labels: What is to be learned of each: labels, scores, texts.
+        expected: What the examples are, for messages.
+
+    Returns:
+        Tuples (input, label).
+
+    Raises:
+        TypeError: If one of them is no list.
+        ValueError: If their numbers differ.
+
+    Example:
+
+    >>> with_labels(["Good.", "Bad."], ["pos", "neg"], "texts")
+    [('Good.', 'pos'), ('Bad.', 'neg')]
+    """
+    inputs, given = listed(examples, expected), listed(labels, "labels")
+    if len(inputs) != len(given):
+        raise ValueError(
+            f"Expected a label for each of the {expected}. Received: {len(inputs):,} {expected} "
+            f"and {len(given):,} labels."
+        )
+    return list(zip(inputs, given, strict=True))
+
+
+def flattened(example: object) -> list[Any]:
+    """Returns the parts of an example of two inputs: of `((a, b), y)` and of `(a, b, y)`.
+
+    Example:
+
+    >>> flattened((("It rains.", "It is wet."), "entailment"))
+    ['It rains.', 'It is wet.', 'entailment']
+    """
+    parts = list(example) if isinstance(example, tuple | list) else []
+    if len(parts) == 2 and isinstance(parts[0], tuple | list):
+        return [*parts[0], parts[1]]
+    return parts
+
+
 def _problem(given: object, columns: int, read: str) -> str:
     """Describes the problem and its remedy; empty if there is no problem."""
     kind = type(given).__name__

@@ -17,7 +17,7 @@ from keras_attn.images.image_problems import (
 )
 from keras_attn.images.loading import image_problem
 from keras_attn.images.pictures import Picture, check_picture
-from keras_attn.inputs import listed
+from keras_attn.inputs import flattened, listed
 from keras_attn.records.items import Items
 from keras_attn.records.problems import many
 from keras_attn.records.reading import check_on_error, is_blank
@@ -197,21 +197,22 @@ Asked = PictureQuestion | tuple[Picture, str, str]
 
 
 def checked_questions(examples: Iterable[Any], answered: bool = True) -> list[PictureQuestion]:
-    """Checks `PictureQuestion`s, or (picture, question, answer) tuples.
+    """Checks `PictureQuestion`s, or tuples ((picture, question), answer).
 
     If they are not `answered`, (picture, question) pairs are accepted too.
 
-    >>> checked_questions([("1.png", "A cat?", "yes")])[0].answer
+    >>> checked_questions([(("1.png", "A cat?"), "yes")])[0].answer
     'yes'
     """
     parts = ("picture", "question", "answer")[: 2 + answered]
+    form = "((picture, question), answer) tuples" if answered else "(picture, question) tuples"
     read = "keras_attn.images.read_question_table(path)"
     found = []
-    for i, example in enumerate(listed(examples, f"({', '.join(parts)}) tuples", len(parts), read)):
-        values = tuple(example) if isinstance(example, tuple | list) else ()
+    for i, example in enumerate(listed(examples, form, len(parts), read)):
+        values = flattened(example)
         if len(values) < len(parts) or not all(isinstance(x, str) for x in values[1:3]):
             raise ValueError(
-                f"Expected ({', '.join(parts)}) tuples, with questions and answers that are "
+                f"Expected {form}, with questions and answers that are "
                 f"strings. Received: {example!r:.100} at position {i}."
             )
         check_picture(values[0], i)

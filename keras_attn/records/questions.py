@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from keras_attn.inputs import listed
+from keras_attn.inputs import flattened, listed
 from keras_attn.records.items import Records
 from keras_attn.records.problems import PROBLEMS, LineProblem, many
 from keras_attn.records.reading import LineReading, Location, ending, existing, is_blank, open_lines
@@ -229,7 +229,7 @@ def _nearest(text: str, words: str, wanted: int) -> int | None:
 
 
 def checked_questions(examples: Iterable[object]) -> list[AnsweredQuestion]:
-    """Checks `AnsweredQuestion`s, or tuples (question, text, answers), of question answering.
+    """Checks `AnsweredQuestion`s, or tuples ((question, text), answers), of question answering.
 
     The answers of a tuple are strings or (string, start) pairs.
     """
@@ -240,12 +240,12 @@ def checked_questions(examples: Iterable[object]) -> list[AnsweredQuestion]:
         if isinstance(example, AnsweredQuestion):
             questions.append(example)
             continue
-        parts = [] if isinstance(example, str) else list(example)
+        parts = flattened(example)
         texts = [isinstance(part, str) for part in parts]
         if texts != [True, True, False]:
             raise TypeError(
-                "Expected tuples of a question, a text and a list of answers. Received: "
-                f"{example!r:.100} as example {i}."
+                "Expected tuples of a question with its text, and a list of answers: ((question, "
+                f"text), answers). Received: {example!r:.100} as example {i}."
             )
         question, text, answers = parts
         given = [

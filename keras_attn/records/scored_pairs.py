@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from keras_attn.inputs import listed
+from keras_attn.inputs import flattened, listed
 from keras_attn.records.columns import read_columns
 from keras_attn.records.items import Records
 from keras_attn.records.labelled_splits import split_alike
@@ -136,13 +136,11 @@ def read_scored_pairs(
 
 
 def checked_scored_pairs(examples: Iterable[object]) -> list[ScoredPair]:
-    """Checks `ScoredPair`s, or tuples ((first, second), score) or (first, second, score)."""
+    """Checks `ScoredPair`s, or tuples ((first, second), score)."""
     pairs = []
     read = "keras_attn.records.read_scored_pairs(path)"
     for i, example in enumerate(listed(examples, "pairs of texts with a number", 3, read)):
-        parts = list(example) if isinstance(example, tuple | list) else []
-        if len(parts) == 2 and isinstance(parts[0], tuple | list):
-            parts = [*parts[0], parts[1]]
+        parts = flattened(example)
         texts = len(parts) == 3 and all(isinstance(part, str) for part in parts[:2])
         if not texts or isinstance(parts[2], bool | str) or not _is_finite(parts[2]):
             raise ValueError(

@@ -70,7 +70,8 @@ def test_signatures_are_those_of_settings_and_hooks():
         "(self, texts, *, mark='', width: 'int' = 3, loud: 'bool' = False)"
     )
     assert str(inspect.signature(Cutter.evaluate)) == (
-        "(self, examples, *, num_bootstrap=7, seed=0, width: 'int' = 3, loud: 'bool' = False)"
+        "(self, examples, *, labels=None, num_bootstrap=7, seed=0, width: 'int' = 3, "
+        "loud: 'bool' = False)"
     )
     assert "page" in inspect.signature(Cutter.explain).parameters
     assert inspect.signature(Louder().predict).parameters["loud"].default is True
@@ -88,7 +89,9 @@ def test_the_docstring_names_every_argument():
         "Returns:\n"
         "    The texts."
     )
-    assert inspect.getdoc(Cutter.evaluate).startswith("Count what is right.\n\nArgs:\n    width:")
+    assert inspect.getdoc(Cutter.evaluate).startswith(
+        "Count what is right.\n\nArgs:\n    labels: What is right for each input"
+    )
 
 
 def test_one_and_many_and_none():
@@ -103,6 +106,7 @@ def test_one_and_many_and_none():
 def test_an_evaluation_compares_the_results_with_the_examples():
     examples = [("abcd", "abc"), ("efgh", "ef")]
     assert Cutter().evaluate(examples) == (1, 7, 0)
+    assert Cutter().evaluate(["abcd", "efgh"], labels=("abc", "ef")) == (1, 7, 0)
     assert Cutter().evaluate(examples, width=2, num_bootstrap=0, seed=5) == (1, 0, 5)
 
 
@@ -121,6 +125,7 @@ def test_guesses_that_are_all_the_same_are_doubted():
         (lambda task: task.predict("a", page="b"), TypeError, "Unknown setting `page`"),
         (lambda task: task.predict("a", width=0), ValueError, "`width` must be at least 1"),
         (lambda task: task.predict({"a": 1}), TypeError, "keys"),
+        (lambda task: task.evaluate(["a"], labels=[]), ValueError, "1 examples and 0 labels"),
         (lambda task: task.evaluate([], mark="."), TypeError, "Unknown setting `mark`"),
     ],
 )

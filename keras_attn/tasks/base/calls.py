@@ -60,7 +60,11 @@ def parted(
 
 
 def declared_call(
-    call: Call, hook: Call, options: Sequence[Option], defaults: Mapping[str, Any]
+    call: Call,
+    hook: Call,
+    options: Sequence[Option],
+    defaults: Mapping[str, Any],
+    own: Mapping[str, str] | None = None,
 ) -> Call:
     """Returns a method with the signature and docstring of what it calls.
 
@@ -70,12 +74,15 @@ def declared_call(
             and its docstring become those of the call.
         options: Settings that the call takes besides.
         defaults: Defaults of keyword-only arguments without one, by name.
+        own: Arguments that the call itself takes, which are None if not given: their texts by name.
     """
 
-    own, first, *_ = inspect.signature(hook).parameters.values()
+    itself, first, *_ = inspect.signature(hook).parameters.values()
     more = [_with_default(x, defaults) for x in further_parameters(hook)]
     further = {x.name: x.default for x in more}
     taken = [x for x in options if x.name not in further]
+    texts = own or {}
+    named = [inspect.Parameter(x, inspect.Parameter.KEYWORD_ONLY, default=None) for x in texts]
     settings = [
         inspect.Parameter(
             x.name, inspect.Parameter.KEYWORD_ONLY, default=x.default, annotation=x.kind.__name__
@@ -83,7 +90,7 @@ def declared_call(
         for x in taken
     ]
     first = inspect.Parameter(first.name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    signature = inspect.Signature([own, first, *more, *settings])
+    signature = inspect.Signature([itself, first, *named, *more, *settings])
 
     @functools.wraps(call)
     def method(self: Any, *inputs: Any, **given: Any) -> Any:
@@ -98,7 +105,7 @@ def declared_call(
 
     method.__dict__["__signature__"] = signature
     text = inspect.getdoc(hook) or inspect.getdoc(call) or ""
-    method.__doc__ = _with_arguments(text, {x.name: x.help for x in taken})
+    method.__doc__ = _with_arguments(text, {**texts, **{x.name: x.help for x in taken}})
     return method
 
 

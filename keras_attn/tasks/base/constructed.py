@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any, ClassVar, Generic, NamedTuple, NoReturn, Self, TypeVar
 
-from keras_attn.inputs import read_twice
+from keras_attn.inputs import read_twice, with_labels
 from keras_attn.interop import WordVectors
 from keras_attn.models.tensors import LoadReport
 from keras_attn.settings import Kinds, Settings
@@ -49,6 +49,8 @@ class Constructed(Saved, Generic[Given]):
     kinds: ClassVar[Kinds]
     Data: ClassVar[type[Settings]]
     examples_are: ClassVar[str]
+    learns_labels: ClassVar[bool] = True
+    """Whether examples are tuples of an input and what is to be learned of it."""
     Learned: ClassVar[type[_Learned]] = _Learned
     parts: ClassVar[Mapping[str, type[Settings]]] = {}
     """Further settings that `create` takes, by name: `{"encoder": ImageEncoderConfig}`."""
@@ -180,6 +182,27 @@ class Constructed(Saved, Generic[Given]):
     # What is written once
 
     @classmethod
+    def _joined(cls, examples: Any, labels: Any) -> Any:
+        """Returns examples, of which the inputs and the labels may have been given separately.
+
+        Args:
+            examples: Examples, or inputs.
+            labels: What is to be learned of each input; None if the examples have it.
+
+        Raises:
+            TypeError: If there are labels, and the task learns from texts without any.
+            ValueError: If there are more inputs than labels, or fewer.
+        """
+        if labels is None:
+            return examples
+        if not cls.learns_labels:
+            raise TypeError(
+                f"{cls.__name__} learns from {cls.examples_are} without labels. Received: labels, "
+                f"of type {type(labels).__name__}."
+            )
+        return with_labels(examples, labels, cls.examples_are)
+
+    @classmethod
     def data_of(cls, examples: Any, data: Any) -> Any:
         """Returns the settings `Data` of a run.
 
@@ -192,7 +215,8 @@ class Constructed(Saved, Generic[Given]):
     @classmethod
     def create(
         cls,
-        examples: Given,
+        examples: Any,
+        labels: Any = None,
         *,
         data: Any = None,
         model: Any = None,
@@ -202,7 +226,8 @@ class Constructed(Saved, Generic[Given]):
         """Makes an untrained task for examples: its vocabulary, its classes and its model.
 
         Args:
-            examples: Training examples, as for `fit`.
+            examples: Training examples, as for `fit`; or their inputs, with `labels`.
+            labels: What is to be learned of each input, if `examples` are the inputs.
             data: Settings `Data`, or a dict of some of them. If they name a `backbone`, the task
                 starts from its vocabulary and weights; if they name `word_vectors`, its embedding
                 starts from these.
@@ -222,10 +247,10 @@ class Constructed(Saved, Generic[Given]):
         unknown = [name for name in parts if name not in cls.parts]
         if unknown:
             own = "".join(f", {part}=None" for part in cls.parts)
-            expected = f"examples, *, data=None, model=None, dtype=None{own}"
+            expected = f"examples, labels=None, *, data=None, model=None, dtype=None{own}"
             cls._refuse(f"`{unknown[0]}`", expected, ".create")
         data = cls.data_of(examples, data)
-        examples = read_twice(examples, cls.examples_are)
+        examples = read_twice(cls._joined(examples, labels), cls.examples_are)
         task = cls.begun(cls.begin(examples, data, model, dtype, **parts), data, dtype)
         task.created(examples)
         return task

@@ -174,9 +174,10 @@ class Fitted(Measured[Given]):
 
     def fit(
         self,
-        examples: Given,
+        examples: Any,
         dev: Given | None = None,
         *,
+        labels: Any = None,
         run_dir: str | os.PathLike | None = None,
         log: Log = lambda text: None,
         verbose: Any = None,
@@ -191,9 +192,11 @@ class Fitted(Measured[Given]):
         score, for `load`) and `checkpoint.npz` (the state of the run).
 
         Args:
-            examples: Training examples.
+            examples: Training examples: tuples of an input and what is to be learned of it, or
+                records of a reader; of a task that learns from texts, these.
             dev: Development examples. They are scored after each epoch, and at the end this object
                 has the weights that scored best. Without any it has those of the last epoch.
+            labels: What is to be learned of each input, if `examples` are the inputs.
             run_dir: Folder of the run.
             log: Called with a line about each step.
             verbose: As in `keras.Model.fit`; None shows a progress bar in a terminal and a line for
@@ -215,6 +218,7 @@ class Fitted(Measured[Given]):
             OSError: If the folder cannot be written to, the disk is full, or another process trains
                 in the folder.
         """
+        examples = self._joined(examples, labels)
         training, more = self._training(settings)
         compiles = bool(more) or any(name in COMPILED for name in settings)
         if run_dir is None:

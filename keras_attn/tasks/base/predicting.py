@@ -14,6 +14,8 @@ from keras_attn.tasks.base.exported import Exported
 from keras_attn.tasks.base.fitted import Fitted
 from keras_attn.tasks.base.measured import Figures
 
+_LABELS = {"labels": "what is right for each input, if `examples` are the inputs"}
+
 
 class Predicting(Fitted[Given], Exported):
     """How a task is used: a base class of `Task`, which says what only the task knows.
@@ -44,7 +46,9 @@ class Predicting(Fitted[Given], Exported):
             if changed and getattr(method, "__wrapped__", method) is generic:
                 options = options_for(cls.Use, name)
                 defaults = {x.name: x.default for x in cls.Test.declared()}
-                setattr(cls, name, declared_call(generic, getattr(cls, hook), options, defaults))
+                own = _LABELS if name == "evaluate" and cls.learns_labels else {}
+                call = declared_call(generic, getattr(cls, hook), options, defaults, own)
+                setattr(cls, name, call)
 
     # What a task writes
 
@@ -158,7 +162,7 @@ class Predicting(Fitted[Given], Exported):
 
     def evaluate(self, *examples: Any, **settings: Any) -> Any:
         """Measures the task on examples, see `report`."""
-        (given,) = examples
+        given = self._joined(examples[0], settings.pop("labels", None))
         if type(self).report is Predicting.report:
             return Figures(self.score(given))
         use, more = self._parted("evaluate", settings)

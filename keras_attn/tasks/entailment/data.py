@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from keras_attn.inputs import listed
+from keras_attn.inputs import flattened, listed
 from keras_attn.records.items import Items
 from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.labelled_texts import LABELLED_PROBLEMS
@@ -285,7 +285,7 @@ def checked_pairs(pairs: Iterable[Any], labelled: bool) -> list[Any]:
     """Checks pairs of texts.
 
     Args:
-        pairs: (premise, hypothesis) or, if labelled, (premise, hypothesis, label).
+        pairs: (premise, hypothesis) or, if labelled, ((premise, hypothesis), label).
         labelled: Whether they have labels.
 
     Returns:
@@ -297,24 +297,19 @@ def checked_pairs(pairs: Iterable[Any], labelled: bool) -> list[Any]:
 
     Example:
 
-    >>> checked_pairs([("A dog runs.", "It runs.", "yes")], labelled=True)[0].label
+    >>> checked_pairs([(("A dog runs.", "It runs."), "yes")], labelled=True)[0].label
     'yes'
     """
     parts = ("premise", "hypothesis", "label")[: 2 + labelled]
     found = []
-    given = listed(
-        pairs,
-        f"({', '.join(parts)}) tuples",
-        len(parts),
-        "keras_attn.tasks.read_labelled_pairs(path)",
-    )
-    for i, pair in enumerate(given):
-        sides = tuple(pair) if isinstance(pair, tuple | list) else ()
+    form = "((premise, hypothesis), label)" if labelled else "(premise, hypothesis)"
+    read = "keras_attn.tasks.read_labelled_pairs(path)"
+    for i, pair in enumerate(listed(pairs, f"{form} tuples", len(parts), read)):
+        sides = tuple(flattened(pair))
         if len(sides) != len(parts) or not all(isinstance(side, str) for side in sides):
             hint = " Is the tab between two texts missing?" if isinstance(pair, str) else ""
             raise ValueError(
-                f"Expected ({', '.join(parts)}) tuples of strings. Received: {pair!r:.100} at "
-                f"position {i}.{hint}"
+                f"Expected {form} tuples of strings. Received: {pair!r:.100} at position {i}.{hint}"
             )
         found.append(LabelledPair(*sides) if labelled else sides)
     return found

@@ -75,6 +75,7 @@ class Pretrainer(PretrainingPredictions):
     """
 
     name = "pretraining"
+    learns_labels = False
     summary = "Pretrain an encoder (BERT) on a text of your own: masked words, next sentences."
     kinds = ENCODERS
     Data = PretrainingData
