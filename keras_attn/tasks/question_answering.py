@@ -146,7 +146,8 @@ class QuestionAnswerer(WindowedTask):
     Example:
 
     >>> text = "Ada lives in Oslo and Bob lives in Rome."
-    >>> examples = [(f"Where does {x} live?", text, [y]) for x, y in (("Ada", "Oslo"), ("Bob", "Rome"))]
+    >>> homes = ("Ada", "Oslo"), ("Bob", "Rome")
+    >>> examples = [((f"Where does {x} live?", text), [y]) for x, y in homes]
     >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32, "dropout": 0.0}
     >>> data = {"vocabulary_size": 80, "max_length": 48, "max_question_length": 16}
     >>> answerer = QuestionAnswerer.create(examples, data=data, model=sizes)
@@ -154,7 +155,7 @@ class QuestionAnswerer(WindowedTask):
     >>> answer = answerer.predict(("Where does Ada live?", text))
     >>> text[answer.start : answer.end] == answer.text
     True
-    """  # noqa: E501
+    """
 
     name = "question-answering"
     summary = "Answer questions by a part of a text."
@@ -254,7 +255,7 @@ class QuestionAnswerer(WindowedTask):
         `[CLS]` if `unanswerable`; the others are left out.
 
         Args:
-            examples: `AnsweredQuestion`s, or tuples (question, text, answers).
+            examples: `AnsweredQuestion`s, or tuples ((question, text), answers).
             long_questions: What to do with questions of more than `max_question_length` tokens:
                 `"cut"`, `"skip"` or `"error"`; what the settings of the data say if None.
             **settings: Of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`, `shuffle`, ...
@@ -321,7 +322,7 @@ class QuestionAnswerer(WindowedTask):
         """Measures the answers.
 
         Args:
-            examples: `AnsweredQuestion`s, or tuples (question, text, answers).
+            examples: `AnsweredQuestion`s, or tuples ((question, text), answers).
             results: What `measured` returned.
             num_bootstrap: Samples for the interval; 0 computes none.
             seed: Seed of these samples.

@@ -193,7 +193,7 @@ class VisualQuestionAnswerer(PictureTask):
 
     `.model` is the plain Keras model that is trained, `.dataset(examples)` what its `fit` takes. If
     the encoder is not trained, `.model` reads regions, which are computed once; else images. The
-    examples of `fit` are `keras_attn.images.PictureQuestion`s, or (picture, question, answer)
+    examples of `fit` are `keras_attn.images.PictureQuestion`s, or ((picture, question), answer)
     tuples.
 
     Args:
@@ -322,7 +322,7 @@ class VisualQuestionAnswerer(PictureTask):
         """Makes the vocabulary of questions and the encoder, and learns the commonest answers.
 
         Args:
-            examples: `PictureQuestion`s, or (picture, question, answer) tuples.
+            examples: `PictureQuestion`s, or ((picture, question), answer) tuples.
             data: Settings of the vocabulary, the lengths and the answers.
             model: As in `create`.
             dtype: Dtype or policy of an encoder with random weights.
@@ -353,8 +353,8 @@ class VisualQuestionAnswerer(PictureTask):
         Questions whose answer is not among `answers` are left out.
 
         Args:
-            examples: `PictureQuestion`s, or (picture, question, answer) tuples, with pictures that
-                are all paths, or all arrays or bytes.
+            examples: `PictureQuestion`s, or ((picture, question), answer) tuples, with pictures
+                that are all paths, or all arrays or bytes.
             cache_dir: Folder of the `FeatureCache` of an encoder that is not trained. By default a
                 folder for this encoder in `KERAS_ATTN_CACHE`, or else in `~/.cache/keras_attn`.
             verbose: 0 does not show the progress of the computation of regions.
@@ -770,7 +770,7 @@ class VisualQuestionAnswerer(PictureTask):
         """Measures the answers to questions.
 
         Args:
-            examples: `PictureQuestion`s, or (picture, question, answer) tuples.
+            examples: `PictureQuestion`s, or ((picture, question), answer) tuples.
             results: An answer to each.
 
         Returns:

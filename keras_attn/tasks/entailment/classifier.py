@@ -158,7 +158,7 @@ class EntailmentClassifier(EntailmentPredictions):
         """Makes batches for `model.fit`.
 
         Args:
-            examples: (premise, hypothesis, label) tuples.
+            examples: ((premise, hypothesis), label) tuples.
             class_weight: None: every pair has the same weight. `"balanced"`: every class has. Or
                 the weights of classes by their names; a class that is not named has weight 1.
             **settings: Of `keras_attn.batches.PairBatches`: `batch_size`, `seed`, `shuffle`, ...

@@ -330,7 +330,7 @@ class EntailmentPredictions(Task):
         """Measures the classifier on labelled pairs.
 
         Args:
-            examples: (premise, hypothesis, label) tuples.
+            examples: ((premise, hypothesis), label) tuples.
             batch_size: Pairs computed at a time.
             num_bootstrap: Samples for the intervals; 0: none.
             seed: Seed of these samples.
