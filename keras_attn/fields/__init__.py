@@ -1,6 +1,7 @@
 """Kinds of inputs and outputs of tasks: the same in Python and in a TensorFlow graph."""
 
 from keras_attn.fields.aligned_tokens import AttentionWeights, ReadableTokens
+from keras_attn.fields.answer_index import AnswerIndex, FoundAnswer
 from keras_attn.fields.answer_spans import Answer, AnswerSpan
 from keras_attn.fields.encoder_input import EncoderInput
 from keras_attn.fields.generated_text import GeneratedText, PromptInput
@@ -28,10 +29,12 @@ __all__ = [
     "MARKS",
     "ODD_TEXTS",
     "Answer",
+    "AnswerIndex",
     "AnswerSpan",
     "AttentionWeights",
     "EncoderInput",
     "EntityPlace",
+    "FoundAnswer",
     "FoundNames",
     "GeneratedText",
     "Label",

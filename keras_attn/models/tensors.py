@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -172,6 +173,28 @@ def check_finite(tensors: Mapping[str, np.ndarray], what: str) -> None:
             f"{what}: {name!r} has {array.size - finite.sum():,} of {array.size:,} numbers that "
             "are not finite."
         )
+
+
+def weights_checksum(model: keras.Model) -> int:
+    """Returns a number that changes with the weights of a model, and does not take long.
+
+    Args:
+        model: The model.
+
+    Example:
+
+    >>> dense = keras.layers.Dense(2)
+    >>> dense.build((None, 3))
+    >>> before = weights_checksum(dense)
+    >>> dense.bias.assign([0.0, 1e-6])
+    >>> weights_checksum(dense) == before
+    False
+    """
+    found = 0
+    for weight in model.weights:
+        values = np.ascontiguousarray(keras.ops.convert_to_numpy(weight))
+        found = zlib.crc32(values.reshape(-1).view("uint8").data, found)
+    return found
 
 
 def to_bytes(tensors: Mapping[str, np.ndarray], **notes: str) -> bytes:

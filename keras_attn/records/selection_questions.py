@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
+from keras_attn.arrays import greatest
 from keras_attn.inputs import listed
 from keras_attn.records.columns import COLUMN_SUFFIXES, read_columns
 from keras_attn.records.items import Records
 from keras_attn.records.labelled_splits import split_alike
 from keras_attn.records.problems import PROBLEMS, LineProblem, many
 from keras_attn.records.reading import LineReading, Location, ending, existing, is_blank, open_lines
+from keras_attn.records.scored_pairs import ScoredPair
 from keras_attn.records.tables import Column
 from keras_attn.text.checks import well_formed
 
@@ -250,3 +254,73 @@ def split_selection_questions(
     [16, 4]
     """
     return split_alike(examples, lambda x: (x.question, None), dev, seed, apart)
+
+
+def check_answers(examples: Sequence[SelectionQuestion], answers: Mapping[str, int]) -> bool:
+    """Checks that right answers can be found.
+
+    Args:
+        examples: Questions.
+        answers: The answers to choose from, for questions without candidates.
+
+    Returns:
+        Whether the questions have candidates.
+
+    Raises:
+        ValueError: If only some have candidates, or a right answer is not among the answers.
+
+    Example:
+
+    >>> check_answers([SelectionQuestion("Where?", ("In Oslo.",))], {"In Oslo.": 0})
+    False
+    """
+    own = [x.candidates for x in examples]
+    if any(own) != all(own):
+        raise ValueError(
+            "Expected candidates with each example, or with none. Received: "
+            f"{sum(map(bool, own))} of {len(own)} examples with candidates."
+        )
+    for x in [] if all(own) else examples:
+        missing = [answer for answer in x.answers if answer not in answers]
+        if missing:
+            raise ValueError(
+                "Expected right answers that are among those to choose from. Received: "
+                f"{missing[0]!r:.80}, which is not, for {x.question!r:.80}. Add it to "
+                "`answers`, or give each question candidates of its own."
+            )
+    return all(own)
+
+
+def pairs_of_answers(
+    examples: Sequence[SelectionQuestion],
+    searched: Iterable[tuple[Sequence[str], np.ndarray]],
+    negatives: int,
+) -> list[ScoredPair]:
+    """Makes pairs of questions and answers from which a model learns to score answers.
+
+    Args:
+        examples: Questions.
+        searched: For each question its candidates and their scores.
+        negatives: Number of wrong answers for each right one: those with the greatest scores.
+
+    Returns:
+        Right answers with the score 1, wrong ones with 0.
+
+    Example:
+
+    >>> asked = [SelectionQuestion("Where?", ("In Oslo.",))]
+    >>> pairs_of_answers(asked, [(["In Oslo.", "No."], np.array([0.5, 0.25]))], negatives=1)[1]
+    ScoredPair(first='Where?', second='No.', score=0.0)
+    """
+    right_of: dict[str, set[str]] = {}  # of a question, in several examples too
+    for x in examples:
+        right_of.setdefault(x.question, set()).update(x.answers)
+    pairs = []
+    for x, (texts, scores) in zip(examples, searched, strict=True):
+        pairs += [ScoredPair(x.question, answer, 1.0) for answer in x.answers]
+        right = right_of[x.question]
+        count = negatives * len(x.answers)
+        ordered = [texts[i] for i in greatest(np, scores, count + len(right))]
+        wrong = [text for text in ordered if text not in right][:count]
+        pairs += [ScoredPair(x.question, text, 0.0) for text in wrong]
+    return list(dict.fromkeys(pairs))

@@ -8,15 +8,14 @@ from keras_attn.explain import (
     deletion_curve,
 )
 from keras_attn.explain.word_maps import VisualAnswer, VisualExplanation
-from keras_attn.fields import Answer, AnswerSpan, EntityPlace, TaggedWords
+from keras_attn.fields import Answer, AnswerSpan, EntityPlace, FoundAnswer, TaggedWords
 from keras_attn.metrics import ConversationScores, TranslationScores
 from keras_attn.models.tensors import LoadReport
-from keras_attn.tasks.answer_selection.found import FoundAnswer
-from keras_attn.tasks.answer_selection.selector import AnswerSelector
-from keras_attn.tasks.answer_selection.settings import (
+from keras_attn.tasks.answer_selection import (
     AnswerSelectionData,
     AnswerSelectionTest,
     AnswerSelectionUse,
+    AnswerSelector,
 )
 from keras_attn.tasks.base.backbones import Backbone, read_backbone
 from keras_attn.tasks.base.constructed import Beginning

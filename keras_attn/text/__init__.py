@@ -12,6 +12,7 @@ from keras_attn.text.places import (
 from keras_attn.text.registry import TOKENIZERS, tokenizer_name, vocabulary_digest
 from keras_attn.text.sentences import split_sentences
 from keras_attn.text.word_piece import WordPieceTokenizer
+from keras_attn.text.word_scores import WordScores
 from keras_attn.text.words import WordTokenizer
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "CharacterTokenizer",
     "Word",
     "WordPieceTokenizer",
+    "WordScores",
     "WordTokenizer",
     "byte_places",
     "character_places_graph",

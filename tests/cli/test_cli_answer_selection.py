@@ -69,7 +69,8 @@ def test_evaluate_and_predict(best, tmp_path, capfd):
     assert code == 0, err
     rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert len(rows) == 2
-    for row, expected in zip(rows, selector.predict(["where is the dog", ""], 2), strict=True):
+    predicted = selector.predict(["where is the dog", ""], top_k=2)
+    for row, expected in zip(rows, predicted, strict=True):
         assert [x["answer"] for x in row] == [x.answer for x in expected]
         assert [x["score"] for x in row] == pytest.approx([x.score for x in expected], abs=1e-5)
     code, _, err = command(
@@ -86,7 +87,7 @@ def test_explain(best, tmp_path):
     )
     assert (code, out.strip()) == (0, str(tmp_path / "page.html")), err
     page = (tmp_path / "page.html").read_text()
-    answer = AnswerSelector.load(best).predict("where is the dog", 1)[0].answer
+    answer = AnswerSelector.load(best).predict("where is the dog", top_k=1)[0].answer
     assert "knows" in page and answer.split()[-1] in page
 
 

@@ -17,10 +17,10 @@ from similarity_toys import make as make_scorer
 from tracing import eagerly
 
 from keras_attn.arrays import greatest
+from keras_attn.fields.answer_index import AnswerIndex, scaled
 from keras_attn.records import ScoredPair
 from keras_attn.tasks import AnswerSelectionData, AnswerSelector, FoundAnswer, SimilarityScorer
-from keras_attn.tasks.answer_selection.index import AnswerIndex, scaled
-from keras_attn.tasks.answer_selection.words import WordScores, search_words
+from keras_attn.text.word_scores import WordScores, search_words
 
 EAGER = pytest.mark.usefixtures("eager")
 
@@ -149,10 +149,10 @@ def test_explanations(saved):
     assert np.abs(found.weights).max() > 1e-3
     page = selector.page(selector.explain(QUESTIONS[:3]), "Why <b>")
     assert "Why &lt;b&gt;" in page and selector.explain([]) == []
-    study = selector.explain([question], "attention")
+    study = selector.explain([question], method="attention")
     assert len(study.views) == 2 and "Look" in selector.page(study, "Look")
     with pytest.raises(ValueError, match="`method` must be one of"):
-        selector.explain(question, "lime")
+        selector.explain(question, method="lime")
 
 
 @EAGER

@@ -1,0 +1,224 @@
+"""Answers that are searched by words, by vectors, or by both, and answers that are found."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attn.arrays import greatest
+from keras_attn.fields.text import checked_texts
+from keras_attn.text.word_scores import WordScores
+
+Candidates = Sequence[Sequence[str]]
+"""For each question the answers to choose from."""
+
+
+class FoundAnswer(NamedTuple):
+    """An answer that was found.
+
+    Example:
+
+    >>> FoundAnswer("In Oslo.", 0.75, 3).answer
+    'In Oslo.'
+    """
+
+    answer: str
+    """The answer."""
+    score: float
+    """By vectors a cosine; by words BM25; by both from 0 to 1; after a reranker its score."""
+    number: int
+    """Its place among the answers of the task, or among the candidates of the question, from 0."""
+
+
+def found_answers(answers: Sequence[str], scores: np.ndarray, count: int) -> list[FoundAnswer]:
+    """Returns the answers with the greatest scores, the best first.
+
+    Example:
+
+    >>> found_answers(["a", "b"], np.array([0.25, 0.5]), 1)
+    [FoundAnswer(answer='b', score=0.5, number=1)]
+    """
+    numbers = greatest(np, scores, count).tolist()
+    return [FoundAnswer(answers[i], float(scores[i]), i) for i in numbers]
+
+
+def reranked(scores: np.ndarray, first: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Returns new scores of some answers; the others follow them in their order.
+
+    Args:
+        scores: `(n,)`.
+        first: The numbers of the answers with new scores.
+        new: Their scores.
+
+    Example:
+
+    >>> reranked(np.array([0.5, 0.75, 1.0]), np.array([2, 1]), np.array([3.0, 4.0])).tolist()
+    [1.5, 4.0, 3.0]
+    """
+    behind = np.asarray(scores, "float64") - scores.max() + new.min() - 1
+    behind[first] = new
+    return behind
+
+
+def checked_candidates(given: Candidates | Sequence[str], count: int) -> list[list[str]]:
+    """Checks the candidates of some questions, or of one question.
+
+    Args:
+        given: For each question the candidates: a list of strings, or one string. Of one question
+            the candidates alone.
+        count: Number of questions.
+
+    Returns:
+        A list of the candidates of each question.
+
+    Raises:
+        ValueError: If a question has no candidates, or there are not as many lists as questions.
+
+    Example:
+
+    >>> checked_candidates(["In Oslo.", "In Rome."], 1)
+    [['In Oslo.', 'In Rome.']]
+    """
+    if count == 1 and all(isinstance(own, str) for own in given):
+        given = [given] if len(given) else []
+    found = [[own] if isinstance(own, str) else checked_texts(own) for own in given]
+    if len(found) != count or not all(found):
+        raise ValueError(
+            "Expected one candidate or more for each question. Received: "
+            f"{len(found)} lists for {count} questions, {sum(not own for own in found)} of them "
+            "empty."
+        )
+    return found
+
+
+class AnswerIndex:
+    """Answers, with what is computed of them once, when it is first needed.
+
+    Args:
+        answers: Strings, all different.
+        embed: Makes vectors of length 1 of strings.
+
+    Example:
+
+    >>> index = AnswerIndex(["in Oslo", "in Rome"], lambda texts: np.eye(2)[: len(texts)])
+    >>> [scores.tolist() for scores in index.scores(["Rome?"], "words", 0.5)][0][0]
+    0.0
+    """
+
+    def __init__(self, answers: Iterable[str], embed: Callable[[Sequence[str]], np.ndarray]):
+        self.answers = list(answers)
+        self._embed = embed
+        self._weights = 0
+
+    def read_by(self, weights: int) -> None:
+        """Forgets the vectors if a model has other weights than when this was last called.
+
+        Args:
+            weights: Names the weights of the model whose vectors `embed` makes.
+        """
+        if weights != self._weights:
+            vars(self).pop("vectors", None)
+            self._weights = weights
+
+    @functools.cached_property
+    def vectors(self) -> np.ndarray:
+        """Vectors of the answers, float32 `(n, D)`."""
+        return self._embed(self.answers)
+
+    @functools.cached_property
+    def words(self) -> WordScores:
+        """Their words."""
+        return WordScores(self.answers)
+
+    @functools.cached_property
+    def places(self) -> dict[str, int]:
+        """Numbers of the answers."""
+        return {answer: i for i, answer in enumerate(self.answers)}
+
+    def searched(
+        self,
+        questions: Sequence[str],
+        by: str,
+        lexical_weight: float,
+        candidates: Candidates | None = None,
+    ) -> Iterator[tuple[Sequence[str], np.ndarray]]:
+        """Scores the candidates of each question, see `scores`.
+
+        Args:
+            questions: The questions.
+            by: `"vectors"`, `"words"` or `"both"`.
+            lexical_weight: Weight of the words in `"both"`.
+            candidates: For each question the answers to choose from; all answers if None.
+
+        Yields:
+            The candidates of each question, and their scores.
+        """
+        members = None
+        if candidates is not None:
+            members = [np.array([self.places[text] for text in own], int) for own in candidates]
+        found = self.scores(questions, by, lexical_weight, members)
+        for i, scores in enumerate(found):
+            yield self.answers if candidates is None else candidates[i], scores
+
+    def scores(
+        self,
+        questions: Sequence[str],
+        by: str,
+        lexical_weight: float,
+        members: Sequence[np.ndarray] | None = None,
+        rows: int = 64,
+    ) -> Iterator[np.ndarray]:
+        """Scores answers.
+
+        Args:
+            questions: The questions.
+            by: `"vectors"`, `"words"` or `"both"`.
+            lexical_weight: Weight of the words in `"both"`.
+            members: For each question the numbers of its candidates; all answers if None.
+            rows: Questions whose products are computed at a time.
+
+        Yields:
+            For each question a score for each of its candidates.
+        """
+        words = self.words if by != "vectors" else None  # says first what is not installed
+        asked = self._embed(questions) if by != "words" else None
+        for start in range(0, len(questions), rows):
+            products = None
+            if asked is not None and members is None:
+                products = asked[start : start + rows] @ self.vectors.T
+            for i in range(start, min(start + rows, len(questions))):
+                own = slice(None) if members is None else members[i]
+                found = []
+                if words is not None:
+                    found.append(words(questions[i])[own])
+                if products is not None:
+                    found.append(products[i - start])
+                elif asked is not None:
+                    found.append(self.vectors[own] @ asked[i])
+                if by == "both":
+                    lexical, semantic = map(scaled, found)
+                    found = [lexical_weight * lexical + (1 - lexical_weight) * semantic]
+                yield found[0]
+
+
+def scaled(scores: np.ndarray) -> np.ndarray:
+    """Scales scores to 0 to 1; equal ones are all 0.
+
+    Args:
+        scores: `(n,)`.
+
+    Returns:
+        `(scores - min) / (max - min)`.
+
+    Example:
+
+    >>> scaled(np.array([1.0, 3.0, 2.0])).tolist()
+    [0.0, 1.0, 0.5]
+    """
+    if not len(scores):
+        return scores
+    lowest, spread = scores.min(), np.ptp(scores)
+    return (scores - lowest) / spread if spread > 0 else np.zeros_like(scores)

@@ -1,0 +1,765 @@
+"""Answer selection: a question in, the best of many answers out."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import keras
+import numpy as np
+
+from keras_attn.arrays import Array, ArrayModule, greatest, unit_length
+from keras_attn.batches import ScoredPairBatches
+from keras_attn.explain import Explanation
+from keras_attn.fields import (
+    ODD_TEXTS,
+    AnswerIndex,
+    EncoderInput,
+    FoundAnswer,
+    FoundNames,
+    Numbers,
+    SearchTexts,
+    Signature,
+    checked_texts,
+)
+from keras_attn.fields.answer_index import (
+    Candidates,
+    checked_candidates,
+    found_answers,
+    reranked,
+)
+from keras_attn.fields.signature import OutputField
+from keras_attn.files import open_output
+from keras_attn.inputs import listed
+from keras_attn.metrics import RankingReport, ranks_of, score_ranks
+from keras_attn.models import paired_encoder, sentence_encoder
+from keras_attn.models.sentence_encoder import SENTENCE_POOLINGS
+from keras_attn.models.tensors import weights_checksum
+from keras_attn.records import (
+    ScoredPair,
+    SelectionQuestion,
+    SelectionQuestions,
+    read_candidates,
+    read_selection_questions,
+    split_selection_questions,
+)
+from keras_attn.records.columns import numbered
+from keras_attn.records.reading import is_blank
+from keras_attn.records.selection_questions import (
+    check_answers,
+    checked_selection_questions,
+    pairs_of_answers,
+)
+from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.tasks.base.compiling import compiled_alike
+from keras_attn.tasks.base.doubts import doubt_of
+from keras_attn.tasks.base.fine_tuning import EncoderTraining
+from keras_attn.tasks.base.steps import step
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import Scored, TrainingRun
+from keras_attn.tasks.families.data_settings import (
+    COLUMN_OR_NUMBER,
+    Files,
+    NearDuplicates,
+    Tables,
+    column,
+)
+from keras_attn.tasks.families.encoder_settings import (
+    EncoderData,
+    EncoderLearned,
+    EncoderTokenizer,
+)
+from keras_attn.tasks.families.text_vectors import TextVectors
+from keras_attn.tasks.families.use_settings import BootstrapTest, PageUse
+from keras_attn.tasks.similarity import SimilarityScorer
+from keras_attn.text.checks import well_formed
+from keras_attn.training import InBatchCrossEntropy
+
+_READ = ("fit", "evaluate", "pairs")
+_SEARCH = ("predict", "evaluate", "pairs")
+_SURE = 1e-5  # scores that are this far apart are in the same order on every machine
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    help={
+        "train": "questions with their right answers to learn from",
+        "on_error": "what to do at a bad line; in evaluate, one with an answer that the model does "
+        "not hold is bad too",
+    },
+    words={"examples": "questions"},
+    steps=dict.fromkeys(("on_error", "format", "delimiter"), _READ),
+)
+class AnswerSelectionData(EncoderData, Tables, NearDuplicates, Files):
+    """The questions and answers that are read, and the encoder."""
+
+    answers: str = setting(
+        "", "further answers to choose from: one on each line, or a table with the column --answer",
+        shapes_result=False,
+    )  # fmt: skip
+    question: str = column("question", "questions", COLUMN_OR_NUMBER, _READ)
+    answer: str = column("answer", "answers", COLUMN_OR_NUMBER, _READ)
+    pooling: str = setting(
+        "average", "which states of a text become its vector", choices=tuple(SENTENCE_POOLINGS)
+    )
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    words={
+        "rows": "texts",
+        "shown": "each question and its best answer with the words that match, or what each head "
+        "looks at",
+    },
+    steps={"batch_size": (*_SEARCH, "explain", "export")},
+)
+class AnswerSelectionUse(PageUse):
+    """Settings of the search for answers. In Python the reranker may be the scorer itself."""
+
+    top_k: int = setting(
+        10, "answers for each question, the best first", at_least=1, steps=("predict", "export")
+    )
+    by: str = setting(
+        "vectors", "what answers are searched by; words and both need the extra `search`",
+        choices=("vectors", "words", "both"), steps=_SEARCH,
+    )  # fmt: skip
+    lexical_weight: float | None = setting(
+        None, "both: weight of the words, 0 to 1, beside that of the vectors; if none, 0.5",
+        kind=float, at_least=0, steps=_SEARCH,
+    )  # fmt: skip
+    reranker: SimilarityScorer | str = setting(  # noqa: RUF009 (a field, as the others)
+        "", "model of similarity that scores the best answers anew, such as one of kind cross",
+        steps=("predict", "evaluate"),
+    )  # fmt: skip
+    rerank_depth: int | None = setting(
+        None, "how many answers --reranker scores for each question; if none, 20", kind=int,
+        at_least=1, steps=("predict", "evaluate"),
+    )  # fmt: skip
+    negatives: int = setting(
+        4, "wrong answers for each right one, the best that are found", at_least=1,
+        steps=("pairs",),
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        reranker = self.reranker
+        if isinstance(reranker, SimilarityScorer):
+            object.__setattr__(self, "reranker", type(reranker).__name__)  # settings are no objects
+        super().__post_init__()
+        if isinstance(reranker, SimilarityScorer):
+            object.__setattr__(self, "reranker", reranker)
+        if self.lexical_weight is not None and (self.lexical_weight > 1 or self.by != "both"):
+            raise ValueError(
+                "`lexical_weight` must be from 0 to 1, and belongs to by='both'. Received: "
+                f"{self.lexical_weight} with by={self.by!r}."
+            )
+        if self.rerank_depth is not None and not self.reranker:
+            raise ValueError(
+                f"`rerank_depth` needs a `reranker`. Received: {self.rerank_depth} without one."
+            )
+
+    @property
+    def depth(self) -> int:
+        """How many answers are scored anew; 0 if none are."""
+        return (self.rerank_depth or 20) if self.reranker else 0
+
+    @property
+    def weight(self) -> float:
+        """Weight of the words if answers are searched by both."""
+        return 0.5 if self.lexical_weight is None else self.lexical_weight
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"examples": "questions with right answers, as for fit"})
+class AnswerSelectionTest(BootstrapTest):
+    """Settings of the evaluation of answer selection."""
+
+
+@dataclass(frozen=True)
+class PairQuestions(Settings):
+    """The questions of which `pairs` makes pairs."""
+
+    data: str = setting("", "questions, as for fit", required=True)
+
+
+@dataclass(frozen=True)
+class SelectionLearned(EncoderLearned):
+    """What a search for answers learned: its tokenizer and the answers, each once."""
+
+    answers: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = checked_texts(listed(self.answers, "answers"))
+        answers = tuple(dict.fromkeys(map(well_formed, given)))
+        empty = [i for i, answer in enumerate(answers) if is_blank(answer)]
+        if empty or not answers:
+            what = f"{answers[empty[0]]!r}, which is empty" if empty else "none"
+            raise ValueError(f"Expected answers to choose from. Received: {what}.")
+        object.__setattr__(self, "answers", answers)
+
+
+class AnswerSelector(TextVectors):
+    """A search for the answers to questions among those that it holds.
+
+        score = cosine(vector(question), vector(answer))
+
+    The vectors of the answers are computed once, when they are first needed. Answers may also be
+    searched by their words, by both, and scored anew by a second model; see `predict`. It learns
+    to tell the right answer of a question from the other answers of its batch.
+
+    `.model` is the plain Keras model from ids to `{"vectors": (B, D)}`.
+
+    References:
+        - [Henderson et al., 2017](https://arxiv.org/abs/1705.00652): answers of the batch as wrong
+          ones.
+        - [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084): Sentence-BERT.
+
+    Args:
+        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
+            `WordTokenizer`.
+        answers: The answers to choose from; each is kept once.
+        model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
+            or None.
+        data: Settings `AnswerSelectionData`, or a dict of some of them, such as `max_length` and
+            `pooling`.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class, or an answer is not a string.
+        ValueError: If there is no answer, one is empty, or a setting is unknown or out of range.
+
+    Example:
+
+    >>> examples = [("Where is the dog?", "The dog is in Oslo."), ("And the cat?", "In Rome.")]
+    >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
+    >>> data = {"vocabulary_size": 80, "max_length": 16}
+    >>> selector = AnswerSelector.create(examples, data=data, model=sizes)
+    >>> run = selector.fit(examples, epochs=8, learning_rate=0.01, verbose=0)
+    >>> selector.predict("Where is the dog?", top_k=1)[0].answer
+    'The dog is in Oslo.'
+    """
+
+    name = "answer-selection"
+    summary = "Find the answers to questions among many: by words, by vectors, or by both."
+    heads = ()
+    Data, Learned, Training = AnswerSelectionData, SelectionLearned, EncoderTraining
+    Use, Test = AnswerSelectionUse, AnswerSelectionTest
+    data: AnswerSelectionData
+    learned: SelectionLearned
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    examples_are, rows_are = "questions", "pairs"
+
+    _index: tuple[EncoderInput, AnswerIndex] | None = None
+    """The index of the answers, and what reads them."""
+    _reranker: tuple[Any, Any] = (None, None)
+    """A reranker that was loaded: its file and when that was written, and the scorer."""
+
+    @property
+    def pooling(self) -> str:
+        """`"average"` over all tokens, or `"first"`."""
+        return self.data.pooling
+
+    def build(self, dtype: Any) -> None:
+        """Builds the encoder of texts."""
+        self.model = sentence_encoder(self.config, self.pooling, dtype, "sentence_encoder")
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The answers to choose from; others may be assigned."""
+        return self.learned.answers
+
+    @answers.setter
+    def answers(self, answers: Iterable[str]) -> None:
+        self.relearn(answers=answers)
+
+    def facts(self) -> list[str]:
+        """Returns the encoder and the number of answers."""
+        return [*super().facts(), f"{len(self.answers):,} answers"]
+
+    # Data and training
+
+    @classmethod
+    def read_file(
+        cls, path: str, data: AnswerSelectionData, answers: Iterable[str] | None = None
+    ) -> SelectionQuestions:
+        """Reads questions whose right answers are among `answers`; None: any."""
+        return read_selection_questions(
+            path,
+            *numbered(data.question, data.answer),
+            data.format,
+            delimiter=data.delimiter or None,
+            on_error=data.on_error,
+            answers=answers,
+        )
+
+    @classmethod
+    def split(
+        cls, examples: SelectionQuestions, data: AnswerSelectionData
+    ) -> tuple[SelectionQuestions, list[SelectionQuestion]]:
+        """Splits questions at random; the answers of all stay answers to choose from."""
+        apart = data.near_duplicates == "apart"
+        train, dev = split_selection_questions(examples, data.dev_share, data.split_seed, apart)
+        return replace(examples, questions=train), dev
+
+    @classmethod
+    def read(cls, data: AnswerSelectionData) -> Examples:
+        """Reads questions with right answers, from CSV, TSV or JSON lines.
+
+        Each line has a question and an answer; a question with several right answers has several
+        lines. All different answers are chosen from, in the order of their first occurrence, and
+        after them the answers of --answers.
+        """
+        examples = super().read(data)
+        answers = [*examples.train.answers, *cls.checked(examples.dev).answers]
+        train = replace(examples.train, answers=tuple(dict.fromkeys(answers)))
+        return examples._replace(train=train)
+
+    def read_test(self, test: AnswerSelectionTest, data: AnswerSelectionData) -> SelectionQuestions:
+        """Reads questions to measure with, whose right answers are among those of this task."""
+        return self.read_file(test.data, data, self.answers)
+
+    @classmethod
+    def checked(cls, examples: Iterable[Any]) -> SelectionQuestions:
+        """Returns questions with their right answers, and all answers to choose from."""
+        before = examples.answers if isinstance(examples, SelectionQuestions) else ()
+        questions = checked_selection_questions(examples)
+        own = (answer for x in questions for answer in x.answers)
+        return SelectionQuestions(
+            questions=questions, answers=tuple(dict.fromkeys([*before, *own]))
+        )
+
+    @classmethod
+    def texts_of(cls, examples: SelectionQuestions, data: AnswerSelectionData) -> Iterable[str]:
+        """Returns the questions and the answers."""
+        answers = [answer for x in examples for answer in x.answers]
+        return [*(x.question for x in examples), *answers, *_read_answers(data)]
+
+    @classmethod
+    def learn_beside(
+        cls, tokenizer: EncoderTokenizer, examples: SelectionQuestions, data: AnswerSelectionData
+    ) -> SelectionLearned:
+        """Returns the answers of the examples, and after them those of the file `data.answers`."""
+        return SelectionLearned(tokenizer, (*examples.answers, *_read_answers(data)))
+
+    @classmethod
+    def from_backbone(
+        cls, place: str, answers: Iterable[str], dtype: Any = None, **data: Any
+    ) -> Self:
+        """Makes a selector of a pretrained encoder without further training.
+
+        Encoders that were trained for vectors, such as those of Sentence-BERT, search well as they
+        are.
+
+        Args:
+            place: A task with an encoder, or a folder of Hugging Face weights.
+            answers: The answers to choose from.
+            dtype: As in the constructor.
+            **data: Settings of the data: `pooling`, `max_length`.
+
+        Returns:
+            An `AnswerSelector`.
+        """
+        settings = cls.Data.made({"backbone": str(place), **data})
+        chosen = tuple(listed(answers, "answers"))
+        return cls.untrained(settings, dtype, lambda x: SelectionLearned(x, chosen))
+
+    def dataset(self, examples: Iterable[Any], **settings: Any) -> ScoredPairBatches:
+        """Makes batches of questions and answers, for `fit` of the model of `trained_form`.
+
+        Args:
+            examples: As in `create`.
+            **settings: Of `keras_attn.batches.ScoredPairBatches`: `batch_size`, `seed`, `shuffle`,
+                ...
+
+        Returns:
+            `ScoredPairBatches` of each question with each of its right answers, once each, with the
+            labels of `InBatchCrossEntropy`.
+        """
+        checked = checked_selection_questions(examples)
+        every = dict.fromkeys(answer for x in checked for answer in x.answers)
+        numbers = {answer: i for i, answer in enumerate(every)}
+        right: dict[str, dict[str, None]] = {}  # of the same question, in several examples too
+        for x in checked:
+            right.setdefault(x.question, {}).update(dict.fromkeys(x.answers))
+        pairs = [(question, answer) for question, own in right.items() for answer in own]
+        labels = np.full((len(pairs), 1 + max(map(len, right.values()))), -1, "int32")
+        for row, (question, answer) in zip(labels, pairs, strict=True):
+            own = [numbers[answer], *(numbers[other] for other in right[question])]
+            row[: len(own)] = own
+        settings = {"batch_size": 32, "max_shapes": 4, **settings}
+        settings.setdefault("least", settings["batch_size"])
+        return self.pair_batches(pairs, labels, **settings)
+
+    def objective(self, training: EncoderTraining) -> dict[str, Any]:
+        """The cross-entropy of the right one among the answers of the batch."""
+        return {"loss": {"similarity": InBatchCrossEntropy()}}
+
+    def trained_form(self, training: EncoderTraining) -> keras.Model:
+        """Returns the compiled model of pairs, with the layers of `model`."""
+        return compiled_alike(paired_encoder(self.model, each_with_all=True), self.model)
+
+    def describe(self, batches: ScoredPairBatches) -> list[str]:
+        """Says what is trained, and from how many answers is chosen."""
+        return [*super().describe(batches), f"{len(self.answers):,} answers to choose from."]
+
+    def doubt(self, batches: ScoredPairBatches, run: TrainingRun) -> str:
+        """Says so if the training ended no better than with one score for all answers."""
+        losses, rows = [], []
+        for i in range(len(batches)):  # how many answers meet depends on the batch
+            _, labels, weights = batches[i]
+            answers, weight = labels["similarity"], weights["similarity"]
+            same = np.zeros((len(answers), len(answers)), "float32")
+            losses.append(float(InBatchCrossEntropy()(answers, same, weight)))
+            rows.append(len(answers))
+        guess = float(np.average(losses, weights=rows))
+        return doubt_of(run, guess, "giving all answers of a batch the same score")
+
+    # Measuring
+
+    def scored_by(self, training: EncoderTraining) -> tuple[str, int]:
+        """The mean reciprocal rank."""
+        return "MRR", 1
+
+    def scorer(
+        self, dev: Sequence[Any], training: EncoderTraining
+    ) -> Callable[[keras.Model], Scored]:
+        """Returns what scores development examples, whose answers are chosen from too."""
+        self.answers = [*self.answers, *self.checked(dev).answers]
+        return super().scorer(dev, training)
+
+    def score(self, examples: Sequence[SelectionQuestion]) -> dict[str, float]:
+        """Measures the search by vectors."""
+        report = self.evaluate(examples, num_bootstrap=0)
+        return {"mrr": report.reciprocal_rank, "map": report.average_precision}
+
+    def measured(self, examples: SelectionQuestions, use: AnswerSelectionUse) -> list[np.ndarray]:
+        """Computes the ranks of the right answers, see `ranks`."""
+        places = {answer: i for i, answer in enumerate(self.answers)}
+        own = [x.candidates for x in examples] if check_answers(examples, places) else None
+        searched = self._searched([x.question for x in examples], own, use)
+        ranks = []
+        for x, (texts, scores) in zip(examples, searched, strict=True):
+            at = texts.index if x.candidates else places.__getitem__
+            ranks.append(ranks_of(scores, [at(answer) for answer in x.answers]))
+        return ranks
+
+    def report(
+        self,
+        examples: SelectionQuestions,
+        results: Sequence[np.ndarray],
+        *,
+        num_bootstrap: int,
+        seed: int = 0,
+    ) -> RankingReport:
+        """Measures where right answers are ranked.
+
+        Answers that a reranker does not score follow those that it scores, in their order.
+
+        Args:
+            examples: `SelectionQuestion`s, or tuples of a question, its right answer or a list of
+                them, and perhaps a list of candidates. Without these all answers of the task are
+                candidates.
+            results: The ranks of the right answers.
+            num_bootstrap: Samples for the interval; 0 computes none.
+            seed: Seed of these samples.
+
+        Returns:
+            A `RankingReport`: mean reciprocal rank, average precision and recall. `print` shows it.
+
+        Raises:
+            ImportError: As in `predict`.
+            ValueError: If an example is something else, there is none, a right answer is not among
+                the candidates, or a setting is wrong.
+        """
+        return score_ranks(results, num_bootstrap=num_bootstrap, seed=seed)
+
+    def ranks(self, examples: Iterable[Any], **search: Any) -> list[np.ndarray]:
+        """Finds the ranks of the right answers; the others are as in `evaluate`.
+
+        Args:
+            examples: As in `evaluate`.
+            **search: Settings of the search, as in `evaluate`.
+
+        Returns:
+            For each question the ranks of its right answers from 1, in rising order; equal scores
+            share the mean of their ranks.
+
+        Raises:
+            ValueError: As in `evaluate`.
+        """
+        return self.measured(self.checked(examples), self.Use.made(search))
+
+    def pairs(self, examples: Iterable[Any], **search: Any) -> list[ScoredPair]:
+        """Makes pairs of questions and answers that a reranker learns from.
+
+        Args:
+            examples: As in `evaluate`.
+            **search: Settings `Use` of the search: `by`, `lexical_weight`, `batch_size`, and
+                `negatives`, the number of wrong answers for each right one.
+
+        Returns:
+            For `SimilarityScorer`: right answers with the score 1, and the best wrong ones that are
+            found with 0.
+
+        Raises:
+            ValueError: As in `evaluate`.
+        """
+        checked, use = checked_selection_questions(examples), self.Use.made(search)
+        own = [x.candidates or self.answers for x in checked]
+        given = own if any(x.candidates for x in checked) else None
+        searched = self._searched([x.question for x in checked], given, use)
+        return pairs_of_answers(checked, searched, use.negatives)
+
+    # Predictions
+
+    def asked(self, inputs: Any) -> list[str]:
+        """Returns the questions."""
+        return checked_texts(inputs)
+
+    def results(
+        self,
+        questions: Sequence[str],
+        use: AnswerSelectionUse,
+        *,
+        candidates: Candidates | Sequence[str] | None = None,
+    ) -> list[list[FoundAnswer]]:
+        """Finds the best answers to questions.
+
+        Answers are searched by vectors (cosines), by words (BM25, see
+        `keras_attn.text.WordScores`), or by both: the weighted mean
+        `w * words + (1 - w) * vectors` of both, each scaled to 0 to 1 over the candidates of the
+        question. The best of them may then be scored anew by a model that reads question and answer
+        at once: `reranker` is a `SimilarityScorer`, such as one of `kind="cross"`, or its file.
+
+        Args:
+            questions: A question, or a list of them.
+            use: Settings `Use`.
+            candidates: For each question the answers to choose from, instead of those of the task.
+                How rare a word is, is then counted over all different candidates of the call.
+
+        Returns:
+            A list of `FoundAnswer`s, the best first; a list of lists for a list of questions.
+
+        Raises:
+            ImportError: If words are searched and `bm25s` is not installed.
+            TypeError: If an input is not a string.
+            ValueError: If a setting is unknown or out of range, or candidates are not as many as
+                questions.
+        """
+        if 0 < use.depth < use.top_k:
+            raise ValueError(
+                f"`rerank_depth` must be at least `top_k`. Received: {use.depth} and {use.top_k}."
+            )
+        if candidates is not None:
+            candidates = checked_candidates(candidates, len(questions))
+        searched = self._searched(questions, candidates, use)
+        return [found_answers(own, scores, use.top_k) for own, scores in searched]
+
+    def _searched(
+        self, questions: Sequence[str], candidates: Candidates | None, use: AnswerSelectionUse
+    ) -> Iterator[tuple[Sequence[str], np.ndarray]]:
+        """The candidates of each question with their scores."""
+        if candidates is None:
+            index = self._answer_index(use.batch_size, use.by != "words")
+        else:
+            texts = dict.fromkeys(text for own in candidates for text in own)
+            index = AnswerIndex(texts, self._embedder(use.batch_size))
+        reranker = self._loaded(use.reranker) if use.reranker else None
+        searched = index.searched(questions, use.by, use.weight, candidates)
+        for question, (own, scores) in zip(questions, searched, strict=True):
+            if reranker is not None:
+                first = greatest(np, scores, use.depth)
+                pairs = [(question, own[i]) for i in first]
+                new = reranker.predict(pairs, batch_size=use.batch_size)
+                scores = reranked(scores, first, np.array(new))
+            if not np.isfinite(scores).all():
+                raise ValueError(
+                    f"The scores of the answers to {question!r:.80} are not finite: the training "
+                    "of the model diverged. Train it with a lower learning rate, clip the "
+                    "gradients (`clip_norm`), or try another seed."
+                )
+            yield own, scores
+
+    def _answer_index(self, batch_size: int, with_vectors: bool = True) -> AnswerIndex:
+        """The index of the answers; its vectors are of the weights that the model has now."""
+        if self._index is None or self._index[0] is not self.field:
+            self._index = self.field, AnswerIndex(self.answers, self._embedder(batch_size))
+        index = self._index[1]
+        if with_vectors:
+            index.read_by(weights_checksum(self.model))
+        return index
+
+    def _embedder(self, batch_size: int) -> Callable[[Sequence[str]], np.ndarray]:
+        return lambda texts: self.embed(texts, batch_size, normalize=True)
+
+    def _loaded(self, reranker: SimilarityScorer | str) -> SimilarityScorer:
+        if isinstance(reranker, SimilarityScorer):
+            return reranker
+        path = os.path.expanduser(reranker)
+        file = os.path.abspath(path), os.path.getmtime(path) if os.path.exists(path) else None
+        if self._reranker[0] != file:
+            self._reranker = file, SimilarityScorer.load(reranker)
+        return self._reranker[1]
+
+    def studied(self, questions: list[str]) -> list[str]:
+        """Returns the questions and their best answers."""
+        best = self.results(questions, self.Use(top_k=1))
+        pairs = [(question, x.answer) for question, (x,) in zip(questions, best, strict=True)]
+        return list(dict.fromkeys(text for pair in pairs for text in pair))
+
+    def reasons(self, questions: list[str], use: AnswerSelectionUse) -> list[Explanation]:
+        """Shows which words of a question and its best answer match, or what the heads look at.
+
+        The best answer is the one that the search by vectors finds.
+
+        Args:
+            questions: A question, or a list of them.
+            use: Settings `Use`.
+
+        Returns:
+            For `"gradient"` an `Explanation` of a question, or a list of them: the question and its
+            answer with a weight for each word, by gradient times input of the cosine. A word above
+            0 makes the score greater. For `"attention"` an `EncoderStudy` of the questions and
+            their answers. Its `html()` is a page.
+
+        Raises:
+            TypeError: If an input is not a string.
+            ValueError: If the method is unknown, or the encoder has no attention.
+        """
+        best = [x for (x,) in self.results(questions, replace(use, top_k=1))]
+        pairs = [(question, x.answer) for question, x in zip(questions, best, strict=True)]
+        weights = self.cosine_weights(pairs, use.batch_size)
+        return self.explanations(pairs, [x.score for x in best], weights)
+
+    # The SavedModel and the command
+
+    def signatures(self, use: AnswerSelectionUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
+
+        Both take `text: string (B,)`. `serving_default` gives `answers: string (B, k)`, their
+        `scores: float32 (B, k)` and `numbers: int32 (B, k)`; `embed` gives `vectors: float32
+        (B, D)` of length 1.
+
+        Args:
+            use: Settings `Use`.
+        """
+        search = SearchTexts(
+            self.field, self.answers, lambda: self._answer_index(use.batch_size).vectors
+        )
+        outputs: dict[str, OutputField] = {
+            "answers": FoundNames("numbers"),
+            "scores": Numbers("scores"),
+            "numbers": Numbers("numbers"),
+        }
+        found = Signature(("text",), search, outputs)
+        return {"serving_default": found, "embed": self.embed_signature}
+
+    def run(
+        self, xp: ArrayModule, tensors: Mapping[str, Array], use: AnswerSelectionUse
+    ) -> dict[str, Array]:
+        """Finds the answers whose vectors are nearest to the vectors of questions."""
+        units = unit_length(xp, tensors["vectors"])
+        if "index" not in tensors:
+            return {"vectors": units}
+        cosines = xp.matmul(units, tensors["index"])  # (B, N)
+        count = min(use.top_k, len(self.answers))
+        # One more than are found, for `unsure`.
+        numbers = greatest(xp, cosines, min(count + 1, len(self.answers)))
+        scores = xp.take_along_axis(cosines, numbers, axis=1)
+        return {
+            "numbers": numbers[:, :count],
+            "scores": scores[:, :count],
+            "steps": scores[:, :-1] - scores[:, 1:],
+        }
+
+    def unsure(self, tensors: Mapping[str, Array]) -> tuple[str, ...]:
+        """Returns the outputs that depend on the order of the scores, if some are nearly equal."""
+        steps = tensors.get("steps", np.ones(1))
+        sure = self.policy.compute_dtype == "float32" and (steps > _SURE).all()
+        return () if sure else ("answers", "numbers")
+
+    def checked_use(self, use: AnswerSelectionUse) -> AnswerSelectionUse:
+        """Returns the settings of an export, which searches by vectors alone."""
+        if use.by != "vectors" or use.reranker:
+            raise ValueError(
+                "A SavedModel searches by vectors, without a reranker. Received: "
+                f"by={use.by!r}, reranker={use.reranker!r}. Leave them out, or search in Python."
+            )
+        return use
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones."""
+        return {"text": ODD_TEXTS}
+
+    @staticmethod
+    def readable(result: Sequence[FoundAnswer]) -> str:
+        """Returns the answers to a question as the command writes them."""
+        rows = [{**found._asdict(), "score": round(found.score, 6)} for found in result]
+        return json.dumps(rows, ensure_ascii=False)
+
+    @classmethod
+    @step(
+        "index",
+        takes={
+            "data": (
+                "backbone", "answers", "answer", "delimiter", "on_error", "max_length", "pooling",
+            )
+        },
+        required=("backbone", "answers"),
+        writes="model",
+        model="",
+        before="fit",
+    )  # fmt: skip
+    def _make_index(cls, to: Path, data: AnswerSelectionData) -> Iterator[str]:
+        """Make a model that searches the answers of a file, without training.
+
+        The encoder is taken as it is: one that was trained for vectors of texts, or that of a model
+        of this task, whose answers are left behind. A file of answers has one on each line, or is a
+        table with the column --answer (*.csv, *.tsv, *.jsonl).
+        """
+        settings = {"max_length": data.max_length, "pooling": data.pooling}
+        selector = cls.from_backbone(data.backbone, _read_answers(data), **settings)
+        yield str(selector.loaded)
+        selector.save(to)
+        yield f"{to}: {len(selector.answers):,} answers"
+
+    @step(
+        "pairs",
+        takes=("use",),
+        settings=PairQuestions,
+        writes="file",
+        to="CSV file to write",
+        device=True,
+    )
+    def _write_pairs(
+        self, to: Path, data: AnswerSelectionData, use: AnswerSelectionUse, pairs: PairQuestions
+    ) -> Iterator[str]:
+        """Write pairs of questions and answers from which a reranker learns.
+
+        Right answers have the score 1; the best wrong ones that are found have 0. `keras-attn
+        similarity fit --kind cross` learns from the file, and --reranker takes the model.
+        """
+        questions = self.read_file(pairs.data, data)
+        yield questions.summary()
+        found = self.pairs(questions, **use.to_dict())
+        with open_output(to) as file:
+            # A carriage return alone is not quoted otherwise, and then cannot be read.
+            rows = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+            rows.writerow(["sentence1", "sentence2", "score"])
+            rows.writerows(found)
+        yield f"{to}: {len(found):,} pairs"
+
+
+def _read_answers(data: AnswerSelectionData) -> list[str]:
+    """Reads the file `data.answers`; no answers if there is none."""
+    if not data.answers:
+        return []
+    _, column = numbered(data.question, data.answer)
+    return read_candidates(
+        data.answers, column, delimiter=data.delimiter or None, on_error=data.on_error
+    )

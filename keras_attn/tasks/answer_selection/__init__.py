@@ -1,1 +1,0 @@
-"""Answer selection: a question and many candidates, ranked."""
