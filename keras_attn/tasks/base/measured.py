@@ -75,7 +75,8 @@ class Measured(Constructed[Given]):
             training: Settings `Training`.
             shuffle: Whether each epoch has another order.
         """
-        settings = {name: getattr(training, name) for name in self.batched_by}
+        known = [name for name in self.batched_by if hasattr(training, name)]
+        settings = {name: getattr(training, name) for name in known}
         return self.dataset(examples, shuffle=shuffle, **settings)
 
     @abstractmethod
@@ -86,16 +87,9 @@ class Measured(Constructed[Given]):
             training: Settings `Training`.
         """
 
+    @abstractmethod
     def score(self, examples: Given) -> dict[str, float]:
-        """Measures the task on examples.
-
-        Args:
-            examples: The examples.
-
-        Returns:
-            Figures by their names; `selects` says which of them chooses the weights.
-        """
-        raise NotImplementedError
+        """Returns the figures of examples by their names, one of which chooses the weights."""
 
     def scored_by(self, training: Any) -> tuple[str, int]:
         """Returns the figure by which the best weights are chosen.

@@ -97,12 +97,12 @@ class Predicting(Fitted[Given], Exported):
         return examples
 
     def inputs_of(self, examples: Any) -> list[Any]:
-        """Returns the inputs of examples, as `results` takes them.
+        """Returns the inputs of examples, as `results` takes them: here their first parts.
 
         Args:
             examples: What `checked` returned.
         """
-        raise NotImplementedError
+        return [example[0] for example in examples]
 
     def measured(self, examples: Any, use: Any) -> Any:
         """Computes what `report` compares with the examples: here the results.
@@ -167,7 +167,30 @@ class Predicting(Fitted[Given], Exported):
             return Figures(self.score(given))
         use, more = self._parted("evaluate", settings)
         checked = self.checked(given)
-        return self.report(checked, self.measured(checked, use), **more)
+        report = self.report(checked, self.measured(checked, use), **more)
+        return Figures(report) if isinstance(report, dict) else report
+
+    def score(self, examples: Given) -> dict[str, float]:
+        """Measures the task on examples: the figures of `report`, without intervals.
+
+        Args:
+            examples: The examples.
+
+        Returns:
+            Figures by their names; `selects` says which of them chooses the weights.
+        """
+        if type(self).report is Predicting.report:
+            raise NotImplementedError(f"{type(self).__name__} has neither `report` nor `score`.")
+        intervals = "num_bootstrap" in self._further("evaluate")
+        return self.figures(self.evaluate(examples, **{"num_bootstrap": 0} if intervals else {}))
+
+    def figures(self, report: Any) -> dict[str, float]:
+        """Returns the figures of a report that are shown after each epoch.
+
+        Args:
+            report: What `report` returned.
+        """
+        return dict(report if isinstance(report, dict) else report.to_dict())
 
     def explain(self, *inputs: Any, **settings: Any) -> Any:
         """Explains results, see `explained`."""
@@ -192,7 +215,11 @@ class Predicting(Fitted[Given], Exported):
 
     def _parted(self, step: str, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Settings `Use` of keyword arguments, and those that the hook takes."""
-        more = [x.name for x in further_parameters(getattr(self, self.hooks[step]))]
+        more = self._further(step)
         options = [x for x in options_for(self.Use, step) if x.name not in more]
         use, more_given = parted(options, more, given)
         return self.Use(**use), more_given
+
+    def _further(self, step: str) -> list[str]:
+        """Names of the arguments of a call that are no settings `Use`."""
+        return [x.name for x in further_parameters(getattr(self, self.hooks[step]))]

@@ -100,7 +100,7 @@ class Task(Predicting[Given], Quantizable):
         """
         train = cls.read_file(data.train, data)
         cls.check_read(train, data)
-        if data.dev:
+        if getattr(data, "dev", ""):
             dev = cls.read_file(data.dev, data)
             return Examples(train, dev, f"{train.summary()}\n{dev.summary()}")
         sides = cls.split(train, data)
