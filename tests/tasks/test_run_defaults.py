@@ -19,8 +19,8 @@ from keras_attn.tasks import (
     TextClassificationTraining,
     TextClassifier,
     TextGenerationTraining,
-    training_settings,
 )
+from keras_attn.tasks.base import training_settings
 from keras_attn.tasks.base.doubts import doubt_of_rise
 
 EXAMPLES = [
