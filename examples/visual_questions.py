@@ -154,7 +154,8 @@ def settings(args: argparse.Namespace) -> dict:
 
 def read_data(args: argparse.Namespace) -> tuple[list, list, list, list]:
     """Returns questions for training, development and test, and the scenes of the test."""
-    from keras_attn.corpora import questions_of, sort_of_clevr
+    from sort_of_clevr import questions_of, sort_of_clevr
+
     from keras_attn.images import read_easy_vqa
 
     if args.data == "sort-of-clevr":

@@ -21,8 +21,8 @@ from keras_attn_command import plain_output
 plain_output()  # before anything heavy is imported
 
 import numpy as np
+from word_senses import LAYER_WORDS, TEST_WORDS, WORD_SENSES
 
-from keras_attn.corpora import LAYER_WORDS, TEST_WORDS, WORD_SENSES
 from keras_attn.explain import contextual_view, sense_layer
 from keras_attn.files import atomic_write
 from keras_attn.tasks import EmbeddingsData, SimilarityScorer, WordEmbedder

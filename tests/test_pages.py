@@ -91,6 +91,7 @@ def marked(pages):
 )
 def test_code_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT)
     names = {"__name__": page, **SETUPS.get(page, lambda *_: {})(tmp_path, monkeypatch)}
     for line, block in blocks(page, "python"):
         exec(compile("\n" * (line - 1) + block, PAGES[page], "exec"), names)

@@ -210,7 +210,7 @@ def contextual_view(
         encoder: A task with an encoder, such as a `Pretrainer` or a `SimilarityScorer`; or a model
             of `BertConfig` and its tokenizer, as a tuple.
         sentences: Strings, each with the word once, in any case; or a dict of such lists by sense,
-            such as `keras_attn.corpora.WORD_SENSES["spring"]`.
+            such as `WORD_SENSES["spring"]` of `examples/word_senses.py`.
         word: The word.
         static: Static vectors of words: `WordVectors` or a `WordSpace`. If None, the encoder's own
             embeddings of tokens, without their positions.

@@ -42,13 +42,14 @@ class VisualExplanation:
 
     Example:
 
-    >>> from keras_attn.corpora import questions_of, sort_of_clevr
-    >>> scenes = sort_of_clevr(2, questions=2)
+    >>> picture, question = np.zeros((64, 64, 3), "uint8"), "how many squares ?"
     >>> model, encoder = {"dim": 8, "num_heads": 2, "intermediate_dim": 8}, {"filters": "4,4"}
     >>> answerer = VisualQuestionAnswerer.create(
-    ...     questions_of(scenes), model=model, encoder=encoder
+    ...     [(picture, question, "none"), (picture, "is it red ?", "no")],
+    ...     model=model,
+    ...     encoder=encoder,
     ... )
-    >>> explained = answerer.explain((scenes[0].picture, "how many squares ?"))
+    >>> explained = answerer.explain((picture, question))
     >>> [word for word, _ in explained.words()], explained.attention.shape
     (['how', 'many', 'squares', '?'], (4, 16, 16))
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -20,8 +20,8 @@ from keras_attn.generation.sampled_steps import SampledSteps
 from keras_attn.generation.sampling import sample
 from keras_attn.generation.search import beam_search
 from keras_attn.hints import Size, Tensor
+from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 from keras_attn.text.pieces import StopReader, TokenReader
-from keras_attn.text.tokenizer import Tokenizer
 
 PIECES = ((2e6, 64), (2e7, 16))
 """Tokens of a piece of a stream for models with so many weights at most; 4 for larger ones. A call
@@ -30,18 +30,6 @@ STEPS_TO_STOP = 32
 """Tokens after which stop strings are looked for."""
 _ROOM = 256
 """Texts in parts have room for a multiple of so many tokens, since JAX compiles for each room."""
-
-
-class WritingTokenizer(Tokenizer, Protocol):
-    """A tokenizer with an id for unknown characters, and all tokens by their ids."""
-
-    @property
-    def unknown_id(self) -> int | None:
-        """Id of unknown characters; None if there are none."""
-
-    @property
-    def vocabulary(self) -> Sequence[str]:
-        """The tokens in the order of their ids."""
 
 
 class Writing(NamedTuple):
@@ -94,7 +82,11 @@ class TextWriter:
     """
 
     def __init__(
-        self, model: keras.Model, decoder: Decoder, tokenizer: WritingTokenizer, max_prompt: int
+        self,
+        model: keras.Model,
+        decoder: Decoder,
+        tokenizer: BytePairTokenizer | CharacterTokenizer,
+        max_prompt: int,
     ):
         self.model = model
         self.decoder = decoder
@@ -124,31 +116,21 @@ class TextWriter:
         Returns:
             `Generation`.
         """
-        settings = {"min_length": how.min_length, **self.rules(how.ends)}
-        mask = self._mask(ids)
-        if how.beams is not None:
-            # What never ends has an end token too, which is then among the suppressed ids.
-            settings["end_id"] = settings["end_id"] or self.tokenizer.end_id
-            found = beam_search(
-                self.decoder,
-                ids,
-                mask,
-                num_beams=how.beams,
-                max_length=max_length,
-                max_lengths=max_lengths,
-                alpha=1.0,
-                **{**settings, **(numbers or {})},
-            )
-            return Generation(*(values[:, 0] for values in found))
-        return sample(
-            self.decoder,
-            ids,
-            mask,
-            max_length=max_length,
-            max_lengths=max_lengths,
-            seed=seeds,
-            **{**settings, **dict(how.sampling), **(numbers or {})},
-        )
+        mask, given = self._mask(ids), numbers or {}
+        settings: dict[str, Any] = {
+            "max_length": max_length,
+            "max_lengths": max_lengths,
+            "min_length": how.min_length,
+            **self.rules(how.ends),
+        }
+        if how.beams is None:
+            settings = {**settings, **dict(how.sampling), **given}
+            return sample(self.decoder, ids, mask, seed=seeds, **settings)
+        # What never ends has an end token too, which is then among the suppressed ids.
+        end = settings["end_id"] or self.tokenizer.end_id
+        settings = {**settings, "end_id": end, "num_beams": how.beams, "alpha": 1.0, **given}
+        found = beam_search(self.decoder, ids, mask, **settings)
+        return Generation(*(values[:, 0] for values in found))
 
     def tokens(
         self,

@@ -446,7 +446,7 @@ class WordEmbedder(Task[Texts]):
             f"{len(batches):,} batches an epoch, {keras.backend.backend()}",
         ]
 
-    def digest(self, examples: Texts, dev: Sequence[str] = ()) -> str:
+    def digest(self, examples: Texts, dev: Texts | tuple[()]) -> str:
         """Names the words of a run."""
         names = [self.word_ids(side).fingerprint for side in (examples, dev) if len(side)]
         return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]

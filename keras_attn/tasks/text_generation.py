@@ -311,12 +311,12 @@ class TextGenerator(Task[str]):
         return self.kept(self._make_writer, "writer")
 
     def _make_writer(self) -> TextWriter:
-        decoder = language_decoder(self.model)
-        longest = self.sequence_length
-        if hasattr(self.config, "sequence_length"):  # it reads so many tokens at a time
-            decoder = WindowDecoder(decoder, longest, self.tokenizer.start_id)
-            longest = decoder.longest_prompt
-        return TextWriter(self.model, decoder, self.tokenizer, longest)
+        decoder, length = language_decoder(self.model), self.sequence_length
+        if not hasattr(self.config, "sequence_length"):
+            return TextWriter(self.model, decoder, self.tokenizer, length)
+        # It reads so many tokens at a time.
+        window = WindowDecoder(decoder, length, self.tokenizer.start_id)
+        return TextWriter(self.model, window, self.tokenizer, window.longest_prompt)
 
     def model_sizes(self) -> dict[str, Any]:
         """The sizes of the vocabulary and of the windows."""

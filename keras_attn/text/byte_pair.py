@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from keras_attn.hints import TensorLike
-from keras_attn.inputs import check_listed, listed
-from keras_attn.text.assets import SavedTokenizer
+from keras_attn.inputs import check_listed
 from keras_attn.text.byte_pair_patterns import PATTERNS, pre_tokenizer
 from keras_attn.text.bytes_of_text import BYTE_ALPHABET
-from keras_attn.text.checks import checked_ids, for_each_row, readable, well_formed
+from keras_attn.text.checks import readable, well_formed
 from keras_attn.text.normalization import normalize_text, normalize_with_offsets
 from keras_attn.text.offsets import Offsets, byte_offsets, original_offsets
+from keras_attn.text.row_tokenizer import PlacedTokenizer, Rows
 
 if TYPE_CHECKING:
     from keras_attn.text.byte_pair_graph import GraphBytePair
@@ -35,7 +34,7 @@ _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_ALPHABET)}
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class BytePairTokenizer(SavedTokenizer):
+class BytePairTokenizer(PlacedTokenizer):
     """Tokenizer by byte-level byte-pair encoding.
 
     A text is read as its UTF-8 bytes. It is cut into pre-tokens (a word, a number or a run of
@@ -92,8 +91,6 @@ class BytePairTokenizer(SavedTokenizer):
     True
     """
 
-    exported_with = ("tensorflow",)
-    """Modules to import before a SavedModel with this tokenizer is loaded."""
     # Every byte is a token, so there is no unknown token.
     unknown_id = None
 
@@ -212,53 +209,6 @@ class BytePairTokenizer(SavedTokenizer):
             )
         return cls(vocabulary, model["merges"], normalize, pattern)
 
-    @property
-    def vocabulary_size(self) -> int:
-        """Number of ids, with the special tokens."""
-        return len(self.vocabulary)
-
-    def encode(
-        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
-    ) -> Any:
-        """Turns texts into ids.
-
-        Args:
-            texts: A string, or a sequence of strings. A lone surrogate, which UTF-8 cannot encode,
-                is read as three U+FFFD.
-            add_start: Whether to put `start_id` before the ids of each text.
-            add_end: Whether to put `end_id` after them.
-
-        Returns:
-            A list of ids for a string; a list of such lists for a sequence.
-
-        Raises:
-            TypeError: If `texts` holds something that is not a string.
-
-        Example:
-
-        >>> from keras_attn.text import BytePairTokenizer
-        >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263)
-        >>> tokenizer.encode(["a rose", ""], add_end=True)
-        [[67, 262, 2], [2]]
-        """
-        single = isinstance(texts, str)
-        batch = [
-            self.normalized(text)
-            for text in ([texts] if isinstance(texts, str) else listed(texts, "strings"))
-        ]
-        if self._encoder is None:
-            ids_of = {
-                token: index
-                for index, token in enumerate(self.vocabulary)
-                if self.token_bytes[index]
-            }
-            self._encoder = _engine(ids_of, self.merges, self.pattern, self.ignore_merges)
-        start = [self.start_id] if add_start else []
-        end = [self.end_id] if add_end else []
-        encodings = self._encoder.encode_batch_fast(batch, add_special_tokens=False)
-        ids = [start + encoding.ids + end for encoding in encodings]
-        return ids[0] if single else ids
-
     def normalized(self, text: str) -> str:
         """Returns a text as it is read.
 
@@ -274,37 +224,22 @@ class BytePairTokenizer(SavedTokenizer):
         """
         return _read(text, self.normalize)
 
-    def encode_with_offsets(
-        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
-    ) -> tuple[Any, Any]:
-        """Turns texts into ids, with the characters of the texts that each id stands for.
+    def _rows(self, texts: list[str]) -> Rows:
+        if self._encoder is None:
+            ids_of = {
+                token: index
+                for index, token in enumerate(self.vocabulary)
+                if self.token_bytes[index]
+            }
+            self._encoder = _engine(ids_of, self.merges, self.pattern, self.ignore_merges)
+        read = [self.normalized(text) for text in texts]
+        found = self._encoder.encode_batch_fast(read, add_special_tokens=False)
+        return [encoding.ids for encoding in found]
 
-        Args:
-            texts: See `encode`.
-            add_start: See `encode`; the characters of the start token are `(0, 0)`.
-            add_end: See `encode`; those of the end token are `(n, n)` in a text of length n.
-
-        Returns:
-            `(ids, offsets)`: the ids of `encode`, and for each id `(start, end)`, so that it stands
-            for `text[start:end]`. There are no gaps between them, and no text is left over but the
-            white space at both ends that normalisation removes. Tokens that are parts of one
-            character, such as an emoji, all have the whole character.
-
-        Raises:
-            TypeError: If `texts` holds something that is not a string.
-
-        Example:
-
-        >>> from keras_attn.text import BytePairTokenizer
-        >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263)
-        >>> tokenizer.encode_with_offsets("a rosé", add_end=True)
-        ([67, 261, 130, 105, 2], [(0, 1), (1, 5), (5, 6), (5, 6), (6, 6)])
-        """
-        single = isinstance(texts, str)
-        texts = [texts] if isinstance(texts, str) else listed(texts, "strings")
-        ids = self.encode(texts)
-        offsets: list[Offsets] = []
-        for text, row in zip(texts, ids, strict=True):
+    def _placed_rows(self, texts: list[str]) -> tuple[Rows, list[Offsets]]:
+        """All text has places, except white space at both ends that normalisation removes."""
+        rows, offsets = self._rows(texts), []
+        for text, row in zip(texts, rows, strict=True):
             lengths = [len(self.token_bytes[index]) for index in row]
             read = well_formed(text)
             if self.normalize:
@@ -313,61 +248,17 @@ class BytePairTokenizer(SavedTokenizer):
                 found = [(places[start][0], places[end - 1][1]) for start, end in found]
             else:
                 found = byte_offsets(read, lengths)
-            places = original_offsets(text, found)
-            if add_start:
-                row.insert(0, self.start_id)
-                places.insert(0, (0, 0))
-            if add_end:
-                row.append(self.end_id)
-                places.append((len(text), len(text)))
-            offsets.append(places)
-        return (ids[0], offsets[0]) if single else (ids, offsets)
+            offsets.append(original_offsets(text, found))
+        return rows, offsets
 
-    def decode(self, ids: TensorLike) -> Any:
-        """Turns ids into texts. Special ids are skipped; the ids after them are still read.
+    def _text(self, ids: list[int]) -> str:
+        return b"".join([self.token_bytes[index] for index in ids]).decode("utf-8", "replace")
 
-        Args:
-            ids: One row of ids, or any nest of rows: lists, NumPy arrays, tensors. An empty list
-                is one empty row. Bytes that are not UTF-8 become U+FFFD.
-
-        Returns:
-            A string for one row; else a nest of lists of strings.
-
-        Raises:
-            TypeError: If `ids` are not integers.
-            ValueError: If an id is not in the vocabulary.
-
-        Example:
-
-        >>> from keras_attn.text import BytePairTokenizer
-        >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263)
-        >>> tokenizer.decode([[1, 67, 262, 2, 0], [2, 0, 0, 0, 0]])
-        ['a rose', '']
-        """
-        return for_each_row(ids, self._text)
-
-    def tokens(self, ids: TensorLike) -> Any:
-        """Turns each id into a readable piece, for the labels of a plot.
-
-        Args:
-            ids: One row of ids, or any nest of rows; see `decode`.
-
-        Returns:
-            A list of pieces for each row. A space is shown as `▁`, a special id by its name, and a
-            control character or a part of a longer character as its bytes, such as `<0xE2>`.
-
-        Raises:
-            TypeError: If `ids` are not integers.
-            ValueError: If an id is not in the vocabulary.
-
-        Example:
-
-        >>> from keras_attn.text import BytePairTokenizer
-        >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263)
-        >>> tokenizer.tokens([1, 67, 262, 2])
-        ['<start>', 'a', '▁rose', '<end>']
-        """
-        return for_each_row(ids, self._pieces)
+    def _pieces(self, ids: list[int]) -> list[str]:
+        return [
+            readable(self.token_bytes[index]) if self.token_bytes[index] else self.vocabulary[index]
+            for index in ids
+        ]
 
     def to_graph(self) -> GraphBytePair:
         """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. It needs TensorFlow.
@@ -403,19 +294,6 @@ class BytePairTokenizer(SavedTokenizer):
         )  # fmt: skip
         given = zip(_UNUSUAL.items(), values, strict=True)
         return {name: value for (name, usual), value in given if value != usual}
-
-    def __repr__(self) -> str:
-        return f"<BytePairTokenizer vocabulary_size={self.vocabulary_size}>"
-
-    def _text(self, ids: list[Any]) -> str:
-        ids = checked_ids(ids, self.vocabulary_size)
-        return b"".join([self.token_bytes[index] for index in ids]).decode("utf-8", "replace")
-
-    def _pieces(self, ids: list[Any]) -> list[str]:
-        return [
-            readable(self.token_bytes[index]) if self.token_bytes[index] else self.vocabulary[index]
-            for index in checked_ids(ids, self.vocabulary_size)
-        ]
 
 
 def _engine(

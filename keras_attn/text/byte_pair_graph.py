@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from keras_attn.text.byte_pair_patterns import graph_pattern
 from keras_attn.text.bytes_of_text import BYTE_ALPHABET
+from keras_attn.text.graph_tokenizer import GraphTokenizer, lookup_table
 from keras_attn.text.normalization import normalize_text_in_graph
 from keras_attn.text.ragged_rows import row_numbers
 
@@ -17,7 +16,7 @@ from keras_attn.text.ragged_rows import row_numbers
 _SEPARATOR = b"\xff"
 
 
-class GraphBytePair(tf.Module):
+class GraphBytePair(GraphTokenizer):
     """`BytePairTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
     It gives the ids of the Python object for every text. It uses core TensorFlow ops, and its
@@ -42,13 +41,9 @@ class GraphBytePair(tf.Module):
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        super().__init__(name="byte_pair")
+        super().__init__(tokenizer)
         size = tokenizer.vocabulary_size
         ids_of = {token: index for index, token in enumerate(tokenizer.vocabulary)}
-        self.vocabulary_size = size
-        self.pad_id = tokenizer.pad_id
-        self.start_id = tokenizer.start_id
-        self.end_id = tokenizer.end_id
         self._normalize = tokenizer.normalize
         self._pattern = graph_pattern(tokenizer.pattern)
         # The separator has the id after the last one, which is in no merge.
@@ -64,21 +59,13 @@ class GraphBytePair(tf.Module):
             self._products = tf.constant([*products, 0], tf.int64)
             self._pieces = tf.constant(pieces)
             self._sizes = tf.constant([len(piece) for piece in pieces], tf.int32)
-            self._readable = tf.constant(tokenizer.tokens(list(range(size))))
             # TensorFlow has no empty tables, so the last key is not a pair.
-            self._ranks = _table([*pairs, -1], range(len(pairs) + 1), tf.int64, self._none)
-            self._words = _table(words.keys(), words.values(), tf.string, -1)
+            self._ranks = lookup_table([*pairs, -1], range(len(pairs) + 1), tf.int64, self._none)
+            self._words = lookup_table(words.keys(), words.values(), tf.string, -1)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings into ids, without start and end tokens.
-
-        Args:
-            text: Strings of shape `(B,)`. Bytes that are not UTF-8 are read as U+FFFD.
-
-        Returns:
-            A ragged int32 tensor of shape `(B, None)`.
-        """
+        """Turns strings into ids, without start and end tokens."""
         with tf.device("CPU:0"):
             return self._ids(self._words_of(self._read(text)))
 
@@ -148,19 +135,6 @@ class GraphBytePair(tf.Module):
         with tf.device("CPU:0"):
             text = tf.strings.reduce_join(tf.gather(self._pieces, ids), axis=-1)
             return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
-
-    @tf.function(reduce_retracing=True, autograph=False)
-    def tokens(self, ids: tf.Tensor) -> tf.Tensor:
-        """Turns each id into a readable piece, like `BytePairTokenizer.tokens`.
-
-        Args:
-            ids: Integers of any shape, all in the vocabulary.
-
-        Returns:
-            Strings of the same shape.
-        """
-        with tf.device("CPU:0"):
-            return tf.gather(self._readable, ids)
 
     def _read(self, text: tf.Tensor) -> tf.Tensor:
         return normalize_text_in_graph(tf, text) if self._normalize else text
@@ -255,13 +229,3 @@ def _single_tokens(tokenizer: Any, pieces: list[bytes]) -> dict[bytes, int]:
     exact = type(tokenizer).from_config({**tokenizer.get_config(), "normalize": False})
     encoded = zip(texts.items(), exact.encode(list(texts)), strict=True)
     return {text.encode("utf-8"): index for (text, index), ids in encoded if ids == [index]}
-
-
-def _table(
-    keys: Iterable, values: Iterable[int], key_dtype: tf.DType, default: int
-) -> tf.lookup.StaticHashTable:
-    initializer = tf.lookup.KeyValueTensorInitializer(
-        tf.constant(list(keys), key_dtype),
-        tf.constant(np.fromiter(values, np.int64), tf.int64),
-    )
-    return tf.lookup.StaticHashTable(initializer, default)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from keras_attn.hints import TensorLike
-from keras_attn.inputs import check_listed, listed
-from keras_attn.text.assets import SavedTokenizer
-from keras_attn.text.checks import checked_ids, for_each_row, readable, well_formed
+from keras_attn.inputs import check_listed
+from keras_attn.text.checks import readable, well_formed
+from keras_attn.text.row_tokenizer import Rows, RowTokenizer
 
 if TYPE_CHECKING:
     from keras_attn.text.characters_graph import GraphCharacters
@@ -21,7 +20,7 @@ UNKNOWN = "\ufffd"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class CharacterTokenizer(SavedTokenizer):
+class CharacterTokenizer(RowTokenizer):
     """Tokenizer with one id for each Unicode character (code point).
 
     Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`. These words in a text are not read
@@ -48,8 +47,6 @@ class CharacterTokenizer(SavedTokenizer):
     'not \ufffde'
     """
 
-    exported_with = ("tensorflow",)
-    """Modules to import before a SavedModel with this tokenizer is loaded."""
     pad_id = 0
     start_id = 1
     end_id = 2
@@ -103,90 +100,19 @@ class CharacterTokenizer(SavedTokenizer):
         most = None if vocabulary_size is None else vocabulary_size - len(SPECIAL_TOKENS)
         return cls([*SPECIAL_TOKENS, *ordered[:most]])
 
-    @property
-    def vocabulary_size(self) -> int:
-        """Number of ids, with the special tokens."""
-        return len(self.vocabulary)
-
-    def encode(
-        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
-    ) -> Any:
-        """Turns texts into ids.
-
-        Args:
-            texts: A string, or a sequence of strings. A lone surrogate, which UTF-8 cannot encode,
-                is read as three U+FFFD.
-            add_start: Whether to put `start_id` before the ids of each text.
-            add_end: Whether to put `end_id` after them.
-
-        Returns:
-            A list of ids for a string; a list of such lists for a sequence.
-
-        Raises:
-            TypeError: If `texts` holds something that is not a string.
-
-        Example:
-
-        >>> from keras_attn.text import CharacterTokenizer
-        >>> CharacterTokenizer.train(["banana"]).encode(["ban", ""], add_end=True)
-        [[6, 4, 5, 2], [2]]
-        """
-        single = isinstance(texts, str)
-        start = [self.start_id] if add_start else []
-        end = [self.end_id] if add_end else []
+    def _rows(self, texts: list[str]) -> Rows:
         ids_of, unknown = self._ids_of, self.unknown_id
-        ids = [
-            [*start, *(ids_of.get(character, unknown) for character in well_formed(text)), *end]
-            for text in ([texts] if isinstance(texts, str) else listed(texts, "strings"))
+        return [[ids_of.get(c, unknown) for c in well_formed(text)] for text in texts]
+
+    def _text(self, ids: list[int]) -> str:
+        return "".join([self._text_of[i] for i in ids])
+
+    def _pieces(self, ids: list[int]) -> list[str]:
+        special = len(SPECIAL_TOKENS)
+        return [
+            self.vocabulary[i] if i < special else readable(self.vocabulary[i].encode("utf-8"))
+            for i in ids
         ]
-        return ids[0] if single else ids
-
-    def decode(self, ids: TensorLike) -> Any:
-        """Turns ids into texts. Pad, start and end are skipped; `<unknown>` becomes U+FFFD.
-
-        Args:
-            ids: One row of ids, or any nest of rows: lists, NumPy arrays, tensors. An empty list
-                is one empty row.
-
-        Returns:
-            A string for one row; else a nest of lists of strings.
-
-        Raises:
-            TypeError: If `ids` are not integers.
-            ValueError: If an id is not in the vocabulary.
-
-        Example:
-
-        >>> from keras_attn.text import CharacterTokenizer
-        >>> CharacterTokenizer.train(["banana"]).decode([[1, 6, 4, 5, 2], [2, 0, 0, 0, 0]])
-        ['ban', '']
-        """
-        return for_each_row(
-            ids,
-            lambda row: "".join([self._text_of[i] for i in checked_ids(row, self.vocabulary_size)]),
-        )
-
-    def tokens(self, ids: TensorLike) -> Any:
-        """Turns each id into a readable piece, for the labels of a plot.
-
-        Args:
-            ids: One row of ids, or any nest of rows; see `decode`.
-
-        Returns:
-            A list of pieces for each row. A space is shown as `▁`, a special id by its name, and a
-            control character as its bytes, such as `<0x0A>`.
-
-        Raises:
-            TypeError: If `ids` are not integers.
-            ValueError: If an id is not in the vocabulary.
-
-        Example:
-
-        >>> from keras_attn.text import CharacterTokenizer
-        >>> CharacterTokenizer.train(["a b"]).tokens([1, 5, 4, 6, 2])
-        ['<start>', 'a', '▁', 'b', '<end>']
-        """
-        return for_each_row(ids, self._pieces)
 
     def to_graph(self) -> GraphCharacters:
         """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. It needs TensorFlow.
@@ -209,16 +135,6 @@ class CharacterTokenizer(SavedTokenizer):
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of `__init__` in a form for JSON."""
         return {"vocabulary": list(self.vocabulary)}
-
-    def __repr__(self) -> str:
-        return f"<CharacterTokenizer vocabulary_size={self.vocabulary_size}>"
-
-    def _pieces(self, ids: list[Any]) -> list[str]:
-        special = len(SPECIAL_TOKENS)
-        return [
-            self.vocabulary[i] if i < special else readable(self.vocabulary[i].encode("utf-8"))
-            for i in checked_ids(ids, self.vocabulary_size)
-        ]
 
 
 def _checked_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
+from keras_attn.text.graph_tokenizer import GraphTokenizer, lookup_table
 
-class GraphCharacters(tf.Module):
+
+class GraphCharacters(GraphTokenizer):
     """`CharacterTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
     It gives the ids of the Python object for every text. Bytes that are not UTF-8 are read as the
@@ -30,34 +31,18 @@ class GraphCharacters(tf.Module):
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        super().__init__(name="characters")
-        self.vocabulary_size = tokenizer.vocabulary_size
-        self.pad_id = tokenizer.pad_id
-        self.start_id = tokenizer.start_id
-        self.end_id = tokenizer.end_id
-        self.unknown_id = tokenizer.unknown_id
+        super().__init__(tokenizer)
         every = range(tokenizer.vocabulary_size)
         codes = [ord(character) for character in tokenizer.vocabulary[4:]]
         pieces = [tokenizer.decode([i]).encode("utf-8") for i in every]
         with tf.device("CPU:0"):
             self._pieces = tf.constant(pieces)
-            self._readable = tf.constant(tokenizer.tokens(list(every)))
-            initializer = tf.lookup.KeyValueTensorInitializer(
-                tf.constant(codes, tf.int64),
-                tf.constant(np.arange(4, tokenizer.vocabulary_size), tf.int64),
-            )
-            self._ids = tf.lookup.StaticHashTable(initializer, tokenizer.unknown_id)
+            ids = range(4, tokenizer.vocabulary_size)
+            self._ids = lookup_table(codes, ids, tf.int64, tokenizer.unknown_id)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings into ids, without start and end tokens.
-
-        Args:
-            text: Strings of shape `(B,)`. Bytes that are not UTF-8 are read as U+FFFD.
-
-        Returns:
-            A ragged int32 tensor of shape `(B, None)`.
-        """
+        """Turns strings into ids, without start and end tokens."""
         with tf.device("CPU:0"):
             codes = tf.strings.unicode_decode(text, "UTF-8", errors="replace")
             ids = self._ids.lookup(tf.cast(codes.flat_values, tf.int64))
@@ -84,16 +69,3 @@ class GraphCharacters(tf.Module):
         """
         with tf.device("CPU:0"):
             return tf.strings.reduce_join(tf.gather(self._pieces, ids), axis=-1)
-
-    @tf.function(reduce_retracing=True, autograph=False)
-    def tokens(self, ids: tf.Tensor) -> tf.Tensor:
-        """Turns each id into a readable piece, like `CharacterTokenizer.tokens`.
-
-        Args:
-            ids: Integers of any shape, all in the vocabulary.
-
-        Returns:
-            Strings of the same shape.
-        """
-        with tf.device("CPU:0"):
-            return tf.gather(self._readable, ids)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from keras_attn.hints import TensorLike
 from keras_attn.input_files import read_input
-from keras_attn.inputs import check_listed, listed
+from keras_attn.inputs import check_listed
 from keras_attn.line_ends import with_newlines
-from keras_attn.text.assets import SavedTokenizer
-from keras_attn.text.checks import checked_ids, for_each_row, well_formed
+from keras_attn.text.checks import well_formed
 from keras_attn.text.offsets import Offsets, original_offsets
+from keras_attn.text.row_tokenizer import PlacedTokenizer, Rows
 from keras_attn.text.word_piece_engine import (
     CONTINUATION,
     MAX_WORD_LENGTH,
@@ -33,7 +32,7 @@ _MOST_CHARACTERS = 1000  # size of the alphabet; rarer characters are unknown
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class WordPieceTokenizer(SavedTokenizer):
+class WordPieceTokenizer(PlacedTokenizer):
     """WordPiece tokenizer with the ids of BERT's tokenizer.
 
     A text is cleaned (control characters are removed, white space becomes spaces), lower-cased and
@@ -78,8 +77,6 @@ class WordPieceTokenizer(SavedTokenizer):
     'unaffable cafe ! [UNK]'
     """
 
-    exported_with = ("tensorflow",)
-    """Modules to import before a SavedModel with this tokenizer is loaded."""
     pad_id = 0
     max_word_length = MAX_WORD_LENGTH
 
@@ -250,133 +247,22 @@ class WordPieceTokenizer(SavedTokenizer):
         except ValueError as error:
             raise ValueError(f"{os.fspath(path)}: {error}") from error
 
-    @property
-    def vocabulary_size(self) -> int:
-        """Number of ids, with the special tokens."""
-        return len(self.vocabulary)
+    def _rows(self, texts: list[str]) -> Rows:
+        read = [well_formed(text) for text in texts]
+        found = self._engine().encode_batch_fast(read, add_special_tokens=False)
+        return [encoding.ids for encoding in found]
 
-    def encode(
-        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
-    ) -> Any:
-        """Turns texts into ids.
-
-        Args:
-            texts: A string, or a sequence of strings. Lone surrogates, which UTF-8 cannot encode,
-                are dropped, like U+FFFD.
-            add_start: Whether to put `start_id`, `[CLS]`, before the ids of each text.
-            add_end: Whether to put `end_id`, `[SEP]`, after them.
-
-        Returns:
-            A list of ids for a string; a list of such lists for a sequence.
-
-        Raises:
-            TypeError: If `texts` holds something that is not a string.
-
-        Example:
-
-        >>> from keras_attn.text import WordPieceTokenizer
-        >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hi", "##gh"])
-        >>> tokenizer.encode(["High", ""], add_start=True, add_end=True)
-        [[2, 4, 5, 3], [2, 3]]
-        """
-        single = isinstance(texts, str)
-        batch = [
-            well_formed(text)
-            for text in ([texts] if isinstance(texts, str) else listed(texts, "strings"))
+    def _placed_rows(self, texts: list[str]) -> tuple[Rows, list[Offsets]]:
+        read = [well_formed(text) for text in texts]
+        found = self._engine().encode_batch(read, add_special_tokens=False)
+        offsets = [
+            self._with_marks(text, encoding.ids, encoding.offsets)
+            for text, encoding in zip(texts, found, strict=True)
         ]
-        start = [self.start_id] if add_start else []
-        end = [self.end_id] if add_end else []
-        encodings = self._engine().encode_batch_fast(batch, add_special_tokens=False)
-        ids = [start + encoding.ids + end for encoding in encodings]
-        return ids[0] if single else ids
+        return [encoding.ids for encoding in found], offsets
 
-    def encode_with_offsets(
-        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
-    ) -> tuple[Any, Any]:
-        """Turns texts into ids, with the characters of the texts that each id stands for.
-
-        Args:
-            texts: See `encode`.
-            add_start: See `encode`; the characters of the start token are `(0, 0)`.
-            add_end: See `encode`; those of the end token are `(n, n)` in a text of length n.
-
-        Returns:
-            `(ids, offsets)`: the ids of `encode`, and for each id `(start, end)`, so that it stands
-            for `text[start:end]` in the original string. Pieces of one character, such as a Korean
-            syllable, have the same offsets. Combining accents that were removed belong to the
-            piece before them.
-
-        Raises:
-            TypeError: If `texts` holds something that is not a string.
-
-        Example:
-
-        >>> from keras_attn.text import WordPieceTokenizer
-        >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hi", "##gh"])
-        >>> tokenizer.encode_with_offsets("So  HÍGH", add_start=True)
-        ([2, 1, 4, 5], [(0, 0), (0, 2), (4, 6), (6, 8)])
-        """
-        single = isinstance(texts, str)
-        texts = [texts] if isinstance(texts, str) else listed(texts, "strings")
-        engine = self._engine()
-        start, end = [self.start_id] * bool(add_start), [self.end_id] * bool(add_end)
-        ids: list[list[int]] = []
-        offsets: list[Offsets] = []
-        batch = [well_formed(text) for text in texts]
-        encodings = engine.encode_batch(batch, add_special_tokens=False)
-        for text, encoding in zip(texts, encodings, strict=True):
-            ids.append(start + encoding.ids + end)
-            places = self._with_marks(text, encoding.ids, encoding.offsets)
-            around = [(0, 0)] * len(start), [(len(text), len(text))] * len(end)
-            offsets.append([*around[0], *places, *around[1]])
-        return (ids[0], offsets[0]) if single else (ids, offsets)
-
-    def decode(self, ids: TensorLike) -> Any:
-        """Turns ids into texts, with a space between all words and punctuation marks.
-
-        Args:
-            ids: One row of ids, or any nest of rows: lists, NumPy arrays, tensors. An empty list
-                is one empty row. `[PAD]`, `[CLS]` and `[SEP]` are skipped.
-
-        Returns:
-            A string for one row; else a nest of lists of strings.
-
-        Raises:
-            TypeError: If `ids` are not integers.
-            ValueError: If an id is not in the vocabulary.
-
-        Example:
-
-        >>> from keras_attn.text import WordPieceTokenizer
-        >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hi", "##gh"])
-        >>> tokenizer.decode([[2, 4, 5, 4, 3, 0], [2, 1, 3, 0, 0, 0]])
-        ['high hi', '[UNK]']
-        """
-        return for_each_row(ids, self._text)
-
-    def tokens(self, ids: TensorLike) -> Any:
-        """Turns each id into its token of the vocabulary, for the labels of a plot.
-
-        Args:
-            ids: One row of ids, or any nest of rows; see `decode`.
-
-        Returns:
-            A list of tokens for each row.
-
-        Raises:
-            TypeError: If `ids` are not integers.
-            ValueError: If an id is not in the vocabulary.
-
-        Example:
-
-        >>> from keras_attn.text import WordPieceTokenizer
-        >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hi", "##gh"])
-        >>> tokenizer.tokens([2, 4, 5, 3])
-        ['[CLS]', 'hi', '##gh', '[SEP]']
-        """
-        return for_each_row(
-            ids, lambda row: [self.vocabulary[i] for i in checked_ids(row, self.vocabulary_size)]
-        )
+    def _text(self, ids: list[int]) -> str:
+        return "".join([self.token_texts[index] for index in ids]).removeprefix(" ")
 
     def to_graph(self) -> GraphWordPiece:
         """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. It needs TensorFlow.
@@ -435,10 +321,6 @@ class WordPieceTokenizer(SavedTokenizer):
             (start, end if index == self.mask_id else ends[end])
             for index, (start, end) in zip(ids, places, strict=True)
         ]
-
-    def _text(self, ids: list[Any]) -> str:
-        pieces = [self.token_texts[index] for index in checked_ids(ids, self.vocabulary_size)]
-        return "".join(pieces).removeprefix(" ")
 
 
 def _written(token: str) -> str:

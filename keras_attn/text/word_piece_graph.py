@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.text.graph_tokenizer import GraphTokenizer, lookup_table
 from keras_attn.text.ragged_rows import join_rows, row_numbers
 from keras_attn.text.word_piece_engine import CONTINUATION, make_engine, removed_marks
 
@@ -18,7 +18,7 @@ _MASK = "\x01"
 _MASK_SPACED = " \x01    "  # as many bytes as [MASK] has
 
 
-class GraphWordPiece(tf.Module):
+class GraphWordPiece(GraphTokenizer):
     """`WordPieceTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
     It gives the ids of the Python object. It uses core TensorFlow ops, and its tables are part of
@@ -50,12 +50,7 @@ class GraphWordPiece(tf.Module):
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        super().__init__(name="word_piece")
-        self.vocabulary_size = tokenizer.vocabulary_size
-        self.pad_id = tokenizer.pad_id
-        self.start_id = tokenizer.start_id
-        self.end_id = tokenizer.end_id
-        self.unknown_id = tokenizer.unknown_id
+        super().__init__(tokenizer)
         self._most = tokenizer.max_word_length
         starts, kinds, folded = _characters(tokenizer.lowercase, tokenizer.strip_accents)
         # A longer word is unknown even if the vocabulary has it.
@@ -68,22 +63,16 @@ class GraphWordPiece(tf.Module):
             self._starts = tf.constant(starts, tf.int32)
             self._kinds = tf.constant(kinds, tf.int32)
             # TensorFlow has no empty tables, so there is a key -1, which is not a character.
-            self._places = _table([*folded, -1], range(len(folded) + 1), tf.int64, len(folded))
+            self._places = lookup_table(
+                [*folded, -1], range(len(folded) + 1), tf.int64, len(folded)
+            )
             self._folded = tf.constant([*folded.values(), ""])
-            self._words = _table(words.keys(), words.values(), tf.string, -1)
+            self._words = lookup_table(words.keys(), words.values(), tf.string, -1)
             self._pieces = tf.constant(tokenizer.token_texts)
-            self._tokens = tf.constant(tokenizer.vocabulary)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings into ids, without start and end tokens.
-
-        Args:
-            text: Strings of shape `(B,)`. Bytes that are not UTF-8 are read as U+FFFD.
-
-        Returns:
-            A ragged int32 tensor of shape `(B, None)`.
-        """
+        """Turns strings into ids, without start and end tokens."""
         with tf.device("CPU:0"):
             return self._ids(self._words_of(text)[0])[0]
 
@@ -134,19 +123,6 @@ class GraphWordPiece(tf.Module):
         with tf.device("CPU:0"):
             text = tf.strings.reduce_join(tf.gather(self._pieces, ids), axis=-1)
             return tf.strings.regex_replace(text, "^ ", "")
-
-    @tf.function(reduce_retracing=True, autograph=False)
-    def tokens(self, ids: tf.Tensor) -> tf.Tensor:
-        """Turns each id into its token of the vocabulary.
-
-        Args:
-            ids: Integers of any shape, all in the vocabulary.
-
-        Returns:
-            Strings of the same shape.
-        """
-        with tf.device("CPU:0"):
-            return tf.gather(self._tokens, ids)
 
     def _words_of(self, text: tf.Tensor, offsets: bool = False) -> tuple[Any, ...]:
         """The cleaned words of each text (B, None).
@@ -300,13 +276,3 @@ def _characters(
     changes = np.flatnonzero(np.diff(kinds)) + 1
     starts = [0, *changes.tolist()]
     return starts, kinds[starts].tolist(), folded
-
-
-def _table(
-    keys: Iterable, values: Iterable[int], key_dtype: tf.DType, default: int
-) -> tf.lookup.StaticHashTable:
-    initializer = tf.lookup.KeyValueTensorInitializer(
-        tf.constant(list(keys), key_dtype),
-        tf.constant(np.fromiter(values, np.int64), tf.int64),
-    )
-    return tf.lookup.StaticHashTable(initializer, default)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from keras_attn.hints import TensorLike
 from keras_attn.inputs import check_listed, listed
-from keras_attn.text.assets import SavedTokenizer
-from keras_attn.text.checks import checked_ids, for_each_row, well_formed
+from keras_attn.text.checks import well_formed
 from keras_attn.text.normalization import normalize_text, normalize_with_offsets
 from keras_attn.text.offsets import Offsets, original_offsets
+from keras_attn.text.row_tokenizer import PlacedTokenizer, Rows
 from keras_attn.text.word_cutting import cut_words
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ _HASHED = 64  # characters of a word that its bucket depends on
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class WordTokenizer(SavedTokenizer):
+class WordTokenizer(PlacedTokenizer):
     """Tokenizer with one id for each word and punctuation mark.
 
     It is for vectors of whole words, such as those of GloVe and word2vec, and for explanations that
@@ -72,8 +71,6 @@ class WordTokenizer(SavedTokenizer):
     ['<unknown>', 'dog', '<unknown>', "n't", 'run']
     """
 
-    exported_with = ("tensorflow",)
-    """Modules to import before a SavedModel with this tokenizer is loaded."""
     pad_id = 0
     start_id = 1
     end_id = 2
@@ -201,117 +198,24 @@ class WordTokenizer(SavedTokenizer):
         ]
         return found[0] if single else found
 
-    def encode(
-        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
-    ) -> Any:
-        """Turns texts into ids.
+    def _rows(self, texts: list[str]) -> Rows:
+        return [[*map(self._id, self._words(text))] for text in texts]
 
-        Args:
-            texts: A string, or a sequence of strings. A lone surrogate, which UTF-8 cannot encode,
-                is read as three U+FFFD.
-            add_start: Whether to put `start_id` before the ids of each text.
-            add_end: Whether to put `end_id` after them.
-
-        Returns:
-            A list of ids for a string; a list of such lists for a sequence.
-
-        Raises:
-            TypeError: If `texts` holds something that is not a string.
-
-        Example:
-
-        >>> from keras_attn.text import WordTokenizer
-        >>> WordTokenizer.train(["to be"]).encode(["To see", ""], add_end=True)
-        [[5, 3, 2], [2]]
-        """
-        single = isinstance(texts, str)
-        start, end = [self.start_id] * bool(add_start), [self.end_id] * bool(add_end)
-        ids = [
-            [*start, *map(self._id, self._words(text)), *end]
-            for text in ([texts] if isinstance(texts, str) else listed(texts, "strings"))
-        ]
-        return ids[0] if single else ids
-
-    def encode_with_offsets(
-        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
-    ) -> tuple[Any, Any]:
-        """Turns texts into ids, with the characters of the texts that each id stands for.
-
-        Args:
-            texts: See `encode`.
-            add_start: See `encode`; the characters of the start token are `(0, 0)`.
-            add_end: See `encode`; those of the end token are `(n, n)` in a text of length n.
-
-        Returns:
-            `(ids, offsets)`: the ids of `encode`, and for each id `(start, end)`, so that it stands
-            for `text[start:end]` in the original string.
-
-        Raises:
-            TypeError: If `texts` holds something that is not a string.
-
-        Example:
-
-        >>> from keras_attn.text import WordTokenizer
-        >>> WordTokenizer.train(["do not"]).encode_with_offsets("So  don't")
-        ([3, 4, 3], [(0, 2), (4, 6), (6, 9)])
-        """
-        single = isinstance(texts, str)
-        texts = [texts] if isinstance(texts, str) else listed(texts, "strings")
-        ids = self.encode(texts, add_start, add_end)
-        offsets: list[Offsets] = []
+    def _placed_rows(self, texts: list[str]) -> tuple[Rows, list[Offsets]]:
+        offsets = []
         for text in texts:
             normal, places = normalize_with_offsets(well_formed(text))
             spans = [(places[s][0], places[e - 1][1]) for s, e in cut_words(normal)]
-            before = [(0, 0)] * bool(add_start)
-            after = [(len(text), len(text))] * bool(add_end)
-            offsets.append([*before, *original_offsets(text, spans), *after])
-        return (ids[0], offsets[0]) if single else (ids, offsets)
+            offsets.append(original_offsets(text, spans))
+        return self._rows(texts), offsets
 
-    def decode(self, ids: TensorLike) -> Any:
-        """Turns ids into texts, with a space between all words and punctuation marks.
-
-        Args:
-            ids: One row of ids, or any nest of rows: lists, NumPy arrays, tensors. An empty list
-                is one empty row. `<pad>`, `<start>` and `<end>` are skipped.
-
-        Returns:
-            A string for one row; else a nest of lists of strings.
-
-        Raises:
-            TypeError: If `ids` are not integers.
-            ValueError: If an id is not in the vocabulary.
-
-        Example:
-
-        >>> from keras_attn.text import WordTokenizer
-        >>> WordTokenizer.train(["to be"]).decode([[1, 5, 4, 2], [5, 3, 0, 0]])
-        ['to be', 'to <unknown>']
-        """
+    def _text(self, ids: list[int]) -> str:
         skipped = (self.pad_id, self.start_id, self.end_id)
-        return for_each_row(
-            ids, lambda row: " ".join(self._pieces([i for i in row if i not in skipped]))
-        )
+        return " ".join(self._pieces([i for i in ids if i not in skipped]))
 
-    def tokens(self, ids: TensorLike) -> Any:
-        """Turns each id into its word, for the labels of a plot.
-
-        Args:
-            ids: One row of ids, or any nest of rows; see `decode`.
-
-        Returns:
-            A list of words for each row; those of hash buckets are `<unknown 1>` and so on.
-
-        Raises:
-            TypeError: If `ids` are not integers.
-            ValueError: If an id is not in the vocabulary.
-
-        Example:
-
-        >>> from keras_attn.text import WordTokenizer
-        >>> WordTokenizer.train(["to be"]).tokens([1, 5, 3, 2])
-        ['<start>', 'to', '<unknown>', '<end>']
-        """
-        return for_each_row(ids, self._pieces)
+    def _pieces(self, ids: list[int]) -> list[str]:
+        known = len(self.vocabulary)
+        return [self.vocabulary[i] if i < known else f"<unknown {i - known + 1}>" for i in ids]
 
     def to_graph(self) -> GraphWords:
         """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. It needs TensorFlow.
@@ -339,9 +243,6 @@ class WordTokenizer(SavedTokenizer):
             "hash_buckets": self.hash_buckets,
         }
 
-    def __repr__(self) -> str:
-        return f"<WordTokenizer vocabulary_size={self.vocabulary_size}>"
-
     def _words(self, text: str) -> list[str]:
         text = normalize_text(well_formed(text))
         words = [text[start:end] for start, end in cut_words(text)]
@@ -357,13 +258,6 @@ class WordTokenizer(SavedTokenizer):
             return self.unknown_id
         total = sum(ord(c) * f for c, f in zip(word, self.hash_factors, strict=False))
         return len(self.vocabulary) + total % self.hash_modulus % self.hash_buckets
-
-    def _pieces(self, ids: list[Any]) -> list[str]:
-        known = len(self.vocabulary)
-        return [
-            self.vocabulary[i] if i < known else f"<unknown {i - known + 1}>"
-            for i in checked_ids(ids, self.vocabulary_size)
-        ]
 
 
 @functools.cache

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
+from keras_attn.text.graph_tokenizer import GraphTokenizer, lookup_table
 from keras_attn.text.normalization import normalize_text_in_graph, places_in_graph
 from keras_attn.text.ragged_rows import join_rows
 from keras_attn.text.word_cutting import CLITIC, ENDING, QUOTED, ROUNDS, WORD, in_graph
 
 
-class GraphWords(tf.Module):
+class GraphWords(GraphTokenizer):
     """`WordTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
     It gives the words and ids of the Python object for every text. Bytes that are not UTF-8 are
@@ -34,12 +34,7 @@ class GraphWords(tf.Module):
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        super().__init__(name="words")
-        self.vocabulary_size = tokenizer.vocabulary_size
-        self.pad_id = tokenizer.pad_id
-        self.start_id = tokenizer.start_id
-        self.end_id = tokenizer.end_id
-        self.unknown_id = tokenizer.unknown_id
+        super().__init__(tokenizer)
         self._lowercase = tokenizer.lowercase
         self._buckets = tokenizer.hash_buckets
         self._first_bucket = len(tokenizer.vocabulary)
@@ -48,27 +43,17 @@ class GraphWords(tf.Module):
         texts = ["" if i in skipped else f" {token}" for i, token in enumerate(every)]
         lowered = tokenizer.lower_case
         with tf.device("CPU:0"):
-            self._tokens = tf.constant(every)
             self._texts = tf.constant(texts)
             words = tokenizer.vocabulary
-            ids = tf.constant(np.arange(len(words)), tf.int64)
-            self._ids = _table(tf.constant(words), ids, -1)
-            places = tf.constant(np.arange(len(lowered)), tf.int64)
-            self._lower = _table(tf.constant(list(lowered), tf.int64), places, -1)
+            self._ids = lookup_table(words, range(len(words)), tf.string, -1)
+            self._lower = lookup_table(lowered, range(len(lowered)), tf.int64, -1)
             self._lowered = tf.constant(list(lowered.values()))
             self._factors = tf.constant(tokenizer.hash_factors, tf.int64)
             self._modulus = tf.constant(tokenizer.hash_modulus, tf.int64)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings into ids, without start and end tokens.
-
-        Args:
-            text: Strings of shape `(B,)`. Bytes that are not UTF-8 are read as U+FFFD.
-
-        Returns:
-            A ragged int32 tensor of shape `(B, None)`.
-        """
+        """Turns strings into ids, without start and end tokens."""
         with tf.device("CPU:0"):
             words = self.words(text)
             unique, index = tf.unique(words.flat_values)
@@ -101,11 +86,6 @@ class GraphWords(tf.Module):
             places = tf.gather(starts, first), tf.gather(ends, behind - 1)
             return self.encode(text), *map(words.with_flat_values, places)
 
-    def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
-        """Turns the start of strings into ids, like `encode(text)[:, :count]`."""
-        with tf.device("CPU:0"):
-            return self.encode(text)[:, :count]
-
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def words(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Cuts strings into the words that are looked up in the vocabulary.
@@ -134,19 +114,6 @@ class GraphWords(tf.Module):
         with tf.device("CPU:0"):
             text = tf.strings.reduce_join(tf.gather(self._texts, ids), axis=-1)
             return tf.strings.regex_replace(text, "^ ", "")
-
-    @tf.function(reduce_retracing=True, autograph=False)
-    def tokens(self, ids: tf.Tensor) -> tf.Tensor:
-        """Turns each id into its word, like `WordTokenizer.tokens`.
-
-        Args:
-            ids: Integers of any shape, all in the vocabulary.
-
-        Returns:
-            Strings of the same shape.
-        """
-        with tf.device("CPU:0"):
-            return tf.gather(self._tokens, ids)
 
     def _words_as_written(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The words of normalised strings (B,), with their capitals: ragged (B, None)."""
@@ -191,7 +158,3 @@ class GraphWords(tf.Module):
         factors = self._factors[: tf.shape(start)[1]]
         hashed = tf.reduce_sum(start * factors, axis=1) % self._modulus % self._buckets
         return tf.where(ids < 0, hashed + self._first_bucket, ids)
-
-
-def _table(keys: tf.Tensor, values: tf.Tensor, default: int) -> tf.lookup.StaticHashTable:
-    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, values), default)

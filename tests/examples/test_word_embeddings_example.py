@@ -1,12 +1,17 @@
 """The example and the benchmark of word embeddings, on toys."""
 
 import importlib.util
+import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from keras_attn.corpora import WORD_SENSES
+sys.path.append(str(Path(__file__).parents[2] / "examples"))
+
+from word_senses import LAYER_WORDS, TEST_WORDS, WORD_SENSES
+
 from keras_attn.interop import save_pretrained
 from keras_attn.models import BertConfig
 from keras_attn.text import WordPieceTokenizer
@@ -67,3 +72,16 @@ def test_the_benchmark_makes_its_table(text, tmp_path, capsys):
         for program, value in (("ours", 3.0), ("gensim", 2.0))
     ]
     assert "words a second, ours / gensim: 1.50" in benchmark.table(rows)
+
+
+def test_the_shipped_sentences():
+    """Ten words, three senses, six sentences each, with the word once and in lower case."""
+    assert (*LAYER_WORDS, *TEST_WORDS) == tuple(WORD_SENSES) == tuple(sorted(WORD_SENSES))
+    sentences = []
+    for word, senses in WORD_SENSES.items():
+        assert [len(rows) for rows in senses.values()] == [6, 6, 6]
+        for rows in senses.values():
+            sentences += rows
+            for sentence in rows:
+                assert re.findall(rf"\b{word}\b", sentence, re.I) == [word], sentence
+    assert len(set(sentences)) == 180

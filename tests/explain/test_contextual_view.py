@@ -6,7 +6,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attn.corpora import LAYER_WORDS, TEST_WORDS, WORD_SENSES
 from keras_attn.explain import ContextualView, contextual_view, sense_layer
 from keras_attn.fields import EncoderInput
 from keras_attn.layers import attention_maps
@@ -174,16 +173,3 @@ def test_neighbours_are_words(model):
     found = contextual_view((model, TOKENIZER), ["a spring"], "spring", top_k=50).neighbours
     assert not {n.word for n in found} & {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "spring"}
     assert len(found) == len(WORDS) - 1
-
-
-def test_the_shipped_sentences():
-    """Ten words, three senses, six sentences each, with the word once and in lower case."""
-    assert (*LAYER_WORDS, *TEST_WORDS) == tuple(WORD_SENSES) == tuple(sorted(WORD_SENSES))
-    sentences = []
-    for word, senses in WORD_SENSES.items():
-        assert [len(rows) for rows in senses.values()] == [6, 6, 6]
-        for rows in senses.values():
-            sentences += rows
-            for sentence in rows:
-                assert re.findall(rf"\b{word}\b", sentence, re.I) == [word], sentence
-    assert len(set(sentences)) == 180

@@ -1,10 +1,16 @@
 """Drawn scenes: every answer again, from the pixels."""
 
+import doctest
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from keras_attn.corpora import questions_of, sort_of_clevr
-from keras_attn.corpora.sort_of_clevr import COLORS
+sys.path.append(str(Path(__file__).parents[2]))
+
+from examples import sort_of_clevr as module
+from examples.sort_of_clevr import COLORS, questions_of, sort_of_clevr
 
 
 def read(picture):
@@ -70,3 +76,7 @@ def test_wrong_numbers():
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=message):
             sort_of_clevr(**settings)
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(module).failed == 0

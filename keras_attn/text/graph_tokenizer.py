@@ -1,0 +1,66 @@
+"""What all tokenizers have inside a TensorFlow graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+
+class GraphTokenizer(tf.Module):
+    """Strings to ids and back in a graph: a base class, with the ids and pieces of a tokenizer.
+
+    It runs on the CPU, where strings are.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        super().__init__(name=tokenizer.assets_name)
+        self.vocabulary_size = tokenizer.vocabulary_size
+        self.pad_id = tokenizer.pad_id
+        self.start_id = tokenizer.start_id
+        self.end_id = tokenizer.end_id
+        self.unknown_id = tokenizer.unknown_id
+        with tf.device("CPU:0"):
+            self._tokens = tf.constant(tokenizer.tokens(list(range(self.vocabulary_size))))
+
+    def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Turns strings into ids, without start and end tokens.
+
+        Args:
+            text: Strings of shape `(B,)`. Bytes that are not UTF-8 are read as U+FFFD.
+
+        Returns:
+            A ragged int32 tensor of shape `(B, None)`.
+        """
+        raise NotImplementedError
+
+    def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
+        """Turns the start of strings into ids, like `encode(text)[:, :count]`."""
+        with tf.device("CPU:0"):
+            return self.encode(text)[:, :count]
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def tokens(self, ids: tf.Tensor) -> tf.Tensor:
+        """Turns each id into a readable piece, like `tokens` of the tokenizer.
+
+        Args:
+            ids: Integers of any shape, all in the vocabulary.
+
+        Returns:
+            Strings of the same shape.
+        """
+        with tf.device("CPU:0"):
+            return tf.gather(self._tokens, ids)
+
+
+def lookup_table(
+    keys: Iterable, values: Iterable[int], key_dtype: tf.DType, default: int
+) -> tf.lookup.StaticHashTable:
+    """Makes a table from keys to int64 numbers."""
+    initializer = tf.lookup.KeyValueTensorInitializer(
+        tf.constant(list(keys), key_dtype),
+        tf.constant(np.fromiter(values, np.int64), tf.int64),
+    )
+    return tf.lookup.StaticHashTable(initializer, default)
