@@ -21,7 +21,7 @@ FIT = """
 import json, sys, time
 import keras
 from keras_attn.tasks import Pretrainer
-from keras_attn.tasks.pretraining.data import load_prepared
+from keras_attn.batches.sentence_ids import load_prepared
 
 folder, steps = sys.argv[1], int(sys.argv[2])
 train, dev = load_prepared(folder)

@@ -9,6 +9,7 @@ import pytest
 
 from keras_attn.adapt import enable_lora, load_lora, merge_lora, save_lora
 from keras_attn.archives import map_array
+from keras_attn.batches.sentence_ids import load_prepared
 from keras_attn.images import FeatureCache
 from keras_attn.images.json_lists import load_json
 from keras_attn.interop import read_word_vectors
@@ -20,8 +21,7 @@ from keras_attn.models.tensors import to_bytes
 from keras_attn.settings import read_settings
 from keras_attn.tasks import TextClassifier
 from keras_attn.tasks.base.task_file import read_task
-from keras_attn.tasks.pretraining.data import load_prepared, prepare
-from keras_attn.tasks.pretraining.settings import PretrainingData
+from keras_attn.tasks.pretraining import PretrainingData, prepare
 from keras_attn.tasks.text_classification.settings import TextClassificationData
 from keras_attn.tasks.translation.data import PreparedTranslation
 from keras_attn.tasks.translation.settings import TranslationData

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from keras_attn.adapt import load_lora
+from keras_attn.batches.sentence_ids import load_prepared
 from keras_attn.images import FeatureCache, check_images, load_image
 from keras_attn.images.json_lists import load_json
 from keras_attn.input_files import input_file, kind_of
@@ -16,7 +17,6 @@ from keras_attn.models import BagClassifierConfig
 from keras_attn.records import Documents, read_labelled, read_pairs, read_text
 from keras_attn.settings import read_settings
 from keras_attn.tasks import TextClassifier, WordEmbedder
-from keras_attn.tasks.pretraining.data import load_prepared
 from keras_attn.tasks.translation.data import PreparedTranslation
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.training import read_training_notes

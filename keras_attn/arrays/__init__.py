@@ -15,6 +15,7 @@ from keras_attn.arrays.rows import (
     owners,
     padded,
     places_in_rows,
+    places_of,
     row_sums,
     starts_of,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "owners",
     "padded",
     "places_in_rows",
+    "places_of",
     "row_sums",
     "spans_of_texts",
     "starts_of",

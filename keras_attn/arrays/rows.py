@@ -139,6 +139,30 @@ def padded(
     return xp.take(xp.pad(values, [[0, 1]], constant_values=blank), places, axis=0)
 
 
+def places_of(xp: ArrayModule, table: Array, value: int) -> Array:
+    """Finds the columns of a value in each row.
+
+    Args:
+        xp: `numpy` or `keras.ops`.
+        table: int32 `(B, T)`.
+        value: The value.
+
+    Returns:
+        int32 `(B, M)`, in rising order, with zeros behind them; M is the greatest number of places
+        of a row, at least 1.
+
+    Example:
+
+    >>> places_of(np, np.array([[7, 5, 7], [5, 5, 5], [5, 5, 7]], "int32"), 7).tolist()
+    [[0, 2], [0, 0], [2, 0]]
+    """
+    rows, width = xp.shape(table)[0], xp.shape(table)[1]
+    lengths = xp.zeros_like(table[:, 0]) + width
+    places, counts = kept(xp, xp.reshape(table == value, (-1,)), lengths)
+    begins = xp.expand_dims(xp.arange(rows, dtype="int32") * width, 1)
+    return xp.maximum(padded(xp, places, counts, least=1) - begins, 0)
+
+
 def joined(
     xp: ArrayModule, parts: Sequence[tuple[Array, Array, Array]], blank: int
 ) -> tuple[Array, Array]:

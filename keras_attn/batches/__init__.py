@@ -15,6 +15,7 @@ from keras_attn.batches.packing import PackedBatches
 from keras_attn.batches.pair_batches import PairBatches
 from keras_attn.batches.picture_sources import CachedRegions, PictureFiles
 from keras_attn.batches.scored_pair_batches import ScoredPairBatches
+from keras_attn.batches.sentence_ids import SentenceIds
 from keras_attn.batches.sentence_shards import Shard, ShardWriter, make_shard, open_shards
 from keras_attn.batches.text_windows import TextWindows, scoring_windows
 from keras_attn.batches.visual_question_batches import VisualQuestionBatches
@@ -33,6 +34,7 @@ __all__ = [
     "PairBatches",
     "PictureFiles",
     "ScoredPairBatches",
+    "SentenceIds",
     "Shard",
     "ShardWriter",
     "TextBatches",

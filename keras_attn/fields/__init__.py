@@ -5,6 +5,7 @@ from keras_attn.fields.answer_index import AnswerIndex, FoundAnswer
 from keras_attn.fields.answer_spans import Answer, AnswerSpan
 from keras_attn.fields.encoder_input import EncoderInput
 from keras_attn.fields.generated_text import GeneratedText, PromptInput
+from keras_attn.fields.guesses import Guess
 from keras_attn.fields.outputs import Label, Names, Numbers, Strings
 from keras_attn.fields.picture_input import PictureInput
 from keras_attn.fields.question_rows import QuestionRows
@@ -37,6 +38,7 @@ __all__ = [
     "FoundAnswer",
     "FoundNames",
     "GeneratedText",
+    "Guess",
     "Label",
     "LabelledWords",
     "NameRows",

@@ -41,6 +41,7 @@ from keras_attn.metrics.entities import (
     score_tags,
 )
 from keras_attn.metrics.masked_words import (
+    PretrainingReport,
     bigram_accuracy,
     common_words_accuracy,
     unigram_accuracy,
@@ -79,6 +80,7 @@ __all__ = [
     "MaskedAccuracy",
     "Neighbour",
     "Perplexity",
+    "PretrainingReport",
     "RankingReport",
     "Report",
     "TaggingReport",

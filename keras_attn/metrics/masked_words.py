@@ -1,9 +1,9 @@
-"""Baselines for pretrained encoders: guesses by counting, without a network."""
+"""The score of a pretrained encoder, and baselines: guesses by counting, without a network."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,43 @@ COMMON = 100
 SMOOTHING = 0.01
 """Added to each count; less than 1 suits large vocabularies."""
 _MOST_PAIRS = 1 << 22
+
+
+class PretrainingReport(NamedTuple):
+    """How well an encoder guesses masked words and next sentences.
+
+    Example:
+
+    >>> print(PretrainingReport(20.0, 0.4, 1000, 0.8, 50))
+    masked words: 40.0 % right of 1,000, perplexity 20.00
+    next sentences: 80.0 % right of 50
+    """
+
+    perplexity: float
+    """Exponential of the mean of `-log p(word)` over the masked words."""
+    accuracy: float
+    """Share of the masked words whose most probable guess is right."""
+    masked_words: int
+    """Number of masked words."""
+    next_sentence_accuracy: float | None = None
+    """Share of the pairs that are taken for what they are; None without next sentences."""
+    pairs: int = 0
+    """Number of pairs."""
+
+    def __str__(self) -> str:
+        text = (
+            f"masked words: {self.accuracy:.1%} right of {self.masked_words:,}, perplexity "
+            f"{self.perplexity:.2f}"
+        ).replace("%", " %")
+        if self.next_sentence_accuracy is not None:
+            text += (
+                f"\nnext sentences: {self.next_sentence_accuracy:.1%} right of {self.pairs:,}"
+            ).replace("%", " %")
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the figures as a JSON-safe dict."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 class _Rows(NamedTuple):

@@ -1,5 +1,6 @@
 """Strings in, strings out: a model with its text processing and its decoding."""
 
+from keras_attn.batches import SentenceIds
 from keras_attn.explain import (
     Alignment,
     DeletionCurve,
@@ -8,8 +9,8 @@ from keras_attn.explain import (
     deletion_curve,
 )
 from keras_attn.explain.word_maps import VisualAnswer, VisualExplanation
-from keras_attn.fields import Answer, AnswerSpan, EntityPlace, FoundAnswer, TaggedWords
-from keras_attn.metrics import ConversationScores, TranslationScores
+from keras_attn.fields import Answer, AnswerSpan, EntityPlace, FoundAnswer, Guess, TaggedWords
+from keras_attn.metrics import ConversationScores, PretrainingReport, TranslationScores
 from keras_attn.models.tensors import LoadReport
 from keras_attn.tasks.answer_selection import (
     AnswerSelectionData,
@@ -64,10 +65,8 @@ from keras_attn.tasks.families.attention_views import (
     translation_view,
 )
 from keras_attn.tasks.families.encoder_task import EncoderData, EncoderTask
-from keras_attn.tasks.pretraining.data import SentenceIds
-from keras_attn.tasks.pretraining.predictions import Guess, PretrainingReport
-from keras_attn.tasks.pretraining.pretrainer import Pretrainer
-from keras_attn.tasks.pretraining.settings import (
+from keras_attn.tasks.pretraining import (
+    Pretrainer,
     PretrainingData,
     PretrainingTest,
     PretrainingTraining,

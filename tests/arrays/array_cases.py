@@ -75,6 +75,10 @@ def vectors(xp, values):
     return [arrays.unit_length(xp, values)]
 
 
+def places(xp, table):
+    return [arrays.places_of(xp, table, 1)]
+
+
 def greatest(xp, scores):
     return [arrays.greatest(xp, scores, 3)]
 
@@ -124,6 +128,8 @@ def calls(trials=range(8)):
         yield f"order of integers {trial}", order, [scores[0][:, 0].clip(-1).astype("int32")]
     values = np.array([[3, 4], [0, 0], [1e-20, 0], [-1e18, 1e18]], "float32")
     yield "vectors", vectors, [values]
+    yield "places", places, [np.random.default_rng(0).integers(0, 3, (5, 7)).astype("int32")]
+    yield "places of none", places, [np.zeros((3, 2), "int32")]
     scores = np.tile(np.arange(9, dtype="float32"), (5, 1))
     yield "greatest", greatest, [np.random.default_rng(0).permuted(scores, axis=1)]
     yield "order at the limits", order, [int32(MOST, -MOST - 1, 0, MOST, -MOST - 1)]

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from pretraining_toys import documents
 
-from keras_attn.batches import open_shards
-from keras_attn.tasks.pretraining import data as module
-from keras_attn.tasks.pretraining.data import load_prepared, prepare, read_sentences
-from keras_attn.tasks.pretraining.settings import PretrainingData
+from keras_attn.batches import open_shards, sentence_ids
+from keras_attn.batches.sentence_ids import load_prepared
+from keras_attn.tasks import pretraining
+from keras_attn.tasks.pretraining import PretrainingData, prepare, read_sentences
 
 SETTINGS = {"vocabulary_size": 200, "dev_share": 0.3}
 
@@ -70,13 +70,13 @@ def test_the_vocabulary_is_that_of_the_training_documents(tmp_path, monkeypatch)
     assert train.tokenizer.encode("[MASK]") == [train.tokenizer.mask_id]
     # It is made from the beginning of the text.
     write(tmp_path / "a.txt", [["abc abc", "abc"], ["klm", "klm"]])
-    monkeypatch.setattr(module, "_VOCABULARY_CHARACTERS", 5)
+    monkeypatch.setattr(pretraining, "_VOCABULARY_CHARACTERS", 5)
     assert not {*"klm"} & {*"".join(read_sentences(settings)[0].tokenizer.vocabulary)}
 
 
 def test_prepared_ids_are_those_in_memory(tmp_path, monkeypatch):
     settings = PretrainingData(text=write(tmp_path / "a.txt", unique(60)), **SETTINGS)
-    monkeypatch.setattr(module, "_AT_A_TIME", 7)
+    monkeypatch.setattr(sentence_ids, "_AT_A_TIME", 7)
     lines = []
     prepare(settings, tmp_path / "ids", lines.append)
     prepared = load_prepared(tmp_path / "ids")

@@ -180,7 +180,7 @@ def test_the_saved_model_gives_what_the_task_gives(random_weights, tmp_path):
     texts = [text for text in TEXTS if isinstance(text, str)]
     done = run_python("alone", textwrap.dedent(script), tmp_path / "saved", stdin=json.dumps(texts))
     words, probabilities, follows = json.loads(done.stdout)
-    for guess, row, p in zip(pretrainer.predict(texts, 3), words, probabilities, strict=True):
+    for guess, row, p in zip(pretrainer.predict(texts, top_k=3), words, probabilities, strict=True):
         count = len(guess.masks)
         assert row[:count] == [[word for word, _ in mask] for mask in guess.masks]
         assert row[count:] == [["", "", ""]] * (len(row) - count)

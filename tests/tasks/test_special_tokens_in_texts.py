@@ -15,7 +15,7 @@ from keras_attn.tasks import (
     TextGenerator,
     TranslationData,
 )
-from keras_attn.tasks.pretraining.data import prepare
+from keras_attn.tasks.pretraining import prepare
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 
 QUICK = {"epochs": 1, "batch_size": 4, "verbose": 0}

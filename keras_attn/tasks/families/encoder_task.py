@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,10 +21,8 @@ from keras_attn.tasks.base.backbones import (
     sizes_of,
 )
 from keras_attn.tasks.base.constructed import Beginning
-from keras_attn.tasks.base.doubts import doubt_of
 from keras_attn.tasks.base.fine_tuning import EncoderTraining
 from keras_attn.tasks.base.task import Task
-from keras_attn.tasks.base.task_run import TrainingRun
 from keras_attn.tasks.base.word_vectors import (
     read_vectors,
     sized_by_vectors,
@@ -288,30 +285,6 @@ class EncoderTask(Task):
 
         return self._in_batches(rows, batch_size, self.kept(make, "compute", function))
 
-    def outputs_of(self, rows: Sequence[Row], batch_size: int) -> dict[str, np.ndarray]:
-        """Computes the outputs of a model that has none of single tokens, float32 `(R, ...)`.
-
-        Args:
-            rows: As in `row_batches`.
-            batch_size: Rows computed at a time.
-        """
-        values = self.compute(rows, batch_size)
-        return {
-            name: np.array([x[name] for x in values], "float32").reshape(-1, *output.shape[1:])
-            for name, output in self.model.output.items()
-        }
-
-    def computed(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
-        """Computes in Python what `run` returns of the outputs for the rows of `TextRows`."""
-        outputs = self.outputs_of(row_lists(tensors), use.batch_size)
-        return self.run(np, {**tensors, **outputs}, use)
-
-    def computed_graph(
-        self, tf: ModuleType, tensors: Mapping[str, Any], use: Any
-    ) -> dict[str, Any]:
-        """Computes the same as TensorFlow ops."""
-        return self.run(ops, {**tensors, **self.logits(self.row_inputs(tensors))}, use)
-
     def gradients(
         self,
         rows: Sequence[Row],
@@ -374,13 +347,6 @@ class EncoderTask(Task):
         second = ops.logical_and(second, columns < rows["row_sizes"][:, None])
         return self.encoded(rows["row_ids"], ops.cast(second, "int32"))
 
-    def doubt(self, batches: EncoderBatches, run: TrainingRun) -> str:
-        """Says so if the training ended no better than a guess that is the same for all texts."""
-        guess = batches.guessing_loss()
-        if guess is None:
-            return ""
-        return doubt_of(run, guess, "guessing labels by their shares alone")
-
     def encoded(self, ids: Tensor, segments: Tensor) -> dict[str, Tensor]:
         """Returns the inputs of the model.
 
@@ -394,7 +360,7 @@ class EncoderTask(Task):
             "segment_ids": ops.convert_to_tensor(segments),
             "padding_mask": ops.not_equal(ids, self.tokenizer.pad_id),
         }
-        return {name: inputs[name] for name in self.model.input}
+        return {name: value for name, value in inputs.items() if name in self.model.input}
 
     def logits(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes the logits of each head in float32, on every backend and in the SavedModel.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
+from keras import ops
 from numpy.typing import ArrayLike
 
 from keras_attn.arrays import unit_length
@@ -15,7 +17,7 @@ from keras_attn.explain.attributions import cosine
 from keras_attn.explain.word_weights import weighted_words
 from keras_attn.fields import Numbers, Signature, TextRows, checked_texts
 from keras_attn.tasks.families.encoder_settings import EncoderLearned, EncoderTokenizer
-from keras_attn.tasks.families.encoder_task import EncoderTask
+from keras_attn.tasks.families.encoder_task import EncoderTask, Row, row_lists
 from keras_attn.text.offsets import ids_and_places
 
 Pair = tuple[str, str]
@@ -47,6 +49,30 @@ class TextVectors(EncoderTask):
         row = {text: ids for text, (ids, _) in zip(texts, rows, strict=True)}
         firsts, seconds = ([row[pair[side]] for pair in pairs] for side in (0, 1))
         return ScoredPairBatches(firsts, seconds, targets, **{**self.layout, **settings})
+
+    def outputs_of(self, rows: Sequence[Row], batch_size: int) -> dict[str, np.ndarray]:
+        """Computes the outputs of a model that has none of single tokens, float32 `(R, ...)`.
+
+        Args:
+            rows: As in `row_batches`.
+            batch_size: Rows computed at a time.
+        """
+        values = self.compute(rows, batch_size)
+        return {
+            name: np.array([x[name] for x in values], "float32").reshape(-1, *output.shape[1:])
+            for name, output in self.model.output.items()
+        }
+
+    def computed(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
+        """Computes in Python what `run` returns of the outputs for the rows of `TextRows`."""
+        outputs = self.outputs_of(row_lists(tensors), use.batch_size)
+        return self.run(np, {**tensors, **outputs}, use)
+
+    def computed_graph(
+        self, tf: ModuleType, tensors: Mapping[str, Any], use: Any
+    ) -> dict[str, Any]:
+        """Computes the same as TensorFlow ops."""
+        return self.run(ops, {**tensors, **self.logits(self.row_inputs(tensors))}, use)
 
     @property
     def embed_signature(self) -> Signature:

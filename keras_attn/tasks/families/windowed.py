@@ -10,7 +10,10 @@ import numpy as np
 from keras import ops
 
 from keras_attn.arrays import Array, ArrayModule, starts_of
+from keras_attn.batches import EncoderBatches
 from keras_attn.export import in_parts
+from keras_attn.tasks.base.doubts import doubt_of
+from keras_attn.tasks.base.task_run import TrainingRun
 from keras_attn.tasks.families.encoder_task import EncoderTask, row_lists
 
 Arrays = Mapping[str, Array]
@@ -27,6 +30,13 @@ class WindowedTask(EncoderTask):
     parts_rows = False  # its rows are computed in parts
     of_rows: ClassVar[tuple[str, ...]] = ()
     """Names of the arrays `(R,)` of `rows` that `read_off` takes."""
+
+    def doubt(self, batches: EncoderBatches, run: TrainingRun) -> str:
+        """Says so if the training ended no better than a guess that is the same for all texts."""
+        guess = batches.guessing_loss()
+        if guess is None:
+            return ""
+        return doubt_of(run, guess, "guessing labels by their shares alone")
 
     def rows(self, xp: ArrayModule, tensors: Arrays) -> dict[str, Array]:
         """Makes the rows of ids that the model reads.

