@@ -88,7 +88,7 @@ def regions(args):
         scaled = np.repeat(scaled, args.batch, axis=0)
         (ours, bare), rounds = rates(
             [
-                lambda c=captioner, x=images: c._search.regions(x, args.batch),
+                lambda c=captioner, x=images: c._regions(x, args.batch),
                 lambda n=network, x=scaled: n.predict_on_batch(x),
             ],
             args.batch,
@@ -105,7 +105,7 @@ def regions(args):
 
 def search_of(captioner, beams, args):
     """A compiled search whose captions end at the greatest length, and not before."""
-    layers, tokenizer = CaptionDecoder(captioner.captioner), captioner.tokenizer
+    layers, tokenizer = CaptionDecoder(captioner.reader), captioner.tokenizer
 
     def search(regions, max_length):
         memory, mask = layers.encode(keras.ops.reshape(regions, (-1, 196, 512)))
@@ -121,7 +121,7 @@ def search_of(captioner, beams, args):
             end_id=tokenizer.end_id,
         ).tokens
 
-    return CompiledFunction(search, captioner.captioner.variables, dtype="float32", rank=3)
+    return CompiledFunction(search, captioner.reader.variables, dtype="float32", rank=3)
 
 
 def captions(args):

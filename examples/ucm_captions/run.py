@@ -31,8 +31,7 @@ from vgg16_lpips import vgg16_from_lpips
 from keras_attn.files import atomic_write
 from keras_attn.metrics import CaptionScores
 from keras_attn.settings import read_settings
-from keras_attn.tasks import Captioner
-from keras_attn.tasks.captioning.sources import learnt_captions, read_captioned
+from keras_attn.tasks import Captioner, CaptioningTest
 from keras_attn.training import compute_on
 
 HERE = Path(__file__).parent
@@ -92,8 +91,9 @@ def captioned(name: str, seed: int, args: argparse.Namespace) -> dict:
     captioner = Captioner.load(run.best)
     row = {"model": name, "seed": seed, "search": search, "best_epoch": run.best_epoch}
     row["seconds"] = run.log[-1]["seconds"]
-    sides = {"validation": dev, "test": read_captioned(data.train, data, "test")}
-    learnt = learnt_captions(data.train, data)
+    wanted = CaptioningTest(data=data.train, split="test", train=data.train)
+    test = captioner.read_test(wanted, data)
+    sides, learnt = {"validation": dev, "test": test}, test.learnt
     for side, images in sides.items():
         scores = captioner.evaluate(
             images, **search, train_captions=learnt, cache_dir=training.cache_dir

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_attn.corpora.download import PackageFile
+from keras_attn.corpora.download import PackageFile, cache_folder
 from keras_attn.files import atomic_write
 from keras_attn.images.captioned_images import CaptionedImage, CaptionedImages
 from keras_attn.images.loading import load_image
@@ -279,6 +279,41 @@ def save_emoji_pictures(
                 partial.write_bytes(picture.image)
         images.append(CaptionedImage(os.fspath(path), (picture.name,), picture.emoji, split))
     return CaptionedImages(images, os.fspath(folder), len(images))
+
+
+EMOJI_SIDES = {"train": "train", "val": "validation", "test": "test"}
+"""The sides of `read_emoji_pictures`, and what `EmojiSplits` calls them."""
+
+
+def read_emoji_pictures(
+    style: str = "twitter", folder: str = "", sides: Sequence[str] | None = None
+) -> CaptionedImages:
+    """Writes emoji to files, split by `split_by_concept`, and returns them with their names.
+
+    Args:
+        style: Who drew them, see `load_emoji_pictures`.
+        folder: Folder of the wheels and of the files; the cache if empty.
+        sides: `"train"`, `"val"` and `"test"`, or some of them; all if None.
+
+    Returns:
+        A `CaptionedImages`.
+
+    Raises:
+        ValueError: If a side is another one.
+    """
+    unknown = set(sides or ()) - set(EMOJI_SIDES)
+    if unknown:
+        raise ValueError(
+            f"Expected sides of the emoji, {', '.join(map(repr, EMOJI_SIDES))}. Received: "
+            f"{', '.join(map(repr, sorted(unknown)))}."
+        )
+    splits = split_by_concept(load_emoji_pictures(style, folder or None))
+    place = cache_folder(folder or None) / "emoji" / style
+    images = []
+    for side in sides or EMOJI_SIDES:
+        pictures = getattr(splits, EMOJI_SIDES[side])
+        images += save_emoji_pictures(pictures, place / side, side).images
+    return CaptionedImages(images, f"emoji ({style})", len(images))
 
 
 def _attributes_left(

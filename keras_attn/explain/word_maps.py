@@ -8,8 +8,82 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_attn.explain.alignment import Alignment
+from keras_attn.images import load_image
+from keras_attn.images.pictures import Picture
+from keras_attn.text.readable import END
 from keras_attn.visualize import AttentionView
 from keras_attn.visualize.display import percent
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Caption:
+    """A caption of an image, and the attention of each of its tokens.
+
+    Args:
+        text: The caption.
+        score: Log-probability divided by the length penalty `((5 + length) / 6) ** alpha`.
+        truncated: Whether it was cut at its greatest length, without an end.
+        tokens: T readable tokens, as `BytePairTokenizer.tokens` gives them; the last one is `</s>`
+            if the caption was not cut.
+        attention: float32 `(T, rows, columns)`: the attention weights over the regions when a token
+            was predicted, in the encoder's `grid`; they sum to 1. For a Transformer it is the mean
+            over the heads of the last cross-attention.
+
+    Example:
+
+    >>> weights = np.array([[[1.0, 0.0]], [[0.0, 1.0]], [[0.5, 0.5]]])
+    >>> caption = Caption("red car", -0.7, False, ["red", "▁c", "ar"], weights)
+    >>> [(word, weights.tolist()) for word, weights in caption.words()]
+    [('red', [[1.0, 0.0]]), ('car', [[0.25, 0.75]])]
+    """
+
+    text: str
+    score: float
+    truncated: bool
+    tokens: list[str]
+    attention: np.ndarray
+
+    def words(self) -> list[tuple[str, np.ndarray]]:
+        """Returns the words, each with the mean `(rows, columns)` of the maps of its tokens.
+
+        The end has no map.
+        """
+        count, *grid = self.attention.shape
+        regions = [f"▁{number}" for number in range(grid[0] * grid[1])]  # each of them a word
+        broken = "\ufffd" in self.text  # bytes that are no text, which are not its tokens
+        words = Alignment(
+            regions,
+            self.tokens,
+            self.attention.reshape(count, -1),
+            None,
+            None if broken else self.text,
+        ).by_words()
+        total = len(words.target_tokens) - (self.tokens[-1:] == [END])
+        maps = words.weights.reshape(-1, *grid)
+        return list(zip(words.target_tokens[:total], maps[:total], strict=True))
+
+    def plot(
+        self, image: Picture, path: str | os.PathLike[str] | None = None, title: str | None = None
+    ) -> Any:
+        """Draws the image, and for each word the image with its map over it.
+
+        Needs matplotlib, of the extra `examples`.
+
+        Args:
+            image: The image: a path, the bytes of a file or an array `(H, W, 3)`.
+            path: Where the figure is written, if anywhere.
+            title: Text above it; the caption if None.
+
+        Returns:
+            A `matplotlib.figure.Figure`, which notebooks show.
+        """
+        from keras_attn.visualize import plot_caption
+
+        return plot_caption(load_image(image), self, path, title=title)
+
+    def __repr__(self) -> str:
+        return f"Caption({self.text!r}, score={self.score:.3f}{', cut' * self.truncated})"
 
 
 class VisualAnswer(NamedTuple):

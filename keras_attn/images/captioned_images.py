@@ -58,6 +58,7 @@ class CaptionedImages(Items[CaptionedImage]):
         where: The file they were read from, for messages.
         entries: Number of pictures that the file has (of the sides that were asked for).
         problems: What is wrong with the pictures and captions that were left out.
+        learnt: Captions that a model learned from, to count copies of them; None if unknown.
 
     Example:
 
@@ -72,6 +73,7 @@ class CaptionedImages(Items[CaptionedImage]):
     where: str = "images"
     entries: int = 0
     problems: list[ImageProblem] = field(default_factory=list)
+    learnt: list[str] | None = None
 
     @property
     def paths(self) -> list[str]:
@@ -241,6 +243,8 @@ class CaptionedPictures(NamedTuple):
 
     pictures: list[Picture]
     captions: list[list[str]]
+    learnt: list[str] | None = None
+    """Captions that a model learned from; None if unknown."""
 
     def names(self) -> list[Any]:
         """Returns a name for each: its path if all have different ones, else its position."""
@@ -257,7 +261,9 @@ def checked_captioned(images: Iterable[Captioned]) -> CaptionedPictures:
     >>> checked_captioned([("1.jpg", "A dog."), ("2.jpg", ["A cat.", "Two cats."])]).captions
     [['A dog.'], ['A cat.', 'Two cats.']]
     """
-    found = CaptionedPictures([], [])
+    found = CaptionedPictures(
+        [], [], images.learnt if isinstance(images, CaptionedImages) else None
+    )
     given = listed(
         images, "(picture, captions) pairs", 2, "keras_attn.images.read_caption_csv(path)"
     )

@@ -19,16 +19,6 @@ COCO_NAME = "COCO_{split}_{id:012d}.jpg"
 """Name of a picture of COCO, of which VQA v2 has the ids."""
 
 
-def questions_format(path: Location, annotated: bool = False) -> str:
-    """Returns the format of a file of questions: `"csv"`, `"vqa"` or `"easy_vqa"`, a folder."""
-    place = Path(path).expanduser()
-    if place.is_dir():
-        return "easy_vqa"
-    if place.name.lower().removesuffix(".gz").endswith(".json"):
-        return "vqa" if annotated or place.name != "questions.json" else "easy_vqa"
-    return "csv"
-
-
 def read_question_table(
     path: Location,
     image: Column = "image",

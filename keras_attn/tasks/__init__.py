@@ -8,7 +8,7 @@ from keras_attn.explain import (
     Explanation,
     deletion_curve,
 )
-from keras_attn.explain.word_maps import VisualAnswer, VisualExplanation
+from keras_attn.explain.word_maps import Caption, VisualAnswer, VisualExplanation
 from keras_attn.fields import Answer, AnswerSpan, EntityPlace, FoundAnswer, Guess, TaggedWords
 from keras_attn.metrics import ConversationScores, PretrainingReport, TranslationScores
 from keras_attn.models.tensors import LoadReport
@@ -26,9 +26,8 @@ from keras_attn.tasks.base.steps import Note, Step, step, steps_of
 from keras_attn.tasks.base.task import Examples, Task
 from keras_attn.tasks.base.task_run import Scored, TrainingRun
 from keras_attn.tasks.base.training_settings import TrainingSettings
-from keras_attn.tasks.captioning.captioner import Captioner
-from keras_attn.tasks.captioning.decoding import Caption
-from keras_attn.tasks.captioning.settings import (
+from keras_attn.tasks.captioning import (
+    Captioner,
     CaptioningData,
     CaptioningTest,
     CaptioningTraining,

@@ -9,7 +9,6 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -35,14 +34,12 @@ from keras_attn.images import (
     PictureQuestion,
     PictureQuestions,
     load_image,
-    read_easy_vqa,
-    read_question_table,
-    read_vqa,
 )
 from keras_attn.images.image_problems import describe_image_problems
 from keras_attn.images.picture_questions import Asked, checked_questions
 from keras_attn.images.pictures import Picture, check_picture, distinct_pictures
-from keras_attn.images.question_readers import COCO_NAME, questions_format
+from keras_attn.images.question_file import QuestionFile
+from keras_attn.images.question_readers import COCO_NAME
 from keras_attn.layers import attention_maps
 from keras_attn.layers.collect import traced_attention
 from keras_attn.metrics import MaskedAccuracy
@@ -50,12 +47,10 @@ from keras_attn.metrics.visual_questions import visual_question_scores
 from keras_attn.models import (
     VISUAL_QUESTION_MODELS,
     ImageEncoder,
-    ImageEncoderConfig,
     picture_questions,
 )
 from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.base.checks import check_formats
-from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.base.measured import Figures
 from keras_attn.tasks.base.task import Examples
 from keras_attn.tasks.base.task_run import Scored
@@ -64,7 +59,6 @@ from keras_attn.tasks.families.data_settings import READ, Files, ImageFiles
 from keras_attn.tasks.families.picture_sources import (
     batch_settings,
     picture_source,
-    pictures_digest,
     whole_pictures,
 )
 from keras_attn.tasks.families.picture_task import PictureLearned, PictureTask, padded_rows
@@ -247,6 +241,7 @@ class VisualQuestionAnswerer(PictureTask):
     examples_are = "questions"
     reads = "picture_pairs"
     gives = "answers"
+    batched_by = (*PictureTask.batched_by, "questions_per_picture")
     join = staticmethod(picture_questions)
 
     @property
@@ -283,15 +278,15 @@ class VisualQuestionAnswerer(PictureTask):
                 f"Expected `dev` with {' and '.join(f'`{name}`' for name in alone)}. Received: "
                 "none."
             )
-        formats = {_format(data.train, data.annotations, data)}
-        formats |= {_format(data.dev, data.dev_annotations, data)} if data.dev else set()
-        check_formats(data, _OF_FORMATS, formats, "questions")
-        train = _read(data.train, data, "train", data.annotations, data.image_dir)
+        train = _file(data.train, data, data.annotations, data.image_dir)
+        folder = data.dev_image_dir or data.image_dir
+        of_dev = _file(data.dev, data, data.dev_annotations, folder) if data.dev else train
+        check_formats(data, _OF_FORMATS, {train.kind, of_dev.kind}, "questions")
+        asked = train.read()
         if data.dev:
-            folder = data.dev_image_dir or data.image_dir
-            dev = _read(data.dev, data, "test", data.dev_annotations, folder)
-            return Examples(list(train), list(dev), f"{train.summary()}\n{dev.summary()}")
-        pictures = sorted({example.picture for example in train})
+            dev = of_dev.read("test")
+            return Examples(list(asked), list(dev), f"{asked.summary()}\n{dev.summary()}")
+        pictures = sorted({example.picture for example in asked})
         if len(pictures) < 2:
             raise ValueError(
                 "Expected questions about two pictures or more, to split them. Received: "
@@ -299,87 +294,40 @@ class VisualQuestionAnswerer(PictureTask):
             )
         random.Random(data.split_seed).shuffle(pictures)
         held = set(pictures[: max(1, round(data.dev_share * len(pictures)))])
-        sides = ([x for x in train if (x.picture in held) == side] for side in (False, True))
-        return Examples(*sides, train.summary())
+        sides = ([x for x in asked if (x.picture in held) == side] for side in (False, True))
+        return Examples(*sides, asked.summary())
 
     def read_test(self, test: VisualQuestionsTest, data: VisualQuestionsData) -> PictureQuestions:
         """Reads questions about images."""
-        kind = _format(test.data, test.test_annotations, data)
-        check_formats(data, _OF_FORMATS, {kind}, "questions")
-        return _read(test.data, data, "test", test.test_annotations, data.image_dir)
+        file = _file(test.data, data, test.test_annotations, data.image_dir)
+        check_formats(data, _OF_FORMATS, {file.kind}, "questions")
+        return file.read("test")
 
     @classmethod
-    def begin(
+    def learn(
         cls,
-        examples: Iterable[Asked],
+        examples: Sequence[PictureQuestion],
         data: VisualQuestionsData,
-        model: Any,
-        dtype: Any,
-        *,
-        encoder: ImageEncoder | ImageEncoderConfig | Mapping[str, Any] | None = None,
-        **parts: Any,
-    ) -> Beginning:
-        """Makes the vocabulary of questions and the encoder, and learns the commonest answers.
-
-        Args:
-            examples: `PictureQuestion`s, or ((picture, question), answer) tuples.
-            data: Settings of the vocabulary, the lengths and the answers.
-            model: As in `create`.
-            dtype: Dtype or policy of an encoder with random weights.
-            encoder: Settings of the encoder, or an `ImageEncoder`, which is not trained.
-
-        Returns:
-            A `Beginning`.
-        """
-        asked = checked_questions(examples)
-        texts = [example.question for example in asked]
+        encoder: ImageEncoder,
+        train_encoder: bool,
+    ) -> VisualLearned:
+        """Makes the vocabulary of questions, and learns the commonest answers."""
+        texts = [example.question for example in examples]
         tokenizer = WordTokenizer.train(texts, data.vocabulary_size)
-        counts = Counter(example.answer for example in asked)
+        counts = Counter(example.answer for example in examples)
         answers = sorted(sorted(counts), key=lambda answer: -counts[answer])[: data.max_answers]
-        made, trained, settings = cls.encoder_of(encoder, dtype)
-        learned = VisualLearned(tokenizer, made, trained, tuple(answers))
-        return Beginning(learned, model, parts=settings)
+        return VisualLearned(tokenizer, encoder, train_encoder, tuple(answers))
 
-    def dataset(
+    def prepared(
         self,
         examples: Iterable[Asked],
-        cache_dir: str | os.PathLike[str] | None = None,
-        verbose: Any = "auto",
-        on_error: str = "error",
-        **settings: Any,
-    ) -> VisualQuestionBatches:
-        """Makes batches for `model.fit`: images, each with its questions.
-
-        Questions whose answer is not among `answers` are left out.
-
-        Args:
-            examples: `PictureQuestion`s, or ((picture, question), answer) tuples, with pictures
-                that are all paths, or all arrays or bytes.
-            cache_dir: Folder of the `FeatureCache` of an encoder that is not trained. By default a
-                folder for this encoder in `KERAS_ATTN_CACHE`, or else in `~/.cache/keras_attn`.
-            verbose: 0 does not show the progress of the computation of regions.
-            on_error: `"error"`: a broken picture is an error. `"skip"`: it is left out.
-            **settings: Of `keras_attn.batches.VisualQuestionBatches`: `batch_size`, `seed`, ...
-
-        Returns:
-            `VisualQuestionBatches`.
-
-        Raises:
-            ValueError: If something is not a question about a picture with an answer, a picture is
-                broken, no answer is among the classes, or the cache is of another encoder.
-        """
-        asked = checked_questions(examples)
-        return self._batches(asked, cache_dir, verbose, on_error, **settings)[0]
-
-    def _batches(
-        self,
-        asked: Sequence[PictureQuestion],
         cache_dir: str | os.PathLike[str] | None,
         verbose: Any,
         on_error: str,
         **settings: Any,
-    ) -> tuple[VisualQuestionBatches, list[ImageProblem]]:
-        """Returns batches, and the problems of images."""
+    ) -> tuple[VisualQuestionBatches, list[PictureQuestion], list[str]]:
+        """Makes batches of images, each with its questions whose answer is among `answers`."""
+        asked = checked_questions(examples)
         classes = {answer: i for i, answer in enumerate(self.answers)}
         known = [example for example in asked if example.answer in classes]
         if not known:
@@ -393,6 +341,8 @@ class VisualQuestionAnswerer(PictureTask):
         whole, problems = whole_pictures(self, pictures, on_error, cache_dir, verbose)
         row = {place: n for n, place in enumerate(whole)}
         kept = [(x, row[place]) for x, place in zip(known, places, strict=True) if place in row]
+        if "questions_per_picture" in settings:
+            settings["questions_per_row"] = settings.pop("questions_per_picture")
         batches = VisualQuestionBatches(
             picture_source(self, [pictures[n] for n in whole], cache_dir, verbose),
             [n for _, n in kept],
@@ -400,31 +350,13 @@ class VisualQuestionAnswerer(PictureTask):
             [classes[example.answer] for example, _ in kept],
             **{**batch_settings(self), **settings},
         )
-        return batches, problems
-
-    def batches(
-        self, examples: Iterable[Asked], training: VisualQuestionsTraining, shuffle: bool = True
-    ) -> VisualQuestionBatches:
-        """Makes the batches of a training, see `dataset`."""
-        asked = checked_questions(examples)
-        batches, problems = self._batches(
-            asked,
-            training.cache_dir or None,
-            self._verbose,
-            self.data.on_error,
-            batch_size=training.batch_size,
-            questions_per_row=training.questions_per_picture,
-            seed=training.seed,
-            shuffle=shuffle,
-        )
         notes = [f"Left out: {describe_image_problems(problems)}."] if problems else []
-        if batches.num_examples < len(asked):
+        if len(kept) < len(asked):
             notes.append(
-                f"{len(asked) - batches.num_examples:,} of {len(asked):,} questions are left out: "
-                "their picture is broken, or their answer not among the commonest."
+                f"{len(asked) - len(kept):,} of {len(asked):,} questions are left out: their "
+                "picture is broken, or their answer not among the commonest."
             )
-        self._notes = [*self._notes, *notes]
-        return batches
+        return batches, [example for example, _ in kept], notes
 
     def objective(self, training: VisualQuestionsTraining) -> dict[str, Any]:
         """Cross-entropy of the answers."""
@@ -445,8 +377,8 @@ class VisualQuestionAnswerer(PictureTask):
 
         A question whose answer is not among `answers` counts as wrong.
         """
-        batches = self.batches(dev, training, shuffle=False)
-        share = batches.num_examples / len(dev)
+        batches, whole = self.training_batches(dev, training, shuffle=False)
+        share = len(whole) / len(dev)
 
         def score(model: keras.Model) -> Scored:
             found = token_means(model, batches)
@@ -455,26 +387,18 @@ class VisualQuestionAnswerer(PictureTask):
 
         return score
 
-    def describe(self, batches: VisualQuestionBatches) -> list[str]:
-        """Says what is trained, and what is left out."""
-        notes, self._notes = list(dict.fromkeys(self._notes)), ()
+    def counted(self, batches: VisualQuestionBatches) -> str:
+        """Returns the numbers of regions, questions, answers and words."""
         rows, columns = self.encoder.grid
-        return [
-            *notes,
-            f"{len(batches.pictures):,} pictures with {rows} x {columns} regions, "
-            f"{batches.num_examples:,} questions, {len(self.answers):,} answers, "
-            f"{self.tokenizer.vocabulary_size:,} words, {self.model.count_params():,} weights, "
-            f"{len(batches):,} batches an epoch, {batches.padded_share:.0%} padding, "
-            f"{keras.backend.backend()}",
-        ]
-
-    def digest(self, examples: Iterable[Asked], dev: Iterable[Asked]) -> str:
-        """Names images, questions, answers, and an encoder that is not trained."""
-        sides = (
-            [(x.picture, [f"{x.question}\x00{x.answer}"]) for x in checked_questions(side)]
-            for side in (examples, dev)
+        return (
+            f" with {rows} x {columns} regions, {batches.num_examples:,} questions, "
+            f"{len(self.answers):,} answers, {self.tokenizer.vocabulary_size:,} words"
         )
-        return pictures_digest(self, *sides)
+
+    @classmethod
+    def named(cls, examples: Sequence[PictureQuestion]) -> Iterable[tuple[Picture, Sequence[str]]]:
+        """Yields the image of each example, and its question with the answer."""
+        return ((x.picture, [f"{x.question}\x00{x.answer}"]) for x in examples)
 
     # What the model computes
 
@@ -563,7 +487,7 @@ class VisualQuestionAnswerer(PictureTask):
 
     def computed(self, tensors: Mapping[str, Array], use: VisualQuestionsUse) -> dict[str, Array]:
         """Computes in Python what `run` returns, and what the model says."""
-        rows = self._rows(np, tensors, lambda pixels: self._regions(pixels, use.batch_size))
+        rows = self.rows_of(np, tensors, lambda pixels: self._regions(pixels, use.batch_size))
         if "question_ids" not in tensors:
             return {"regions": rows}
         return self._answers(rows, tensors["question_ids"], use)
@@ -595,19 +519,10 @@ class VisualQuestionAnswerer(PictureTask):
         """Computes the same as TensorFlow ops; refuses regions and pictures that do not fit."""
         if "regions" in tensors:
             tensors = {**tensors, **self._checked_graph(tf, **tensors)}
-        rows = self._rows(ops, tensors, self.encode)
+        rows = self.rows_of(ops, tensors, self.regions_of)
         if "question_ids" not in tensors:
             return {"regions": rows}
         return self.run(ops, self.answer(rows, tensors["question_ids"]), use)
-
-    @staticmethod
-    def _rows(
-        xp: ArrayModule, tensors: Mapping[str, Array], encode: Callable[[Array], Array]
-    ) -> Array:
-        """The regions of the image of each row."""
-        if "regions" in tensors:
-            return xp.take(tensors["regions"], tensors["picture"], axis=0)
-        return xp.take(encode(tensors["image_pixels"]), tensors["image_number"], axis=0)
 
     def _checked_graph(
         self, tf: ModuleType, picture: Any, regions: Any, **others: Any
@@ -671,7 +586,7 @@ class VisualQuestionAnswerer(PictureTask):
                 found = self._answers(np.stack([regions[places[n]] for n in rows]), ids, use)
                 for i, n in enumerate(rows):
                     yield start + n, {name: array[i] for name, array in found.items()}
-        self._warn(problems, count)
+        self._warn(problems, count, stacklevel=6)  # who called `predict`
 
     def predict_probabilities(
         self, questions: Iterable[Any], batch_size: int = VisualQuestionsUse.batch_size
@@ -865,37 +780,8 @@ class VisualQuestionAnswerer(PictureTask):
         return json.dumps({"image": image, **found}, ensure_ascii=False)
 
 
-def _format(path: str, annotations: str, data: VisualQuestionsData) -> str:
-    """The format of a file."""
-    return questions_format(path, bool(annotations)) if data.format == "auto" else data.format
-
-
-def _read(
-    given: str, data: VisualQuestionsData, side: str, given_annotations: str, given_dir: str
-) -> PictureQuestions:
-    """Reads questions of any format; `side` is the side of a folder that has both."""
-    kind = _format(given, given_annotations, data)
-    path, annotations, folder = map(os.path.expanduser, (given, given_annotations, given_dir))
-    if bool(annotations) != (kind == "vqa"):
-        raise ValueError(
-            "Expected a file of answers (`annotations`) with JSON of VQA's layout, and with no "
-            f"other format. Received: {annotations or 'none'} with {path}, format {kind!r}."
-        )
-    if kind == "easy_vqa":
-        if folder:
-            raise ValueError("easy-VQA has its pictures in `images`. Received: `image_dir`.")
-        inner = Path(path) / side
-        return read_easy_vqa(inner if inner.is_dir() else path, on_error=data.on_error)
-    if kind == "vqa":
-        name = data.image_name
-        return read_vqa(path, annotations, folder or None, name, on_error=data.on_error)
-    return read_question_table(
-        path,
-        data.image,
-        data.question,
-        data.answer,
-        data.kind or None,
-        folder or None,
-        data.delimiter or None,
-        on_error=data.on_error,
-    )
+def _file(path: str, data: VisualQuestionsData, annotations: str, image_dir: str) -> QuestionFile:
+    """A file of questions, read by the settings."""
+    names = "format", "image", "question", "answer", "delimiter", "image_name", "on_error"
+    settings = {name: getattr(data, name) for name in names}
+    return QuestionFile(path, annotations, image_dir, question_kind=data.kind, **settings)

@@ -104,7 +104,7 @@ def fit_arguments(place, run, *more):
 def run(place):
     """A finished run. Writing captions would take as long as all else: their scores are made up."""
     with eagerly(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Captioner, "caption_source", lambda *_: CAPTIONS)
+        patch.setattr(Captioner, "caption_source", lambda *_, **settings: CAPTIONS)
         code, out, err = command(*fit_arguments(place, place / "run"))
     assert code == 0, err
     assert "24 pictures of 24, 24 captions" in out
@@ -207,7 +207,7 @@ def test_evaluate(place, run, captioner, tmp_path):
     code, out, err = command(*arguments, table, "--train", place / "train/captions.csv")
     assert code == 0, err
     images = [(place / "test" / f"7_{n}.png", caption) for n, caption in enumerate(CAPTIONS)]
-    scores = captioner.evaluate(images, 2, tokenization="plain", train_captions=CAPTIONS)
+    scores = captioner.evaluate(images, beams=2, tokenization="plain", train_captions=CAPTIONS)
     assert "6 pictures of 6" in out
     assert str(scores) in out
     assert "plain tokens, without Java" in out
@@ -219,7 +219,7 @@ def test_evaluate(place, run, captioner, tmp_path):
         f"7_{n}.png" for n in range(6)
     ]
     assert [row["candidate"] for row in figures["captions"]] == captioner.caption(
-        [path for path, _ in images], 2
+        [path for path, _ in images], beams=2
     )
     # Columns may be named on the line; broken and missing pictures are named, or skipped.
     (tmp_path / "zero.png").write_bytes(b"")
@@ -262,7 +262,7 @@ def test_predict(run, captioner, tmp_path, capfd):
     paths = [tmp_path / "odd name", *(folder / f"{n}" for n in (
         "a.png", "b.JPG", "c.png", "d.png", "e.jpg", "f.png", "within/g.gif"))]  # fmt: skip
     assert [row["image"] for row in found] == [str(path) for path in paths]
-    expected = captioner.caption(paths, 2, return_attention=True)
+    expected = captioner.caption(paths, beams=2, return_attention=True)
     assert [row["caption"] for row in found] == [caption.text for caption in expected]
     assert [row["score"] for row in found] == pytest.approx(
         [caption.score for caption in expected], abs=1e-5
@@ -306,14 +306,14 @@ def test_explain(run, captioner, tmp_path, monkeypatch):
     written = page.read_text(encoding="utf-8")
     assert written.count("data:image/png") == 2
     assert "Why &lt;b&gt;?" in written
-    for file, text in zip(files, captioner.caption(files, 2), strict=True):
+    for file, text in zip(files, captioner.caption(files, beams=2), strict=True):
         assert f'"title":"{file.name}: {text}"' in written
     titles = []
     plot = Caption.plot
     monkeypatch.setattr(Caption, "plot", lambda *given: titles.append(plot(*given).get_suptitle()))
     code, _, err = command(*arguments, tmp_path / "figure.png", files[0])
     assert code == 0, err
-    assert titles == [f"a.png: {captioner.caption(files[0], 2)}"]
+    assert titles == [f"a.png: {captioner.caption(files[0], beams=2)}"]
     assert load_image(tmp_path / "figure.png").shape[1] > 300
     zero = tmp_path / "zero.png"
     zero.write_bytes(b"")
@@ -375,7 +375,7 @@ def test_the_exported_model(run, captioner, tmp_path):
     signatures = tf.saved_model.load(str(tmp_path / "m")).signatures
     files = [file_bytes(picture) for picture in PICTURES]
     found = signatures["serving_default"](image=tf.constant(files))["caption"].numpy()
-    assert [caption.decode() for caption in found] == captioner.caption(PICTURES, 2)
+    assert [caption.decode() for caption in found] == captioner.caption(PICTURES, beams=2)
     assert signatures["details"](image=tf.constant(files))["captions"].shape == (6, 1)
 
 
@@ -396,7 +396,7 @@ def test_jax_needs_no_tensorflow(place, tmp_path):
     out, _ = run_elsewhere(RUN_WITHOUT, json.dumps(commands), kind="jax")
     assert ", epoch 1" in out
     here = Captioner.load(best)
-    expected = here.caption(picture, 2, return_attention=True)
+    expected = here.caption(picture, beams=2, return_attention=True)
     found = json.loads((tmp_path / "o.jsonl").read_text())
     assert found["caption"] == expected.text
     assert found["score"] == pytest.approx(expected.score, abs=1e-4)
@@ -406,7 +406,7 @@ def test_jax_needs_no_tensorflow(place, tmp_path):
     captions = [
         row["candidate"] for row in json.loads((tmp_path / "figures.json").read_text())["captions"]
     ]
-    assert captions == here.caption([place / "test" / f"7_{n}.png" for n in range(6)], 2)
+    assert captions == here.caption([place / "test" / f"7_{n}.png" for n in range(6)], beams=2)
 
 
 # What cannot be learnt from, and wrong use

@@ -98,9 +98,9 @@ def file_bytes(pixels, kind="png", mode=None, **settings):
 
 def everything(captioner):
     """What it gives for the pictures, as JSON."""
-    found = captioner.caption_n_best(PICTURES, R, BEAMS, batch_size=4)
+    found = captioner.caption_n_best(PICTURES, R, beams=BEAMS, batch_size=4)
     return {
-        "best": captioner.caption(PICTURES, BEAMS, batch_size=4),
+        "best": captioner.caption(PICTURES, beams=BEAMS, batch_size=4),
         "n_best": [
             [[c.text, c.score, c.truncated, c.tokens, c.attention.tolist()] for c in captions]
             for captions in found

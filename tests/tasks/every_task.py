@@ -42,7 +42,7 @@ def ask_talker(task):
 
 def ask_captioner(task):
     pictures = captioning_toys.PICTURES[:2]
-    best = task.caption_n_best(pictures, 1, 2, batch_size=2)
+    best = task.caption_n_best(pictures, 1, beams=2, batch_size=2)
     return [*([x.text, x.score] for (x,) in best)]
 
 

@@ -30,8 +30,7 @@ from keras_attn.export import check_equal
 from keras_attn.fields import picture_input
 from keras_attn.images import load_image
 from keras_attn.images.picture_graph import decode_picture
-from keras_attn.tasks.captioning import captioner as captioner_module
-from keras_attn.tasks.captioning.graph import stacked
+from keras_attn.tasks import Captioner
 
 LARGE = PICTURES[4].repeat(5, axis=0).repeat(3, axis=1)
 GREY = PICTURES[2][..., 1]
@@ -118,6 +117,25 @@ def arrays(outputs):
     return {name: np.array(value).reshape(shape) for name, (_, shape, value) in outputs.items()}
 
 
+def stacked(results, grid):
+    """The n best of several pictures as the arrays that `details` gives."""
+    R = len(results[0])
+    T = max(len(caption.tokens) for captions in results for caption in captions)
+    tokens = np.full((len(results), R, T), "", object)
+    attention = np.zeros((len(results), R, T, *grid), "float32")
+    for b, captions in enumerate(results):
+        for r, caption in enumerate(captions):
+            tokens[b, r, : len(caption.tokens)] = caption.tokens
+            attention[b, r, : len(caption.tokens)] = caption.attention
+    return {
+        "captions": np.array([[c.text for c in captions] for captions in results], object),
+        "scores": np.array([[c.score for c in captions] for captions in results], "float32"),
+        "truncated": np.array([[c.truncated for c in captions] for captions in results]),
+        "tokens": tokens,
+        "attention": attention,
+    }
+
+
 def check_details(outputs, results, grid, tolerance):
     expected = stacked(results, grid)
     found = arrays(outputs)
@@ -134,8 +152,8 @@ def test_the_saved_model_gives_what_python_gives(fitted, folder, served):
     assert json.loads((folder / "limits.json").read_text()) == {"max_pixels": 50_000_000}
     for files, (best, details) in zip(CALLS[:2], served[:2], strict=True):
         assert best["caption"][:2] == ["string", [len(files)]]
-        assert best["caption"][2] == fitted.caption(files, BEAMS)
-        results = fitted.caption_n_best(files, R, BEAMS)
+        assert best["caption"][2] == fitted.caption(files, beams=BEAMS)
+        results = fitted.caption_n_best(files, R, beams=BEAMS)
         check_details(details, results, fitted.encoder.grid, 1e-4)
         total = arrays(details)["attention"].sum((3, 4))
         np.testing.assert_allclose(total, arrays(details)["tokens"] != "", atol=1e-5)
@@ -145,8 +163,8 @@ def test_the_saved_model_gives_what_python_gives(fitted, folder, served):
 def test_other_sizes_and_jpeg_differ_by_little(fitted, served):
     files = CALLS[3]
     best, details = served[3]
-    assert best["caption"][2] == fitted.caption(files, BEAMS)
-    results = fitted.caption_n_best(files, R, BEAMS)
+    assert best["caption"][2] == fitted.caption(files, beams=BEAMS)
+    results = fitted.caption_n_best(files, R, beams=BEAMS)
     np.testing.assert_allclose(
         arrays(details)["scores"][:, 0], [captions[0].score for captions in results], atol=0.05
     )
@@ -177,7 +195,7 @@ def test_one_broken_picture_fails_its_batch_and_no_other(fitted, served):
     assert "DecodePng" in served[5]
     assert served[6]["caption"][2] == CAPTIONS[:1]
     with pytest.warns(UserWarning, match="1 of 2"):
-        assert fitted.caption(BROKEN, BEAMS, on_error="skip") == [CAPTIONS[0], None]
+        assert fitted.caption(BROKEN, beams=BEAMS, on_error="skip") == [CAPTIONS[0], None]
 
 
 @pytest.mark.slow
@@ -186,7 +204,7 @@ def test_the_exported_functions_of_a_transformer(unsaved, eager, tmp_path):
     captioner = make("transformer", max_length=5)
     captioner.export(tmp_path / "model", beams=BEAMS, num_return_sequences=R)
     files = [SAME["png"], SAME["grey png"], SAME["gif"]]
-    results = captioner.caption_n_best(files, R, BEAMS)
+    results = captioner.caption_n_best(files, R, beams=BEAMS)
     found = {k: v.numpy() for k, v in unsaved[0]["details"](tf.constant(files)).items()}
     expected = stacked(results, (2, 2))
     assert found.keys() == expected.keys()
@@ -215,8 +233,8 @@ def test_export_from_another_backend(tmp_path):
         captioner.save(tmp_path / f"{case}.task")
     answer("jax", Path(captioning_toys.__file__), tmp_path, tmp_path / "model")
     found = serve(tmp_path / "model")
-    assert found[0][0]["caption"][2] == made["transformer"].caption(CALLS[0], BEAMS)
-    results = made["transformer"].caption_n_best(CALLS[0], R, BEAMS)
+    assert found[0][0]["caption"][2] == made["transformer"].caption(CALLS[0], beams=BEAMS)
+    results = made["transformer"].caption_n_best(CALLS[0], R, beams=BEAMS)
     check_details(found[0][1], results, (2, 2), 1e-4)
 
 
@@ -236,17 +254,17 @@ def test_what_is_there_is_left(fitted, folder, tmp_path, monkeypatch):
         raise PermissionError(f"No permission to write to {folder}.")
 
     monkeypatch.setattr(export, "check_writable", refused)
-    monkeypatch.setattr(fitted._search, "n_best", work)
+    monkeypatch.setattr(Captioner, "computed", work)
     with pytest.raises(PermissionError, match="No permission"):
         fitted.export(tmp_path / "model")
 
 
 @pytest.mark.slow
 def test_an_export_that_says_something_else_is_refused(fitted, tmp_path, monkeypatch):
-    def functions(search, tf, *settings):
+    def functions(task, tf, use):
         return {"serving_default": lambda image: {"caption": tf.fill([tf.size(image)], "a")}}, []
 
-    monkeypatch.setattr(captioner_module, "graph_functions", functions)
+    monkeypatch.setattr(Captioner, "serve", functions)
     with pytest.raises(RuntimeError, match="another `serving_default: caption`"):
         fitted.export(tmp_path / "model", beams=BEAMS, num_return_sequences=R)
     assert list(tmp_path.iterdir()) == []
@@ -276,7 +294,7 @@ def test_the_child_process_gets_all_arguments(fitted, tmp_path, monkeypatch):
     fitted.export(tmp_path / "model", beams=3, alpha=0.5, num_return_sequences=2, overwrite=True)
     (command, backend), *rest = commands
     assert (backend, rest) == ("tensorflow", [])
-    assert "keras_attn.tasks.captioning.captioner.Captioner" in command
+    assert "keras_attn.tasks.captioning.Captioner" in command
     assert json.loads(command[-2]) == {
         "beams": 3, "alpha": 0.5, "num_return_sequences": 2, "overwrite": True,
     }  # fmt: skip

@@ -11,23 +11,18 @@ from captioning_toys import CAPTIONED, CAPTIONS, MORE, PICTURES, small
 from PIL import Image
 from tracing import eagerly
 
-from keras_attn.corpora import EmojiPicture
+from keras_attn.corpora import EmojiPicture, emoji_pictures
 from keras_attn.images import CaptionedImage
 from keras_attn.images.captioned_images import checked_captioned
 from keras_attn.models import CAPTIONERS, ImageEncoderConfig, image_encoder_config
 from keras_attn.tasks import (
     Captioner,
     CaptioningData,
+    CaptioningTest,
     CaptioningTraining,
     CaptioningUse,
 )
 from keras_attn.tasks.base.task_run import DevelopmentBest
-from keras_attn.tasks.captioning import sources as captioning_sources
-from keras_attn.tasks.captioning.sources import (
-    learnt_captions,
-    read_captioned,
-    training_pictures,
-)
 from keras_attn.tasks.families.picture_sources import whole_pictures
 
 DATA = CaptioningData(vocabulary_size=290, max_length=14)
@@ -45,6 +40,12 @@ def train(
     return Captioner.train(
         images, dev, folder, data, model, training, log, verbose=0, encoder=encoder
     )
+
+
+def read_captioned(path, data, split=None, image_dir="", names="", **test):
+    """What `evaluate` measures a model on."""
+    test = CaptioningTest(data=path, split=split, names=names, **test)
+    return Captioner.read_test(None, test, dataclasses.replace(data, image_dir=image_dir))
 
 
 def changed(settings, **values):
@@ -216,7 +217,7 @@ def test_a_frozen_encoder_reads_each_picture_once(place, tmp_path, monkeypatch):
     assert lines[1].startswith("12 pictures, ")
     captioner = Captioner.load(found.best)
     assert not captioner.train_encoder
-    scores = captioner.evaluate(images_of(place, range(6)), 2, tokenization="plain")
+    scores = captioner.evaluate(images_of(place, range(6)), beams=2, tokenization="plain")
     assert scores.cider == pytest.approx(found.best_score, rel=1e-3)
     # Another run takes the features from there.
     dev, model = images_of(place, range(6)), {**model, "num_layers": 2}
@@ -261,7 +262,7 @@ def test_all_models(encoder, model, tmp_path):
     settings = {"epochs": 1, "precision": "mixed_bfloat16", "ema_momentum": 0.5, "score": "bleu_4"}
     found = train(tmp_path, model=model, training=changed(TRAINING, **settings), encoder=encoder)
     captioner = Captioner.load(found.best)
-    assert captioner.captioner.get_layer("decoder").dtype_policy.name == "mixed_bfloat16"
+    assert captioner.reader.get_layer("decoder").dtype_policy.name == "mixed_bfloat16"
     assert captioner.encoder.fingerprint()["dtype"] == "bfloat16"
     names = {layer.name for layer in captioner.encoder.layers}
     assert ("stage_0_attention" in names) == (encoder.image_attention == "cbam")
@@ -323,7 +324,7 @@ def test_at_most_so_many_pictures_are_scored(tmp_path, monkeypatch):
         seen.append([picture.tobytes() for picture, _ in images])
         raise Stop
 
-    monkeypatch.setattr(Captioner, "_training_batches", note)
+    monkeypatch.setattr(Captioner, "training_batches", note)
     for seed, most in ((0, 3), (0, 3), (5, 3), (0, 6)):
         settings = {"score": "perplexity", "score_pictures": most, "seed": seed}
         with pytest.raises(Stop):
@@ -389,19 +390,18 @@ def test_whole_pictures_in_memory(case, place):
 
 def test_training_pictures(place):
     path = str(place / "captions.csv")
-    found = training_pictures(CaptioningData(train=path, dev_share=0.25))
+    found = Captioner.read(CaptioningData(train=path, dev_share=0.25))
     assert (len(found.train), len(found.dev)) == (14, 4)
     assert found.summary == f"{path}: 18 pictures of 18, 36 captions."
     assert found.train[0].captions[0] in CAPTIONS  # in lower case
     paths = [{image.path for image in side} for side in found[:2]]
     assert not paths[0] & paths[1]
-    shouted = training_pictures(CaptioningData(train=path, lowercase=False))
+    shouted = Captioner.read(CaptioningData(train=path, lowercase=False))
     assert (
         shouted.train[0].captions[0] == found.train[0].captions[0].upper() or len(shouted.dev) == 2
     )
     some = [
-        training_pictures(CaptioningData(train=path, limit=8, split_seed=seed))
-        for seed in (0, 0, 1)
+        Captioner.read(CaptioningData(train=path, limit=8, split_seed=seed)) for seed in (0, 0, 1)
     ]
     assert [len(s.train) + len(s.dev) for s in some] == [8, 8, 8]
     assert some[0] == some[1] != some[2]
@@ -416,7 +416,7 @@ def test_the_same_file_twice_is_on_one_side(tmp_path):
     (tmp_path / "c.csv").write_text("\n".join(lines))
     for seed in range(4):
         settings = CaptioningData(train=str(tmp_path / "c.csv"), dev_share=0.34, split_seed=seed)
-        found = training_pictures(settings)
+        found = Captioner.read(settings)
         train, dev = ({image.captions[0] for image in side} for side in found[:2])
         assert (len(found.dev), train & dev) == (6, set())
 
@@ -432,7 +432,7 @@ def karpathy(folder, sides):
 
 
 def counts(place, **settings):
-    found = training_pictures(CaptioningData(image_dir=str(place), **settings))
+    found = Captioner.read(CaptioningData(image_dir=str(place), **settings))
     return len(found.train), len(found.dev)
 
 
@@ -462,7 +462,8 @@ def test_sides_of_a_file(place, tmp_path):
     settings = CaptioningData()
     assert len(read_captioned(path, settings, image_dir=str(place))) == 4
     assert len(read_captioned(path, settings, "train,test", str(place))) == 14
-    assert learnt_captions(path, settings) == [CAPTIONS[n % 6] for n in range(10)]
+    learnt = read_captioned(path, settings, image_dir=str(place), train=path).learnt
+    assert learnt == [CAPTIONS[n % 6] for n in range(10)]
 
 
 def test_formats(place, tmp_path):
@@ -537,28 +538,28 @@ def test_emoji(tmp_path, monkeypatch):
         asked.append((style, cache_dir))
         return pictures
 
-    monkeypatch.setattr(captioning_sources, "load_emoji_pictures", load)
+    monkeypatch.setattr(emoji_pictures, "load_emoji_pictures", load)
     monkeypatch.setattr(
-        captioning_sources,
+        emoji_pictures,
         "split_by_concept",
-        lambda found, make=captioning_sources.split_by_concept: make(found, 2, 3),
+        lambda found, make=emoji_pictures.split_by_concept: make(found, 2, 3),
     )
     monkeypatch.setenv("KERAS_ATTN_CACHE", str(tmp_path / "cache"))
-    found = training_pictures(CaptioningData(emoji_style="google"))
+    found = Captioner.read(CaptioningData(emoji_style="google"))
     assert (len(found.train), len(found.dev)) == (35, 2)
     assert found.train[0].path.startswith(str(tmp_path / "cache/emoji/google/train/1f6"))
-    test = read_captioned("", CaptioningData())
+    test = read_captioned("", CaptioningData(format="emoji"))
     assert len(test) == 3
     sides = [{c for image in side for c in image.captions} for side in (*found[:2], test)]
     assert not sides[0] & sides[1]
     assert not sides[0] & sides[2]
     wheels = CaptioningData(train=str(tmp_path / "here"), format="emoji")
-    assert len(training_pictures(wheels).dev) == 2
+    assert len(Captioner.read(wheels).dev) == 2
     assert asked[0] == ("google", None)
     assert asked[-1] == ("twitter", str(tmp_path / "here"))
     assert (tmp_path / "here/emoji/twitter/val").is_dir()
     with pytest.raises(ValueError, match=r"'train', 'val', 'test'\. Received: 'validation'"):
-        read_captioned("", CaptioningData(), "validation")
+        read_captioned("", CaptioningData(format="emoji"), "validation")
 
 
 @pytest.mark.parametrize(
@@ -589,9 +590,9 @@ def test_bad_files(place, name, content, message, tmp_path):
 
 def test_what_is_not_there(place, tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        training_pictures(CaptioningData(train=str(tmp_path / "nowhere.json")))
+        Captioner.read(CaptioningData(train=str(tmp_path / "nowhere.json")))
     with pytest.raises(FileNotFoundError, match=r"captions\.json"):
-        training_pictures(CaptioningData(train=str(tmp_path)))
+        Captioner.read(CaptioningData(train=str(tmp_path)))
     with pytest.raises(NotADirectoryError, match="nowhere"):
         counts(tmp_path / "nowhere", train=str(place / "captions.csv"))
 

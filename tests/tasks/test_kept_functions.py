@@ -15,8 +15,14 @@ from text_generation_toys import ALL, make
 from translation_toys import fitted
 
 from keras_attn.generation import SampledSteps, TextWriter
-from keras_attn.tasks import ConversationUse, Talker, TextGenerator, Translator, WordEmbedder
-from keras_attn.tasks.captioning.decoding import CaptionSearch
+from keras_attn.tasks import (
+    Captioner,
+    ConversationUse,
+    Talker,
+    TextGenerator,
+    Translator,
+    WordEmbedder,
+)
 from keras_attn.text import WordTokenizer
 
 on_tensorflow = pytest.mark.skipif(
@@ -169,9 +175,9 @@ def test_one_function_translates_with_all_length_penalties(monkeypatch):
 @on_tensorflow
 def test_one_function_captions_with_all_length_penalties(monkeypatch):
     captioner = captioning_toys.make("transformer")
-    traced = counted(monkeypatch, CaptionSearch, "_search")
+    traced = counted(monkeypatch, Captioner, "search")
     pictures = captioning_toys.PICTURES[:2]
-    found = {a: captioner.caption_n_best(pictures, 2, 2, alpha=a) for a in (0.0, 0.5, 2.0)}
+    found = {a: captioner.caption_n_best(pictures, 2, beams=2, alpha=a) for a in (0.0, 0.5, 2.0)}
     check_scores(
         {
             a: [(x.text, len(x.tokens), x.score) for s in some for x in s]

@@ -8,6 +8,7 @@ import tensorflow as tf
 from text_generation_toys import make
 from translation_toys import fitted
 
+from keras_attn.batches.picture_sources import PictureArrays
 from keras_attn.tasks.base import exported
 from keras_attn.tasks.base.served_numbers import checked_numbers
 
@@ -89,7 +90,7 @@ def test_captions_with_the_alpha_of_each_request(unsaved):
     found = unsaved[0]["with_settings"](image=tf.constant(files), alpha=tf.constant(alphas))
     pictures = captioner.regions(captioner.picture_input().encode(files)["pixels"])
     wanted = [
-        captioner.tokenizer.decode(captioner._search.best(pictures[i : i + 1], 2, a, 1))[0]
+        captioner.caption_source(PictureArrays(pictures[i : i + 1]), beams=2, alpha=a)[0]
         for i, a in enumerate(alphas)
     ]
     assert strings(found["caption"]) == wanted

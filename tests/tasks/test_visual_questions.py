@@ -235,7 +235,9 @@ def test_broken_pictures(made, tmp_path):
     for number, picture in enumerate(PICTURES):
         files.append(str(tmp_path / f"{number}.png"))
         Path(files[-1]).write_bytes(png(picture))
-    batches = task.dataset([(f, "a?", "yes") for f in files], on_error="skip", batch_size=4)
+    with pytest.warns(UserWarning, match=r"1 of 3 questions|Left out: .*broken\.png") as warned:
+        batches = task.dataset([(f, "a?", "yes") for f in files], on_error="skip", batch_size=4)
+    assert len(warned) == 2
     (batch,) = batches
     assert np.array_equal(batch[0]["images"], [load_image(f) for f in files[1:]])
 
@@ -245,7 +247,8 @@ def test_an_encoder_that_stays_as_it_is(tmp_path):
     task = make(train_encoder=False)
     before = [w.numpy().copy() for w in task.encoder.weights]
     odd = (PICTURES[0], "what is it?", "a box")
-    (batch,) = task.dataset([*EXAMPLES[:3], odd], shuffle=False)
+    with pytest.warns(UserWarning, match="1 of 4 questions are left out"):
+        (batch,) = task.dataset([*EXAMPLES[:3], odd], shuffle=False)
     np.testing.assert_allclose(batch[0]["regions"], task.regions(EXAMPLES[0][0]), atol=1e-5)
     assert batch[2].tolist() == [[1.0, 1.0, 1.0]]
     run = task.fit(EXAMPLES[:6], [*EXAMPLES[:3], odd], epochs=1, verbose=0, run_eagerly=True)

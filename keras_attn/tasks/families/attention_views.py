@@ -9,7 +9,7 @@ from keras_attn.explain.attributions import has_attention, has_self_attention
 from keras_attn.fields import checked_texts
 from keras_attn.layers import attention_maps
 from keras_attn.models import RecurrentEncoderDecoderConfig
-from keras_attn.tasks.captioning.captioner import Captioner
+from keras_attn.tasks.captioning import Captioner, CaptioningUse
 from keras_attn.tasks.text_classification.classifier import TextClassifier
 from keras_attn.tasks.text_classification.predictions import Prediction
 from keras_attn.tasks.translation.translator import Translator
@@ -147,7 +147,7 @@ def caption_view(
     >>> caption_view(captioner, np.zeros((8, 8, 3), "uint8"), "dog")
     <AttentionView 'dog': cross-attention, decoder self-attention>
     """
-    return captioner._view(image, caption, beams, alpha)
+    return captioner.view(image, caption, CaptioningUse(beams=beams, alpha=alpha))
 
 
 def _answer(prediction: Prediction) -> str:

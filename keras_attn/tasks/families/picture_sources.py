@@ -1,18 +1,14 @@
-"""What tasks that read images are trained on: images or their regions, and how they are named."""
+"""What tasks that read images are trained on: images or their regions."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from keras_attn.batches import CachedRegions, PictureFiles
 from keras_attn.batches.picture_sources import PictureArrays
 from keras_attn.images import ImageProblem, check_images
-from keras_attn.images.captioned_images import Captioned, checked_captioned
 from keras_attn.images.image_problems import describe_image_problems, refuse_image_problems
 from keras_attn.images.loading import check_on_error
 from keras_attn.images.pictures import Picture, read_pictures
@@ -111,23 +107,3 @@ def _paths(
             "train_encoder=True."
         )
     return paths or None
-
-
-def pictures_digest(task: PictureTask, train: Iterable[Captioned], dev: Iterable[Captioned]) -> str:
-    """Names the data of a run and an encoder that is not trained.
-
-    Files count by their names and sizes, so that they can be moved. `dev` may be empty.
-    """
-    encoder = "" if task.train_encoder else task.encoder.fingerprint()["weights"]
-    digest = hashlib.sha256(encoder.encode())
-    for side in (train, dev):
-        for picture, texts in zip(*checked_captioned(side), strict=True) if side else ():
-            if isinstance(picture, str | os.PathLike):
-                size = os.path.getsize(picture) if os.path.isfile(picture) else -1
-                name = f"{os.path.basename(picture)}\x00{size}"
-                digest.update(name.encode("utf-8", "surrogateescape"))
-            else:
-                digest.update(np.asarray(picture).tobytes())
-            digest.update("\x00".join(["", *texts, ""]).encode("utf-8", "replace"))
-        digest.update(b"\x01")
-    return digest.hexdigest()[:16]

@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +15,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attn.arrays import Array
+from keras_attn.arrays import Array, ArrayModule
+from keras_attn.batches import BucketedBatches
 from keras_attn.corpora.download import cache_folder
 from keras_attn.fields import PictureInput
 from keras_attn.generation import CompiledFunction
@@ -27,7 +28,7 @@ from keras_attn.layers.quantization import float_policy
 from keras_attn.models import ImageEncoder, ImageEncoderConfig
 from keras_attn.progress import report
 from keras_attn.tasks.base.checks import check_count
-from keras_attn.tasks.base.constructed import made
+from keras_attn.tasks.base.constructed import Beginning, made
 from keras_attn.tasks.base.learned import Learned
 from keras_attn.tasks.base.task import Task
 from keras_attn.text import BytePairTokenizer, WordTokenizer
@@ -142,21 +143,49 @@ class PictureTask(Task):
         else:
             self.reader, self.joined = model, self.join(self.encoder, model)
 
-    @staticmethod
-    def encoder_of(encoder: Any, dtype: Any) -> tuple[ImageEncoder, bool, dict[str, Any]]:
-        """Makes the encoder of a new task.
+    @classmethod
+    @abstractmethod
+    def learn(
+        cls, examples: Any, data: Any, encoder: ImageEncoder, train_encoder: bool
+    ) -> PictureLearned:
+        """Learns the vocabulary of texts, and what else examples tell.
 
         Args:
-            encoder: Settings of an encoder, or an `ImageEncoder`, which is not trained.
+            examples: What `checked` returned.
+            data: Settings `Data`.
+            encoder: The encoder of images.
+            train_encoder: Whether it is trained.
+        """
+
+    @classmethod
+    def begin(
+        cls,
+        examples: Any,
+        data: Any,
+        model: Any,
+        dtype: Any,
+        *,
+        encoder: ImageEncoder | ImageEncoderConfig | Mapping[str, Any] | None = None,
+        **parts: Any,
+    ) -> Beginning:
+        """Makes the encoder, and what a new task learns from examples.
+
+        Args:
+            examples: Examples, as for `fit`.
+            data: Settings `Data`.
+            model: As in `create`.
             dtype: Dtype or policy of an encoder with random weights.
+            encoder: Settings of the encoder, or an `ImageEncoder`, which is not trained.
 
         Returns:
-            The encoder, whether it is trained, and the settings of parts of the task.
+            A `Beginning`.
         """
+        checked = cls.checked(examples)
         if isinstance(encoder, ImageEncoder):
-            return encoder, False, {}
+            return Beginning(cls.learn(checked, data, encoder, False), model)
         settings = made(ImageEncoderConfig, encoder)
-        return settings.build(dtype), settings.is_trained, {"encoder": settings}
+        learned = cls.learn(checked, data, settings.build(dtype), settings.is_trained)
+        return Beginning(learned, model, parts={"encoder": settings})
 
     @property
     def whole(self) -> keras.Model:
@@ -189,9 +218,130 @@ class PictureTask(Task):
         """Returns what names the vocabulary of the reader."""
         return {self.reader.name: vocabulary_digest(self.tokenizer)}
 
+    # Training
+
+    batched_by: ClassVar = ("batch_size", "seed")
+
+    @abstractmethod
+    def prepared(
+        self,
+        examples: Any,
+        cache_dir: str | os.PathLike[str] | None,
+        verbose: Any,
+        on_error: str,
+        **settings: Any,
+    ) -> tuple[BucketedBatches, Any, list[str]]:
+        """Makes batches of examples for `model.fit`.
+
+        Args:
+            examples: Examples, as for `fit`.
+            cache_dir: As `dataset`.
+            verbose: As `dataset`.
+            on_error: As `dataset`.
+            **settings: Of the batches.
+
+        Returns:
+            The batches, the examples with whole images, and notes on what is left out.
+        """
+
+    def dataset(
+        self,
+        examples: Any,
+        cache_dir: str | os.PathLike[str] | None = None,
+        verbose: Any = "auto",
+        on_error: str = "error",
+        **settings: Any,
+    ) -> BucketedBatches:
+        """Makes batches for `model.fit`.
+
+        The regions of an encoder that is not trained are computed once. They are kept on the disk
+        in a `FeatureCache`, or in memory if the images are arrays, which have no files. Images for
+        an encoder that is trained are read when they are needed.
+
+        Args:
+            examples: Examples, as for `fit`, with images that are all paths, or all arrays or
+                bytes.
+            cache_dir: Folder of the `FeatureCache`. By default a folder for this encoder in
+                `KERAS_ATTN_CACHE`, or else in `~/.cache/keras_attn`.
+            verbose: 0 does not show the progress of the computation of regions.
+            on_error: `"error"`: a broken image is an error. `"skip"`: broken images are left out.
+            **settings: Of the batches: `batch_size`, `seed`, ... If the encoder is trained, all
+                batches have one shape: in batches of texts of like length the statistics of batch
+                normalisation would tell the length, which an encoder learns to rely on, and lacks
+                when it is used.
+
+        Returns:
+            A `keras.utils.PyDataset`. What is left out is named by a warning.
+
+        Raises:
+            ValueError: If an example is something else, an image is broken, or the cache is of
+                another encoder.
+        """
+        batches, _, notes = self.prepared(examples, cache_dir, verbose, on_error, **settings)
+        for note in notes:
+            warnings.warn(note, stacklevel=2)
+        return batches
+
+    def batches(self, examples: Any, training: Any, shuffle: bool = True) -> BucketedBatches:
+        """Makes the batches of a training, see `dataset`."""
+        return self.training_batches(examples, training, shuffle)[0]
+
+    def training_batches(
+        self, examples: Any, training: Any, shuffle: bool = True
+    ) -> tuple[BucketedBatches, Any]:
+        """Returns the batches of a training, and the examples with whole images."""
+        batches, whole, notes = self.prepared(
+            examples,
+            training.cache_dir or None,
+            self._verbose,
+            self.data.on_error,
+            shuffle=shuffle,
+            **{name: getattr(training, name) for name in self.batched_by},
+        )
+        self._notes = list(dict.fromkeys([*self._notes, *notes]))
+        return batches, whole
+
+    def describe(self, batches: Any) -> list[str]:
+        """Says what is left out, and what is trained."""
+        notes, self._notes = self._notes, ()
+        return [
+            *notes,
+            f"{len(batches.pictures):,} pictures{self.counted(batches)}, "
+            f"{self.model.count_params():,} weights, {len(batches):,} batches an epoch, "
+            f"{batches.padded_share:.0%} padding, {keras.backend.backend()}",
+        ]
+
+    @abstractmethod
+    def counted(self, batches: Any) -> str:
+        """Returns what batches have besides images, for the log."""
+
+    @classmethod
+    @abstractmethod
+    def named(cls, examples: Any) -> Iterable[tuple[Picture, Sequence[str]]]:
+        """Yields the image and the texts of each example, which name the data of a run."""
+
+    def digest(self, examples: Any, dev: Any) -> str:
+        """Names images, texts, and an encoder that is not trained.
+
+        Files count by their names and sizes, so that they can be moved.
+        """
+        encoder = "" if self.train_encoder else self.encoder.fingerprint()["weights"]
+        digest = hashlib.sha256(encoder.encode())
+        for side in (examples, dev):
+            for picture, texts in self.named(self.checked(side)) if side else ():
+                if isinstance(picture, str | os.PathLike):
+                    size = os.path.getsize(picture) if os.path.isfile(picture) else -1
+                    name = f"{os.path.basename(picture)}\x00{size}"
+                    digest.update(name.encode("utf-8", "surrogateescape"))
+                else:
+                    digest.update(np.asarray(picture).tobytes())
+                digest.update("\x00".join(["", *texts, ""]).encode("utf-8", "replace"))
+            digest.update(b"\x01")
+        return digest.hexdigest()[:16]
+
     # Regions
 
-    def encode(self, images: Array) -> Array:
+    def regions_of(self, images: Array) -> Array:
         """Computes the regions `(B, R, D)` of images, on every backend and in the SavedModel.
 
         Args:
@@ -200,13 +350,30 @@ class PictureTask(Task):
         images = ops.reshape(images, (-1, *self.encoder.image_size, 3))
         return ops.cast(self.encoder(images, training=False), "float32")
 
+    @staticmethod
+    def rows_of(
+        xp: ArrayModule, tensors: Mapping[str, Array], encode: Callable[[Array], Array]
+    ) -> Array:
+        """Returns the regions of the image of each row.
+
+        Args:
+            xp: `numpy` or `keras.ops`.
+            tensors: The arrays of `picture_input`, as an input `image`; or `regions`, and perhaps
+                `picture`, the number of the row of these for each row.
+            encode: Function from images to regions.
+        """
+        if "regions" not in tensors:
+            return xp.take(encode(tensors["image_pixels"]), tensors["image_number"], axis=0)
+        regions = tensors["regions"]
+        return xp.take(regions, tensors["picture"], axis=0) if "picture" in tensors else regions
+
     def _regions(self, images: np.ndarray | list[np.ndarray], batch_size: int) -> np.ndarray:
         """The regions of images of the size of the encoder."""
         run = self.kept(
             lambda: CompiledFunction(
-                lambda images, length: self.encode(images), self.encoder, dtype="uint8", rank=4
+                lambda images, length: self.regions_of(images), self.encoder, dtype="uint8", rank=4
             ),
-            "encode",
+            "regions",
         )
         found = [np.zeros((0, self.encoder.num_regions, self.encoder.region_dim), "float32")]
         for rows in row_batches(images, batch_size):
@@ -246,13 +413,13 @@ class PictureTask(Task):
             if numbers:
                 yield numbers, self._regions(pixels, batch_size)
 
-    def _warn(self, problems: Sequence[ImageProblem], count: int) -> None:
+    def _warn(self, problems: Sequence[ImageProblem], count: int, stacklevel: int) -> None:
         """Warns of images without a result, of `count` images."""
         if problems:
             warnings.warn(
                 f"{len(problems)} of {count} pictures have no {self.gives}: "
                 f"{describe_image_problems(problems)}.",
-                stacklevel=3,
+                stacklevel=stacklevel,
             )
 
     def feature_cache(self, cache_dir: str | os.PathLike[str] | None = None) -> FeatureCache:

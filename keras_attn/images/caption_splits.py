@@ -1,0 +1,52 @@
+"""Splits of captioned images without shared files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+from keras_attn.images.captioned_images import CaptionedImage
+from keras_attn.input_files import read_input
+from keras_attn.records.splitting import draw, together
+
+
+def refuse_shared(train: Sequence[CaptionedImage], dev: Sequence[CaptionedImage]) -> None:
+    """Raises a ValueError if images for development are training images, too."""
+    shared = {os.path.realpath(image.path) for image in train}
+    shared &= {os.path.realpath(image.path) for image in dev}
+    if shared:
+        raise ValueError(
+            "Expected development pictures that are not learnt from. Received: "
+            f"{len(shared):,} of {len(dev):,} that are training pictures too, such as "
+            f"{min(shared)}."
+        )
+
+
+def split_captioned(
+    images: Sequence[CaptionedImage], share: float, seed: int
+) -> tuple[list[CaptionedImage], list[CaptionedImage]]:
+    """Draws a share of images for development; files with the same bytes stay on one side."""
+    sizes = [os.path.getsize(image.path) for image in images]
+    count = Counter(sizes)
+
+    def key(number: int) -> list[str]:
+        if count[sizes[number]] == 1:  # no other file can be the same
+            return []
+        return [hashlib.sha256(read_input(images[number].path, "a picture")).hexdigest()]
+
+    groups = together(range(len(images)), key)
+    random.Random(seed).shuffle(groups)
+    wanted = max(1, round(share * len(images)))
+    drawn = {number for group in draw(groups, wanted, wanted)[0] for number in group}
+    if not drawn or len(drawn) == len(images):
+        raise ValueError(
+            "Expected two different pictures or more, of which a part is not learnt from. "
+            f"Received: {len(images):,} pictures, {len(groups):,} of them different."
+        )
+    sides: tuple[list[CaptionedImage], list[CaptionedImage]] = ([], [])
+    for number, image in enumerate(images):
+        sides[number in drawn].append(image)
+    return sides

@@ -1,0 +1,865 @@
+"""Captioning: an image in, a sentence out, and the attention of each of its words."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.arrays import Array
+from keras_attn.batches import CaptionBatches
+from keras_attn.batches.picture_sources import Pictures
+from keras_attn.corpora.caption_file import WITH_SIDES, CaptionFile
+from keras_attn.explain.word_maps import Caption
+from keras_attn.fields import (
+    AttentionWeights,
+    GeneratedText,
+    Numbers,
+    ReadableTokens,
+    Signature,
+    Together,
+    checked_texts,
+)
+from keras_attn.fields.signature import OutputField
+from keras_attn.files import check_output, check_writable, open_output, path_text
+from keras_attn.hints import Tensor
+from keras_attn.images import CaptionedImage, CaptionedImages, ImageProblem, load_image
+from keras_attn.images.caption_splits import refuse_shared, split_captioned
+from keras_attn.images.captioned_images import Captioned, CaptionedPictures, checked_captioned
+from keras_attn.images.image_problems import describe_image_problems
+from keras_attn.images.loading import as_problem
+from keras_attn.images.pictures import Picture, as_pictures, check_picture, read_pictures
+from keras_attn.inputs import listed
+from keras_attn.metrics import CaptionScores, Perplexity, caption_scores
+from keras_attn.metrics.caption_tokens import metrics_folder
+from keras_attn.metrics.captions import check_references
+from keras_attn.models import (
+    CAPTIONERS,
+    CaptionDecoder,
+    ImageEncoder,
+    image_captioner,
+)
+from keras_attn.records.problems import many
+from keras_attn.settings import Settings, WrongUse, setting, with_defaults
+from keras_attn.tasks.base.checks import check_formats
+from keras_attn.tasks.base.steps import Note, step
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import Scored
+from keras_attn.tasks.base.training_settings import default_epochs
+from keras_attn.tasks.families.data_settings import READ, ImageFiles, LimitedFiles
+from keras_attn.tasks.families.decoding_batches import DecodingBatch
+from keras_attn.tasks.families.picture_sources import (
+    batch_settings,
+    picture_source,
+    whole_pictures,
+)
+from keras_attn.tasks.families.picture_task import (
+    PictureLearned,
+    PictureTask,
+    padded_rows,
+    row_batches,
+)
+from keras_attn.tasks.families.sequence_to_sequence import SequenceToSequence
+from keras_attn.tasks.families.training_settings import BatchTraining, LabelSmoothing, RegionCache
+from keras_attn.tasks.families.use_settings import BeamSearchUse, ImageUse
+from keras_attn.text import BytePairTokenizer
+from keras_attn.text.readable import readable_tokens
+from keras_attn.training import MaskedCrossEntropy, without_autotuning
+from keras_attn.visualize import AttentionView, attention_viewer
+
+FORMATS = ("auto", "karpathy", "coco", "flickr8k", "csv", "ucm", "emoji")
+SCORES = ("cider", "bleu_4", "perplexity")
+_FIGURES = (".png", ".pdf", ".svg", ".jpg", ".jpeg")
+_OF_FORMATS = {
+    ("train_names", "dev_names"): ("flickr8k",),
+    ("image", "caption", "delimiter"): ("csv",),
+    ("emoji_style",): ("emoji",),
+    ("train_split", "dev_split"): WITH_SIDES,
+    ("image_dir", "dev_image_dir"): ("karpathy", "coco", "flickr8k", "csv"),
+}
+_DIFFERENT = 2  # images that CIDEr weighs words by
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    help={
+        "train": "file of captions, or folder of UCM-Captions; emoji if empty",
+        "on_error": "what to do at pictures that are missing or broken",
+        "dev_share": "share of the pictures that is held out, if nothing says which",
+    },
+    words={"examples": "pictures"},
+    steps={"train": ("fit",)},
+    choices={"format": FORMATS},
+    required={"train": False},
+)
+class CaptioningData(ImageFiles, LimitedFiles):
+    """The captioned images that are read, their split, and the tokens of captions."""
+
+    train_split: str = setting(
+        "train", "karpathy, ucm, emoji: the side to learn from, or sides with commas"
+    )
+    dev_split: str = setting(
+        "val", "karpathy, ucm, emoji: the side, or sides, to choose the best weights by"
+    )
+    train_names: str = setting(
+        "", "flickr8k: file with the names of the pictures to learn from", shapes_result=False
+    )
+    dev_names: str = setting(
+        "", "flickr8k: file with the names of the pictures to choose the best weights by",
+        shapes_result=False,
+    )  # fmt: skip
+    caption: str = setting("caption", "csv: column of the captions", steps=READ)
+    emoji_style: str = setting(
+        "twitter", "emoji: who drew them", choices=("twitter", "google"), steps=READ
+    )
+    lowercase: bool = setting(True, "learn the captions in lower case")
+    vocabulary_size: int = setting(2000, "largest number of byte pairs", at_least=259)
+    cache_dtype: str = setting(
+        "float16", "dtype in which the regions of an encoder that is not trained are kept on the "
+        "disk",
+        choices=("float16", "float32"),
+    )  # fmt: skip
+    max_length: int = setting(
+        40, "largest number of tokens of a caption; longer ones are left out", at_least=2
+    )
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    epochs=default_epochs(30), batch_size=64, words={"rows": "captions", "classes": "vocabulary"}
+)
+class CaptioningTraining(RegionCache, LabelSmoothing, BatchTraining):
+    """Settings of the training of a captioner."""
+
+    score: str = setting(
+        "cider", "score that the best weights are best in; cider and bleu_4 need pycocoevalcap",
+        choices=SCORES,
+    )  # fmt: skip
+    score_beams: int = setting(
+        3, "width of the beam search for the development pictures", at_least=1
+    )
+    score_pictures: int = setting(500, "largest number of these pictures", at_least=1)
+
+
+@dataclass(frozen=True)
+@with_defaults(batch_size=32, words={"rows": "pictures"})
+class CaptioningUse(BeamSearchUse, ImageUse):
+    """Settings of the search for captions."""
+
+    cache_dir: str = setting(
+        "", "folder for the encoder's regions; they are not kept if empty", steps=("evaluate",)
+    )
+
+
+@dataclass(frozen=True)
+class CaptioningTest(Settings):
+    """Settings of the evaluation of a captioner."""
+
+    data: str = setting("", "as --train of `fit`; needed, but for --format emoji")
+    split: str | None = setting(
+        None, "karpathy, ucm, emoji: the side, or sides with commas; test if none", kind=str
+    )
+    names: str = setting("", "flickr8k: file with the names of one side")
+    train: str | None = setting(
+        None, "what was learnt from, as --train of `fit`, to count the captions copied from it",
+        kind=str,
+    )  # fmt: skip
+    train_split: str = setting("train", "karpathy, ucm, emoji: side, or sides, of --train")
+    train_names: str = setting("", "flickr8k: file with the names of the pictures of --train")
+    tokenization: str = setting(
+        "auto", "words of the metrics: ptb is Java's, auto takes it if there is Java",
+        choices=("auto", "ptb", "plain"),
+    )  # fmt: skip
+    meteor: bool = setting(False, "METEOR as well, which needs Java")
+
+    def check(self, data: Settings | None = None) -> None:
+        """Raises a `WrongUse` if nothing says which images."""
+        if not self.data and getattr(data, "format", "") != "emoji":
+            raise WrongUse("Missing option '--data'. Emoji are taken with --format emoji.")
+
+
+@dataclass(frozen=True)
+class CaptionedFiles(Settings):
+    """How `predict` reads images."""
+
+    on_error: str = setting(
+        "skip",
+        "at a broken picture: name it, go on, and end with exit code 1; or stop",
+        choices=("skip", "error"),
+    )
+
+
+@dataclass(frozen=True)
+class CaptionFigures(CaptionedFiles):
+    """What `explain` shows of images."""
+
+    limit: int = setting(50, "largest number of pictures", at_least=1)
+    title: str = setting("Where it looked", "title of the page")
+
+
+def check_figures(to: Path, inputs: Sequence[Path]) -> None:
+    """Raises an error if figures of the pictures cannot be written to a path."""
+    suffix = to.suffix.lower()
+    if suffix and not (is_page(to) or suffix in _FIGURES or to.is_dir()):
+        raise WrongUse(
+            f"--to is a page (*.html), a figure (*.png, *.pdf, *.svg) or a folder, which must be "
+            f"there if its name has a dot. Received: {to}."
+        )
+    if is_page(to) or suffix in _FIGURES:
+        check_output(to)
+    else:
+        check_writable(to)
+    if is_figure(to) and len(inputs) > 1:
+        raise WrongUse(f"{to} is for one picture. Give a folder, or a page (*.html).")
+
+
+def is_page(to: Path) -> bool:
+    """Whether a path is the path of a page."""
+    return to.suffix.lower() in (".html", ".htm")
+
+
+def is_figure(to: Path) -> bool:
+    """Whether a path is the path of one figure."""
+    return bool(to.suffix) and not is_page(to) and not to.is_dir()
+
+
+@dataclass(frozen=True)
+class CaptioningLearned(PictureLearned):
+    """Tokenizer and encoder of a captioner."""
+
+    reads: ClassVar[type] = BytePairTokenizer
+
+
+class Captioner(PictureTask, SequenceToSequence):
+    """A captioner of images with its encoder and its tokenizer.
+
+    `.model` is the plain Keras model that is trained, `.dataset(images)` what its `fit` takes. If
+    the encoder is not trained, `.model` reads regions, which are computed once; else images. The
+    examples of `fit` are `CaptionedImage`s, or (picture, captions) pairs.
+
+    Args:
+        tokenizer: A `BytePairTokenizer`, trained on captions.
+        encoder: An `ImageEncoder`.
+        train_encoder: Whether the encoder is trained with the decoder (those of its weights that
+            are trainable), or stays as it is.
+        model: Settings of the decoder: a `SoftAttentionCaptionerConfig`, a
+            `TransformerCaptionerConfig`, or a dict of the settings of one with its name,
+            `{"model": "transformer", ...}` (`"soft-attention"` if none is named). The sizes of
+            vocabulary and regions, and the grid, are taken from the other arguments.
+        data: Settings `CaptioningData`, or a dict of some of them, such as `max_length`, the
+            largest number of tokens of a caption, the end included.
+        dtype: Dtype or policy of the decoder's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer or the encoder is of another class.
+        ValueError: If a setting is unknown or out of range, or does not fit the encoder.
+
+    Example:
+
+    >>> import numpy as np
+    >>> red, blue = (np.full((8, 8, 3), color, "uint8") for color in ([200, 0, 0], [0, 0, 200]))
+    >>> images = [(red, "something red"), (blue, "something blue")]
+    >>> tokenizer = BytePairTokenizer.train([caption for _, caption in images], 267)
+    >>> encoder = patch_encoder(8, patch_size=4, num_layers=1, dim=16, intermediate_dim=16)
+    >>> sizes = {"model": "soft-attention", "dim": 16, "units": 32, "dropout": 0.0}
+    >>> captioner = Captioner(tokenizer, encoder, train_encoder=True, model=sizes)
+    >>> run = captioner.fit(images, epochs=1, batch_size=2, verbose=0)
+    >>> best = captioner.caption(blue, return_attention=True)  # with more epochs: something blue
+    >>> isinstance(best.text, str), best.attention.shape[1:]
+    (True, (2, 2))
+    """
+
+    name = "captioning"
+    summary = "Caption pictures: emoji by their names, or any captioned pictures of your own."
+    kinds = CAPTIONERS
+    main_layer = "decoder"
+    Data, Learned, Training = CaptioningData, CaptioningLearned, CaptioningTraining
+    Use, Test = CaptioningUse, CaptioningTest
+    data: CaptioningData
+    limits = ("max_pixels",)
+    examples_are = "pictures"
+    gives = "caption"
+    join = staticmethod(image_captioner)
+    source = "regions"
+    source_form: ClassVar = {"dtype": "float32", "rank": 3}
+
+    def facts(self) -> list[str]:
+        """Returns the model, the encoder, and the number of tokens."""
+        return [*super().facts(), f"{self.tokenizer.vocabulary_size:,} tokens"]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: CaptioningData) -> Examples:
+        """Reads captioned pictures.
+
+        The captions are Karpathy's JSON (Flickr8k, Flickr30k, COCO, RSICD), COCO's own, Flickr8k's
+        text files, a CSV or TSV table, or the folder of UCM-Captions. Without a file, emoji with
+        their names are read (67 MB, fetched once by pip). A part of the pictures is left for
+        choosing the best weights. No test side is read.
+        """
+        train = _file(data.train, data, data.image_dir, data.train_names)
+        dev_dir = data.dev_image_dir or data.image_dir
+        dev = _file(data.dev or data.train, data, dev_dir, data.dev_names)
+        check_formats(data, _OF_FORMATS, {train.kind, dev.kind}, "captions")
+        side = data.train_split if train.sides else ""
+        chosen: CaptionedImages | None = None
+        if data.dev:
+            chosen = dev.read(data.dev_split if dev.sides else "")
+        elif data.dev_names:
+            chosen = dev.read()
+        elif data.dev_image_dir:
+            raise ValueError("`dev_image_dir` belongs to `dev` or `dev_names`. Received: it alone.")
+        elif side and {part.strip() for part in data.dev_split.split(",")} <= set(train.sides):
+            chosen = train.read(data.dev_split)
+        elif side and data.dev_split != CaptioningData.dev_split:
+            raise ValueError(
+                "Expected `dev_split` to name parts of the file: "
+                f"{', '.join(map(repr, train.sides))}. Received: {data.dev_split!r}."
+            )
+        read = train.read(side)
+        images, summary = list(read), read.summary()
+        if data.limit is not None and data.limit < len(images):
+            images = random.Random(data.split_seed).sample(images, data.limit)
+        if chosen is None:
+            sides = split_captioned(images, data.dev_share, data.split_seed)
+        else:
+            refuse_shared(images, chosen)
+            sides, summary = (images, list(chosen)), f"{summary}\n{chosen.summary()}"
+        if data.lowercase:
+            return Examples(*map(_lowered, sides), summary)
+        return Examples(*sides, summary)
+
+    def read_test(self, test: CaptioningTest, data: CaptioningData) -> CaptionedImages:
+        """Reads captioned pictures, and the training captions if `--train` names them."""
+        test.check(data)
+        file = _file(test.data, data, data.image_dir, test.names)
+        check_formats(data, _OF_FORMATS, {file.kind}, "captions")
+        if test.split is not None and not file.sides:
+            raise ValueError(f"`split` is for captions with sides. Received: {file.path}, without.")
+        if test.names and file.kind != "flickr8k":
+            raise ValueError(
+                f"`names` belong to format 'flickr8k'. Received: {file.path}, {file.kind!r}."
+            )
+        learnt = None
+        if test.train is not None:
+            of_train = _file(test.train, data)
+            if of_train.kind == "flickr8k":
+                of_train = dataclasses.replace(of_train, names=test.train_names)
+            side = test.train_split if of_train.sides else ""
+            learnt = of_train.read(side, check_files=False).captions
+        images = file.read(("test" if test.split is None else test.split) if file.sides else "")
+        if data.on_error == "skip":
+            images = images.check_images("skip")
+        return dataclasses.replace(images, learnt=learnt)
+
+    @classmethod
+    def learn(
+        cls,
+        examples: CaptionedPictures,
+        data: CaptioningData,
+        encoder: ImageEncoder,
+        train_encoder: bool,
+    ) -> CaptioningLearned:
+        """Makes the vocabulary of captions."""
+        captions = [text for texts in examples.captions for text in texts]
+        tokenizer = BytePairTokenizer.train(captions, data.vocabulary_size, allow_fewer=True)
+        return CaptioningLearned(tokenizer, encoder, train_encoder)
+
+    def prepared(
+        self,
+        examples: Iterable[Captioned],
+        cache_dir: str | os.PathLike[str] | None,
+        verbose: Any,
+        on_error: str,
+        **settings: Any,
+    ) -> tuple[CaptionBatches, CaptionedPictures, list[str]]:
+        """Makes batches of images with one caption each: each caption comes once an epoch."""
+        given = checked_captioned(examples)
+        numbers, problems = whole_pictures(self, given.pictures, on_error, cache_dir, verbose)
+        whole = CaptionedPictures(
+            [given.pictures[n] for n in numbers], [given.captions[n] for n in numbers]
+        )
+        texts = [caption for captions in whole.captions for caption in captions]
+        batches = CaptionBatches(
+            picture_source(self, whole.pictures, cache_dir, verbose),
+            [n for n, captions in enumerate(whole.captions) for _ in captions],
+            self.tokenizer.encode(texts),
+            start_id=self.tokenizer.start_id,
+            end_id=self.tokenizer.end_id,
+            **{**batch_settings(self), **settings},
+        )
+        notes = []
+        if problems:
+            notes.append(
+                f"{len(problems):,} of {len(given.pictures):,} pictures are left out: "
+                f"{describe_image_problems(problems)}."
+            )
+        if batches.dropped:
+            notes.append(
+                f"{batches.dropped} of {len(texts)} captions have more tokens than `max_length` "
+                f"and are left out. Received: max_length={self.max_length}."
+            )
+        return batches, whole, notes
+
+    def objective(self, training: CaptioningTraining) -> dict[str, Any]:
+        """Cross-entropy over real tokens, to which soft attention adds its doubly stochastic loss.
+
+        The perplexity does not include that loss.
+        """
+        return {
+            "loss": MaskedCrossEntropy(training.label_smoothing),
+            "weighted_metrics": [Perplexity()],
+        }
+
+    def scored_by(self, training: CaptioningTraining) -> tuple[str, int]:
+        """CIDEr, BLEU-4 or the perplexity, of which less is better."""
+        return training.score, -1 if training.score == "perplexity" else 1
+
+    def scorer(
+        self, dev: Iterable[Captioned], training: CaptioningTraining
+    ) -> Callable[[keras.Model], Scored]:
+        """Scores development images: their perplexity, and CIDEr and BLEU-4 of new captions.
+
+        CIDEr and BLEU-4 are times 100, of the words that `tokenize_captions` finds without Java. Of
+        two epochs with the same score the one with the lower perplexity is better.
+        """
+        if training.score != "perplexity":
+            metrics_folder()
+        some = listed(dev, "(picture, captions) pairs", 2)
+        if len(some) > training.score_pictures:
+            places = random.Random(training.seed).sample(range(len(some)), training.score_pictures)
+            some = [some[i] for i in sorted(places)]
+        if training.score == "cider" and len(some) < _DIFFERENT:
+            raise ValueError(
+                "CIDEr weighs words by how many pictures have them. Expected: two development "
+                f"pictures or more. Received: {len(some)}. Take score='bleu_4' or 'perplexity'."
+            )
+        batches, whole = self.training_batches(some, training, shuffle=False)
+        if training.score != "perplexity":
+            check_references(dict(zip(whole.names(), whole.captions, strict=True)))
+
+        def score(model: keras.Model) -> Scored:
+            figures = model.evaluate(without_autotuning(batches), verbose=0, return_dict=True)
+            perplexity = float(figures["perplexity"])
+            if training.score == "perplexity":
+                return Scored((-perplexity,), {"val_perplexity": perplexity})
+            captions = self.caption_source(batches.pictures, beams=training.score_beams)
+            scores = caption_scores(captions, whole.captions, tokenization="plain")
+            figures = {
+                "val_perplexity": perplexity,
+                "val_cider": round(scores.cider, 4),
+                "val_bleu_4": round(scores.bleu_4, 4),
+            }
+            return Scored((figures[f"val_{training.score}"], -perplexity), figures)
+
+        return score
+
+    def counted(self, batches: CaptionBatches) -> str:
+        """Returns the numbers of captions, tokens and regions."""
+        rows, columns = self.encoder.grid
+        tokens = f"{self.tokenizer.vocabulary_size:,} tokens"
+        return f", {batches.num_examples:,} captions, {tokens}, {rows} x {columns} regions"
+
+    @classmethod
+    def named(cls, examples: CaptionedPictures) -> Iterable[tuple[Picture, Sequence[str]]]:
+        """Yields the images and their captions."""
+        return zip(examples.pictures, examples.captions, strict=True)
+
+    # The search
+
+    @property
+    def target_tokenizer(self) -> BytePairTokenizer:
+        """Tokenizer of the captions."""
+        return self.tokenizer
+
+    @property
+    def generator(self) -> keras.Model:
+        """The model from regions and tokens to logits."""
+        return self.reader
+
+    @property
+    def decoding(self) -> CaptionDecoder:
+        """The layers of the model, which read regions and decode captions."""
+        return self.kept(lambda: CaptionDecoder(self.reader), "decoding")
+
+    def longest(self, length: Any) -> int:
+        """Returns the largest number of tokens of a caption."""
+        return self.max_length
+
+    def encode(self, sources: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the memory of regions, and its mask."""
+        shape = (-1, self.encoder.num_regions, self.encoder.region_dim)
+        return self.decoding.encode(ops.reshape(sources, shape))
+
+    def source_batches(
+        self, sources: Sequence[np.ndarray], batch_size: int, jit_compile: bool | None
+    ) -> Iterator[DecodingBatch]:
+        """Cuts a list of regions into batches."""
+        start = 0
+        for rows in row_batches(list(sources), batch_size):
+            numbers = list(range(start, start + len(rows)))
+            yield DecodingBatch(numbers, padded_rows(rows, batch_size), False)
+            start += len(rows)
+
+    def computed(
+        self, tensors: Mapping[str, Any], use: Any, jit_compile: bool | None = None
+    ) -> dict[str, Any]:
+        """Computes what `run` returns for the regions of images."""
+        rows = self.rows_of(np, tensors, lambda pixels: self._regions(pixels, use.batch_size))
+        return super().computed({"regions": list(rows)}, use, jit_compile)
+
+    def computed_graph(
+        self, tf: ModuleType, tensors: Mapping[str, Array], use: Any
+    ) -> dict[str, Any]:
+        """Computes the same as TensorFlow ops."""
+        return self.run(
+            ops, {**tensors, "regions": self.rows_of(ops, tensors, self.regions_of)}, use
+        )
+
+    def signatures(self, use: CaptioningUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
+
+        The signature `serving_default` takes `image: string (B,)`, each the bytes of a JPEG, PNG,
+        GIF, BMP or WebP file, and gives `caption: string (B,)`, as `caption` does. The signature
+        `details` takes the same and gives what `caption_n_best` gives, padded with `""` and zeros:
+
+        - `captions`, `scores`, `truncated` `(B, R)`, the best first;
+        - `tokens` `(B, R, T)`, `attention` `(B, R, T, rows, columns)`.
+
+        The signature `with_settings` takes `alpha: float32 (B,)` too, and gives `caption`.
+
+        If one image cannot be decoded, or has more than `max_pixels` pixels, its whole batch fails:
+        a graph cannot catch errors. The graph does not turn an image as its EXIF data say. Its
+        resizing may differ from the resizing of `caption` by 1 of 255 if an image has another size,
+        and its decoding of JPEG by a little more.
+
+        Args:
+            use: Settings `Use`.
+        """
+        image = Together({"image": self.picture_input(use.max_pixels)})
+        tokenizer, graph = self.tokenizer, functools.cache(self.tokenizer.to_graph)
+        details: dict[str, OutputField] = {
+            "captions": GeneratedText(tokenizer, graph=graph),
+            "scores": Numbers("scores"),
+            "truncated": Numbers("truncated"),
+            "tokens": ReadableTokens(tokenizer, graph=graph),
+            "attention": AttentionWeights("weights", self.encoder.grid),
+        }
+        best = GeneratedText(tokenizer, "best", graph=graph)
+        one = dataclasses.replace(use, num_return_sequences=None)
+        count = use.num_return_sequences or use.beams
+        several = dataclasses.replace(use, num_return_sequences=count)
+        return {
+            "serving_default": Signature(("image",), image, {"caption": best}, one),
+            "details": Signature(("image",), image, details, several),
+        }
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns images of several kinds and sizes, as the bytes of their files."""
+        return {"image": self.picture_input().examples}
+
+    # Use
+
+    @staticmethod
+    def is_one(inputs: Any) -> bool:
+        """Returns whether a caller gave one image."""
+        array = isinstance(inputs, np.ndarray) and inputs.ndim < 4
+        return array or isinstance(inputs, str | os.PathLike | bytes)
+
+    def asked(self, inputs: Any) -> list[Any]:
+        """Returns images, each checked."""
+        return as_pictures(inputs)[0]
+
+    def results(
+        self,
+        images: list[Any],
+        use: CaptioningUse,
+        *,
+        return_attention: bool = False,
+        on_error: str = "error",
+    ) -> list[Any]:
+        """Captions images.
+
+        Args:
+            images: A path, the bytes of a file, an array `(H, W, 3)` of uint8, or several: a list,
+                or an array `(n, H, W, 3)`.
+            use: Settings `Use`.
+            return_attention: Whether to return `Caption`s, which have the attention weights.
+            on_error: `"error"`: a picture that cannot be read is one. `"skip"`: its caption is
+                None, and a warning names it.
+
+        Returns:
+            For an image a string, or a `Caption`; for several a list, in their order.
+
+        Raises:
+            OSError: A file is not there or cannot be read.
+            TypeError: If an input is not an image.
+            ValueError: An image is broken; settings that are no numbers or out of range.
+        """
+        use = dataclasses.replace(use, num_return_sequences=1 if return_attention else None)
+        found = self._found_of(images, use, on_error, stacklevel=6)  # who called `predict`
+        return [captions and captions[0] for captions in found] if return_attention else found
+
+    caption: ClassVar[Callable[..., Any]]
+    """Captions images: another name of `predict`."""
+
+    def caption_n_best(
+        self,
+        images: Any,
+        num_return_sequences: int | None = None,
+        *,
+        on_error: str = "error",
+        **settings: Any,
+    ) -> Any:
+        """Finds several captions of each image, with scores and attention weights.
+
+        Args:
+            images: As `predict`.
+            num_return_sequences: Number of captions of each, at most `beams`; `beams` if None.
+            on_error: As `predict`.
+            **settings: Settings `Use`: `beams`, `alpha`, `batch_size`.
+
+        Returns:
+            For an image a list of `Caption`s, the best first; for several a list of such lists.
+
+        Raises:
+            OSError: As `predict`.
+            TypeError: As `predict`.
+            ValueError: As `predict`.
+        """
+        use = self.Use.made({**settings, "num_return_sequences": num_return_sequences})
+        use = dataclasses.replace(use, num_return_sequences=num_return_sequences or use.beams)
+        found = self._found_of(self.asked(images), use, on_error, stacklevel=4)
+        return found[0] if self.is_one(images) else found
+
+    def _found_of(
+        self, pictures: list[Picture], use: CaptioningUse, on_error: str, stacklevel: int
+    ) -> list[Any]:
+        """What `_found` returns for images; None for broken ones, with a warning."""
+        problems: list[ImageProblem] = []
+        results: list[Any] = [None] * len(pictures)
+        for numbers, regions in self._read_regions(pictures, use.batch_size, on_error, problems):
+            for number, captions in zip(numbers, self._found(regions, use), strict=True):
+                results[number] = captions
+        self._warn(problems, len(pictures), stacklevel)
+        return results
+
+    def _found(self, regions: np.ndarray, use: CaptioningUse) -> list[Any]:
+        """The best caption of regions as a string; with `num_return_sequences`, `Caption`s."""
+        rows = self.computed({"regions": regions}, use)
+        best = use.num_return_sequences is None
+        texts = GeneratedText(self.tokenizer, "best" if best else "tokens").decode(rows)
+        if best:
+            return texts
+        names = "tokens", "lengths", "scores", "truncated", "weights"
+        return [
+            [
+                Caption(
+                    text,
+                    float(score),
+                    bool(cut),
+                    readable_tokens(self.tokenizer, tokens[:length].tolist()),
+                    weights[:length].reshape(int(length), *self.encoder.grid),
+                )
+                for text, tokens, length, score, cut, weights in zip(*row, strict=True)
+                if length  # else there is no such caption
+            ]
+            for row in zip(texts, *(rows[name] for name in names), strict=True)
+        ]
+
+    def caption_source(self, source: Pictures, **settings: Any) -> list[str]:
+        """Captions what `model` is trained on: regions, or images if the encoder is trained.
+
+        Args:
+            source: As `keras_attn.batches.CaptionBatches` reads it; `dataset(...).pictures`.
+            **settings: Settings `Use`: `beams`, `alpha`, `batch_size`.
+
+        Returns:
+            A caption for each image.
+        """
+        use = self.Use.made(settings)
+        found: list[str] = []
+        for start in range(0, len(source), use.batch_size):
+            rows = source.read(np.arange(start, min(start + use.batch_size, len(source))))
+            regions = self._regions(rows, use.batch_size) if self.train_encoder else rows
+            found += self._found(regions, use)
+        return found
+
+    @classmethod
+    def checked(cls, examples: Iterable[Captioned]) -> CaptionedPictures:
+        """Returns captioned images, each checked."""
+        return checked_captioned(examples)
+
+    def measured(self, examples: CaptionedPictures, use: CaptioningUse) -> list[str]:
+        """Captions images, or their regions in a cache."""
+        metrics_folder()  # before the work
+        settings = {**use.to_dict(), "cache_dir": ""}
+        if not use.cache_dir:
+            return self.results(examples.pictures, self.Use(**settings))
+        source = picture_source(self, examples.pictures, use.cache_dir, 0)
+        return self.caption_source(source, **settings)
+
+    def report(
+        self,
+        examples: CaptionedPictures,
+        results: list[str],
+        *,
+        tokenization: str,
+        meteor: bool,
+        train_captions: Iterable[str] | None = None,
+    ) -> CaptionScores:
+        """Captions images and scores the captions against theirs.
+
+        Args:
+            examples: As `dataset`; or what `read_test` returns, which may have training captions.
+            results: A caption of each.
+            tokenization: As `keras_attn.metrics.caption_scores`.
+            meteor: As `keras_attn.metrics.caption_scores`.
+            train_captions: Captions that were trained on, to count copies.
+
+        Returns:
+            `keras_attn.metrics.CaptionScores`: BLEU-1 to 4, ROUGE-L, CIDEr; `print` shows it.
+
+        Raises:
+            ImportError: If `pycocoevalcap` is not installed.
+            ValueError: If something is not a captioned picture, or a picture is broken.
+        """
+        names = examples.names()
+        return caption_scores(
+            dict(zip(names, results, strict=True)),
+            dict(zip(names, examples.captions, strict=True)),
+            examples.learnt if train_captions is None else train_captions,
+            tokenization,
+            meteor,
+        )
+
+    @step(
+        "predict",
+        takes=("use",),
+        settings=CaptionedFiles,
+        reads="pictures",
+        writes="lines",
+        to="file of JSON lines; standard output if none",
+        device=True,
+    )
+    def _caption_files(
+        self, inputs: Sequence[Path], use: CaptioningUse, predict: CaptionedFiles
+    ) -> Iterator[str | Note]:
+        """Caption PICTURES, files or folders of them: writes a line of JSON for each.
+
+        It has the picture's path, the caption and its score. Of folders, and the folders within,
+        all files are read whose names end as those of pictures do.
+        """
+        size, broken = self.encoder.image_size, 0
+        for numbers, pixels, problems in read_pictures(
+            inputs, size, use.batch_size, predict.on_error
+        ):
+            for number, best in zip(
+                numbers, self.results(list(pixels), use, return_attention=True), strict=True
+            ):
+                place = path_text(inputs[number])
+                line = {"image": place, "caption": best.text, "score": best.score}
+                yield json.dumps(line, ensure_ascii=False)
+            yield from map(_broken, problems)
+            broken += len(problems)
+        if broken:
+            yield Note(f"Without a caption: {many(broken, 'picture')}.", failed=True)
+
+    @step(
+        "explain",
+        takes=("use",),
+        settings=CaptionFigures,
+        reads="pictures",
+        writes="figures",
+        device=True,
+        check=check_figures,
+    )
+    def _show_files(
+        self, inputs: Sequence[Path], to: Path, use: CaptioningUse, explain: CaptionFigures
+    ) -> Iterator[str | Note]:
+        """Show where the model looks in PICTURES, files or folders of them, for each word.
+
+        A page has all layers and heads, to look around in, and needs no network. A figure has the
+        picture, and beside it the picture for each word; several pictures give a folder of figures.
+        """
+        if len(inputs) > explain.limit:
+            yield Note(f"Shown: {explain.limit:,} of {len(inputs):,} pictures. See --limit.")
+        views, drawn, broken = [], 0, 0
+        for number, path in enumerate(inputs[: explain.limit]):
+            try:
+                pixels = load_image(path)
+            except (OSError, ValueError) as error:
+                if explain.on_error == "error":
+                    raise
+                yield _broken(as_problem(os.fspath(path), error))
+                broken += 1
+                continue
+            name = path_text(path.name)
+            if is_page(to):
+                view = self.view(pixels, None, use)
+                views.append(dataclasses.replace(view, title=f"{name}: {view.title}"))
+                continue
+            place = to if is_figure(to) else to / f"{number + 1:06d}-{path.stem}.png"
+            (caption,) = self.results([pixels], use, return_attention=True)
+            caption.plot(pixels, place, f"{name}: {caption.text}")
+            drawn += 1
+        if views:
+            with open_output(to) as file:
+                file.write(attention_viewer(views, explain.title))
+        if views or drawn:
+            yield str(to)
+        if broken:
+            yield Note(f"Not shown: {many(broken, 'picture')}.", failed=True)
+
+    def view(self, image: Any, caption: str | None, use: CaptioningUse) -> AttentionView:
+        """Returns all attention of the decoder for an image, see `caption_view`."""
+        check_picture(image, 0)
+        (regions,) = self.regions(image, batch_size=1)
+        if caption is None:
+            (found,) = self.computed({"regions": regions[None]}, use)["tokens"]
+            target = found[0].tolist()
+        else:
+            target = self.tokenizer.encode(*checked_texts([caption]), add_end=True)
+        return AttentionView.from_maps(
+            self.read_along(regions, target),
+            None,
+            readable_tokens(self.tokenizer, target),
+            input_tokens=self.tokenizer.tokens([self.tokenizer.start_id, *target[:-1]]),
+            image=load_image(image),
+            grid=self.encoder.grid,
+            title=self.tokenizer.decode(target),
+        )
+
+
+Captioner.caption = Captioner.predict
+
+
+def _file(path: str, data: CaptioningData, image_dir: str = "", names: str = "") -> CaptionFile:
+    """A file of captions, read by the settings."""
+    of_data = "format", "image", "caption", "delimiter", "emoji_style", "on_error"
+    settings = {name: getattr(data, name) for name in of_data}
+    return CaptionFile(path, image_dir, names, **settings)
+
+
+def _lowered(images: Sequence[CaptionedImage]) -> list[CaptionedImage]:
+    """Images with captions in lower case."""
+    return [
+        image._replace(captions=tuple(caption.lower() for caption in image.captions))
+        for image in images
+    ]
+
+
+def _broken(problem: ImageProblem) -> Note:
+    return Note(f"{path_text(problem.where)}: {problem.what}")

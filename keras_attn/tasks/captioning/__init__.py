@@ -1,1 +1,0 @@
-"""Captioning: a picture in, a sentence out, and where the model looked."""
