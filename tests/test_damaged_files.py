@@ -23,8 +23,7 @@ from keras_attn.tasks import TextClassifier
 from keras_attn.tasks.base.task_file import read_task
 from keras_attn.tasks.pretraining import PretrainingData, prepare
 from keras_attn.tasks.text_classification.settings import TextClassificationData
-from keras_attn.tasks.translation.data import PreparedTranslation
-from keras_attn.tasks.translation.settings import TranslationData
+from keras_attn.tasks.translation import PreparedTranslation, TranslationData
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.training import load_training_state, save_training_state
 

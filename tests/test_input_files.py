@@ -17,7 +17,7 @@ from keras_attn.models import BagClassifierConfig
 from keras_attn.records import Documents, read_labelled, read_pairs, read_text
 from keras_attn.settings import read_settings
 from keras_attn.tasks import TextClassifier, WordEmbedder
-from keras_attn.tasks.translation.data import PreparedTranslation
+from keras_attn.tasks.translation import PreparedTranslation
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.training import read_training_notes
 

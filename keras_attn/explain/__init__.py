@@ -7,6 +7,7 @@ from keras_attn.explain.explanation import Explanation
 from keras_attn.explain.faithfulness import DeletionCurve, deletion_curve
 from keras_attn.explain.head_divergence import head_divergence
 from keras_attn.explain.head_roles import HeadRoles, head_roles
+from keras_attn.explain.translations import NBestTranslations
 
 __all__ = [
     "Alignment",
@@ -15,6 +16,7 @@ __all__ = [
     "EncoderStudy",
     "Explanation",
     "HeadRoles",
+    "NBestTranslations",
     "contextual_view",
     "deletion_curve",
     "head_divergence",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 
@@ -41,3 +43,45 @@ class TranslationScores(NamedTuple):
             signature = f"{name}_signature"
             figures |= {name: getattr(self, name), signature: getattr(self, signature)}
         return {**figures, "beams": self.beams, "alpha": self.alpha, "translations": rows}
+
+
+def score_translations(
+    pairs: Sequence[tuple[str, str]],
+    translations: Sequence[str],
+    tokenize: str,
+    beams: int,
+    alpha: float,
+) -> TranslationScores:
+    """Scores translations against the targets of pairs, compared in Unicode's form NFC.
+
+    Args:
+        pairs: (source, target) strings.
+        translations: A translation of each source, in form NFC.
+        tokenize: sacrebleu's tokenizer of BLEU; `"char"` or `"zh"` for scripts without spaces.
+        beams: Width of the beam search, for the report.
+        alpha: Exponent of its length penalty, for the report.
+
+    Example:
+
+    >>> scores = score_translations([("eins", "One!")], ["One!"], "13a", beams=4, alpha=1.0)
+    >>> round(scores.chrf)
+    100
+    """
+    import sacrebleu
+
+    references = [[unicodedata.normalize("NFC", target) for _, target in pairs]]
+    bleu, chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()
+    lowercase = sacrebleu.BLEU(lowercase=True, tokenize=tokenize)
+    return TranslationScores(
+        bleu.corpus_score(translations, references).score,
+        chrf.corpus_score(translations, references).score,
+        # Signatures are known after scoring.
+        str(bleu.get_signature()),
+        str(chrf.get_signature()),
+        list(translations),
+        lowercase.corpus_score(translations, references).score,
+        str(lowercase.get_signature()),
+        list(pairs),
+        beams,
+        alpha,
+    )

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 from keras_attn.records.pair_reading import Checks, PairReading
 from keras_attn.records.parallel import ParallelText
@@ -24,6 +24,26 @@ from keras_attn.records.reading import (
     open_member,
 )
 from keras_attn.records.tables import Column, Table, check_columns
+
+
+class PairColumns(TypedDict, total=False):
+    """Arguments of `read_pairs` about the columns of a table."""
+
+    source: int | str
+    target: int | str
+    delimiter: str
+
+
+def pair_columns(source: str | None, target: str | None, delimiter: str = "") -> PairColumns:
+    """Returns the arguments of `read_pairs` about columns that were given as strings."""
+    found: PairColumns = {}
+    if source:
+        found["source"] = int(source) if source.isdecimal() else source
+    if target:
+        found["target"] = int(target) if target.isdecimal() else target
+    if delimiter:
+        found["delimiter"] = delimiter
+    return found
 
 
 def read_pairs(

@@ -6,6 +6,7 @@ from keras_attn.explain import (
     DeletionCurve,
     EncoderStudy,
     Explanation,
+    NBestTranslations,
     deletion_curve,
 )
 from keras_attn.explain.word_maps import Caption, VisualAnswer, VisualExplanation
@@ -33,13 +34,13 @@ from keras_attn.tasks.captioning import (
     CaptioningTraining,
     CaptioningUse,
 )
-from keras_attn.tasks.conversation.settings import (
+from keras_attn.tasks.conversation import (
     ConversationData,
     ConversationTest,
     ConversationTraining,
     ConversationUse,
+    Talker,
 )
-from keras_attn.tasks.conversation.talker import Talker
 from keras_attn.tasks.embeddings import (
     EmbeddingsData,
     EmbeddingsReport,
@@ -107,15 +108,14 @@ from keras_attn.tasks.text_generation import (
     TextGenerator,
     TextScore,
 )
-from keras_attn.tasks.translation.data import PreparedTranslation
-from keras_attn.tasks.translation.predictions import NBestTranslations
-from keras_attn.tasks.translation.settings import (
+from keras_attn.tasks.translation import (
+    PreparedTranslation,
     TranslationData,
     TranslationTest,
     TranslationTraining,
     TranslationUse,
+    Translator,
 )
-from keras_attn.tasks.translation.translator import Translator
 from keras_attn.tasks.visual_questions import (
     VisualQuestionAnswerer,
     VisualQuestionsData,

@@ -47,7 +47,6 @@ from keras_attn.settings import (
 )
 from keras_attn.tasks.base.backbones import BackboneStart, chosen_model, read_backbone
 from keras_attn.tasks.base.constructed import Beginning
-from keras_attn.tasks.base.special_tokens import say_written
 from keras_attn.tasks.base.steps import step
 from keras_attn.tasks.base.task import Examples
 from keras_attn.tasks.base.task_run import Scored
@@ -57,7 +56,7 @@ from keras_attn.tasks.families.encoder_task import EncoderTask
 from keras_attn.tasks.families.training_settings import BatchTraining
 from keras_attn.tasks.families.use_settings import BatchUse
 from keras_attn.text import WordPieceTokenizer, split_sentences
-from keras_attn.text.special_tokens import written_special_tokens
+from keras_attn.text.special_tokens import say_written, written_special_tokens
 from keras_attn.training import MaskedCrossEntropy
 from keras_attn.visualize import LECTURE_SENTENCES
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +64,41 @@ def counted(names: Mapping[str, int]) -> str:
     """
     rows = sorted(names.items(), key=lambda row: (-row[1], row[0]))
     return ", ".join(f"`{name}` {f'{n:,} times' if n > 1 else 'once'}" for name, n in rows)
+
+
+def say_written(
+    found: Mapping[str, int],
+    tokenizer: object,
+    log: Callable[[str], Any],
+    known: Container[str] | None = None,
+) -> None:
+    """Says what special tokens in texts are read as.
+
+    By default they are text like any other, which is seldom meant: a warning counts them. A
+    tokenizer with `mask_in_text` reads `[MASK]` as a token.
+
+    Args:
+        found: How often each is there.
+        tokenizer: The tokenizer of the texts.
+        log: Called with a line about those that are read as tokens.
+        known: Those that are read as tokens by a setting, or None if there is no such setting.
+    """
+    settable = known is not None
+    if known is None:
+        known = ("[MASK]",) if getattr(tokenizer, "mask_in_text", False) else ()
+    as_text = {name: count for name, count in found.items() if name not in known}
+    as_tokens = {name: count for name, count in found.items() if name in known}
+    if as_text:
+        advice = "If they are not meant as text, remove them"
+        if settable:
+            advice += ", or read those of the tokenizer as tokens: special_tokens=True "
+            advice += "(--special-tokens)"
+        warnings.warn(
+            f"Special tokens in the examples are read as text: {counted(as_text)}. {advice}.",
+            stacklevel=5,
+        )
+    if as_tokens:
+        log(f"Special tokens in the examples are read as tokens: {counted(as_tokens)}.")
 
 
 def readable_tokens(tokenizer: BytePairTokenizer | CharacterTokenizer) -> dict[str, int]:

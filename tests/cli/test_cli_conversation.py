@@ -8,7 +8,7 @@ from command_runs import RUN_TO_SIGNAL, assert_same_end, run_command, run_elsewh
 from tracing import eagerly
 
 from keras_attn.tasks import Talker
-from keras_attn.tasks.conversation.turns import answers_to
+from keras_attn.tasks.conversation import answers_to
 from keras_attn.training import read_training_notes
 
 SETTINGS = """

@@ -14,8 +14,8 @@ from scipy.special import log_softmax
 from keras_attn.fields import TurnRows, spoken
 from keras_attn.generation import beam_search, prompt_seeds
 from keras_attn.records import Exchange
+from keras_attn.records.exchanges import TestExchanges
 from keras_attn.tasks import ConversationUse, Talker
-from keras_attn.tasks.conversation.talker import TestExchanges
 from keras_attn.text import BytePairTokenizer
 
 
@@ -248,8 +248,8 @@ def test_it_learns():
 
 def test_scores(talkers, tmp_path, monkeypatch, eager):
     talker, right = talkers["transformer"], dict(TALKS)
-    monkeypatch.setattr(talker, "answer", lambda turns, **_: [right[some] for some in turns])
-    report = talker.evaluate(TALKS, TALKS[:1] * 2, beams=2)
+    monkeypatch.setattr(talker, "results", lambda turns, use: [right[some] for some in turns])
+    report = talker.evaluate(TALKS, train=TALKS[:1] * 2, beams=2)
     rows = report.scores
     assert rows["model"]["BLEU"] == pytest.approx(100) and rows["model"]["commonest"] == 1 / 6
     for name in ("random training answer", "answer of the nearest training context"):

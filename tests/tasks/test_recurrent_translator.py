@@ -59,7 +59,7 @@ def either(request, translator, blind):
 
 @pytest.mark.slow
 def test_it_learns_the_numbers(translator):
-    scores = translator.evaluate(PAIRS, BEAMS)
+    scores = translator.evaluate(PAIRS, beams=BEAMS)
     assert scores.bleu > 90
     assert translator.translate("the three and seven", BEAMS) == "die drei und sieben"
 

@@ -202,9 +202,7 @@ def test_a_checkpoint_has_the_best_bleu_and_its_loss(data, tmp_path, monkeypatch
     monkeypatch.setattr(translator, "save", saved.append)
     for epoch, loss in enumerate([3.5, 3.0], start=4):
         figures = {"loss": loss}
-        monkeypatch.setattr(
-            "keras_attn.tasks.translation.translator.token_means", lambda *_, f=figures: f
-        )
+        monkeypatch.setattr("keras_attn.tasks.translation.token_means", lambda *_, f=figures: f)
         score.on_epoch_end(epoch, {})
     assert saved == [tmp_path / "best.task"]
     assert score.memory() == {"best": [7.5, -3.0, 6]}

@@ -16,9 +16,9 @@ from tracing import eagerly
 from translation_toys import CONFIG, PAIRS, stacked
 
 from keras_attn import export
+from keras_attn.explain import NBestTranslations
 from keras_attn.export import check_equal, check_place, export_text_functions, replaced_folder
 from keras_attn.tasks import Translator
-from keras_attn.tasks.translation.predictions import NBestTranslations
 from keras_attn.text import BytePairTokenizer
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from keras_attn.models import RecurrentEncoderDecoderConfig
 from keras_attn.tasks.captioning import Captioner, CaptioningUse
 from keras_attn.tasks.text_classification.classifier import TextClassifier
 from keras_attn.tasks.text_classification.predictions import Prediction
-from keras_attn.tasks.translation.translator import Translator
+from keras_attn.tasks.translation import Translator
 from keras_attn.text.readable import readable_tokens
 from keras_attn.visualize import AttentionPart, AttentionView
 from keras_attn.visualize.display import percent

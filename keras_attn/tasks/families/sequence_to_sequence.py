@@ -19,7 +19,7 @@ from keras_attn.layers import RecurrentEncoder, attention_maps
 from keras_attn.layers.collect import AttentionMaps
 from keras_attn.models import SequenceDecoder
 from keras_attn.ops.compilers import compiler
-from keras_attn.settings import Settings
+from keras_attn.settings import Choice, Settings
 from keras_attn.tasks.base.constructed import Given
 from keras_attn.tasks.base.served_numbers import own_numbers
 from keras_attn.tasks.base.task import Task
@@ -82,6 +82,16 @@ class SequenceToSequence(Task[Given]):
     ) -> Iterable[DecodingBatch]:
         """Cuts a list of sources into batches."""
         return self._batches(sources, batch_size, jit_compile)
+
+    def configured(self, model: Any) -> Any:
+        """Returns settings and sizes of the model; its rows are padded on the right."""
+        if isinstance(model, Choice):
+            model = {self.kinds.key: model.name, **model.values}
+        if model is None or isinstance(model, Mapping):
+            kind = (model or {}).get(self.kinds.key, self.kinds.default)
+            if hasattr(self.kinds.get(kind), "right_padding"):
+                model = {"right_padding": True, **(model or {})}
+        return super().configured(model)
 
     # The search
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -25,13 +25,10 @@ from keras_attn.records import (
     remove_overlap,
     split_pairs,
 )
-from keras_attn.settings import read_settings, write_settings
-from keras_attn.tasks.base.checks import check_padding
-from keras_attn.tasks.base.learned import Learned
-from keras_attn.tasks.base.special_tokens import say_written
-from keras_attn.tasks.translation.settings import TranslationData
+from keras_attn.records.readers import pair_columns
+from keras_attn.settings import Settings, read_settings, write_settings
 from keras_attn.text import BytePairTokenizer
-from keras_attn.text.special_tokens import written_special_tokens
+from keras_attn.text.special_tokens import say_written, written_special_tokens
 
 PREPARED_VERSION = 2
 _HEADER, _SETTINGS, _IDS = "prepared.json", "settings.toml", "train.npz"
@@ -39,35 +36,12 @@ _OF_IDS = "an archive of ids"
 Row = Sequence[int]
 
 
-@dataclass(frozen=True)
-class TranslationLearned(Learned):
-    """What a translator learned beside its weights: its tokenizers.
-
-    Raises:
-        TypeError: If a tokenizer is of another class.
-    """
-
-    tokenizer: BytePairTokenizer
-    target_tokenizer: BytePairTokenizer | None = None
-    """Tokenizer of the target, for two vocabularies."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("tokenizer", "target_tokenizer"):
-            value = getattr(self, name)
-            if value is None and name == "target_tokenizer":
-                continue
-            if not isinstance(value, BytePairTokenizer):
-                raise TypeError(
-                    f"`{name}` must be a BytePairTokenizer. Received: {type(value).__name__}. "
-                    "Make one with BytePairTokenizer.train(texts, vocabulary_size)."
-                )
-            check_padding(value)
-
-
 @dataclass(frozen=True, eq=False)
-class PreparedTranslation:
-    """What a translation run trains on and is tested with. `prepare` makes it, `load` reads it.
+class PreparedPairs:
+    """Sentence pairs to train on and to test with. `prepare` writes them, `load` reads them.
+
+    A subclass names the class `Data` of its settings: those of the files, `dev_size`, `test_size`,
+    `split_seed`, `vocabulary_size`, `separate_vocabularies` and `max_length`.
 
     Args:
         settings: How it was made.
@@ -79,21 +53,11 @@ class PreparedTranslation:
         test: Test pairs.
         fingerprint: Names the training ids and the tokenizers.
         counts: Numbers of pairs.
-
-    Example:
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> lines = [f"the house of {name}\\tdas Haus von {name}" for name in "Ann Ben Cem Dan".split()]
-    >>> _ = (folder / "pairs.tsv").write_text("\\n".join(lines))
-    >>> sizes = {"dev_size": 1, "test_size": 1, "vocabulary_size": 280}
-    >>> settings = TranslationData(train=str(folder / "pairs.tsv"), **sizes)
-    >>> data = PreparedTranslation.prepare(settings, folder / "prepared")
-    >>> len(PreparedTranslation.load(folder / "prepared").sources)
-    2
     """
 
-    settings: TranslationData
+    Data: ClassVar[type[Settings]]
+
+    settings: Any
     source_tokenizer: BytePairTokenizer
     target_tokenizer: BytePairTokenizer
     sources: list[Row]
@@ -109,18 +73,18 @@ class PreparedTranslation:
     @classmethod
     def prepare(
         cls,
-        settings: TranslationData,
+        settings: Any,
         folder: str | os.PathLike,
         log: Callable[[str], Any] = lambda text: None,
-    ) -> PreparedTranslation:
-        """Reads, splits, trains the tokenizer, and writes all of it to a new folder.
+    ) -> Self:
+        """Reads and splits pairs, trains the tokenizers, and writes all of it to a new folder.
 
-        Training pairs whose source or target is like one of the development or test pairs, but
+        Training pairs whose source or target equals one of the development or test pairs, except
         for case, digits and punctuation, are left out.
 
         Args:
             settings: Where the pairs are, and what is made of them.
-            folder: The folder; it must not be there, or be empty. It appears when it is whole.
+            folder: The folder; it must not be there, or be empty. It is written atomically.
             log: Called with a line about each step.
 
         Returns:
@@ -150,14 +114,11 @@ class PreparedTranslation:
         return cls.load(folder)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike) -> PreparedTranslation:
+    def load(cls, folder: str | os.PathLike) -> Self:
         """Reads what `prepare` wrote.
 
         Args:
             folder: The folder.
-
-        Returns:
-            `PreparedTranslation`.
 
         Raises:
             FileNotFoundError: If there is no such folder.
@@ -180,7 +141,7 @@ class PreparedTranslation:
             target = BytePairTokenizer.load_assets(folder / "target_tokenizer")
         sources, targets = _read_rows(folder / _IDS, source, target)
         return cls(
-            TranslationData(**read_settings(folder / _SETTINGS, {"data": TranslationData})["data"]),
+            cls.Data(**read_settings(folder / _SETTINGS, {"data": cls.Data})["data"]),
             source,
             target,
             sources,
@@ -192,28 +153,8 @@ class PreparedTranslation:
         )
 
 
-class Columns(TypedDict, total=False):
-    """Arguments of `read_pairs` about the columns of a table."""
-
-    source: int | str
-    target: int | str
-    delimiter: str
-
-
-def columns(source: str | None, target: str | None, delimiter: str = "") -> Columns:
-    """Returns the arguments of `read_pairs` about columns that were given as strings."""
-    found: Columns = {}
-    if source:
-        found["source"] = int(source) if source.isdecimal() else source
-    if target:
-        found["target"] = int(target) if target.isdecimal() else target
-    if delimiter:
-        found["delimiter"] = delimiter
-    return found
-
-
 def _read(
-    settings: TranslationData, log: Callable[[str], Any]
+    settings: Any, log: Callable[[str], Any]
 ) -> tuple[list[TranslationPair], list[TranslationPair], list[TranslationPair], int]:
     """Returns training, development and test pairs, and how many were left out as too alike."""
     if not settings.train:
@@ -224,7 +165,7 @@ def _read(
             os.path.expanduser(path),
             os.path.expanduser(target_path) or None,
             format=settings.format,
-            **columns(settings.source, settings.target, settings.delimiter),
+            **pair_columns(settings.source, settings.target, settings.delimiter),
             on_error=settings.on_error,
             max_characters=settings.max_characters,
             **more,
@@ -263,9 +204,7 @@ def _read(
     return train, given["dev"], given["test"], removed
 
 
-def make_tokenizers(
-    settings: TranslationData, pairs: Sequence[Sequence[str]]
-) -> list[BytePairTokenizer]:
+def make_tokenizers(settings: Any, pairs: Sequence[Sequence[str]]) -> list[BytePairTokenizer]:
     """Makes the tokenizers of training pairs.
 
     Args:
@@ -284,7 +223,7 @@ def make_tokenizers(
 
 
 def _make_ids(
-    settings: TranslationData, train: list[TranslationPair]
+    settings: Any, train: list[TranslationPair]
 ) -> tuple[list[BytePairTokenizer], list[Row], list[Row], int]:
     """Returns the tokenizers, the ids of both sides, and how many pairs were too long."""
     sides = [[pair.source for pair in train], [pair.target for pair in train]]
@@ -304,7 +243,7 @@ def _make_ids(
 
 def _write(
     folder: Path,
-    settings: TranslationData,
+    settings: Any,
     tokenizers: list[BytePairTokenizer],
     sources: list[Row],
     targets: list[Row],

@@ -1,12 +1,12 @@
-"""Turns and exchanges: checked, measured on, and answered line by line."""
+"""Turns and the answers to them, checked, and with those of the training beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from keras_attn.inputs import listed
-from keras_attn.records import Exchange
+from keras_attn.records.dialogues import Exchange
 
 
 class TestExchanges(list):
@@ -69,32 +69,3 @@ def checked_exchanges(exchanges: Iterable[Any]) -> list[Exchange]:
     if not found:
         raise ValueError("Expected at least one exchange of turns and an answer. Received: none.")
     return found
-
-
-def answers_to(
-    lines: Iterable[str], reply: Callable[[tuple[str, ...]], str], max_turns: int
-) -> Iterator[str]:
-    """Answers what is said, line by line; an empty line begins a new conversation.
-
-    Args:
-        lines: The lines.
-        reply: Gives an answer to the turns so far.
-        max_turns: Largest number of turns that are kept.
-
-    Example:
-
-    >>> list(answers_to(["Hi.", "So?", "", "Hi."], lambda turns: str(len(turns)), 4))
-    ['1', '3', '1']
-    """
-    turns: list[str] = []
-    answered = True
-    for line in lines:
-        if not line.strip():
-            turns, answered = [], True
-            continue
-        # After an empty answer the same side goes on speaking.
-        turns = [*turns, line] if answered else [*turns[:-1], f"{turns[-1]} {line}"]
-        answer = reply(tuple(turns))
-        yield answer
-        answered = bool(answer.strip())
-        turns = [*turns, *[answer] * answered][-max_turns:]

@@ -1,0 +1,862 @@
+"""Conversation: the turns so far in, an answer out."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from keras import ops
+
+from keras_attn.arrays import Array, ArrayModule
+from keras_attn.batches import AnswerBatches, TokenBatches
+from keras_attn.explain import Alignment
+from keras_attn.fields import (
+    MARKS,
+    ODD_TEXTS,
+    GeneratedText,
+    Signature,
+    TurnRows,
+    checked_conversations,
+    checked_texts,
+    spoken,
+    with_marks,
+)
+from keras_attn.generation import CompiledFunction, Generation, length_penalty, prompt_seeds, sample
+from keras_attn.generation.numbers import is_tensor, of_rows, sampling_inputs
+from keras_attn.generation.sampling import SAMPLING
+from keras_attn.hints import Tensor
+from keras_attn.inputs import listed
+from keras_attn.interop import read_word_vectors
+from keras_attn.layers import attention_maps
+from keras_attn.metrics.conversation import (
+    ConversationScores,
+    answer_scores,
+    answer_words,
+    nearest_answers,
+    random_answers,
+)
+from keras_attn.models import CONVERSATION_MODELS, language_decoder, target_log_probability
+from keras_attn.records import (
+    Dialogues,
+    exchanges,
+    read_dialogues,
+    split_dialogues,
+    without,
+)
+from keras_attn.records.exchanges import TestExchanges, checked_exchanges
+from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.served_numbers import SAMPLED, own_numbers
+from keras_attn.tasks.base.steps import Note, step, values_for
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.families import training_settings
+from keras_attn.tasks.families.data_settings import (
+    READ,
+    BadLines,
+    FileFormat,
+    HeldOut,
+    HeldOutShares,
+    TrainingFile,
+)
+from keras_attn.tasks.families.sequence_to_sequence import Prompt, SequenceToSequence, results
+from keras_attn.tasks.families.use_settings import Beams, SamplingUse
+from keras_attn.text import BytePairTokenizer
+from keras_attn.text.readable import readable_tokens
+from keras_attn.text.registry import vocabulary_digest
+from keras_attn.training import MaskedCrossEntropy, num_data_shards
+
+FORMATS = ("auto", "json_lines", "dailydialog", "chitchat")
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    help={
+        "train": "file of dialogues to learn from; evaluate takes its held-out part, or --data, "
+        "and draws the baselines from the rest",
+        "split_seed": "seed of these splits",
+        "on_error": "what to do with a bad dialogue",
+    },
+    words={"examples": "dialogues"},
+    steps=dict.fromkeys(("train", "split_seed"), READ),
+    choices={"format": FORMATS},
+)
+class ConversationData(FileFormat, BadLines, HeldOutShares, HeldOut, TrainingFile):
+    """The dialogues that are read, their split, and what is read of the turns so far."""
+
+    max_characters: int = setting(
+        10_000, "largest number of characters of a turn; dialogues with a longer one are bad",
+        at_least=1, steps=READ,
+    )  # fmt: skip
+    speaker: str = setting(
+        "", "speaker whose turns are the answers; those of all if empty", steps=READ
+    )
+    max_turns: int = setting(
+        4, "largest number of turns before an answer that are read", at_least=1
+    )
+    max_context: int = setting(
+        128, "largest number of tokens of these turns, with their marks; older ones are cut off",
+        at_least=2,
+    )  # fmt: skip
+    max_answer: int = setting(
+        48, "largest number of tokens of an answer, with its end; longer ones are not learnt",
+        at_least=2,
+    )  # fmt: skip
+    vocabulary_size: int = setting(
+        8000, "largest number of byte pairs; with 261 each byte is a token", at_least=261
+    )
+    split_digits: bool = setting(
+        True, "make each digit a token of its own, so that new numbers can be repeated"
+    )
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    label_smoothing=0.0,
+    words={
+        "tokens": "tokens of a batch, with padding; of an encoder-decoder on its longer side",
+    },
+)
+class ConversationTraining(training_settings.TokenBatches):
+    """Settings of the training of a conversation model."""
+
+    empty_contexts: float = setting(
+        0.0, "share of the answers that is also learnt without any turn, for "
+        "--mutual-information", at_least=0, below=1,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    help={"seed": "sample: seed; the same seed and turns give the same answer"},
+    words={"rows": "conversations", "beam": "beam: ", "sample": "sample: "},
+)
+class ConversationUse(SamplingUse, Beams):
+    """Settings of the search for answers."""
+
+    search: str = setting(
+        "beam", "look for the most probable answer, or draw one at random",
+        choices=("beam", "sample"),
+    )  # fmt: skip
+    mutual_information: float = setting(
+        0.0, "beam: weight of the answer's probability without the turns, which is taken from "
+        "that with them, so that answers that fit everything come less often; of models that "
+        "learnt with --empty-contexts", at_least=0,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        default = {field.name: field.default for field in dataclasses.fields(self)}
+        of_beam, of_sample = ("beams", "alpha", "mutual_information"), (*SAMPLING, "seed")
+        others, other = (of_sample, "sample") if self.search == "beam" else (of_beam, "beam")
+        given = [name for name in others if getattr(self, name) != default[name]]
+        if given:
+            raise ValueError(
+                f"`{given[0]}` belongs to search={other!r}. Received: "
+                f"{given[0]}={getattr(self, given[0])!r} with search={self.search!r}."
+            )
+        if self.mutual_information and self.beams == 1:
+            raise ValueError(
+                "`mutual_information` chooses among the answers of several beams. Received: "
+                f"mutual_information={self.mutual_information} with beams=1."
+            )
+
+
+@dataclass(frozen=True)
+class ConversationTest(Settings):
+    """Settings of the evaluation of a conversation model."""
+
+    data: str = setting("", "file of dialogues, instead of the held-out part of --train")
+    limit: int | None = setting(
+        None, "number of answers to measure on, drawn with --split-seed; all if none", kind=int,
+        at_least=1,
+    )  # fmt: skip
+    vectors: str = setting(
+        "", "file of word vectors for the embedding average: GloVe, word2vec or NumPy; without it "
+        "that score is left out",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ConversationLearned(Learned):
+    """What a talker learned beside its weights.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If the tokenizer lacks the marks of turns.
+    """
+
+    tokenizer: BytePairTokenizer
+    empty_contexts: bool = False
+    """Whether the model learned answers without any turn too."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, BytePairTokenizer):
+            raise TypeError(
+                "`tokenizer` must be a BytePairTokenizer. Received: "
+                f"{type(self.tokenizer).__name__}."
+            )
+        if not set(MARKS) <= set(self.tokenizer.special_tokens):
+            raise ValueError(
+                f"`tokenizer` must have the special tokens {list(MARKS)}. Received: "
+                f"{list(self.tokenizer.special_tokens)}. Make one with Talker.create(exchanges)."
+            )
+
+
+class Talker(SequenceToSequence):
+    """A model that answers the turns so far (Vinyals and Le, 2015): strings in, strings out.
+
+    `.model` is the plain Keras model, `.dataset(exchanges)` what its `fit` takes. An
+    encoder-decoder reads the turns with its encoder; a GPT has the turns and the answer in one row.
+    Both learn the answers alone. The examples of `fit` are exchanges: the turns before an answer,
+    and the answer. `keras_attn.records.exchanges` makes them of dialogues.
+
+    References:
+        - [Vinyals and Le, 2015](https://arxiv.org/abs/1506.05869): a neural conversational model.
+
+    Args:
+        tokenizer: A `BytePairTokenizer` with the special tokens `<other>` and `<self>`, such as
+            `create` makes.
+        empty_contexts: Whether the model learned answers without any turn too, without which
+            `mutual_information` is refused. Batches that have some set it.
+        model: Settings of the model: those of one of `CONVERSATION_MODELS`, a dict of some of
+            them, such as `{"model": "gpt", "dim": 128}`, or None for a Transformer.
+        data: Settings `ConversationData`, or a dict of some of them, such as `max_turns`,
+            `max_context` and `max_answer`.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If a setting is unknown or out of range, or the tokenizer lacks the marks.
+
+    Example:
+
+    >>> talks = [("Who are you?", "We are we."), (("Hi.", "Hello!", "Who are they?"), "They?")]
+    >>> sizes = {"model": "gpt", "dim": 8, "num_layers": 1, "num_heads": 2}
+    >>> data = {"vocabulary_size": 265, "max_answer": 12}
+    >>> talker = Talker.create(talks, data=data, model=sizes)
+    >>> run = talker.fit(talks, epochs=1, verbose=0)
+    >>> isinstance(talker.answer(("Hello.", "Hi!", "Who are you?"), beams=1), str)
+    True
+    """
+
+    name = "conversation"
+    summary = "Answer the turns of a conversation: a model trained on your dialogues."
+    kinds = CONVERSATION_MODELS
+    Data = ConversationData
+    Training = ConversationTraining
+    Use = ConversationUse
+    Learned = ConversationLearned
+    Test = ConversationTest
+    examples_are = "answers"
+    selects = ("perplexity", "min")
+    main_layer = "decoder"
+    reads = "turns"
+
+    @property
+    def tokenizer(self) -> BytePairTokenizer:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def empty_contexts(self) -> bool:
+        """Whether the model learned answers without any turn too."""
+        return self.learned.empty_contexts
+
+    @property
+    def target_tokenizer(self) -> BytePairTokenizer:
+        """The tokenizer, which is that of the turns too."""
+        return self.tokenizer
+
+    @property
+    def field(self) -> TurnRows:
+        """Reads turns as rows of ids."""
+        graph = functools.cache(self.tokenizer.to_graph)
+        return TurnRows(self.tokenizer, self.data.max_turns, self.data.max_context, graph)
+
+    @property
+    def encodes(self) -> bool:
+        """Whether the model has an encoder of the turns; else turns and answer are one row."""
+        return isinstance(self.model.input, dict) and self.source in self.model.input
+
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of the vocabulary and of the rows."""
+        size = self.tokenizer.vocabulary_size
+        return {
+            "vocabulary_size": size,
+            "source_vocabulary_size": size,
+            "target_vocabulary_size": None,
+            "sequence_length": self.data.max_context + self.data.max_answer,
+        }
+
+    def facts(self) -> list[str]:
+        """What tells this talker from others, for its `repr`."""
+        return [
+            self.kinds.name_of(self.config),
+            f"{self.tokenizer.vocabulary_size:,} tokens",
+            f"{self.data.max_turns} turns",
+        ]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: ConversationData) -> Examples:
+        """Reads dialogues: JSON lines, DailyDialog's text files, or chitchat-dataset's JSON.
+
+        Whole dialogues are held out for the test and to choose the best weights, by the perplexity
+        of their answers; dialogues of equal words are on one side.
+        """
+        read = _read(data.train, data)
+        train, dev, test = _split(read, data)
+        notes = [read.summary(), f"{len(test):,} dialogues left for the test"]
+        if data.dev:
+            chosen = _read(data.dev, data)
+            dev, whole = list(chosen), len(train)
+            train = without(train, chosen)
+            notes += [chosen.summary(), f"{whole - len(train):,} of its dialogues not learnt"]
+        learnt = exchanges(train, data.speaker, data.max_turns)
+        _check_held_out(dev, data, "to choose the best weights", "--dev-share")
+        chosen_by = exchanges(dev, data.speaker, data.max_turns) if dev else None
+        return Examples(learnt, chosen_by, "\n".join(notes))
+
+    def read_test(self, test: ConversationTest, data: ConversationData) -> TestExchanges:
+        """Reads the held-out dialogues, or others, and those of the training for the baselines."""
+        read = _read(data.train, data)
+        train, _, held_out = _split(read, data)
+        where = read.summary()
+        if test.data:
+            held_out = _read(test.data, data)
+            where = held_out.summary()
+            known = len(held_out) - len(without(held_out, train))
+            if known:
+                where += f" {known:,} of them are among those to learn from."
+        most = self.data.max_turns
+        if not test.data:
+            _check_held_out(held_out, data, "for the test", "--test-share")
+        measured = exchanges(held_out, data.speaker, most)
+        if test.limit and test.limit < len(measured):
+            where += f" {test.limit:,} of {len(measured):,} answers drawn."
+            rng = np.random.default_rng(data.split_seed)
+            drawn = rng.choice(len(measured), test.limit, replace=False)
+            measured = [measured[i] for i in sorted(drawn)]
+        return TestExchanges(measured, exchanges(train, data.speaker, most), where)
+
+    @classmethod
+    def learn(cls, examples: Sequence[Any], data: ConversationData) -> ConversationLearned:
+        """Makes the byte pairs of turns and answers."""
+        turns = (text for x in checked_exchanges(examples) for text in (*x.turns, x.answer))
+        texts = list(dict.fromkeys(turns))
+        if data.split_digits:  # no pair with a digit is learnt
+            without = [re.sub(r"\d", " ", text) for text in texts]
+            texts = without if any(map(str.strip, without)) else ["?"]
+        size = data.vocabulary_size - len(MARKS)
+        tokenizer = BytePairTokenizer.train(filter(str.strip, texts), size, allow_fewer=True)
+        return ConversationLearned(with_marks(tokenizer))
+
+    def dataset(
+        self, examples: Sequence[Any], empty_contexts: float = 0.0, **settings: Any
+    ) -> TokenBatches | AnswerBatches:
+        """Makes batches of exchanges for `model.fit`.
+
+        Args:
+            examples: `Exchange`s, or tuples of turns and an answer. Answers of more than
+                `max_answer` tokens, and empty ones, are left out and counted in `dropped`.
+            empty_contexts: Share of the answers that is there a second time without any turn. Where
+                there are some, the talker's `empty_contexts` becomes True.
+            **settings: Of `TokenBatches` or `AnswerBatches`: `tokens_per_batch`, `seed`, ...
+
+        Returns:
+            `TokenBatches` for an encoder-decoder, `AnswerBatches` for a decoder.
+
+        Raises:
+            ValueError: If no exchange is left.
+        """
+        given = checked_exchanges(examples)
+        answers = self.tokenizer.encode([x.answer for x in given])
+        kept = [i for i, ids in enumerate(answers) if 0 < len(ids) < self.data.max_answer]
+        if not kept:
+            raise ValueError(
+                f"Expected answers of 1 to {self.data.max_answer - 1} tokens. Received: none "
+                f"among {len(given):,}. Raise `max_answer`."
+            )
+        field = self.field
+        rows = field.encode([given[i].turns for i in kept])["source_ids"]
+        answers = [answers[i] for i in kept]
+        drawn = np.random.default_rng(settings.get("seed", 0)).permutation(len(kept))
+        for i in drawn[: round(empty_contexts * len(kept))]:
+            rows.append([field.self_id])
+            answers.append(answers[i])
+            self.relearn(empty_contexts=True)
+        settings = {"rows_multiple_of": num_data_shards(), **settings}
+        pad, end = self.tokenizer.pad_id, self.tokenizer.end_id
+        batches: TokenBatches | AnswerBatches
+        if self.encodes:
+            start = self.tokenizer.start_id
+            batches = TokenBatches(
+                rows, answers, pad_id=pad, end_id=end, start_id=start, **settings
+            )
+        else:
+            most = self.data.max_context + self.data.max_answer
+            batches = AnswerBatches(
+                rows, answers, pad_id=pad, end_id=end, max_length=most, **settings
+            )
+        batches._dropped = len(given) - len(kept)
+        return batches
+
+    def batches(
+        self, examples: Sequence[Any], training: ConversationTraining, shuffle: bool = True
+    ) -> TokenBatches | AnswerBatches:
+        """Makes the batches of a training."""
+        return self.dataset(
+            examples,
+            training.empty_contexts if shuffle else 0.0,
+            tokens_per_batch=training.tokens_per_batch,
+            seed=training.seed,
+            shuffle=shuffle,
+        )
+
+    def objective(self, training: ConversationTraining) -> dict[str, Any]:
+        """Cross-entropy of the tokens of the answers."""
+        return {"loss": MaskedCrossEntropy(training.label_smoothing)}
+
+    def score(self, examples: Sequence[Any]) -> dict[str, float]:
+        """Measures the perplexity of the right answers."""
+        return {"perplexity": self.perplexity(examples)}
+
+    def describe(self, batches: TokenBatches | AnswerBatches) -> list[str]:
+        """Says what is trained, and what is left out."""
+        lines = super().describe(batches)
+        if batches.dropped:
+            most = self.data.max_answer
+            lines.append(f"{batches.dropped:,} answers are empty or longer than {most} tokens.")
+        return lines
+
+    def digest(self, examples: Sequence[Any], dev: Sequence[Any]) -> str:
+        """Names the exchanges of a run."""
+        return super().digest(checked_exchanges(examples), checked_exchanges(dev) if dev else ())
+
+    # The search
+
+    def longest(self, length: Any) -> int:
+        """Returns the largest number of tokens of an answer."""
+        return self.data.max_answer
+
+    @property
+    def suppressed_ids(self) -> tuple[int, ...]:
+        """Ids that no answer has: those of the marks too."""
+        marks = (self.tokenizer.vocabulary.index(mark) for mark in MARKS)
+        return (*super().suppressed_ids, *marks)
+
+    def prompt(self, sources: Tensor) -> Prompt:
+        """Returns what the search begins with: of a decoder alone, the turns."""
+        if self.encodes:
+            return super().prompt(sources)
+        decoder = self.kept(lambda: language_decoder(self.model), "decoder")
+        return decoder, sources, ops.not_equal(sources, self.tokenizer.pad_id), None, None
+
+    def run(
+        self, xp: ArrayModule, tensors: Mapping[str, Any], use: ConversationUse
+    ) -> dict[str, Tensor]:
+        """Finds an answer to each row of ids, as `SequenceToSequence.run`, or draws one.
+
+        With `mutual_information` the R beams are ranked anew, T an answer and S the turns:
+
+            (log p(T | S) - mutual_information log p(T)) / length_penalty(|T|, alpha)
+
+        where p(T) is the model's own without any turn (Li et al., 2016).
+        """
+        ids, most = tensors[self.source], self.data.max_answer
+        tensors = {**tensors, "max_length": most}
+        prompt = self.prompt(ids)
+        if use.search == "sample":
+            numbers = (*SAMPLING, "largest_top_k")
+            given = {name: tensors[name] for name in numbers if name in tensors}
+            seeds = prompt_seeds(ids, tensors.get("seed", use.seed))
+            drawn = sample(
+                *prompt,
+                max_length=most,
+                end_id=self.tokenizer.end_id,
+                pad_id=self.tokenizer.pad_id,
+                suppressed_ids=self.suppressed_ids,
+                seed=seeds,
+                **{**use.sampling(), **given},
+            )
+            return results(Generation(*(ops.expand_dims(values, 1) for values in drawn)))
+        weight = tensors.get("mutual_information", use.mutual_information)
+        ranks = is_tensor(weight) or weight
+        found = self.search(prompt, tensors, use, use.beams if ranks else 1)
+        if ranks:
+            tokens = ops.reshape(found.tokens, (-1, most))
+            nothing = tokens[:, :1] * 0 + self.field.self_id
+            prior = ops.reshape(self.log_probability(nothing, tokens), (-1, use.beams))
+            prior = of_rows("mutual_information", weight) * prior
+            alpha = of_rows("alpha", tensors.get("alpha", use.alpha))
+            scores = found.scores - prior / length_penalty(found.lengths, alpha)
+            best = ops.expand_dims(ops.cast(ops.argmax(scores, axis=1), "int32"), 1)
+            tokens = ops.take_along_axis(found.tokens, ops.expand_dims(best, 2), axis=1)
+            others = (ops.take_along_axis(values, best, axis=1) for values in found[1:])
+            found = Generation(tokens, *others)
+        return results(found)
+
+    def parted(
+        self, use: ConversationUse
+    ) -> tuple[ConversationUse, dict[str, Any], dict[str, Any]]:
+        """Parts settings into what a search is compiled for and the numbers that are its inputs."""
+        if use.search == "beam":
+            numbers = {"alpha": use.alpha}
+            if use.mutual_information:
+                numbers["mutual_information"] = use.mutual_information
+            return ConversationUse(beams=use.beams), numbers, {}
+        numbers, fixed = sampling_inputs(use.sampling())
+        return ConversationUse(search="sample"), {"seed": use.seed, **numbers}, fixed
+
+    def log_probability(self, ids: Tensor, answers: Tensor) -> Tensor:
+        """Returns `log p(answer | turns)`, see `target_log_probability`."""
+        most = self.data.max_context + self.data.max_answer
+        return target_log_probability(self.model, ids, answers, self.tokenizer.start_id, most)
+
+    def log_probabilities(
+        self, rows: Sequence[list[int]], answers: Sequence[list[int]], batch_size: int
+    ) -> np.ndarray:
+        """Returns the log-probability of each answer, float64 `(N,)`.
+
+        Args:
+            rows: Ids of the turns of each.
+            answers: Ids of each answer, with its end.
+            batch_size: Answers computed at a time.
+        """
+        found = np.zeros(len(rows), "float64")
+        function = self.kept(
+            lambda: CompiledFunction(
+                lambda ids, length, answers: self.log_probability(ids, answers), self.model
+            ),
+            "log_probability",
+        )
+        for numbers, ids, _ in self.source_batches(rows, batch_size, jit_compile=False):
+            given = np.full((len(ids), self.data.max_answer), self.tokenizer.pad_id, "int32")
+            for r, i in enumerate(numbers):
+                given[r, : len(answers[i])] = answers[i]
+            found[numbers] = function(ids, 1, given)[: len(numbers)]
+        return found
+
+    def source_maps(self, source: Array, target: Sequence[int]) -> list[np.ndarray]:
+        """Returns the attention to the turns in each layer."""
+        if self.encodes:
+            return super().source_maps(source, target)
+        S, T = len(source), len(target)
+        maps = attention_maps(self.model, np.array([[*source, *target[:-1]]], "int32"))
+        return [x[..., S - 1 : S - 1 + T, :S] for x in maps.select(role="self")]
+
+    # Predictions
+
+    @staticmethod
+    def is_one(conversations: Any) -> bool:
+        """Returns whether a caller gave one conversation: a turn, or a tuple of them."""
+        return isinstance(conversations, str | tuple)
+
+    def asked(self, conversations: Any) -> list[tuple[str, ...]]:
+        """Returns the turns of conversations."""
+        return checked_conversations(conversations)
+
+    def results(self, conversations: list[tuple[str, ...]], use: ConversationUse) -> list[str]:
+        """Answers conversations.
+
+        The last turn of a conversation is to be answered, and is not by whoever answers; the one
+        before it is, and so on. Turns without a word are left out before that. Nothing is said to
+        nothing: the answer is then empty.
+
+        Args:
+            conversations: A string, which is one turn; a tuple of strings, the turns so far; or a
+                list of such strings and tuples.
+            use: Settings `Use`.
+
+        Returns:
+            A string; a list of them for a list.
+
+        Raises:
+            TypeError: If a turn is not a string.
+            ValueError: If a setting is out of range, or belongs to the other search; or if
+                `mutual_information` is above 0, and the model learned no answers without turns.
+        """
+        signature = self.signatures(self.checked_use(use))["serving_default"]
+        rows = signature.field.encode(conversations)
+        return signature.outputs["answer"].decode({**rows, **self.computed(rows, use)})
+
+    def answer(self, conversations: Any, **settings: Any) -> Any:
+        """Answers conversations: `predict`, which describes the settings.
+
+        Args:
+            conversations: A string, which is one turn; a tuple of strings, the turns so far; or a
+                list of such strings and tuples.
+            **settings: As in `predict`: `search`, `beams`, `alpha`, `mutual_information`,
+                `temperature`, `seed`, ...
+
+        Returns:
+            A string; a list of them for a list.
+        """
+        return self.predict(conversations, **settings)
+
+    def checked_use(self, use: ConversationUse) -> ConversationUse:
+        """Refuses `mutual_information` if the model learned no answers without turns."""
+        if use.mutual_information and not self.empty_contexts:
+            raise ValueError(
+                "`mutual_information` needs a model that learned answers without turns too. "
+                f"Received: mutual_information={use.mutual_information} for a model that did not. "
+                "Train it with empty_contexts=0.1 (--empty-contexts 0.1), or leave it out."
+            )
+        return use
+
+    def align(self, turns: Any, answer: str | None = None, layer: int = -1) -> Alignment:
+        """Shows which tokens of the turns each token of an answer attended to.
+
+        Args:
+            turns: A string, or a tuple of strings.
+            answer: The answer; the model's own, by beam search, if None.
+            layer: Number of the attention to the turns (a Transformer has one in each block),
+                counted from 0, or from the last one by -1, -2, ...
+
+        Returns:
+            `Alignment` of readable tokens and weights `(T, S)`, the mean over the heads; each token
+            of the answer, and its end, is aligned as it is predicted.
+
+        Raises:
+            TypeError: If a turn is not a string.
+            ValueError: If there is no such attention, such as in a model of a fixed context.
+        """
+        rows = self.field.encode([turns])
+        (source,) = rows["source_ids"]
+        if answer is None:
+            ids = self.computed(rows, ConversationUse())["tokens"][0][0].tolist()
+        else:
+            ids = self.answer_ids(checked_texts([answer]))[0]
+        weights = self.source_weights(source, ids, layer)
+        tokens = readable_tokens(self.tokenizer, ids)
+        return Alignment(self.tokenizer.tokens(source), tokens, weights)
+
+    @staticmethod
+    def readable(result: str) -> str:
+        """Returns an answer as the command writes it, on one line."""
+        return " ".join(result.split())
+
+    # Measuring
+
+    def answer_ids(self, answers: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of each answer with its end, as many as an answer may have."""
+        ids = self.tokenizer.encode(answers, add_end=True)
+        return [row[: self.data.max_answer] for row in ids]
+
+    def perplexity(
+        self, exchanges: Iterable[Any], batch_size: int = ConversationUse.batch_size
+    ) -> float:
+        """Returns the perplexity of the right answers, `exp(-1/N sum log p(token))`.
+
+        Args:
+            exchanges: `Exchange`s, or tuples of turns and an answer.
+            batch_size: Answers computed at a time.
+
+        Returns:
+            That of a token, over the N tokens of all answers; the end of an answer is one. Of an
+            answer that is longer than `max_answer` the first `max_answer` tokens count.
+        """
+        examples = checked_exchanges(exchanges)
+        rows = self.field.encode([x.turns for x in examples])["source_ids"]
+        answers = self.answer_ids([x.answer for x in examples])
+        found = self.log_probabilities(rows, answers, batch_size)
+        return math.exp(-found.sum() / sum(map(len, answers)))
+
+    @classmethod
+    def checked(cls, exchanges: Iterable[Any]) -> TestExchanges:
+        """Returns exchanges, with those of the training if they bring them along."""
+        train = getattr(exchanges, "train", ())
+        return TestExchanges(checked_exchanges(exchanges), train, "")
+
+    def inputs_of(self, exchanges: TestExchanges) -> list[tuple[str, ...]]:
+        """Returns the turns before the answers."""
+        return [x.turns for x in exchanges]
+
+    def measured(
+        self, exchanges: TestExchanges, use: ConversationUse
+    ) -> tuple[list[str], ConversationUse]:
+        """Answers the turns. The report says how."""
+        return super().measured(exchanges, use), use
+
+    def report(
+        self,
+        exchanges: TestExchanges,
+        results: tuple[list[str], ConversationUse],
+        *,
+        train: Iterable[Any] | None = None,
+        vectors: str,
+    ) -> ConversationScores:
+        """Answers the turns of exchanges, and scores the answers.
+
+        Args:
+            exchanges: `Exchange`s, or tuples of turns and an answer.
+            results: The answers, and how they were found.
+            train: Exchanges of the training, for the rows of random answers and of the answers of
+                the nearest training contexts. If None, those that `exchanges` brings along; without
+                any these rows are left out. Random answers follow the `seed`.
+            vectors: File of word vectors; empty: there is no embedding average.
+
+        Returns:
+            `ConversationScores`. `print` shows a table.
+
+        Raises:
+            ValueError: If there are no exchanges, or no word of the answers has a vector.
+        """
+        answers, use = results
+        train = listed(
+            exchanges.train if train is None else train, "exchanges of turns and an answer", 2
+        )
+        rows = {"model": answers}
+        if train:
+            learned, most = checked_exchanges(train), self.data.max_turns
+            known = [x.answer for x in learned]
+            rows["random training answer"] = random_answers(known, len(exchanges), use.seed)
+            asked, contexts = (
+                [" ".join(spoken(x.turns, most)) for x in side] for side in (exchanges, learned)
+            )
+            nearest = nearest_answers(asked, contexts, known)
+            rows["answer of the nearest training context"] = nearest
+        references = [x.answer for x in exchanges]
+        given = None
+        if vectors:
+            every = [text for texts in (references, *rows.values()) for text in texts]
+            words = {word for text in every for word in answer_words(text)}
+            given = read_word_vectors(vectors, words)
+            if not len(given):
+                raise ValueError(
+                    f"Expected vectors of words in the answers. Received: {vectors}, which has "
+                    f"none of {len(words):,} words. Is it of another language, or in capitals?"
+                )
+        scored = {name: answer_scores(texts, references, given) for name, texts in rows.items()}
+        return ConversationScores(
+            self.perplexity(exchanges, use.batch_size),
+            {name: scores for name, (scores, _) in scored.items()},
+            scored["model"][1],
+            answers,
+            len(exchanges),
+        )
+
+    # Files and export
+
+    backbone: ClassVar = {
+        "source_embedding": ("embedding",),
+        "embedding": (),
+        "positions": (),
+        "encoder": (),
+        "decoder": (),
+    }
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabulary of the embedding."""
+        name = "source_embedding" if self.encodes else "embedding"
+        return {name: vocabulary_digest(self.tokenizer)}
+
+    def signatures(self, use: ConversationUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives.
+
+        The signature `serving_default` takes `turns: string (B, T)`, the turns so far from old to
+        new, padded with `""` on either side, and gives `answer: string (B,)`, equal to `answer`
+        with the settings of the export. `with_settings` also takes the numbers of `served_numbers`,
+        each `(B,)`.
+        """
+        field = self.field
+        answer = GeneratedText(self.tokenizer, "best", some="some", graph=field.graph)
+        return {"serving_default": Signature(("turns",), field, {"answer": answer})}
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd turns beside ordinary ones."""
+        marks = "<self> </s> <end> <other> hi"
+        shifted = [ODD_TEXTS[i:] + ODD_TEXTS[:i] for i in range(3)]
+        rows = [*zip(*shifted, strict=True), ("", marks, ""), ("", "", ""), ("", "", "x" * 700)]
+        return {"turns": [list(row) for row in rows]}
+
+    def served_numbers(self, use: ConversationUse) -> dict[str, tuple[Any, Any]]:
+        """Returns the numbers that `with_settings` takes.
+
+        A beam search has `alpha`, and `mutual_information` if the export sets it. A sample has
+        `temperature`, `top_k`, where 0 keeps all, `top_p`, `min_p`, `repetition_penalty` and
+        `seed`.
+        """
+        if use.search == "sample":
+            return own_numbers(use, {**SAMPLED, "seed": 7})
+        weight = use.mutual_information
+        numbers = super().served_numbers(use)
+        return {**numbers, "mutual_information": (weight, weight / 2)} if weight else numbers
+
+    # The command
+
+    @step("chat", takes=("use",), reads="typed", device=True)
+    def _chat(self, inputs: Iterable[list[str]], use: ConversationUse) -> Iterator[str | Note]:
+        """Talk with a model: each line of standard input is a turn, and is answered by a line.
+
+        The last turns are kept, as many as the model reads. An empty line begins a new
+        conversation. Ctrl-D, or the end of the input, ends it.
+        """
+        if sys.stdin is not None and sys.stdin.isatty():
+            yield Note("An empty line begins anew; Ctrl-D ends.")
+        values = values_for(self.predict, use)
+
+        def reply(turns: tuple[str, ...]) -> str:
+            return self.readable(self.answer(turns, **values))
+
+        lines = itertools.chain.from_iterable(inputs)
+        yield from answers_to(lines, reply, self.data.max_turns)
+
+
+def answers_to(
+    lines: Iterable[str], reply: Callable[[tuple[str, ...]], str], max_turns: int
+) -> Iterator[str]:
+    """Answers what is said, line by line; an empty line begins a new conversation.
+
+    Args:
+        lines: The lines.
+        reply: Gives an answer to the turns so far.
+        max_turns: Largest number of turns that are kept.
+
+    Example:
+
+    >>> list(answers_to(["Hi.", "So?", "", "Hi."], lambda turns: str(len(turns)), 4))
+    ['1', '3', '1']
+    """
+    turns: list[str] = []
+    answered = True
+    for line in lines:
+        if not line.strip():
+            turns, answered = [], True
+            continue
+        # After an empty answer the same side goes on speaking.
+        turns = [*turns, line] if answered else [*turns[:-1], f"{turns[-1]} {line}"]
+        answer = reply(tuple(turns))
+        yield answer
+        answered = bool(answer.strip())
+        turns = [*turns, *[answer] * answered][-max_turns:]
+
+
+def _read(path: str, data: ConversationData) -> Dialogues:
+    return read_dialogues(path, data.format, data.on_error, data.max_characters)
+
+
+def _check_held_out(held: Any, data: ConversationData, purpose: str, share: str) -> None:
+    who = data.speaker
+    pairs = (pair for dialogue in held for pair in itertools.pairwise(dialogue))
+    if held and who and not any(a.speaker != who == b.speaker for a, b in pairs):
+        raise ValueError(
+            f"Expected answers of {who!r} among the {len(held)} dialogues that are held "
+            f"out {purpose}. Received: none. Take another --split-seed, a greater {share}, or a "
+            "file of its own."
+        )
+
+
+def _split(read: Dialogues, data: ConversationData) -> Any:
+    dev = 0 if data.dev else data.dev_share
+    return split_dialogues(read, dev, data.test_share, data.split_seed)

@@ -1,1 +1,0 @@
-"""Conversation: the turns so far in, an answer out."""

@@ -1,0 +1,839 @@
+"""Translation: sentences in, sentences out."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import os
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+
+from keras_attn.batches import PackedBatches, TokenBatches
+from keras_attn.batches.prepared_pairs import PreparedPairs, make_tokenizers
+from keras_attn.explain import Alignment, NBestTranslations
+from keras_attn.explain.translations import aligned
+from keras_attn.fields import (
+    ODD_TEXTS,
+    AttentionWeights,
+    GeneratedText,
+    Numbers,
+    ReadableTokens,
+    Signature,
+    SourceText,
+    checked_texts,
+)
+from keras_attn.fields.signature import OutputField
+from keras_attn.files import check_output, check_writable, open_output
+from keras_attn.metrics import TranslationScores
+from keras_attn.metrics.translation import score_translations
+from keras_attn.models import ENCODER_DECODERS
+from keras_attn.records import ParallelText, read_pairs
+from keras_attn.records.parallel import ParallelPairs
+from keras_attn.records.readers import pair_columns
+from keras_attn.records.tables import check_delimiter
+from keras_attn.settings import Settings, WrongUse, setting, with_defaults
+from keras_attn.tasks.base.checks import Pairs, check_padding, checked_pairs
+from keras_attn.tasks.base.compiling import trained_form
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.steps import Note, step, values_for
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import Scored
+from keras_attn.tasks.base.training_settings import default_epochs
+from keras_attn.tasks.families import training_settings
+from keras_attn.tasks.families.data_settings import BadLines, Tables
+from keras_attn.tasks.families.sequence_to_sequence import SequenceToSequence
+from keras_attn.tasks.families.use_settings import BeamSearchUse
+from keras_attn.text import BytePairTokenizer
+from keras_attn.text.registry import vocabulary_digest
+from keras_attn.training import MaskedCrossEntropy, num_data_shards
+from keras_attn.training.token_means import token_means
+
+FORMATS = ("auto", "tsv", "csv", "parallel", "jsonl", "multi30k", "tatoeba")
+TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")
+BATCHINGS = ("bucketed", "packed")
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    steps=dict.fromkeys(("format", "delimiter", "on_error"), ()), choices={"format": FORMATS}
+)
+class TranslationData(Tables, BadLines):
+    """The pairs that are read, and their tokens."""
+
+    for_steps = ("prepare",)
+    data: str = setting(
+        "", "folder made by `prepare`", shapes_result=False, required=True, steps=("fit",)
+    )
+    train: str = setting("", "file, folder or archive of training pairs", shapes_result=False)
+    train_target: str = setting(
+        "", "target side, where it is a file of its own", shapes_result=False
+    )
+    dev: str = setting("", "development pairs; drawn from the rest if empty", shapes_result=False)
+    dev_target: str = setting("", "target side of the development pairs", shapes_result=False)
+    test: str = setting("", "test pairs; drawn from the rest if empty", shapes_result=False)
+    test_target: str = setting("", "target side of the test pairs", shapes_result=False)
+    source: str = setting(
+        "", "source: language, key of JSON lines, or name or number (from 0) of the column"
+    )
+    target: str = setting(
+        "", "target: language, key of JSON lines, or name or number (from 0) of the column"
+    )
+    max_characters: int = setting(
+        2000, "largest number of characters of a side; longer ones are bad lines", at_least=1
+    )
+    dev_size: int = setting(1000, "pairs drawn for development", at_least=1)
+    test_size: int = setting(1000, "pairs drawn for the test", at_least=1)
+    vocabulary_size: int = setting(
+        8000, "largest number of byte pairs of the tokenizer", at_least=259
+    )
+    separate_vocabularies: bool = setting(False, "make a tokenizer for each side, not one for both")
+    max_length: int = setting(
+        256, "largest number of tokens of a side; longer pairs are left out", at_least=2
+    )
+    split_seed: int = setting(0, "seed of the pairs that are drawn", at_least=0)
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    epochs=default_epochs(20),
+    clip_norm=0.0,
+    ema_momentum=None,
+    checkpoint_steps=1000,
+    help={
+        "warmup_steps": "updates until the learning rate peaks; if none, a tenth of all, at most "
+        "4000",
+        "ema_momentum": "momentum of the moving average of the weights; 0 keeps no average; if "
+        "none, by the length of the run",
+    },
+    words={"tokens": "tokens of a batch on its longer side, with padding"},
+)
+class TranslationTraining(training_settings.TokenBatches):
+    """Settings of the training of a translator."""
+
+    batching: str = setting(
+        "bucketed",
+        "pairs of like lengths in a batch, or (transformer) several pairs packed in a row",
+        choices=BATCHINGS,
+    )
+    tokens_per_row: int = setting(
+        128, "packed: tokens of a row, on each side; longer pairs are left out", at_least=2
+    )
+    chunked_loss: bool = setting(
+        False, "compute the loss for some tokens at a time, to save memory of large vocabularies"
+    )
+    gradient_accumulation: int = setting(1, "batches that make one update", at_least=1)
+    score_epochs: int = setting(1, "epochs between two scores of the development set", at_least=1)
+    score_pairs: int = setting(500, "development pairs that are translated then", at_least=1)
+    score_beams: int = setting(1, "width of the beam search then; 1 is greedy", at_least=1)
+    score_tokenize: str = setting("13a", "sacrebleu's tokenizer of these scores", choices=TOKENIZE)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        packed = self.batching == "packed"
+        if not packed and self.tokens_per_row != 128:
+            raise ValueError(
+                "`tokens_per_row` belongs to batching='packed'. Received: "
+                f"tokens_per_row={self.tokens_per_row} with batching={self.batching!r}."
+            )
+        if packed and self.tokens_per_row > self.tokens_per_batch:
+            raise ValueError(
+                "`tokens_per_row` must be at most `tokens_per_batch`. Received: "
+                f"{self.tokens_per_row} and {self.tokens_per_batch}."
+            )
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"rows": "texts"})
+class TranslationUse(BeamSearchUse):
+    """Settings of the search for translations."""
+
+
+@dataclass(frozen=True)
+class TranslationTest(Settings):
+    """Settings of the evaluation of a translator."""
+
+    data: str = setting("", "folder made by `prepare`, whose test set is taken")
+    split: str | None = setting(
+        None, "test or dev of --data (test if none), or a split of a folder of --pairs", kind=str
+    )
+    pairs: str = setting("", "file or folder of pairs, instead of --data")
+    pairs_target: str = setting("", "target side of --pairs, where it is a file of its own")
+    source: str = setting("", "language, key or column of the sources in --pairs")
+    target: str = setting("", "language, key or column of the targets in --pairs")
+    delimiter: str = setting(
+        "", "character between the columns of --pairs; if empty, a comma (tab in *.tsv)",
+        check=check_delimiter,
+    )  # fmt: skip
+    tokenize: str = setting(
+        "13a", "sacrebleu's tokenizer of BLEU: char or zh for scripts without spaces",
+        choices=TOKENIZE,
+    )  # fmt: skip
+
+    def check(self, data: Settings | None = None) -> None:
+        """Raises a `WrongUse` if the settings do not say what to read."""
+        if bool(self.data) == bool(self.pairs):
+            raise WrongUse("Give either --data or --pairs.")
+        if self.data and (self.pairs_target or self.source or self.target or self.delimiter):
+            raise WrongUse("--pairs-target, --source, --target and --delimiter belong to --pairs.")
+        if self.data and self.split not in (None, "test", "dev"):
+            raise WrongUse("--split of --data is test or dev.")
+
+
+@dataclass(frozen=True)
+class TranslationFiles(Settings):
+    """Files that `predict` writes beside the translations."""
+
+    alignments: str = setting("", "file of word alignments, `i-j` from 0, a line each")
+    heat_maps: str = setting("", "folder of pictures of the alignments (matplotlib)")
+
+
+def check_translation_files(to: Path | None, predict: TranslationFiles) -> None:
+    """Raises an error if the files cannot be written."""
+    alignments = Path(predict.alignments) if predict.alignments else None
+    check_output(alignments)
+    if to is not None and alignments is not None and to.resolve() == alignments.resolve():
+        raise WrongUse("--to and --alignments are one file.")
+    if predict.heat_maps:
+        check_writable(predict.heat_maps)
+
+
+@dataclass(frozen=True)
+class TranslationLearned(Learned):
+    """What a translator learned beside its weights: its tokenizers.
+
+    Raises:
+        TypeError: If a tokenizer is of another class.
+    """
+
+    tokenizer: BytePairTokenizer
+    target_tokenizer: BytePairTokenizer | None = None
+    """Tokenizer of the target, for two vocabularies."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("tokenizer", "target_tokenizer"):
+            value = getattr(self, name)
+            if value is None and name == "target_tokenizer":
+                continue
+            if not isinstance(value, BytePairTokenizer):
+                raise TypeError(
+                    f"`{name}` must be a BytePairTokenizer. Received: {type(value).__name__}. "
+                    "Make one with BytePairTokenizer.train(texts, vocabulary_size)."
+                )
+            check_padding(value)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedTranslation(PreparedPairs):
+    """What a translation run trains on and is tested with, see `PreparedPairs`.
+
+    Example:
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> lines = [f"the house of {name}\\tdas Haus von {name}" for name in "Ann Ben Cem Dan".split()]
+    >>> _ = (folder / "pairs.tsv").write_text("\\n".join(lines))
+    >>> sizes = {"dev_size": 1, "test_size": 1, "vocabulary_size": 280}
+    >>> settings = TranslationData(train=str(folder / "pairs.tsv"), **sizes)
+    >>> data = PreparedTranslation.prepare(settings, folder / "prepared")
+    >>> len(PreparedTranslation.load(folder / "prepared").sources)
+    2
+    """
+
+    Data = TranslationData
+
+
+class Translator(SequenceToSequence):
+    """An encoder-decoder with its tokenizer and its decoding: strings in, strings out.
+
+    `.model` is the plain Keras model from ids to logits, `.dataset(pairs)` what its `fit` takes.
+
+    Args:
+        tokenizer: Tokenizer of the source, and of the target where no other is given.
+        target_tokenizer: Tokenizer of the target, for two vocabularies.
+        model: Settings of the model: a `TransformerEncoderDecoderConfig`, a
+            `RecurrentEncoderDecoderConfig`, or a dict of the settings of one with its name,
+            `{"model": "rnn", ...}` (`"transformer"` if none is named); None: a Transformer. The
+            vocabulary sizes are taken from the tokenizers.
+        data: Settings `TranslationData`, or a dict of some of them. `max_length` is the longest
+            source in tokens that is read; what is longer is cut, with a warning. A translation has
+            at most `2 * n + 16` tokens for n source tokens. `source` and `target` are names of
+            languages, keys or columns, as they stand in the data.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If a tokenizer is of another class.
+        ValueError: If a setting is unknown or out of range.
+
+    Example:
+
+    >>> pairs = [("one dog", "ein Hund"), ("one cat", "eine Katze")] * 4
+    >>> tokenizer = BytePairTokenizer.train([text for pair in pairs for text in pair], 262)
+    >>> sizes = {"dim": 16, "num_layers": 1, "intermediate_dim": 32}
+    >>> translator = Translator(tokenizer, model=sizes)
+    >>> run = translator.fit(pairs, epochs=1, verbose=0)
+    >>> len(translator.translate(["one dog", "one cat"]))
+    2
+    """
+
+    name = "translation"
+    summary = "Translate sentences: a Transformer, or a recurrent network, trained on your pairs."
+    kinds = ENCODER_DECODERS
+    Data = TranslationData
+    Learned = TranslationLearned
+    Training = TranslationTraining
+    Use = TranslationUse
+    Test = TranslationTest
+    warmup = (0.1, 4000)
+    adam: ClassVar = {"beta_2": 0.98, "epsilon": 1e-9}
+    examples_are = "pairs"
+    main_layer = "encoder"
+
+    @property
+    def source_tokenizer(self) -> BytePairTokenizer:
+        """Tokenizer of the source."""
+        return self.learned.tokenizer
+
+    @property
+    def target_tokenizer(self) -> BytePairTokenizer:
+        """Tokenizer of the target, which may be that of the source."""
+        return self.learned.target_tokenizer or self.learned.tokenizer
+
+    @property
+    def max_source_length(self) -> int:
+        """Longest source in tokens that is read."""
+        return self.data.max_length
+
+    @property
+    def field(self) -> SourceText:
+        """Reads texts as rows of ids."""
+        return SourceText(self.source_tokenizer, self.max_source_length)
+
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of the vocabularies."""
+        target = self.learned.target_tokenizer
+        return {
+            "source_vocabulary_size": self.source_tokenizer.vocabulary_size,
+            "target_vocabulary_size": target and target.vocabulary_size,
+        }
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Names of the source and the target; `""` if they are not known."""
+        return self.data.source, self.data.target
+
+    def facts(self) -> list[str]:
+        """What tells this translator from others, for its `repr`."""
+        direction = " to ".join(self.languages) if all(self.languages) else "source to target"
+        sizes = {t.vocabulary_size for t in (self.source_tokenizer, self.target_tokenizer)}
+        tokens = " and ".join(f"{size:,}" for size in sizes)
+        return [self.kinds.name_of(self.config), direction, f"{tokens} tokens"]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: TranslationData) -> Examples:
+        """Reads the folder that `prepare` made.
+
+        `--model rnn` is a recurrent network, with the attention that `--attention` names; a setting
+        of the other kind of model is an error. After each epoch the development set is translated,
+        and BLEU chooses the best weights.
+        """
+        prepared = PreparedTranslation.load(data.data)
+        counts = ", ".join(f"{name}: {count:,}" for name, count in prepared.counts.items())
+        return Examples(prepared, prepared.dev, counts, prepared.settings)
+
+    def read_test(self, test: TranslationTest, data: None = None) -> ParallelText | Any:
+        """Reads pairs, by the names of the languages or columns that the model was trained with.
+
+        Raises:
+            WrongUse: If the settings do not go together.
+            ValueError: If source and target are the wrong way round.
+        """
+        if test.data:
+            prepared = PreparedTranslation.load(test.data)
+            self._check_direction(prepared.settings.source, prepared.settings.target)
+            return ParallelPairs(getattr(prepared, test.split or "test"))
+        if Path(test.pairs).expanduser().is_dir() != (test.split is not None):
+            raise WrongUse("--pairs wants --split where it is a folder, and only there.")
+        self._check_direction(test.source, test.target)
+        names = test.source, test.target
+        if not test.pairs_target:  # two files have no columns
+            names = test.source or self.languages[0], test.target or self.languages[1]
+        return read_pairs(
+            os.path.expanduser(test.pairs),
+            os.path.expanduser(test.pairs_target) or None,
+            split=test.split,
+            **pair_columns(*names, test.delimiter),
+        )
+
+    def _check_direction(self, source: str, target: str) -> None:
+        if all(self.languages) and (source, target) == self.languages[::-1]:
+            raise ValueError(
+                f"The model translates {' to '.join(self.languages)}. Received: pairs of {source} "
+                f"to {target}, the wrong way round."
+            )
+
+    @classmethod
+    def learn(
+        cls, examples: PreparedTranslation | Pairs, data: TranslationData
+    ) -> TranslationLearned:
+        """Makes tokenizers of pairs; those of a `PreparedTranslation` are taken."""
+        if isinstance(examples, PreparedTranslation):
+            source, target = examples.source_tokenizer, examples.target_tokenizer
+        else:
+            source, target = make_tokenizers(data, checked_pairs(examples))
+        return TranslationLearned(source, None if target is source else target)
+
+    @classmethod
+    def data_of(cls, examples: Any, data: Any) -> TranslationData:
+        """Those of prepared data are their own."""
+        if isinstance(examples, PreparedTranslation):
+            return examples.settings
+        return super().data_of(examples, data)
+
+    def dataset(self, pairs: Pairs, **settings: Any) -> TokenBatches:
+        """Tokenizes pairs into batches for `model.fit`.
+
+        Args:
+            pairs: (source, target) strings.
+            **settings: Of `keras_attn.batches.TokenBatches`: `tokens_per_batch`, `seed`, ...
+
+        Returns:
+            `TokenBatches`. Pairs with a side longer than `max_source_length` tokens are left out,
+            with a warning that counts them.
+
+        Raises:
+            ValueError: If there are no pairs, or an element is not a pair of strings.
+        """
+        pairs = checked_pairs(pairs)
+        settings = {"max_length": self.max_source_length, **settings}
+        batches = self._id_batches(TokenBatches, *self._encode(pairs), **settings)
+        if batches.dropped:
+            warnings.warn(
+                f"{batches.dropped} of {len(pairs)} pairs have a side of more tokens than "
+                "`max_length` and are left out. Split them into sentences, or raise `max_length`.",
+                stacklevel=2,
+            )
+        return batches
+
+    def _encode(self, pairs: Pairs) -> tuple[list[list[int]], list[list[int]]]:
+        return (
+            self.source_tokenizer.encode([source for source, *_ in pairs], add_end=True),
+            self.target_tokenizer.encode([target for _, target, *_ in pairs]),
+        )
+
+    def _id_batches(self, kind: type, sources: Any, targets: Any, **settings: Any) -> Any:
+        tokenizer = self.target_tokenizer
+        return kind(
+            sources,
+            targets,
+            start_id=tokenizer.start_id,
+            end_id=tokenizer.end_id,
+            pad_id=tokenizer.pad_id,
+            **{"rows_multiple_of": num_data_shards(), **settings},
+        )
+
+    def batches(
+        self,
+        examples: PreparedTranslation | Pairs,
+        training: TranslationTraining,
+        shuffle: bool = True,
+    ) -> TokenBatches | PackedBatches:
+        """Makes the batches of a training, of pairs or of prepared ids."""
+        settings = {
+            "tokens_per_batch": training.tokens_per_batch,
+            "seed": training.seed,
+            "shuffle": shuffle,
+        }
+        rows: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
+        if isinstance(examples, PreparedTranslation):
+            rows = (examples.sources, examples.targets)
+        elif training.batching == "bucketed":
+            return self.dataset(examples, **settings)
+        else:
+            rows = self._encode(checked_pairs(examples))
+        if training.batching == "packed":
+            settings["tokens_per_row"] = training.tokens_per_row
+            return self._id_batches(PackedBatches, *rows, **settings)
+        return self._id_batches(TokenBatches, *rows, max_length=self.max_source_length, **settings)
+
+    def objective(self, training: TranslationTraining) -> dict[str, Any]:
+        """Cross-entropy with label smoothing, over real tokens."""
+        return {"loss": MaskedCrossEntropy(training.label_smoothing)}
+
+    def trained_form(self, training: TranslationTraining) -> keras.Model:
+        """The model on packed rows, or with its loss in chunks, where these are asked for."""
+        packed = training.batching == "packed"
+        return trained_form(self.model, packed, training.chunked_loss)
+
+    def scored_by(self, training: TranslationTraining) -> tuple[str, int]:
+        """BLEU."""
+        return "BLEU", 1
+
+    def scorer(self, dev: Pairs, training: TranslationTraining) -> Callable[[keras.Model], Scored]:
+        """Scores development pairs: BLEU of the first ones, and the loss of all.
+
+        Of equal BLEU the lower loss is better: BLEU is 0 where no four words in a row are right.
+        """
+        import sacrebleu
+
+        pairs = checked_pairs(dev)
+        batches = self.batches(pairs, training, shuffle=False)
+        some = pairs[: training.score_pairs]
+        sources = [source for source, _ in some]
+        references = [[unicodedata.normalize("NFC", target) for _, target in some]]
+
+        def score(model: keras.Model) -> Scored:
+            loss = token_means(model, batches)["loss"]
+            translations = self.translate(sources, beams=training.score_beams)
+            metric = sacrebleu.BLEU(tokenize=training.score_tokenize)
+            bleu = metric.corpus_score(translations, references).score
+            return Scored((bleu, -loss), {"val_loss": loss, "val_bleu": bleu})
+
+        return score
+
+    def describe(self, batches: TokenBatches | PackedBatches) -> list[str]:
+        """Says what is trained, and what is left out."""
+        lines = super().describe(batches)
+        if batches.dropped:
+            lines.append(f"{batches.dropped:,} pairs are longer than a row and left out.")
+        return lines
+
+    def digest(self, examples: PreparedTranslation | Pairs, dev: Pairs) -> str:
+        """Names the pairs of a run."""
+        if isinstance(examples, PreparedTranslation):
+            return examples.fingerprint
+        return super().digest(checked_pairs(examples), checked_pairs(dev) if dev else ())
+
+    @classmethod
+    def check_run_dir(cls, run_dir: Path) -> None:
+        """Raises a ValueError if the folder holds prepared data."""
+        if (run_dir / "prepared.json").exists():
+            raise ValueError(f"{run_dir} holds prepared data. Give another folder for the run.")
+
+    # Measuring
+
+    @classmethod
+    def checked(cls, pairs: Pairs) -> list[tuple[str, str]]:
+        """Returns (source, target) pairs."""
+        return checked_pairs(pairs)
+
+    def inputs_of(self, pairs: list[tuple[str, str]]) -> list[str]:
+        """Returns the sources."""
+        return [source for source, _ in pairs]
+
+    def measured(
+        self, pairs: list[tuple[str, str]], use: TranslationUse
+    ) -> tuple[list[str], TranslationUse]:
+        """Translates the sources. The report says how."""
+        return super().measured(pairs, use), use
+
+    def report(
+        self,
+        pairs: list[tuple[str, str]],
+        results: tuple[list[str], TranslationUse],
+        *,
+        tokenize: str,
+    ) -> TranslationScores:
+        """Translates the sources and scores them against the targets, by sacrebleu.
+
+        Args:
+            pairs: (source, target) strings. Targets are compared in Unicode's form NFC, as
+                translations are written.
+            results: What was translated, and how.
+            tokenize: sacrebleu's tokenizer of BLEU; `"char"` or `"zh"` for scripts without spaces.
+
+        Returns:
+            `TranslationScores`: cased BLEU, chrF and lower-cased BLEU, their signatures, and the
+            translations. `print` shows the figures.
+
+        Raises:
+            ValueError: If there are no pairs.
+        """
+        translations, use = results
+        return score_translations(pairs, translations, tokenize, use.beams, use.alpha)
+
+    # Predictions
+
+    def longest(self, length: Any) -> Any:
+        """Returns the largest number of tokens of a translation."""
+        return 2 * length + 16
+
+    def asked(self, texts: Any) -> list[str]:
+        """Returns the texts, which must be strings."""
+        return checked_texts(texts)
+
+    def results(
+        self, texts: list[str], use: TranslationUse, *, jit_compile: bool | None = None
+    ) -> list[str]:
+        """Translates sentences.
+
+        Args:
+            texts: A string or a list of strings.
+            use: Settings `Use`.
+            jit_compile: Whether TensorFlow uses XLA, which takes seconds for each shape of batches
+                and is faster then. None: where it pays, see docs/speed.md. JAX always uses it,
+                PyTorch never.
+
+        Returns:
+            A string for a string, a list for a list, in the order of `texts`.
+
+        Raises:
+            TypeError: If an input is not a string.
+            ValueError: If a setting is not a number or out of range.
+        """
+        signature = self.signatures(use)["serving_default"]
+        rows = signature.field.encode(texts)
+        self._warn_of_cut(rows["cut"], stacklevel=6)
+        rows |= self.computed(rows, signature.use, jit_compile)
+        return signature.outputs["translation"].decode(rows)
+
+    def translate(
+        self, texts: str | Sequence[str], beams: int = TranslationUse.beams, **settings: Any
+    ) -> Any:
+        """Translates sentences: `predict`, which describes the settings.
+
+        Args:
+            texts: A string or a list of strings.
+            beams: Width of the beam search; 1 is greedy search.
+            **settings: As in `predict`: `alpha`, `batch_size`, `jit_compile`.
+
+        Returns:
+            A string for a string, a list for a list, in the order of `texts`.
+        """
+        return self.predict(texts, beams=beams, **settings)
+
+    def translate_n_best(
+        self,
+        texts: str | Sequence[str],
+        num_return_sequences: int | None = None,
+        beams: int = TranslationUse.beams,
+        **settings: Any,
+    ) -> Any:
+        """Finds several translations of each sentence, with scores and alignments.
+
+        Args:
+            texts: A string or a list of strings.
+            num_return_sequences: Number R of translations of each, at most `beams`; `beams` if
+                None.
+            beams: Width of the beam search.
+            **settings: As in `predict`.
+
+        Returns:
+            `NBestTranslations` for a string, a list of them for a list, in the order of `texts`.
+            The first translation is the same as in `translate`. Fields say what was cut, instead of
+            a warning.
+
+        Raises:
+            TypeError: If an input is not a string.
+            ValueError: If a setting is not a number or out of range.
+
+        Example:
+
+        >>> tokenizer = BytePairTokenizer.train(["one dog", "ein Hund"], 259)
+        >>> translator = Translator(tokenizer, model={"dim": 16, "num_layers": 1})
+        >>> found = translator.translate_n_best("one dog", num_return_sequences=2, beams=3)
+        >>> len(found.translations), found.source_truncated, found.scores[0] >= found.scores[1]
+        (2, False, True)
+        """
+        use, more = self._parted("predict", {"beams": beams, **settings})
+        count = beams if num_return_sequences is None else num_return_sequences
+        use = dataclasses.replace(use, num_return_sequences=count)
+        one = self.is_one(texts)
+        given = self.asked([texts] if one else texts)
+        signature = self.signatures(use)["details"]
+        rows = signature.field.encode(given)
+        rows |= self.computed(rows, use, **more)
+        translations = signature.outputs["translations"].decode(rows) if given else []
+        columns = (dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True))
+        found = [*map(self._n_best, given, translations, columns)]
+        return found[0] if one else found
+
+    def _n_best(self, text: str, translations: list[str], row: dict[str, Any]) -> NBestTranslations:
+        """Makes the translations of one text; a sequence of length 0 is none."""
+        lengths = [n for n in row["lengths"].tolist() if n]
+        count = len(lengths)
+        alignments = [
+            self._alignment(text, row["source_ids"], row["tokens"][r, :n].tolist(), weights[:n])
+            for r, (n, weights) in enumerate(zip(lengths, row["weights"], strict=False))
+        ]
+        scores, truncated = (row[name][:count].tolist() for name in ("scores", "truncated"))
+        cut = bool(row["cut"])
+        return NBestTranslations(translations[:count], scores, truncated, cut, alignments)
+
+    def _alignment(
+        self, text: str, source: list[int], target: list[int], weights: np.ndarray
+    ) -> Alignment:
+        tokenizer = self.source_tokenizer
+        text = tokenizer.normalized(text)
+        return aligned(tokenizer, source, self.target_tokenizer, target, weights, text)
+
+    def align(self, source: str, target: str | None = None, layer: int = -1) -> Alignment:
+        """Shows which source tokens each target token attended to.
+
+        Args:
+            source: A sentence.
+            target: Its translation; the model's own if None.
+            layer: Number of the cross-attention (a Transformer has one a decoder block), counted
+                from 0, or from the last one by -1, -2, ...
+
+        Returns:
+            `Alignment` of readable tokens and weights `(T, S)`; each target token, and the end, is
+            aligned as it is predicted.
+
+        Raises:
+            TypeError: If an input is not a string.
+            ValueError: If there is no such attention, or the target is longer than any translation.
+        """
+        rows = self.field.encode([source])
+        self._warn_of_cut(rows["cut"], stacklevel=3)
+        if target is None:
+            ids = self.computed(rows, TranslationUse())["best"][0].tolist()
+        else:
+            (ids,) = self.target_tokenizer.encode(checked_texts([target]), add_end=True)
+        most = self.longest(self.max_source_length)
+        if len(ids) > most:
+            raise ValueError(
+                f"`target` must have at most {most} tokens, the end included, the most of a "
+                f"translation with `max_source_length`={self.max_source_length}. Received: "
+                f"{len(ids)} tokens."
+            )
+        (read,) = rows["source_ids"]
+        weights = self.source_weights(read, ids, layer)
+        return self._alignment(source, read, ids, weights)
+
+    def _warn_of_cut(self, cut: Sequence[bool], stacklevel: int) -> None:
+        if any(cut):
+            warnings.warn(
+                f"{sum(cut)} of {len(cut)} texts are longer than `max_source_length`="
+                f"{self.max_source_length} tokens and were cut. Translate sentence by sentence.",
+                stacklevel=stacklevel,
+            )
+
+    # Files and export
+
+    backbone: ClassVar = {
+        "source_embedding": ("embedding",),
+        "target_embedding": (),
+        "encoder": (),
+        "decoder": (),
+    }
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabularies of the embeddings."""
+        names = ("source_embedding", "target_embedding")
+        tokenizers = (self.source_tokenizer, self.target_tokenizer)
+        return dict(zip(names, map(vocabulary_digest, tokenizers), strict=True))
+
+    def signatures(self, use: TranslationUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
+
+        The signature `serving_default` takes `text: string (B,)` and gives
+        `translation: string (B,)`, equal to `translate`. The signature `details` takes the same and
+        gives what `translate_n_best` gives, padded with `""` and zeros:
+
+        - `translations`, `scores`, `truncated` `(B, R)`, the best first;
+        - `source_truncated` `(B,)`: sources longer than `max_source_length` are cut;
+        - `source_tokens` `(B, S)`, `target_tokens` `(B, R, T)`, `alignments` `(B, R, T, S)`, which
+          are zeros for a model without attention.
+
+        The signature `with_settings` takes `alpha: float32 (B,)` too, and gives `translation`.
+        """
+        source, target = self.source_tokenizer, self.target_tokenizer
+        source_graph = functools.cache(source.to_graph)
+        graph = source_graph if target is source else functools.cache(target.to_graph)
+        text = SourceText(source, self.max_source_length, source_graph)
+        best = GeneratedText(target, "best", some="some", graph=graph)
+        details: dict[str, OutputField] = {
+            "translations": GeneratedText(target, some="some", graph=graph),
+            "scores": Numbers("scores"),
+            "truncated": Numbers("truncated"),
+            "source_truncated": Numbers("cut"),
+            "source_tokens": ReadableTokens(source, "source_ids", source_graph),
+            "target_tokens": ReadableTokens(target, graph=graph),
+            "alignments": AttentionWeights("weights"),
+        }
+        one = dataclasses.replace(use, num_return_sequences=None)
+        count = use.num_return_sequences or use.beams
+        several = dataclasses.replace(use, num_return_sequences=count)
+        return {
+            "serving_default": Signature(("text",), text, {"translation": best}, one),
+            "details": Signature(("text",), text, details, several),
+        }
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones."""
+        return {"text": [text for text in ODD_TEXTS if len(text) < 100]}
+
+    # The command
+
+    @classmethod
+    @step("prepare", writes="folder", to="new folder of prepared data", model="", before="fit")
+    def _prepare_data(cls, to: Path, data: TranslationData, log: Callable[[str], None]) -> str:
+        """Read sentence pairs, check and split them, and write ids for `fit`.
+
+        Pairs come from a tab-separated file, two parallel files (--train and --train-target), JSON
+        lines, a folder such as Multi30k's (SPLIT.LANGUAGE[.gz]) or an archive of Tatoeba. Files may
+        be gzipped. Development and test pairs are drawn from them where none are given, so that
+        none of their sentences stands in the training set.
+        """
+        PreparedTranslation.prepare(data, to, log)
+        return f"Prepared data: {to}"
+
+    @step(
+        "predict",
+        takes=("use",),
+        settings=TranslationFiles,
+        reads="lines",
+        writes="lines",
+        to="file of the translations; standard output if none",
+        device=True,
+        check=check_translation_files,
+    )
+    def _translate_lines(
+        self, inputs: Iterable[list[str]], use: TranslationUse, predict: TranslationFiles
+    ) -> Iterator[str | Note]:
+        """Translate FILES, a sentence a line, in their order; standard input if there are none.
+
+        A line ends at a line feed, a carriage return, or both. A blank line gives a blank line.
+        Bytes that are not UTF-8 are read as U+FFFD, with a warning.
+        """
+        wants_links = bool(predict.alignments or predict.heat_maps)
+        if wants_links and not self.decoding.num_attentions:
+            raise ValueError(
+                "--alignments and --heat-maps belong to a model with attention. "
+                f"Received: {self!r}, which has none."
+            )
+        search = values_for(self.predict, use)
+        number = cut = 0
+        with contextlib.ExitStack() as stack:
+            path = Path(predict.alignments) if predict.alignments else None
+            links = stack.enter_context(open_output(path)) if path is not None else None
+            for lines in inputs:
+                stripped = [line.strip() for line in lines]
+                real = [line for line in stripped if line]
+                if wants_links:
+                    found = self.translate_n_best(real, 1, **search)
+                    cut += sum(best.source_truncated for best in found)
+                    answers = iter([(best.translations[0], best.alignments[0]) for best in found])
+                else:
+                    answers = iter([(text, None) for text in self.translate(real, **search)])
+                for line in stripped:
+                    number += 1
+                    translated, alignment = next(answers) if line else ("", None)
+                    yield " ".join(translated.split())  # a line must stay a line
+                    if links is not None:
+                        print(alignment.to_pharaoh() if alignment is not None else "", file=links)
+                    if predict.heat_maps and alignment is not None:
+                        alignment.plot(Path(predict.heat_maps) / f"{number:06d}.png")
+        if cut:
+            yield Note(f"{cut} lines are longer than the model reads, and were cut.")

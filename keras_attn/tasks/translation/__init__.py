@@ -1,1 +1,0 @@
-"""Translation: sentences in, sentences out."""
