@@ -11,7 +11,7 @@ from keras_attn.adapt import enable_lora, load_lora, merge_lora, save_lora
 from keras_attn.archives import map_array
 from keras_attn.batches.sentence_ids import load_prepared
 from keras_attn.images import FeatureCache
-from keras_attn.images.json_lists import load_json
+from keras_attn.images.image_reading import load_json
 from keras_attn.interop import read_word_vectors
 from keras_attn.interop.json_files import read_object
 from keras_attn.interop.tensor_files import stored_tensors

@@ -10,7 +10,7 @@ import pytest
 from keras_attn.adapt import load_lora
 from keras_attn.batches.sentence_ids import load_prepared
 from keras_attn.images import FeatureCache, check_images, load_image
-from keras_attn.images.json_lists import load_json
+from keras_attn.images.image_reading import load_json
 from keras_attn.input_files import input_file, kind_of
 from keras_attn.interop import read_pretrained, read_word_vectors
 from keras_attn.models import BagClassifierConfig

@@ -6,23 +6,21 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import UnionType
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from keras_attn.images.image_problems import (
     ImageProblem,
     count_image_problems,
     describe_image_problems,
-    refuse_image_problems,
 )
+from keras_attn.images.image_reading import ImageReading
 from keras_attn.images.loading import MAX_PIXELS, check_images
 from keras_attn.images.pictures import Picture, check_picture
 from keras_attn.inputs import listed
 from keras_attn.records.items import Items
 from keras_attn.records.problems import many
-from keras_attn.records.reading import check_on_error, is_blank
-from keras_attn.white_space import normalize_white_space
+from keras_attn.records.reading import Location
 
 
 class CaptionedImage(NamedTuple):
@@ -145,33 +143,16 @@ class CaptionChecks(TypedDict, total=False):
     check_files: bool
 
 
-class CaptionReading:
+class CaptionReading(ImageReading[CaptionedImage]):
     """Collects the pictures and the problems of one reading."""
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        image_dir: str | os.PathLike[str] | None,
-        on_error: str = "error",
-        check_files: bool = True,
-    ):
-        check_on_error(on_error)
-        self.where = os.fspath(path)
-        self.folder = Path(path).parent if image_dir is None else Path(image_dir)
-        self.on_error = on_error
-        self.check_files = check_files
-        self.entries = 0
-        self.images: dict[str, CaptionedImage] = {}
-        self.problems: list[ImageProblem] = []
-        if check_files and not self.folder.is_dir():
-            raise NotADirectoryError(
-                f"Expected `image_dir` to be the pictures' folder. Received: {self.folder}, which "
-                "is none. Without pictures the captions are read with check_files=False."
-            )
+    expected = "pictures with captions"
+    one = "picture with a caption"
+    advice = " Without pictures the captions are read with check_files=False."
 
-    def problem(self, where: str, kind: str, what: str) -> None:
-        """Note what is wrong with a picture."""
-        self.problems.append(ImageProblem(where, kind, what))
+    def __init__(self, path: Location, image_dir: Location | None, **checks: Unpack[CaptionChecks]):
+        super().__init__(path, image_dir, **checks)
+        self.paths: set[str] = set()
 
     def has_type(self, where: str, value: object, kind: type | UnionType, name: str) -> bool:
         """Whether a value of the file is what it must be; else a problem."""
@@ -185,36 +166,23 @@ class CaptionReading:
     ) -> None:
         """A picture by its file name, with its captions."""
         self.entries += 1
-        given = [self._caption(name, n, text) for n, text in enumerate(captions, start=1)]
+        given = [self.text(name, text, f"caption {n}") for n, text in enumerate(captions, start=1)]
         kept = [caption for caption in given if caption]
         if not kept:
             self.problem(name, "no_caption", f"none of {many(len(captions), 'caption')} is left")
         path = self._file(name, subfolder)
         if path is None or not kept:
             return
-        if path in self.images:
+        if path in self.paths:
             self.problem(name, "twice", "an earlier entry has the same file")
             return
-        self.images[path] = CaptionedImage(path, tuple(kept), id, split)
-
-    def _caption(self, name: str, number: int, text: object) -> str | None:
-        if not self.has_type(name, text, str, f"caption {number}") or not isinstance(text, str):
-            return None
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            self.problem(name, "encoding", f"caption {number} has half a surrogate pair")
-            return None
-        text = normalize_white_space(text)
-        if is_blank(text):
-            self.problem(name, "empty", f"caption {number} is empty")
-            return None
-        return text
+        self.paths.add(path)
+        self.found.append(CaptionedImage(path, tuple(kept), id, split))
 
     def _file(self, name: str, subfolder: str) -> str | None:
         """The path of a picture, or None and a problem."""
         choices = [self.folder / subfolder / name, self.folder / name]
-        if not self.check_files:
+        if not self.check:
             return os.fspath(choices[0])
         for path in choices:
             if os.path.isfile(path):
@@ -224,15 +192,8 @@ class CaptionReading:
 
     def finish(self) -> CaptionedImages:
         """Returns the images; raises an error that lists all problems."""
-        if self.on_error == "error":
-            refuse_image_problems(self.where, "pictures with captions", self.entries, self.problems)
-        if not self.images:
-            described = describe_image_problems(self.problems)
-            raise ValueError(
-                f"{self.where}: expected at least one picture with a caption. Received: none of "
-                f"{self.entries:,}{': ' * bool(described)}{described}."
-            )
-        return CaptionedImages(list(self.images.values()), self.where, self.entries, self.problems)
+        self.refuse()
+        return CaptionedImages(self.found, self.where, self.entries, self.problems)
 
 
 Captioned = CaptionedImage | tuple[Picture, str | Sequence[str]]

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from keras_attn.images.captioned_images import CaptionChecks, CaptionedImages, CaptionReading
-from keras_attn.images.json_lists import lists_of, load_json
+from keras_attn.images.image_reading import list_of, lists_of, load_json
 from keras_attn.records.reading import LineReading, Location, find_file, open_lines
-from keras_attn.records.tables import Column, Table
+from keras_attn.records.tables import Column
 
 _TOKEN_LINE = re.compile(r"(.+?)#\d+\t(.*)", re.DOTALL)
 _SIDE = re.compile(r"(train|dev|val|test)", re.IGNORECASE)
@@ -243,21 +243,17 @@ def read_caption_csv(
     >>> read_caption_csv(path, check_files=False)[0].captions
     ('A dog, running .', 'A dog .')
     """
-    if delimiter is None:
-        tabs = os.fspath(path).lower().removesuffix(".gz").endswith(".tsv")
-        delimiter = "\t" if tabs else ","
-    table = Table({"image": image, "caption": caption}, delimiter, delimiter != "\t", header)
     reading = CaptionReading(path, image_dir, **checks)
     rows = LineReading(reading.where)
     captions: dict[str, list[Any]] = {}
-    with open_lines(path) as lines:
-        for number, cells in table.cells(rows, lines):
-            name = cells["image"]
-            if name is not None and not name.strip():
-                rows.problem(number, "columns", "the picture is empty")
-            elif name is not None and None not in cells.values():
-                captions.setdefault(name.strip(), []).append(cells["caption"])
-    _take_over(rows, reading)
+    columns = {"image": image, "caption": caption}
+    for number, cells in reading.cells(rows, path, columns, delimiter, header):
+        name = cells["image"]
+        if name is not None and not name.strip():
+            rows.problem(number, "columns", "the picture is empty")
+        elif name is not None and None not in cells.values():
+            captions.setdefault(name.strip(), []).append(cells["caption"])
+    reading.take_over(rows)
     for name, texts in captions.items():
         reading.add(name, texts, name)
     return reading.finish()
@@ -307,7 +303,8 @@ def read_ucm_captions(
     data = load_json(path)
     if isinstance(data, dict):
         return _read_karpathy(data, path, image_dir, split, checks)
-    return _read_entries(_entries(path, data), path, image_dir, split, checks)
+    entries = list_of(path, data, "pictures")
+    return _read_entries(entries, path, image_dir, split, checks)
 
 
 def _read_karpathy(
@@ -394,18 +391,4 @@ def _lines(reading: CaptionReading, path: Location) -> Iterator[tuple[str, str]]
             line = decoding.decode(number, raw, "line") if raw.strip() else None
             if line is not None:
                 yield f"line {number:,}", line
-    _take_over(decoding, reading)
-
-
-def _take_over(lines: LineReading, reading: CaptionReading) -> None:
-    for number, kind, what in lines.problems:
-        reading.problem(f"line {number:,}", kind, what)
-
-
-def _entries(path: Location, data: object) -> list[Any]:
-    if not isinstance(data, list):
-        raise ValueError(
-            f"{os.fspath(path)}: expected a JSON list of pictures. "
-            f"Received: a {type(data).__name__}."
-        )
-    return data
+    reading.take_over(decoding)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from keras_attn.images.image_problems import (
     IMAGE_PROBLEMS,
     ImageProblem,
     describe_image_problems,
-    refuse_image_problems,
 )
+from keras_attn.images.image_reading import ImageReading
 from keras_attn.images.loading import image_problem
 from keras_attn.images.pictures import Picture, check_picture
 from keras_attn.inputs import flattened, listed
 from keras_attn.records.items import Items
 from keras_attn.records.problems import many
-from keras_attn.records.reading import check_on_error, is_blank
-from keras_attn.white_space import normalize_white_space
+from keras_attn.records.reading import Location
 
 QUESTION_PROBLEMS = {
     **IMAGE_PROBLEMS,
@@ -108,50 +107,23 @@ class QuestionChecks(TypedDict, total=False):
     check_pictures: bool
 
 
-class QuestionReading:
+class QuestionReading(ImageReading[PictureQuestion]):
     """Collects the questions and the problems of one reading."""
 
+    kinds = QUESTION_PROBLEMS
+    expected = "questions about whole pictures, with answers"
+    one = "question about a picture"
+
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        image_dir: str | os.PathLike[str] | None,
-        on_error: str = "error",
-        check_pictures: bool = True,
+        self, path: Location, image_dir: Location | None, **checks: Unpack[QuestionChecks]
     ):
-        check_on_error(on_error)
-        self.where = os.fspath(path)
-        self.folder = Path(path).parent if image_dir is None else Path(image_dir)
-        self.on_error = on_error
-        self.check_pictures = check_pictures
-        self.entries = 0
-        self.questions: list[PictureQuestion] = []
-        self.problems: list[ImageProblem] = []
-        self._of_pictures: dict[str, ImageProblem | None] = {}
-        if check_pictures and not self.folder.is_dir():
-            raise NotADirectoryError(
-                f"Expected `image_dir` to be the pictures' folder. Received: {self.folder}, which "
-                "is none."
-            )
+        super().__init__(path, image_dir, **checks)
+        self.picture_problem = functools.cache(image_problem)  # each picture is read once
 
-    def problem(self, where: str, kind: str, what: str) -> None:
-        """Note what is wrong with a line or an entry."""
-        self.problems.append(ImageProblem(where, kind, what))
-
-    def texts(self, where: str, **values: Any) -> list[str] | None:
-        """Values that must be strings with something in them, tidied; else None and a problem."""
-        found = []
-        for name, value in values.items():
-            if not isinstance(value, str):
-                self.problem(where, "type", f"the {name} is of type {type(value).__name__}")
-                continue
-            text = normalize_white_space(value)
-            if is_blank(text):
-                self.problem(where, "empty", f"the {name} is empty")
-            elif text.encode("utf-8", "replace").decode() != text:
-                self.problem(where, "encoding", f"the {name} has half a surrogate pair")
-            else:
-                found.append(text)
-        return found if len(found) == len(values) else None
+    def bad_entry(self, where: str, kind: str, what: str) -> None:
+        """Counts a line or an entry, and notes what is wrong with it."""
+        self.entries += 1
+        self.problem(where, kind, what)
 
     def add(
         self,
@@ -164,33 +136,23 @@ class QuestionReading:
     ) -> None:
         """A question of a line or an entry, about the picture of a file name."""
         self.entries += 1
-        texts = self.texts(where, picture=name, question=question, answer=answer)
-        if texts is None:
+        parts = {"picture": name, "question": question, "answer": answer}
+        picture, asked, said = [
+            self.text(where, value, f"the {part}") for part, value in parts.items()
+        ]
+        if picture is None or asked is None or said is None:
             return
-        path = os.fspath(self.folder / cast(str, name).strip())
-        if self.check_pictures:
-            if path not in self._of_pictures:  # each picture is read once
-                self._of_pictures[path] = image_problem(path)
-            problem = self._of_pictures[path]
-            if problem is not None:
-                self.problem(f"{where}, {name}", problem.kind, problem.what)
-                return
-        self.questions.append(PictureQuestion(path, texts[1], texts[2], tuple(answers), kind))
+        path = os.fspath(self.folder / str(name).strip())
+        problem = self.picture_problem(path) if self.check else None
+        if problem is not None:
+            self.problem(f"{where}, {name}", problem.kind, problem.what)
+            return
+        self.found.append(PictureQuestion(path, asked, said, tuple(answers), kind))
 
     def finish(self) -> PictureQuestions:
         """Returns the questions; raises an error that lists all problems."""
-        if self.on_error == "error":
-            expected = "questions about whole pictures, with answers"
-            refuse_image_problems(
-                self.where, expected, self.entries, self.problems, QUESTION_PROBLEMS
-            )
-        if not self.questions:
-            described = describe_image_problems(self.problems, QUESTION_PROBLEMS)
-            raise ValueError(
-                f"{self.where}: expected at least one question about a picture. Received: none of "
-                f"{self.entries:,}{': ' * bool(described)}{described}."
-            )
-        return PictureQuestions(self.questions, self.where, self.entries, self.problems)
+        self.refuse()
+        return PictureQuestions(self.found, self.where, self.entries, self.problems)
 
 
 Asked = PictureQuestion | tuple[Picture, str, str]

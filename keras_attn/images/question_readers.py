@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import Unpack
 
-from keras_attn.images.json_lists import lists_of, load_json
+from keras_attn.images.image_reading import list_of, lists_of, load_json
 from keras_attn.images.picture_questions import (
     PictureQuestions,
     QuestionChecks,
     QuestionReading,
 )
-from keras_attn.records.reading import LineReading, Location, find_file, open_lines
-from keras_attn.records.tables import Column, Table
+from keras_attn.records.reading import LineReading, Location, find_file
+from keras_attn.records.tables import Column
 
 COCO_NAME = "COCO_{split}_{id:012d}.jpg"
 """Name of a picture of COCO, of which VQA v2 has the ids."""
@@ -74,23 +74,16 @@ def read_question_table(
     ...     "line 2, 1.png: there is no such file" in str(error)
     True
     """
-    if delimiter is None:
-        tabs = os.fspath(path).lower().removesuffix(".gz").endswith(".tsv")
-        delimiter = "\t" if tabs else ","
-    columns = {"image": image, "question": question, "answer": answer}
-    if kind is not None:
-        columns["kind"] = kind
-    table = Table(columns, delimiter, delimiter != "\t", header)
     reading = QuestionReading(path, image_dir, **checks)
     rows = LineReading(reading.where)
-    with open_lines(path) as lines:
-        for number, cells in table.cells(rows, lines):
-            if None not in cells.values():
-                found = (cells["image"], cells["question"], cells["answer"])
-                reading.add(f"line {number:,}", *found, kind=(cells.get("kind") or "").strip())
-    for number, problem, what in rows.problems:
-        reading.entries += 1
-        reading.problem(f"line {number:,}", problem, what)
+    columns = {"image": image, "question": question, "answer": answer}
+    columns |= {} if kind is None else {"kind": kind}
+    for number, cells in reading.cells(rows, path, columns, delimiter, header):
+        if None not in cells.values():
+            found = (cells["image"], cells["question"], cells["answer"])
+            reading.add(f"line {number:,}", *found, kind=(cells.get("kind") or "").strip())
+    reading.entries += len(rows.problems)
+    reading.take_over(rows)
     return reading.finish()
 
 
@@ -128,18 +121,12 @@ def read_easy_vqa(path: Location, **checks: Unpack[QuestionChecks]) -> PictureQu
     path = Path(path)
     if path.is_dir():
         path = find_file(path, ("questions.json",), gzipped=False)
-    data = load_json(path)
-    if not isinstance(data, list):
-        raise ValueError(
-            f"{path}: expected a JSON list of [question, answer, number of the picture]. Received: "
-            f"a {type(data).__name__}."
-        )
+    entries = list_of(path, load_json(path), "[question, answer, number of the picture]")
     reading = QuestionReading(path, path.parent / "images", **checks)
-    for number, entry in enumerate(data, start=1):
+    for number, entry in enumerate(entries, start=1):
         where = f"entry {number:,}"
         if not isinstance(entry, list) or len(entry) != 3 or type(entry[2]) is not int:
-            reading.entries += 1
-            reading.problem(where, "type", f"no [question, answer, number] in {entry!r:.80}")
+            reading.bad_entry(where, "type", f"no [question, answer, number] in {entry!r:.80}")
             continue
         reading.add(where, f"{entry[2]}.png", entry[0], entry[1])
     return reading.finish()
@@ -203,14 +190,13 @@ def read_vqa(
         entry = entry if isinstance(entry, dict) else {}
         missing = [key for key in ("question_id", "image_id", "question") if key not in entry]
         if missing:
-            reading.entries += 1
-            reading.problem(where, "keys", f"no {missing[0]!r}")
+            reading.bad_entry(where, "keys", f"no {missing[0]!r}")
             continue
         where += f" (question {entry['question_id']})"
         annotation = answers.get(entry["question_id"])
         if annotation is None:
-            reading.entries += 1
-            reading.problem(where, "unknown", f"it has no annotation in {os.fspath(annotations)}")
+            what = f"it has no annotation in {os.fspath(annotations)}"
+            reading.bad_entry(where, "unknown", what)
             continue
         reading.add(
             where,

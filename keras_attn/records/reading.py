@@ -305,6 +305,11 @@ def is_blank(text: str) -> bool:
     return all(c.isspace() or unicodedata.category(c) in ("Cc", "Cf") for c in text)
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text has no half of a surrogate pair."""
+    return text.encode("utf-8", "replace").decode() == text
+
+
 def is_integer(value: object, least: int) -> TypeGuard[int]:
     """Whether a value is an integer, not a boolean, and not below `least`."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least

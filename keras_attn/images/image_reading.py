@@ -1,0 +1,144 @@
+"""What the readers of pictures with captions and with questions have in common."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from keras_attn.images import image_problems
+from keras_attn.input_files import read_input
+from keras_attn.records import reading
+from keras_attn.records.reading import LineReading, Location
+from keras_attn.records.tables import Column, Table
+from keras_attn.white_space import normalize_white_space
+
+T = TypeVar("T")
+
+
+class ImageReading(Generic[T]):
+    """Collects the problems of one reading of a file about pictures.
+
+    Args:
+        path: The file.
+        image_dir: Folder of the pictures; that of the file if None.
+        on_error: `"error"` or `"skip"`.
+        check_files: Whether pictures with captions must be there.
+        check_pictures: Whether pictures with questions must be whole.
+    """
+
+    kinds = image_problems.IMAGE_PROBLEMS
+    expected: ClassVar[str]
+    one: ClassVar[str]
+    advice: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        path: Location,
+        image_dir: Location | None,
+        on_error: str = "error",
+        check_files: bool = True,
+        check_pictures: bool = True,
+    ):
+        reading.check_on_error(on_error)
+        self.where = os.fspath(path)
+        self.folder = Path(path).parent if image_dir is None else Path(image_dir)
+        self.on_error = on_error
+        self.check = check_files and check_pictures
+        self.entries = 0
+        self.found: list[T] = []
+        self.problems: list[image_problems.ImageProblem] = []
+        if self.check and not self.folder.is_dir():
+            raise NotADirectoryError(
+                f"Expected `image_dir` to be the pictures' folder. Received: {self.folder}, which "
+                f"is none.{self.advice}"
+            )
+
+    def problem(self, where: str, kind: str, what: str) -> None:
+        """Notes what is wrong with a picture, a line or an entry."""
+        self.problems.append(image_problems.ImageProblem(where, kind, what))
+
+    def text(self, where: str, value: object, name: str) -> str | None:
+        """A string with something in it, tidied; else None and a problem."""
+        if not isinstance(value, str):
+            self.problem(where, "type", f"{name} is of type {type(value).__name__}")
+            return None
+        text = normalize_white_space(value)
+        if reading.is_blank(text):
+            self.problem(where, "empty", f"{name} is empty")
+        elif not reading.is_unicode(text):
+            self.problem(where, "encoding", f"{name} has half a surrogate pair")
+        else:
+            return text
+        return None
+
+    def cells(
+        self,
+        rows: LineReading,
+        path: Location,
+        columns: dict[str, Column],
+        delimiter: str | None,
+        header: bool | None,
+    ) -> Iterator[tuple[int, dict[str, str | None]]]:
+        """The wanted cells of a table; `delimiter` is by default that of the file's name."""
+        if delimiter is None:
+            delimiter = "\t" if reading.ending(path) == ".tsv" else ","
+        table = Table(columns, delimiter, delimiter != "\t", header)
+        with reading.open_lines(path) as lines:
+            yield from table.cells(rows, lines)
+
+    def take_over(self, lines: LineReading) -> None:
+        """Notes the problems of the lines of a file."""
+        for number, kind, what in lines.problems:
+            self.problem(f"line {number:,}", kind, what)
+
+    def refuse(self) -> None:
+        """Raises the error about all problems, if they are errors or nothing is left."""
+        if self.on_error == "error":
+            given = (self.where, self.expected, self.entries, self.problems, self.kinds)
+            image_problems.refuse_image_problems(*given)
+        if not self.found:
+            described = image_problems.describe_image_problems(self.problems, self.kinds)
+            raise ValueError(
+                f"{self.where}: expected at least one {self.one}. Received: none of "
+                f"{self.entries:,}{': ' * bool(described)}{described}."
+            )
+
+
+def load_json(path: Location) -> Any:
+    """Returns the JSON value of a file, plain or gzipped."""
+    raw = read_input(path, "a JSON file")
+    try:
+        if raw[:2] == b"\x1f\x8b":
+            raw = gzip.decompress(raw)
+        return json.loads(raw.decode("utf-8-sig"))
+    except (ValueError, RecursionError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(
+            f"{os.fspath(path)}: expected one whole JSON value in UTF-8. Received: {error}."
+        ) from error
+
+
+def lists_of(path: Location, data: object, *keys: str) -> list[list[Any]]:
+    """Returns the lists under keys of a JSON object."""
+    if not isinstance(data, dict) or not all(isinstance(data.get(key), list) for key in keys):
+        what = f"a {type(data).__name__}"
+        if isinstance(data, dict):
+            what = f"one with the keys {', '.join(map(repr, data))[:200] or 'none'}"
+        raise ValueError(
+            f"{os.fspath(path)}: expected a JSON object with "
+            f"{' and '.join(f'a list {key!r}' for key in keys)}. Received: {what}."
+        )
+    return [data[key] for key in keys]
+
+
+def list_of(path: Location, data: object, what: str) -> list[Any]:
+    """Returns a JSON list, after a check that it is one."""
+    if not isinstance(data, list):
+        raise ValueError(
+            f"{os.fspath(path)}: expected a JSON list of {what}. Received: a {type(data).__name__}."
+        )
+    return data
