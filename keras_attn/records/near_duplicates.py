@@ -48,7 +48,8 @@ def duplicate_groups(texts: Sequence[str], shared: float = 0.5) -> np.ndarray:
     if not shared > 0:
         raise ValueError(f"`shared` must be above 0. Received: {shared!r}.")
     links = Links(len(texts))
-    templates = [template(text) or _folded(text) for text in texts]
+    # No template begins with a space, but those of texts without letters and digits.
+    templates = [template(x) or " " + unicodedata.normalize("NFKC", x).strip() for x in texts]
     first: dict[str, int] = {}
     for index, key in enumerate(templates):
         links.add(first.setdefault(key, index), index)
@@ -58,11 +59,6 @@ def duplicate_groups(texts: Sequence[str], shared: float = 0.5) -> np.ndarray:
             links.add(distinct[one], distinct[other])
     roots = np.array([links.root(index) for index in range(len(texts))], "int64")
     return np.unique(roots, return_inverse=True)[1].reshape(-1)
-
-
-def _folded(text: str) -> str:
-    """The template of a text without letters and digits; no other one begins with a space."""
-    return " " + unicodedata.normalize("NFKC", text).strip()
 
 
 def _overlapping(texts: Sequence[str], shared: float) -> list[tuple[int, int]]:

@@ -9,8 +9,16 @@ from typing import Any, NamedTuple
 from keras_attn.inputs import flattened, listed
 from keras_attn.records.items import Records
 from keras_attn.records.problems import PROBLEMS, LineProblem, many
-from keras_attn.records.reading import LineReading, Location, ending, existing, is_blank, open_lines
-from keras_attn.records.splitting import check_share, check_size, drawn_by_hash, sides_of
+from keras_attn.records.reading import (
+    LineReading,
+    Location,
+    ending,
+    existing,
+    is_blank,
+    is_unicode,
+    open_lines,
+)
+from keras_attn.records.splitting import check_share, split_by_hash
 
 
 class TextAnswer(NamedTuple):
@@ -119,9 +127,7 @@ class _Reading(LineReading):
             return problem("type", "is not a string with a list")
         if is_blank(question):
             return problem("empty", "has no words")
-        try:
-            (question + text).encode("utf-8")
-        except UnicodeEncodeError:
+        if not is_unicode(question + text):
             return problem("encoding", "has half a surrogate pair")
         answers, moved = [], 0
         for answer in [] if record.get("is_impossible") else given:
@@ -291,13 +297,12 @@ def split_questions(
     >>> [len(side) for side in split_questions(some, 4)]
     [80, 20]
     """
-    check_size("seed", seed)
-    titles = {question.title for question in questions}
-    if isinstance(share, int) and not 0 < share < len(titles):
+    titles = [question.title for question in questions]
+    count = len(set(titles))
+    if isinstance(share, int) and not 0 < share < count:
         raise ValueError(
-            f"Expected a number of articles above 0 and below {len(titles)}. Received: {share}."
+            f"Expected a number of articles above 0 and below {count}. Received: {share}."
         )
     if not isinstance(share, int):
         check_share(share)
-    second = drawn_by_hash(titles, share, seed)
-    return sides_of(questions, (question.title in second for question in questions))
+    return split_by_hash(questions, titles, share, seed)

@@ -16,9 +16,8 @@ from keras_attn.records.pair_reading import Checks, PairReading
 from keras_attn.records.parallel import ParallelText
 from keras_attn.records.reading import (
     Location,
-    check_format,
+    chosen_format,
     find_file,
-    format_of,
     is_zip,
     open_lines,
     open_member,
@@ -116,9 +115,14 @@ def read_pairs(
     >>> text.problems
     [LineProblem(line=2, kind='empty', what='the source is empty')]
     """
-    if format == "auto":
-        format = _guess_format(path, target_path)
-    check_format(format, _READERS)
+    if format == "auto" and target_path is not None:
+        format = "parallel"
+    elif format == "auto" and Path(path).is_dir():
+        format = "multi30k"
+    elif format == "auto" and not Path(path).exists():
+        raise FileNotFoundError(f"Expected a file or a folder. Received: {os.fspath(path)}.")
+    expected = "a `target_path`, a folder, or a file"
+    format = chosen_format(format, path, _SUFFIXES, _READERS, expected)
     reader, known = _READERS[format]
     given: dict[str, object] = {
         "source": source,
@@ -385,16 +389,6 @@ _SUFFIXES = {
     **{".tsv": "tsv", ".tab": "tsv", ".txt": "tsv", ".csv": "csv", ".zip": "tatoeba"},
     **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"},
 }
-
-
-def _guess_format(path: Location, target_path: Location | None) -> str:
-    if target_path is not None:
-        return "parallel"
-    if Path(path).is_dir():
-        return "multi30k"
-    if not Path(path).exists():
-        raise FileNotFoundError(f"Expected a file or a folder. Received: {os.fspath(path)}.")
-    return format_of(path, _SUFFIXES, _READERS, "a `target_path`, a folder, or a file")
 
 
 def _read_table(

@@ -82,12 +82,11 @@ class LineReading:
                 continue
             try:
                 record = json.loads(line)
-            except json.JSONDecodeError as error:
-                what = f"{error.msg} at character {error.colno} of {line[:60]!r}"
+            except (ValueError, RecursionError) as error:  # or numbers too long, nests too deep
+                what = f"{error}"
+                if isinstance(error, json.JSONDecodeError):
+                    what = f"{error.msg} at character {error.colno} of {line[:60]!r}"
                 self.problem(number, "json", what)
-                continue
-            except (ValueError, RecursionError) as error:  # numbers too long, nests too deep
-                self.problem(number, "json", f"{error}")
                 continue
             if not isinstance(record, dict):
                 self.problem(number, "json", f"a {type(record).__name__}, {line[:60]!r}")
@@ -197,24 +196,33 @@ def find_file(
     )
 
 
-def check_format(format: str, formats: Iterable[str]) -> None:
-    """Refuses a format that is not among those of a reader."""
-    if format not in formats:
-        raise ValueError(
-            f"Expected `format` to be 'auto' or one of {', '.join(map(repr, formats))}. "
-            f"Received: {format!r}."
-        )
-
-
 def ending(path: Location) -> str:
     """The suffix of a file's name in lower case, without `.gz`."""
     return os.path.splitext(os.fspath(path).lower().removesuffix(".gz"))[1]
 
 
-def format_of(
-    path: Location, suffixes: Mapping[str, str], formats: Iterable[str], expected: str
+def chosen_format(
+    format: str,
+    path: Location,
+    suffixes: Mapping[str, str],
+    formats: Iterable[str],
+    expected: str = "a file",
 ) -> str:
-    """The format that the end of a file's name stands for, with or without `.gz`."""
+    """A format; `"auto"` is what the end of a file's name stands for, with or without `.gz`."""
+    if format == "auto":
+        return format_of(path, suffixes, formats, expected)
+    if format not in formats:
+        raise ValueError(
+            f"Expected `format` to be 'auto' or one of {', '.join(map(repr, formats))}. "
+            f"Received: {format!r}."
+        )
+    return format
+
+
+def format_of(
+    path: Location, suffixes: Mapping[str, str], formats: Iterable[str], expected: str = "a file"
+) -> str:
+    """The format that the end of a file's name stands for."""
     suffix = ending(path)
     if suffix not in suffixes:
         raise ValueError(

@@ -91,22 +91,18 @@ def check_share(share: float) -> None:
         raise ValueError(f"Expected `share` to be above 0 and below 1. Received: {share!r}.")
 
 
-def sides_of(things: Sequence[T], second: Iterable[bool]) -> tuple[list[T], list[T]]:
-    """The things on the first and on the second side, in their order."""
-    sides: tuple[list[T], list[T]] = ([], [])
-    for thing, side in zip(things, second, strict=True):
-        sides[side].append(thing)
-    return sides
+def split_by_hash(
+    things: Sequence[T], names: Sequence[str], share: float | int, seed: int
+) -> tuple[list[T], list[T]]:
+    """Both sides; those with the lowest SHA-256 of the seed and their name are on the second one.
 
+    A share below 1 of the different names is met about; of two or more, one at least is drawn, and
+    one is not. An integer is a number of names.
 
-def drawn_by_hash(names: Iterable[str], share: float | int, seed: int) -> set[str]:
-    """So many names, those of the lowest SHA-256 of the seed and the name.
-
-    A share below 1 is met about; of two names or more, one at least is drawn, and one is not.
-
-    >>> [sorted(drawn_by_hash("abcdef"[:count], 0.2, seed=0)) for count in (1, 2, 6)]
-    [[], ['a'], ['a', 'd']]
+    >>> [split_by_hash(x, x, 0.2, seed=0)[1] for x in ("a", "ab", "abcdef", "dada")]
+    [[], ['a'], ['a', 'd'], ['d', 'd']]
     """
+    check_size("seed", seed)
     hashes = {
         name: hashlib.sha256(f"{seed}\n{name}".encode("utf-8", "replace")).digest()
         for name in names
@@ -115,7 +111,11 @@ def drawn_by_hash(names: Iterable[str], share: float | int, seed: int) -> set[st
     if not isinstance(share, int):
         below = sum(int.from_bytes(h[:6], "big") < share * 2**48 for h in hashes.values())
         count = min(max(below, 1), len(hashes) - 1)
-    return set(sorted(hashes, key=hashes.__getitem__)[: int(count)])
+    second = set(sorted(hashes, key=hashes.__getitem__)[: int(count)])
+    sides: tuple[list[T], list[T]] = ([], [])
+    for thing, name in zip(things, names, strict=True):
+        sides[name in second].append(thing)
+    return sides
 
 
 def check_size(name: str, size: object) -> None:

@@ -29,12 +29,6 @@ def check_columns(columns: Mapping[str, Column], of_json: bool = False) -> None:
         raise ValueError(f"Expected columns that are all different. Received: {_listed(columns)}.")
 
 
-def check_keys(columns: Mapping[str, Column]) -> dict[str, str]:
-    """Returns columns as keys of JSON objects, after `check_columns`."""
-    check_columns(columns, of_json=True)
-    return {name: str(column) for name, column in columns.items()}
-
-
 def _listed(columns: Mapping[str, Column]) -> str:
     return ", ".join(f"{name}={column!r}" for name, column in columns.items())
 

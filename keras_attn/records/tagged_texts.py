@@ -12,7 +12,7 @@ from keras_attn.inputs import listed
 from keras_attn.records.items import Records
 from keras_attn.records.problems import PROBLEMS, LineProblem, many
 from keras_attn.records.reading import LineReading, Location, ending, existing, is_blank, open_lines
-from keras_attn.records.splitting import check_share, check_size, drawn_by_hash, sides_of
+from keras_attn.records.splitting import check_share, split_by_hash
 
 _JSON = (".jsonl", ".ndjson", ".json")
 _DOCUMENT = "-DOCSTART-"
@@ -236,11 +236,8 @@ def split_tagged(
     >>> len(first) + len(second), 5 < len(second) < 40
     (100, True)
     """
-    check_size("seed", seed)
     check_share(share)
-    words = ["\x00".join(text.words) for text in texts]
-    second = drawn_by_hash(words, share, seed)
-    return sides_of(texts, (joined in second for joined in words))
+    return split_by_hash(texts, ["\x00".join(text.words) for text in texts], share, seed)
 
 
 def warn_of_unknown(texts: Sequence[TaggedText], labels: Sequence[str], stacklevel: int) -> None:
