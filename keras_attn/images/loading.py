@@ -157,9 +157,7 @@ class CheckedImages:
 
 
 def check_images(
-    paths: Iterable[str | os.PathLike[str]],
-    on_error: str = "error",
-    max_pixels: int = MAX_PIXELS,
+    paths: Iterable[str | os.PathLike[str]], on_error: str = "error", max_pixels: int = MAX_PIXELS
 ) -> CheckedImages:
     """Finds the files that are no whole pictures, all at once, by reading each.
 

@@ -9,11 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypedDict, Unpack
 
-from keras_attn.images.image_problems import (
-    IMAGE_PROBLEMS,
-    ImageProblem,
-    describe_image_problems,
-)
+from keras_attn.images.image_problems import IMAGE_PROBLEMS, ImageProblem, describe_image_problems
 from keras_attn.images.image_reading import ImageReading
 from keras_attn.images.loading import image_problem
 from keras_attn.images.pictures import Picture, check_picture

@@ -40,10 +40,7 @@ def as_pictures(images: Any) -> tuple[list[Picture], bool]:
 
 
 def read_pictures(
-    pictures: Sequence[Picture],
-    size: tuple[int, int],
-    batch_size: int,
-    on_error: str = "error",
+    pictures: Sequence[Picture], size: tuple[int, int], batch_size: int, on_error: str = "error"
 ) -> Iterator[tuple[list[int], np.ndarray, list[ImageProblem]]]:
     """Yields the numbers and pixels of at most `batch_size` images, and the problems of others.
 

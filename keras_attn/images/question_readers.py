@@ -7,11 +7,7 @@ from pathlib import Path
 from typing import Unpack
 
 from keras_attn.images.image_reading import list_of, lists_of, load_json
-from keras_attn.images.picture_questions import (
-    PictureQuestions,
-    QuestionChecks,
-    QuestionReading,
-)
+from keras_attn.images.picture_questions import PictureQuestions, QuestionChecks, QuestionReading
 from keras_attn.records.reading import LineReading, Location, find_file
 from keras_attn.records.tables import Column
 

@@ -90,10 +90,7 @@ class MaskedAccuracy(_TokenMetric):
     """
 
     def __init__(
-        self,
-        ignore_id: int | None = 0,
-        name: str = "masked_accuracy",
-        dtype: Dtype = None,
+        self, ignore_id: int | None = 0, name: str = "masked_accuracy", dtype: Dtype = None
     ):
         super().__init__(ignore_id, name, dtype)
         self._direction = "up"
@@ -137,12 +134,7 @@ class Perplexity(_TokenMetric):
     4.0
     """
 
-    def __init__(
-        self,
-        ignore_id: int | None = 0,
-        name: str = "perplexity",
-        dtype: Dtype = None,
-    ):
+    def __init__(self, ignore_id: int | None = 0, name: str = "perplexity", dtype: Dtype = None):
         super().__init__(ignore_id, name, dtype)
         self._direction = "down"
 

@@ -16,11 +16,7 @@ Document = list[str]
 MAX_CHARACTERS = 100_000
 """Largest number of characters of a sentence."""
 _JSON = (".jsonl", ".ndjson", ".json")
-_KINDS = {
-    **PROBLEMS,
-    "empty": "that are empty",
-    "long": "with a sentence that is too long",
-}
+_KINDS = {**PROBLEMS, "empty": "that are empty", "long": "with a sentence that is too long"}
 
 
 class Documents:
