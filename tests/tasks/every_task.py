@@ -88,7 +88,7 @@ def ask_selector(task):
 
 
 def ask_embedder(task):
-    return [task.predict("dog", 3)["similarities"]]
+    return [task.predict("dog", top_k=3)["similarities"]]
 
 
 # Makes a task whose weights are not flat, and what it is asked: numbers and strings.
