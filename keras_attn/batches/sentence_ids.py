@@ -82,6 +82,32 @@ class SentenceIds:
             raise ValueError("Expected documents with at least one token. Received: none.")
         return cls(tokenizer, shards, writer.digest)
 
+    @classmethod
+    def of_sides(
+        cls,
+        documents: Iterable[tuple[Sequence[str], bool]],
+        tokenizer: WordPieceTokenizer,
+        folder: Path | None = None,
+    ) -> tuple[SentenceIds, SentenceIds]:
+        """Encodes documents to learn from and held-out ones.
+
+        Args:
+            documents: Lists of sentences, each with whether it is held out.
+            tokenizer: The tokenizer.
+            folder: Where the ids are written, in the folders `train` and `dev`; in memory if None.
+
+        Returns:
+            Training and held-out documents.
+        """
+        writers = [
+            ShardWriter(tokenizer.vocabulary_size, None if folder is None else folder / name)
+            for name in ("train", "dev")
+        ]
+        for rows, is_dev in encoded_documents(documents, tokenizer):
+            writers[is_dev].add(rows)
+        train, dev = (cls(tokenizer, writer.close(), writer.digest) for writer in writers)
+        return train, dev
+
 
 def describe_prepared(folder: Path, sides: Sequence[SentenceIds]) -> None:
     """Writes what a folder of prepared ids needs besides the ids, for `load_prepared`.

@@ -44,6 +44,7 @@ from keras_attn.metrics.masked_words import (
     PretrainingReport,
     bigram_accuracy,
     common_words_accuracy,
+    score_masked_words,
     unigram_accuracy,
 )
 from keras_attn.metrics.ranking import RankingReport, ranks_of, score_ranking, score_ranks
@@ -114,6 +115,7 @@ __all__ = [
     "ranks_of",
     "repair_bio",
     "score_answers",
+    "score_masked_words",
     "score_ranking",
     "score_ranks",
     "score_tags",

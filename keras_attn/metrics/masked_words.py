@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +51,52 @@ class PretrainingReport(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Returns the figures as a JSON-safe dict."""
         return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+def score_masked_words(
+    batches: MaskedBatches,
+    losses: Callable[[Mapping[str, np.ndarray], np.ndarray], Mapping[str, np.ndarray]],
+) -> PretrainingReport:
+    """Measures guesses of masked words and next sentences.
+
+    Args:
+        batches: Batches of held-out documents.
+        losses: Function of the inputs of a batch and its masked words `(B, M)`. It returns for each
+            masked word `nats`, `-log p(word)`, and `right`, 1 if the word has the greatest
+            probability; and, if next sentences are guessed, `apart (B,)`, 1 for pairs that are
+            taken for sentences that do not follow each other.
+
+    Returns:
+        A `PretrainingReport`.
+
+    Example:
+
+    >>> from keras_attn.batches import SentenceIds
+    >>> tokenizer = WordPieceTokenizer.train(["a b c d e"], 15)
+    >>> ids = SentenceIds.encoded([["a b c d e"] * 2] * 3, tokenizer)
+    >>> batches = MaskedBatches(ids.shards, tokenizer, max_length=16, next_sentence=False)
+    >>> print(score_masked_words(batches, lambda inputs, words: {"nats": words * 0.0, "right": 1}))
+    masked words: 100.0 % right of 6, perplexity 1.00
+    """
+    nats = right = words = pairs_right = pairs = 0.0
+    next_sentence = False
+    for i in range(len(batches)):
+        inputs, labels, weights = batches[i]
+        values = losses(inputs, labels["masked_words"])
+        of_words = weights["masked_words"].astype("float64")
+        nats += float((values["nats"] * of_words).sum())
+        right += float((values["right"] * of_words).sum())
+        words += float(of_words.sum())
+        if "apart" in values:
+            next_sentence = True
+            some = weights["next_sentence"] > 0
+            pairs += int(some.sum())
+            pairs_right += int((values["apart"] == labels["next_sentence"])[some].sum())
+    report = PretrainingReport(float(np.exp(nats / words)), right / words, int(words))
+    if next_sentence:
+        accuracy = pairs_right / pairs
+        report = report._replace(next_sentence_accuracy=accuracy, pairs=int(pairs))
+    return report
 
 
 class _Rows(NamedTuple):

@@ -13,7 +13,7 @@ from keras_attn.records.dialogues import (
     split_dialogues,
     without,
 )
-from keras_attn.records.documents import Documents
+from keras_attn.records.documents import Documents, SplitDocuments
 from keras_attn.records.labelled_readers import read_imdb, read_labelled, read_sst2
 from keras_attn.records.labelled_splits import (
     LabelledSplits,
@@ -73,6 +73,7 @@ __all__ = [
     "ScoredPairs",
     "SelectionQuestion",
     "SelectionQuestions",
+    "SplitDocuments",
     "TaggedText",
     "TaggedTexts",
     "Text",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from keras_attn.records.problems import PROBLEMS
 from keras_attn.records.reading import LineReading, Location, ending, is_blank, open_lines
 from keras_attn.text.sentences import split_sentences
+from keras_attn.text.special_tokens import written_special_tokens
 
 Document = list[str]
 
@@ -139,3 +143,77 @@ def _files(path: str) -> list[Path]:
             )
         found += files
     return found
+
+
+class SplitDocuments:
+    """Documents to learn from and held-out ones, each with whether it is held out.
+
+    Each iteration reads them again. Without documents `held_out`, a share of `texts` is held out,
+    which is drawn by the words of a document: equal documents are on one side.
+
+    Args:
+        texts: Lists of sentences, which can be read again.
+        held_out: The same; None if a share of `texts` is held out.
+        share: That share.
+        seed: Seed of the draw.
+
+    Example:
+
+    >>> documents = SplitDocuments([["a b", "c"]], [["d"]])
+    >>> list(documents), list(documents.training_sentences(9))
+    ([(['a b', 'c'], False), (['d'], True)], ['a b', 'c'])
+    """
+
+    def __init__(
+        self,
+        texts: Iterable[Sequence[str]],
+        held_out: Iterable[Sequence[str]] | None = None,
+        share: float = 0.0,
+        seed: int = 0,
+    ):
+        self.texts, self.held_out = texts, held_out
+        self.share, self.seed = share, seed
+        self.special_tokens: Counter[str] = Counter()
+        """How often special tokens are written in `texts`, by the last iteration."""
+
+    @property
+    def skipped(self) -> int:
+        """Number of bad lines that the last iteration left out."""
+        sides = self.texts, self.held_out
+        return sum(side.skipped for side in sides if isinstance(side, Documents))
+
+    def __iter__(self) -> Iterator[tuple[Sequence[str], bool]]:
+        self.special_tokens.clear()
+        for document in self.texts:
+            self.special_tokens.update(written_special_tokens(document))
+            yield document, self.held_out is None and self._drawn(document)
+        for document in self.held_out or ():
+            yield document, True
+
+    def _drawn(self, document: Sequence[str]) -> bool:
+        text = "\n".join(document).encode("utf-8", "replace")
+        digest = hashlib.sha256(f"{self.seed}\n".encode() + text)
+        return int.from_bytes(digest.digest()[:6], "big") < self.share * 2**48
+
+    def training_sentences(self, characters: int) -> _TrainingSentences:
+        """Returns the first sentences to learn from, about so many characters of them."""
+        return _TrainingSentences(self, characters)
+
+
+@dataclass(frozen=True)
+class _TrainingSentences:
+    """The first training sentences of documents; they can be read again."""
+
+    documents: SplitDocuments
+    characters: int
+
+    def __iter__(self) -> Iterator[str]:
+        left = self.characters
+        for document, is_dev in self.documents:
+            if is_dev:
+                continue
+            for sentence in document:
+                yield sentence
+                left -= len(sentence)
+            if left <= 0:
+                return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,9 @@ import numpy as np
 from keras import ops
 
 from keras_attn.arrays import Array, ArrayModule, places_of
-from keras_attn.batches import MaskedBatches, ShardWriter
+from keras_attn.batches import MaskedBatches, SentenceIds
 from keras_attn.batches.sentence_ids import (
-    SentenceIds,
     describe_prepared,
-    encoded_documents,
     load_prepared,
 )
 from keras_attn.corpora import load_movie_reviews
@@ -31,10 +28,10 @@ from keras_attn.files import atomic_folder
 from keras_attn.generation import CompiledFunction
 from keras_attn.generation.numbers import rounded_count
 from keras_attn.inputs import listed
-from keras_attn.metrics import PretrainingReport
+from keras_attn.metrics import PretrainingReport, score_masked_words
 from keras_attn.models import with_heads
 from keras_attn.ops.token_losses import token_cross_entropy
-from keras_attn.records import Documents
+from keras_attn.records import Documents, SplitDocuments
 from keras_attn.settings import (
     Choice,
     RunDefault,
@@ -56,7 +53,7 @@ from keras_attn.tasks.families.encoder_task import EncoderTask
 from keras_attn.tasks.families.training_settings import BatchTraining
 from keras_attn.tasks.families.use_settings import BatchUse
 from keras_attn.text import WordPieceTokenizer, split_sentences
-from keras_attn.text.special_tokens import say_written, written_special_tokens
+from keras_attn.text.special_tokens import say_written
 from keras_attn.training import MaskedCrossEntropy
 from keras_attn.visualize import LECTURE_SENTENCES
 
@@ -388,26 +385,12 @@ class Pretrainer(EncoderTask):
         """
         batches = self.dataset(documents, batch_size=batch_size, seed=seed, shuffle=False)
         run = self.kept(lambda: CompiledFunction(self._losses, self.model), "evaluate")
-        nats = right = words = pairs_right = pairs = 0.0
-        for i in range(len(batches)):
-            inputs, labels, weights = batches[i]
+
+        def losses(inputs: Mapping[str, Array], words: Array) -> Mapping[str, Array]:
             segments = inputs.get("segment_ids", np.zeros_like(inputs["token_ids"]))
-            found = run(
-                inputs["token_ids"], 1, segments, inputs["masked_positions"], labels["masked_words"]
-            )
-            of_words = weights["masked_words"].astype("float64")
-            nats += float((found["nats"] * of_words).sum())
-            right += float((found["right"] * of_words).sum())
-            words += float(of_words.sum())
-            if self.next_sentence:
-                some = weights["next_sentence"] > 0
-                pairs += int(some.sum())
-                pairs_right += int((found["apart"] == labels["next_sentence"])[some].sum())
-        report = PretrainingReport(float(np.exp(nats / words)), right / words, int(words))
-        if self.next_sentence:
-            accuracy = pairs_right / pairs
-            report = report._replace(next_sentence_accuracy=accuracy, pairs=int(pairs))
-        return report
+            return run(inputs["token_ids"], 1, segments, inputs["masked_positions"], words)
+
+        return score_masked_words(batches, losses)
 
     def _losses(
         self, ids: Array, length: int, segments: Array, places: Array, labels: Array
@@ -679,61 +662,30 @@ def make_tokenizer(texts: Iterable[str], settings: PretrainingData) -> WordPiece
     )
 
 
-class _FirstSentences:
-    """The first sentences of the training documents, for a vocabulary; can be read again."""
-
-    def __init__(self, documents: Callable[[], Iterator[tuple[Sequence[str], bool]]]):
-        self.documents = documents
-
-    def __iter__(self) -> Iterator[str]:
-        left = _VOCABULARY_CHARACTERS
-        for document, is_dev in self.documents():
-            if is_dev:
-                continue
-            for sentence in document:
-                yield sentence
-                left -= len(sentence)
-            if left <= 0:
-                return
-
-
 def _make(
     settings: PretrainingData, folder: Path | None, log: Log
 ) -> tuple[SentenceIds, SentenceIds]:
-    texts = _documents(settings.text, settings)
-    held_out = Documents(settings.dev, settings.key, settings.on_error) if settings.dev else None
+    def documents_of(path: str) -> Documents:
+        return Documents(path, settings.key, settings.on_error)
 
-    written: Counter[str] = Counter()  # special tokens in the texts
-
-    def split() -> Iterator[tuple[Sequence[str], bool]]:
-        written.clear()
-        for document in texts:
-            written.update(written_special_tokens(document))
-            is_dev = held_out is None and _held_out(
-                document, settings.dev_share, settings.split_seed
-            )
-            yield document, is_dev
-        for document in held_out or ():
-            yield document, True
-
+    documents = SplitDocuments(
+        documents_of(settings.text) if settings.text else _film_reviews(),
+        documents_of(settings.dev) if settings.dev else None,
+        settings.dev_share,
+        settings.split_seed,
+    )
     if settings.backbone:
         tokenizer = read_backbone(settings.backbone).tokenizer
     else:
-        tokenizer = make_tokenizer(_FirstSentences(split), settings)
+        first = documents.training_sentences(_VOCABULARY_CHARACTERS)
+        tokenizer = make_tokenizer(first, settings)
     log(f"{tokenizer.vocabulary_size:,} tokens in the vocabulary")
-    size = tokenizer.vocabulary_size
-    writers = [
-        ShardWriter(size, None if folder is None else folder / name) for name in ("train", "dev")
-    ]
-    for rows, is_dev in encoded_documents(split(), tokenizer):
-        writers[is_dev].add(rows)
-    say_written(written, tokenizer, log)
-    train, dev = (SentenceIds(tokenizer, w.close(), w.digest) for w in writers)
+    train, dev = SentenceIds.of_sides(documents, tokenizer, folder)
+    say_written(documents.special_tokens, tokenizer, log)
     log(f"training: {train.summary()}")
     log(f"held out: {dev.summary()}")
-    skipped = sum(d.skipped for d in (texts, held_out) if isinstance(d, Documents))
-    if skipped:
-        log(f"{skipped:,} bad lines were left out")
+    if documents.skipped:
+        log(f"{documents.skipped:,} bad lines were left out")
     _check_enough(settings, train, dev)
     return train, dev
 
@@ -755,14 +707,5 @@ def _check_enough(settings: PretrainingData, train: SentenceIds, dev: SentenceId
             )
 
 
-def _documents(path: str, settings: PretrainingData) -> Iterable[Sequence[str]]:
-    if path:
-        return Documents(path, settings.key, settings.on_error)
-    reviews = load_movie_reviews()
-    return [split_sentences(review.text) for review in reviews]
-
-
-def _held_out(document: Sequence[str], share: float, seed: int) -> bool:
-    """Drawn by the words of a document, so that copies of it stay on one side."""
-    digest = hashlib.sha256(f"{seed}\n".encode() + "\n".join(document).encode("utf-8", "replace"))
-    return int.from_bytes(digest.digest()[:6], "big") < share * 2**48
+def _film_reviews() -> list[list[str]]:
+    return [split_sentences(review.text) for review in load_movie_reviews()]
