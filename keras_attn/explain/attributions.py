@@ -6,7 +6,7 @@ from typing import Any, cast
 import keras
 from keras import ops
 
-from keras_attn.arrays import unit_length
+from keras_attn.arrays import Array, unit_length
 from keras_attn.hints import Tensor
 from keras_attn.layers import AttentionPooling, TokenWeighting
 from keras_attn.layers.collect import traced_attention
@@ -295,7 +295,7 @@ def span_score(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
     return picked[:, 0, 0] + picked[:, 1, 1]
 
 
-def cosine(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
+def cosine(logits: Mapping[str, Array], index: Array) -> Array:
     """Computes the cosines of vectors and others.
 
     Args:

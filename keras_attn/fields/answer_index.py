@@ -83,7 +83,7 @@ def checked_candidates(given: Candidates | Sequence[str], count: int) -> list[li
     [['In Oslo.', 'In Rome.']]
     """
     if count == 1 and all(isinstance(own, str) for own in given):
-        given = [given] if len(given) else []
+        given = [[own for own in given if isinstance(own, str)]]
     found = [[own] if isinstance(own, str) else checked_texts(own) for own in given]
     if len(found) != count or not all(found):
         raise ValueError(

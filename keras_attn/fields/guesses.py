@@ -50,8 +50,7 @@ class Guess(NamedTuple):
         best = [guesses[0][0] for guesses in masks]
         parts = zip(texts, (best[:of_first], best[of_first:]), strict=False)
         filled = " ".join(_filled(text, words) for text, words in parts)
-        first, second = (*texts, None)[:2]
-        return cls(first, masks, filled, second, follows)
+        return cls(texts[0], masks, filled, texts[1] if len(texts) > 1 else None, follows)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the guesses as a JSON-safe dict, rounded."""

@@ -288,14 +288,11 @@ class AnswerSelector(TextVectors):
         cls, path: str, data: AnswerSelectionData, answers: Iterable[str] | None = None
     ) -> SelectionQuestions:
         """Reads questions whose right answers are among `answers`; None: any."""
+        question, answer = numbered(data.question, data.answer)
         return read_selection_questions(
-            path,
-            *numbered(data.question, data.answer),
-            data.format,
-            delimiter=data.delimiter or None,
-            on_error=data.on_error,
-            answers=answers,
-        )
+            path, question, answer, data.format, delimiter=data.delimiter or None,
+            on_error=data.on_error, answers=answers,
+        )  # fmt: skip
 
     @classmethod
     def split(
@@ -315,7 +312,7 @@ class AnswerSelector(TextVectors):
         after them the answers of --answers.
         """
         examples = super().read(data)
-        answers = [*examples.train.answers, *cls.checked(examples.dev).answers]
+        answers = [*examples.train.answers, *cls.checked(examples.dev or ()).answers]
         train = replace(examples.train, answers=tuple(dict.fromkeys(answers)))
         return examples._replace(train=train)
 

@@ -212,6 +212,11 @@ class Pretrainer(EncoderTask):
         return self.learned.tokenizer
 
     @property
+    def mask_id(self) -> int:
+        """The id of `[MASK]`."""
+        return self.tokenizer.vocabulary.index("[MASK]")
+
+    @property
     def next_sentence(self) -> bool:
         """Whether the encoder learns which sentences follow each other."""
         return self.data.next_sentence
@@ -442,7 +447,7 @@ class Pretrainer(EncoderTask):
         logits = self.logits({**self.row_inputs(tensors), "masked_positions": places})
         best, which = ops.top_k(ops.softmax(logits["masked_words"], axis=-1), use.top_k)
         read = ops.take_along_axis(tensors["row_ids"], places, axis=1)
-        masked = ops.expand_dims(read == self.tokenizer.mask_id, 2)  # (B, M, 1)
+        masked = ops.expand_dims(read == self.mask_id, 2)  # (B, M, 1)
         found = {
             "words": ops.where(masked, ops.cast(which, "int32") + 1, 0),
             "probabilities": ops.where(masked, best, 0.0),
@@ -454,7 +459,7 @@ class Pretrainer(EncoderTask):
     def computed(self, tensors: Mapping[str, Array], use: PretrainingUse) -> dict[str, Any]:
         """Computes in Python what `run` returns, by functions compiled for few shapes."""
         ids = tensors["row_ids"]
-        places = places_of(np, ids, self.tokenizer.mask_id)
+        places = places_of(np, ids, self.mask_id)
         count = places.shape[1]
         width = max(min(-(-ids.shape[1] // _WIDTHS) * _WIDTHS, self.max_length), ids.shape[1])
         more = width - ids.shape[1], (1 << (count - 1).bit_length()) - count
@@ -472,7 +477,7 @@ class Pretrainer(EncoderTask):
         self, tf: ModuleType, tensors: Mapping[str, Array], use: PretrainingUse
     ) -> dict[str, Array]:
         """Computes the same as TensorFlow ops."""
-        places = places_of(ops, tensors["row_ids"], self.tokenizer.mask_id)
+        places = places_of(ops, tensors["row_ids"], self.mask_id)
         return self.run(ops, {**tensors, "places": places}, use)
 
     @staticmethod
@@ -525,7 +530,7 @@ class Pretrainer(EncoderTask):
         tensors = TextRows(self.field).encode(*zip(*given, strict=True))
         found = self.computed(tensors, use)
         words, p = self._words.decode(found), found["probabilities"].tolist()
-        counts = (tensors["row_ids"] == self.tokenizer.mask_id).sum(axis=1)
+        counts = (tensors["row_ids"] == self.mask_id).sum(axis=1)
         for i, texts in enumerate(given):
             masks = [[*zip(words[i][m], p[i][m], strict=True)] for m in range(counts[i])]
             of_first = int((found["places"][i, : counts[i]] < tensors["row_seconds"][i]).sum())

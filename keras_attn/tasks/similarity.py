@@ -227,11 +227,11 @@ class SimilarityScorer(TextVectors):
     @classmethod
     def read_file(cls, path: str, data: SimilarityData) -> ScoredPairs:
         """Reads pairs of texts with scores, from CSV, TSV or JSON lines."""
-        columns = numbered(data.first, data.second, data.score)
-        delimiter = data.delimiter or None
+        first, second, score = numbered(data.first, data.second, data.score)
         return read_scored_pairs(
-            path, *columns, data.format, delimiter=delimiter, on_error=data.on_error
-        )
+            path, first, second, score, data.format, delimiter=data.delimiter or None,
+            on_error=data.on_error,
+        )  # fmt: skip
 
     @classmethod
     def split(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from keras_attn.settings import setting, with_defaults
 from keras_attn.tasks.base.backbones import BackboneData, refuse_new_tokenizer
@@ -10,6 +11,14 @@ from keras_attn.tasks.base.learned import Learned
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, WordTokenizer
 
 EncoderTokenizer = WordPieceTokenizer | BytePairTokenizer | WordTokenizer
+
+
+class HasRows(Protocol):
+    """Settings of the data of a task whose texts become rows of an encoder."""
+
+    @property
+    def max_length(self) -> int:
+        """Largest number of ids of a row."""
 
 
 @dataclass(frozen=True)

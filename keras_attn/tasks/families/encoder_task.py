@@ -14,7 +14,7 @@ from keras_attn.explain.attributions import encoder_gradient_function
 from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
 from keras_attn.models import ENCODERS, with_heads
-from keras_attn.settings import Choice
+from keras_attn.settings import Choice, Settings
 from keras_attn.tasks.base.backbones import (
     chosen_model,
     read_backbone,
@@ -23,6 +23,7 @@ from keras_attn.tasks.base.backbones import (
 from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.base.fine_tuning import EncoderTraining
 from keras_attn.tasks.base.task import Task
+from keras_attn.tasks.base.training_settings import RunSettings
 from keras_attn.tasks.base.word_vectors import (
     read_vectors,
     sized_by_vectors,
@@ -32,6 +33,7 @@ from keras_attn.tasks.families.encoder_settings import (
     EncoderData,
     EncoderLearned,
     EncoderTokenizer,
+    HasRows,
 )
 from keras_attn.text import WordPieceTokenizer
 from keras_attn.text.registry import vocabulary_digest
@@ -70,11 +72,11 @@ class EncoderTask(Task):
     heads: ClassVar[tuple[str, ...]]
     token_labels: ClassVar[tuple[str, ...]] = ()
     """Heads whose labels are of tokens."""
-    Data: ClassVar[type[EncoderData]] = EncoderData
+    Data: ClassVar[type[Settings]] = EncoderData
     Learned: ClassVar[type[EncoderLearned]] = EncoderLearned
-    data: EncoderData
+    data: HasRows
     learned: EncoderLearned
-    Training = EncoderTraining
+    Training: ClassVar[type[RunSettings]] = EncoderTraining
     main_layer = "encoder"
     decide_nothing: ClassVar[tuple[str, ...]] = ("loaded", "word_vectors")
     backbone: ClassVar = {"embedding": (), "encoder": (), "pooler": ()}
@@ -134,7 +136,7 @@ class EncoderTask(Task):
     # What it starts from
 
     @classmethod
-    def model_of(cls, data: EncoderData, model: Any) -> Choice:
+    def model_of(cls, data: Any, model: Any) -> Choice:
         """Returns the settings of the model of a run.
 
         They are those of `data.backbone` if there is one, and as wide as `data.word_vectors`.
@@ -155,9 +157,7 @@ class EncoderTask(Task):
         return cls.Learned(tokenizer)
 
     @classmethod
-    def begin(
-        cls, examples: Any, data: EncoderData, model: Any, dtype: Any, **parts: Any
-    ) -> Beginning:
+    def begin(cls, examples: Any, data: Any, model: Any, dtype: Any, **parts: Any) -> Beginning:
         """Chooses the tokenizer and the encoder of a new task, and learns its labels."""
         examples = cls.checked(examples)
         return cls.start(
