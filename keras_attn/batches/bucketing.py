@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-Ids = Sequence[Sequence[int]]
+Ids = Sequence[Sequence[int] | np.ndarray]
 Flat = tuple[np.ndarray, np.ndarray]
 """All ids in one int32 vector, and the length of each sequence."""
 

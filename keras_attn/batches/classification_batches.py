@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack, overload
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,58 +11,7 @@ from numpy.typing import ArrayLike
 from keras_attn.batches.bucketed_batches import Batch, BucketedBatches, Layout, Rows
 from keras_attn.batches.bucketing import Ids, check_ids, flatten, padded
 from keras_attn.batches.epochs import check_least
-
-TRUNCATIONS = ("head", "tail", "head_tail")
-
-
-@overload
-def truncate(ids: np.ndarray, max_length: int, strategy: str = "head") -> np.ndarray: ...
-
-
-@overload
-def truncate(ids: Sequence[int], max_length: int, strategy: str = "head") -> Sequence[int]: ...
-
-
-def truncate(
-    ids: Sequence[int] | np.ndarray, max_length: int, strategy: str = "head"
-) -> Sequence[int] | np.ndarray:
-    """Shortens a text to its `max_length` most informative tokens, if it is longer.
-
-    References:
-        - [Sun et al., 2019](https://arxiv.org/abs/1905.05583): on IMDB, BERT does best with a
-          quarter of the tokens from the head and the others from the tail.
-
-    Args:
-        ids: The ids of a text: a list, or a vector.
-        max_length: Largest number of ids that are kept.
-        strategy: `"head"`: the first ones. `"tail"`: the last ones. `"head_tail"`: a quarter
-            (rounded down) of the first ones and, for the others, the last ones.
-
-    Returns:
-        A list or a vector of at most `max_length` ids, in their order.
-
-    Raises:
-        ValueError: If the strategy is unknown, or `max_length` is below 1.
-
-    Example:
-
-    >>> ids = [1, 2, 3, 4, 5, 6, 7, 8, 9]
-    >>> truncate(ids, 4), truncate(ids, 4, "tail"), truncate(ids, 4, "head_tail")
-    ([1, 2, 3, 4], [6, 7, 8, 9], [1, 7, 8, 9])
-    """
-    if strategy not in TRUNCATIONS:
-        raise ValueError(
-            f"Expected a truncation of {', '.join(map(repr, TRUNCATIONS))}. Received: {strategy!r}."
-        )
-    if isinstance(max_length, bool) or max_length < 1:
-        raise ValueError(f"`max_length` must be >= 1. Received: {max_length!r}")
-    if len(ids) <= max_length:
-        return ids
-    head = {"head": max_length, "tail": 0, "head_tail": max_length // 4}[strategy]
-    tail = len(ids) - (max_length - head)
-    if isinstance(ids, np.ndarray):
-        return np.concatenate([ids[:head], ids[tail:]])
-    return [*ids[:head], *ids[tail:]]
+from keras_attn.text.truncation import truncate
 
 
 def class_weights(labels: Sequence[int] | np.ndarray, num_classes: int) -> np.ndarray:

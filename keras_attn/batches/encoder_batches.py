@@ -12,7 +12,7 @@ from keras_attn.batches.bucketed_batches import Batch, BucketedBatches, Layout, 
 from keras_attn.batches.bucketing import Ids, flatten, padded
 from keras_attn.batches.epochs import check_least
 
-Row = tuple[Sequence[int], int]
+Row = tuple[Sequence[int] | np.ndarray, int]
 """Ids with their special tokens, and where the second segment begins (their number: nowhere)."""
 
 Labels = Sequence[float] | Ids | np.ndarray

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import numpy as np
 from keras_attn.text.checks import well_formed
 from keras_attn.text.readable import END
 from keras_attn.visualize import attention_html, plot_attention
+from keras_attn.visualize.web_page import escaped, web_page
 
+_STYLE = "body{font:16px sans-serif;margin:2em}section{margin:0 0 2.5em}h2{font-size:1em}"
 _UNIT = re.compile(r"<0x([0-9A-F]{2})>|.", re.DOTALL)
 
 
@@ -302,3 +305,13 @@ def _shown(word: str) -> str:
         c if c.isprintable() else "".join(f"<0x{byte:02X}>" for byte in c.encode("utf-8"))
         for c in word
     )
+
+
+def alignment_page(alignments: Sequence[Alignment], title: str) -> str:
+    """Makes an HTML page of alignments, each under its title."""
+    maps = "".join(
+        f"<section><h2>{escaped(alignment.title)}</h2>{alignment._repr_html_()}"
+        f"{'' if alignment.weights.size else '<p>A text has no word to compare.</p>'}</section>"
+        for alignment in alignments
+    )
+    return web_page(title, maps, _STYLE, "style-src 'unsafe-inline'")

@@ -169,7 +169,8 @@ def study_texts(
     """Calls an encoder on texts and collects what its heads looked at.
 
     Args:
-        model: A model of `BertConfig`, with heads or without.
+        model: A model of `BertConfig`, with heads or without; or a text classifier with
+            self-attention, which reads ids alone.
         field: How it reads texts.
         texts: Strings, or pairs of strings.
 
@@ -208,5 +209,8 @@ def study_texts(
     }
     special = (ids == tokenizer.start_id) | (ids == tokenizer.end_id)
     tokens = [tokenizer.tokens(row) for row in rows]
-    read = {name: inputs[name] for name in model.input}
-    return study_encoder(model, read, tokens, special & real, titles)
+    if isinstance(model.input, dict):
+        read = {name: inputs[name] for name in model.input}
+        return study_encoder(model, read, tokens, special & real, titles)
+    special |= ids == tokenizer.pad_id  # a row of a text without tokens
+    return study_maps(attention_maps(model, ids), rows, tokens, real, special & real, titles)

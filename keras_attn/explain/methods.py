@@ -1,13 +1,10 @@
-"""Methods that explain a text classifier, by name and compiled."""
-
-from collections.abc import Callable
-from typing import Any
+"""Methods that explain a text classifier, by name."""
 
 import keras
-import numpy as np
+from keras import ops
 
 from keras_attn.explain.attributions import attention_function, gradient_function, has_attention
-from keras_attn.generation import CompiledFunction
+from keras_attn.hints import Tensor
 
 METHODS = ("attention", "gradient")
 
@@ -32,14 +29,19 @@ def check_label(label: str | None, method: str) -> None:
         )
 
 
-def compiled_method(
-    model: keras.Model, method: str, multi_label: bool = False
-) -> Callable[[np.ndarray, int], Any]:
-    """Compiles a method for batches of any size."""
+def weighed_tokens(
+    model: keras.Model,
+    ids: Tensor,
+    method: str,
+    multi_label: bool = False,
+    classes: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Computes the logits of rows of ids, and what each token weighed, on every backend.
+
+    `classes (B,)` are explained by gradients; if None or below 0, the most probable ones.
+    """
     if method == "attention":
-        look = attention_function(model)
-        compiled = CompiledFunction(lambda ids, length: look(ids), model)
-        return lambda ids, of: compiled(ids, 1)
-    ask = gradient_function(model, multi_label)
-    compiled = CompiledFunction(lambda ids, length, of: ask(ids, of), model)
-    return lambda ids, of: compiled(ids, 1, np.full(len(ids), of, "int32"))
+        return attention_function(model)(ids)
+    if classes is None:
+        classes = ops.zeros_like(ids[:, 0]) - 1
+    return gradient_function(model, multi_label)(ids, classes)

@@ -7,6 +7,7 @@ from keras_attn.fields.encoder_input import EncoderInput
 from keras_attn.fields.generated_text import GeneratedText, PromptInput
 from keras_attn.fields.guesses import Guess
 from keras_attn.fields.outputs import Label, Names, Numbers, Strings
+from keras_attn.fields.padded_numbers import PaddedNumbers
 from keras_attn.fields.picture_input import PictureInput
 from keras_attn.fields.question_rows import QuestionRows
 from keras_attn.fields.ragged_outputs import (
@@ -19,8 +20,14 @@ from keras_attn.fields.ragged_outputs import (
 from keras_attn.fields.signature import Signature, Together
 from keras_attn.fields.source_text import SourceText
 from keras_attn.fields.tagged_words import EntityPlace, LabelledWords, TaggedWords
-from keras_attn.fields.text import ODD_TEXTS, TextInput, checked_pairs, checked_texts
-from keras_attn.fields.text_rows import FoundNames, SearchTexts, SeparateTexts, TextRows
+from keras_attn.fields.text import (
+    ODD_TEXTS,
+    TextInput,
+    checked_inputs,
+    checked_pairs,
+    checked_texts,
+)
+from keras_attn.fields.text_rows import FoundNames, SearchTexts, SeparateTexts, TextRows, Tokens
 from keras_attn.fields.turns import MARKS, TurnRows, checked_conversations, spoken, with_marks
 from keras_attn.fields.word_rows import TextWords, WordLists, WordRows
 from keras_attn.fields.word_sums import WordSum
@@ -45,6 +52,7 @@ __all__ = [
     "Names",
     "NumberRows",
     "Numbers",
+    "PaddedNumbers",
     "PartRows",
     "PictureInput",
     "PlaceRows",
@@ -62,12 +70,14 @@ __all__ = [
     "TextRows",
     "TextWords",
     "Together",
+    "Tokens",
     "TurnRows",
     "WordLists",
     "WordRows",
     "WordSum",
     "WordTokens",
     "checked_conversations",
+    "checked_inputs",
     "checked_pairs",
     "checked_texts",
     "spoken",

@@ -118,6 +118,7 @@ def stacked(rows: Sequence[Any], fill: float) -> np.ndarray:
     arrays = [np.asarray(row) for row in rows]
     shape = np.max([array.shape for array in arrays], axis=0)
     found = np.full((len(arrays), *shape), fill, arrays[0].dtype)
-    for place, array in zip(found, arrays, strict=True):
-        place[tuple(map(slice, array.shape))] = array
+    for i, array in enumerate(arrays):
+        place: tuple[int | slice, ...] = (i, *map(slice, array.shape))
+        found[place] = array
     return found

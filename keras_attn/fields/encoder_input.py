@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from keras import ops
 
-from keras_attn.fields.text import ODD_TEXTS, checked_texts
+from keras_attn.fields.text import ODD_TEXTS, checked_texts, sides_of
 from keras_attn.hints import Tensor
 from keras_attn.text.tokenizer import OffsetTokenizer
+from keras_attn.text.truncation import truncate, truncate_graph
+
+T = TypeVar("T")
+
+
+class ReadText(NamedTuple):
+    """The tokens that are read of a text or of a pair, and where they are in it."""
+
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    """First and last character of each token; of a separator, none behind the first text."""
+    segments: list[int]
+    """1 for the tokens of the second text."""
 
 
 class EncoderInput:
@@ -23,8 +39,8 @@ class EncoderInput:
     segment 0. For models that do not read special tokens at the ends, `start` and `end` leave them
     out; those between two texts stay.
 
-    If they are too long, one text loses its end, and two lose the end of the longer one until both
-    fit.
+    If one text is too long, `truncation` says which part of it is kept. Two texts lose the end of
+    the longer one until both fit.
 
     Args:
         tokenizer: Has `encode`, `pad_id`, `start_id`, `end_id` and `to_graph`.
@@ -32,6 +48,8 @@ class EncoderInput:
         start: Whether there is a token before the texts.
         end: Whether there is a token after them.
         between: Number of end tokens between two texts.
+        truncation: Which part of a single text is kept: `"head"`, `"tail"` or `"head_tail"`, as in
+            `keras_attn.text.truncation.truncate`.
 
     Example:
 
@@ -54,12 +72,19 @@ class EncoderInput:
         start: bool = True,
         end: bool = True,
         between: int = 1,
+        truncation: str = "head",
     ):
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.start = [tokenizer.start_id] if start else []
         self.end = [tokenizer.end_id] if end else []
         self.between = [tokenizer.end_id] * between
+        self.truncation = truncation
+
+    @cached_property
+    def module(self) -> Any:
+        """The tokenizer as a `tf.Module`."""
+        return self.tokenizer.to_graph()
 
     @property
     def room(self) -> int:
@@ -114,16 +139,62 @@ class EncoderInput:
         """
         return [self._row(parts) for parts in zip(*pieces, strict=True)]
 
-    def _row(self, parts: Sequence[list[int]]) -> tuple[list[int], int]:
-        """The ids of a row, and where its second segment begins."""
+    def kept(self, parts: Sequence[Sequence[T]]) -> list[Sequence[T]]:
+        """Returns what is read of one text or two.
+
+        Args:
+            parts: For each text what it has for each of its ids: the id, or its place.
+        """
         if len(parts) == 1:
-            row = [*self.start, *parts[0][: self.room], *self.end]
-            return row, len(row)
+            return [truncate(parts[0], self.room, self.truncation)]
         room = self.room - len(self.between)
         first = parts[0][: max(room - len(parts[1]), (room + 1) // 2)]
-        second = parts[1][: room - len(first)]
-        head = [*self.start, *first, *self.between]
-        return [*head, *second, *self.end], len(head)
+        return [first, parts[1][: room - len(first)]]
+
+    def read(self, texts: Sequence[str | tuple[str, str]]) -> Iterator[ReadText]:
+        """Finds what is read of texts or of pairs, without the special tokens at the ends.
+
+        Args:
+            texts: Strings, or pairs of strings.
+        """
+        encoded = [self.tokenizer.encode_with_offsets(side) for side in sides_of(texts)]
+        for i, text in enumerate(texts):
+            (ids, *more), (offsets, *others) = (
+                self.kept([side[part][i] for side in encoded]) for part in (0, 1)
+            )
+            ids, offsets, segments = [*ids], [*offsets], [0] * len(ids)
+            if more:
+                end = len(text[0])
+                ids += [*self.between, *more[0]]
+                offsets += [*[(end, end)] * len(self.between), *others[0]]
+                segments += [0] * len(self.between) + [1] * len(more[0])
+            yield ReadText(self.tokenizer.tokens(ids), offsets, segments)
+
+    def between_ends(self, ids: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
+        """Leaves out the special tokens before the texts, and counts the ids up to those behind.
+
+        Args:
+            ids: The ids of rows `(B, T)`.
+            *values: What else the rows have, `(B, T)`.
+
+        Returns:
+            The number of ids of each row, int32 `(B,)`, the ids, and the values, which are 0 behind
+            them.
+        """
+        first = len(self.start)
+        real = ops.cast(ops.not_equal(ids, self.tokenizer.pad_id), "int32")
+        sizes = ops.sum(real, axis=1) - first - len(self.end)
+        ids = ids[:, first:]
+        places = ops.cumsum(ops.ones_like(ids), axis=1) - 1
+        inside = ops.less(places, ops.expand_dims(sizes, 1))
+        own = (ops.where(inside, x[:, first:], ops.zeros_like(x[:, first:])) for x in values)
+        return sizes, ids, *own
+
+    def _row(self, parts: Sequence[list[int]]) -> tuple[list[int], int]:
+        """The ids of a row, and where its second segment begins."""
+        first, *second = self.kept(parts)
+        head = [*self.start, *first, *(self.between if second else self.end)]
+        return [*head, *(chain(*second, self.end) if second else ())], len(head)
 
     def to_graph(self, tf: ModuleType) -> tuple[Callable[..., tuple[Tensor, Tensor]], list[Any]]:
         """Returns the same as TensorFlow ops.
@@ -135,7 +206,7 @@ class EncoderInput:
             A function from strings `(B,)`, and second ones or None, to ids and segments `(B, T)`;
             and the `tf.Module`s that it uses.
         """
-        graph, tokenizer = self.tokenizer.to_graph(), self.tokenizer
+        graph, tokenizer = self.module, self.tokenizer
         begin = len(self.start) + len(self.between)
 
         def cut(ids: Any, lengths: Tensor) -> Any:
@@ -143,13 +214,15 @@ class EncoderInput:
             return tf.ragged.boolean_mask(ids, kept)
 
         def encode(text: Tensor, second: Tensor | None = None) -> tuple[Tensor, Tensor]:
-            first = tf.cast(graph.encode(text), tf.int32)
+            first = graph.encode(text)
             rows = tf.size(text)
             start, end = (tf.fill([rows, len(x)], x[0] if x else 0) for x in (self.start, self.end))
             if second is None:
-                parts = [start, first[:, : self.room], end]
+                first = truncate_graph(tf, first, self.room, self.truncation)
+                parts = [start, tf.cast(first, tf.int32), end]
                 lengths = None
             else:
+                first = tf.cast(first, tf.int32)
                 behind = tf.cast(graph.encode(second), tf.int32)
                 room = self.room - len(self.between)
                 left = room - tf.cast(behind.row_lengths(), tf.int32)

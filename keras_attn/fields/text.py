@@ -1,6 +1,6 @@
 """Texts as inputs: checked, and the odd ones that every export is tried with."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -80,6 +80,59 @@ def checked_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
             raise TypeError(f"Expected pairs of strings. Received: {pair!r:.100} at position {i}.")
         found.append((parts[0], parts[1]))
     return found
+
+
+def checked_inputs(inputs: Any, pairs: bool) -> list[str | tuple[str, str]]:
+    """Checks single texts, or pairs of texts.
+
+    Args:
+        inputs: Strings, or tuples of two strings.
+        pairs: Whether pairs are expected.
+
+    Returns:
+        A list of strings, or of tuples of two strings.
+
+    Raises:
+        TypeError: If an input is neither a string nor a pair of strings.
+        ValueError: If a pair is given where single texts are expected, or the reverse.
+
+    Example:
+
+    >>> checked_inputs([("A dog runs.", "An animal moves.")], pairs=True)
+    [('A dog runs.', 'An animal moves.')]
+    >>> checked_inputs(["A dog runs."], pairs=True)
+    Traceback (most recent call last):
+        ...
+    ValueError: Expected pairs of texts. Received: the single text 'A dog runs.' at position 0.
+    """
+    what = "a pair of strings or a list of pairs" if pairs else "a string or a list of strings"
+    inputs = listed(inputs, what, 1 + pairs)
+    found: list[str | tuple[str, str]] = []
+    for i, given in enumerate(inputs):
+        pair = isinstance(given, tuple | list) and len(given) == 2
+        if pair != pairs and (pair or isinstance(given, str)):
+            expected = "pairs of texts" if pairs else "single texts"
+            shown = f"a pair, {tuple(given)!r}," if pair else f"the single text {given!r}"
+            raise ValueError(f"Expected {expected}. Received: {_cut(shown)} at position {i}.")
+        parts = list(given) if pair else [given]
+        if not all(isinstance(part, str) for part in parts):
+            what = "pairs of strings" if pairs else "strings"
+            raise TypeError(
+                f"Expected {what}. Received: {_cut(repr(given))} of type {type(given).__name__} "
+                f"at position {i}."
+            )
+        found.append((parts[0], parts[1]) if pair else given)
+    return found
+
+
+def _cut(shown: str) -> str:
+    return shown if len(shown) <= 100 else f"{shown[:100]}..."
+
+
+def sides_of(inputs: Sequence[str | tuple[str, str]]) -> list[list[str]]:
+    """Returns the texts in one list; or, of pairs, the first and the second ones."""
+    rows = [(given,) if isinstance(given, str) else given for given in inputs]
+    return [list(side) for side in zip(*rows, strict=True)]
 
 
 class TextInput:

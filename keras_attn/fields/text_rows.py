@@ -47,13 +47,7 @@ class TextRows:
         """
         tokenizer = self.field.tokenizer
         rows = self.field.rows(*(tokenizer.encode(checked_texts(side)) for side in texts))
-        sizes = int32_of([len(ids) for ids, _ in rows])
-        ids = int32_of([*chain.from_iterable(ids for ids, _ in rows)])
-        return {
-            "row_ids": padded(np, ids, sizes, tokenizer.pad_id, least=1),
-            "row_sizes": sizes,
-            "row_seconds": int32_of([second for _, second in rows]),
-        }
+        return row_table(rows, tokenizer.pad_id)
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns the same as TensorFlow ops.
@@ -190,3 +184,50 @@ class FoundNames(Numbers):
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
         """Returns the same as TensorFlow ops."""
         return tf.gather(tensors["names"], tensors[self.of])
+
+
+class Tokens(Numbers):
+    """Tokens by their ids, with `""` behind the tokens of each row.
+
+    Args:
+        field: Has the tokenizer.
+        of: Name of the ids `(B, T)`.
+        sizes: Name of the number of ids of each row, int32 `(B,)`.
+
+    Example:
+
+    >>> from keras_attn.text import WordTokenizer
+    >>> field = EncoderInput(WordTokenizer.train(["a b", "a b"]), 8)
+    >>> tensors = {"ids": np.array([[4, 5, 0], [4, 0, 0]]), "sizes": np.array([2, 1])}
+    >>> Tokens(field, "ids", "sizes").decode(tensors)
+    [['a', 'b'], ['a', '']]
+    """
+
+    def __init__(self, field: EncoderInput, of: str, sizes: str):
+        super().__init__(of)
+        self.field, self.sizes = field, sizes
+
+    def decode(self, tensors: Mapping[str, Any]) -> list[list[str]]:
+        """Returns a list of tokens for each row."""
+        sizes = tensors[self.sizes].tolist()
+        rows = zip(tensors[self.of].tolist(), sizes, strict=True)
+        tokens = self.field.tokenizer.tokens([ids[:size] for ids, size in rows])
+        return [[*row, *[""] * (max(sizes) - len(row))] for row in tokens]
+
+    def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
+        """Returns the same as TensorFlow ops."""
+        sizes = tensors[self.sizes]
+        ids = tensors[self.of][:, : tf.reduce_max(sizes)]
+        inside = tf.range(tf.shape(ids)[1]) < sizes[:, None]
+        return tf.where(inside, self.field.module.tokens(ids), "")
+
+
+def row_table(rows: Sequence[tuple[Sequence[int], int]], pad_id: int) -> dict[str, Array]:
+    """Returns what `TextRows.encode` does, of the ids of rows and the places of second segments."""
+    sizes = int32_of([len(ids) for ids, _ in rows])
+    ids = int32_of([*chain.from_iterable(ids for ids, _ in rows)])
+    return {
+        "row_ids": padded(np, ids, sizes, pad_id, least=1),
+        "row_sizes": sizes,
+        "row_seconds": int32_of([second for _, second in rows]),
+    }

@@ -1,7 +1,7 @@
 """Kinds of text classifiers, and their split behind the embeddings."""
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import keras
 
@@ -9,6 +9,47 @@ from keras_attn.hints import Tensor
 from keras_attn.layers import MaskedAveragePooling, TokenEmbedding
 from keras_attn.models.classifier_parts import TextClassifierConfig
 from keras_attn.models.roles import TEXT_CLASSIFIERS
+from keras_attn.settings import Choice, Settings
+
+
+def classifier_config(
+    model: Choice | Settings | Mapping[str, Any] | None,
+    max_length: int,
+    separator_id: int | None = None,
+    **sizes: int,
+) -> TextClassifierConfig:
+    """Returns the settings of a classifier, with positions for the longest texts.
+
+    Args:
+        model: Settings of one of `TEXT_CLASSIFIERS`, or a dict of them.
+        max_length: Largest number of ids of a row.
+        separator_id: Id between the two texts of a pair, by which some models tell segments; None
+            for single texts.
+        **sizes: `vocabulary_size`, `num_classes` and `first_position`.
+
+    Raises:
+        ValueError: If there are fewer positions than `max_length`, or a setting is wrong.
+
+    Example:
+
+    >>> model = {"model": "transformer", "positions": "learned"}
+    >>> classifier_config(model, 64, vocabulary_size=50, num_classes=2).sequence_length
+    64
+    """
+    config = TEXT_CLASSIFIERS.make(model, **sizes)
+    if separator_id is not None and getattr(config, "reads_segments", False):
+        config = TEXT_CLASSIFIERS.make(config, separator_id=separator_id)
+    if not getattr(config, "has_positions", False):
+        return config
+    if config.sequence_length is None:
+        return TEXT_CLASSIFIERS.make(config, sequence_length=max_length)
+    if config.sequence_length < max_length:
+        raise ValueError(
+            f"`sequence_length` must be at least max_length={max_length}, so that every token has "
+            f"a position. Received: {config.sequence_length}. Give max_length="
+            f"{config.sequence_length} (--max-length), or more positions."
+        )
+    return config
 
 
 def known_kind(model: keras.Model) -> str | None:

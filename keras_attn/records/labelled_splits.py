@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.labelled_texts import (
+    Input,
+    Label,
     LabelledText,
     as_labelled,
     count_labels,
@@ -194,6 +196,32 @@ def remove_labelled_overlap(
     ours = groups[len(others) :]
     kept = [x for x, group in zip(given, ours, strict=True) if group not in taken]
     return kept, len(given) - len(kept)
+
+
+def warn_of_contradictions(examples: Iterable[LabelledText]) -> None:
+    """Warns of texts that have different labels in different examples."""
+    labels: dict[Input, set[Label]] = defaultdict(set)
+    for example in examples:
+        labels[example.input].add(example.label)
+    contradictory = [text for text, found in labels.items() if len(found) > 1]
+    if contradictory:
+        warnings.warn(
+            f"{len(contradictory):,} texts have different labels in different lines, such as "
+            f"{repr(contradictory[0])[:80]}: one of them must be wrong.",
+            stacklevel=3,
+        )
+
+
+def warn_of_shared(train: Iterable[LabelledText], dev: Sequence[LabelledText]) -> None:
+    """Warns of development texts that are training texts too; pairs in either order."""
+    known = {tuple(sorted((x.text, x.second or ""))) for x in train}
+    shared = sum(tuple(sorted((x.text, x.second or ""))) in known for x in dev)
+    if shared:
+        warnings.warn(
+            f"{shared:,} of {len(dev):,} development texts are training texts too: figures "
+            "measured on them are too good.",
+            stacklevel=3,
+        )
 
 
 def _alike(examples: Sequence[LabelledText], shared: float) -> list[tuple[int, ...]]:

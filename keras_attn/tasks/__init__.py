@@ -13,6 +13,7 @@ from keras_attn.explain.word_maps import Caption, VisualAnswer, VisualExplanatio
 from keras_attn.fields import Answer, AnswerSpan, EntityPlace, FoundAnswer, Guess, TaggedWords
 from keras_attn.metrics import ConversationScores, PretrainingReport, TranslationScores
 from keras_attn.models.tensors import LoadReport
+from keras_attn.records.labelled_pairs import LabelledPair, LabelledPairs, read_labelled_pairs
 from keras_attn.tasks.answer_selection import (
     AnswerSelectionData,
     AnswerSelectionTest,
@@ -51,9 +52,8 @@ from keras_attn.tasks.embeddings import (
     WordIds,
     WordTests,
 )
-from keras_attn.tasks.entailment.classifier import EntailmentClassifier
-from keras_attn.tasks.entailment.data import LabelledPair, LabelledPairs, read_labelled_pairs
-from keras_attn.tasks.entailment.settings import (
+from keras_attn.tasks.entailment import (
+    EntailmentClassifier,
     EntailmentData,
     EntailmentTest,
     EntailmentTraining,
@@ -64,6 +64,7 @@ from keras_attn.tasks.families.attention_views import (
     classification_view,
     translation_view,
 )
+from keras_attn.tasks.families.classes import Prediction
 from keras_attn.tasks.families.encoder_task import EncoderData, EncoderTask
 from keras_attn.tasks.pretraining import (
     Pretrainer,
@@ -92,13 +93,12 @@ from keras_attn.tasks.tagging import (
     TaggingTraining,
     TaggingUse,
 )
-from keras_attn.tasks.text_classification.classifier import TextClassifier
-from keras_attn.tasks.text_classification.predictions import Prediction
-from keras_attn.tasks.text_classification.settings import (
+from keras_attn.tasks.text_classification import (
     TextClassificationData,
     TextClassificationTest,
     TextClassificationTraining,
     TextClassificationUse,
+    TextClassifier,
 )
 from keras_attn.tasks.text_generation import (
     TextGenerationData,

@@ -49,6 +49,7 @@ from keras_attn.models import (
     ImageEncoder,
     picture_questions,
 )
+from keras_attn.records.class_labels import checked_class_names
 from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.base.checks import check_formats
 from keras_attn.tasks.base.measured import Figures
@@ -64,7 +65,6 @@ from keras_attn.tasks.families.picture_sources import (
 from keras_attn.tasks.families.picture_task import PictureLearned, PictureTask, padded_rows
 from keras_attn.tasks.families.training_settings import BatchTraining, LabelSmoothing, RegionCache
 from keras_attn.tasks.families.use_settings import BatchUse, DataTest, ImageUse
-from keras_attn.tasks.text_classification.labels import checked_class_names
 from keras_attn.text import WordTokenizer
 from keras_attn.training import MaskedCrossEntropy
 from keras_attn.training.token_means import token_means

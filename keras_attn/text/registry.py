@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 
 from keras_attn.text.byte_pair import BytePairTokenizer
 from keras_attn.text.tokenizer import Tokenizer
@@ -38,6 +39,29 @@ def tokenizer_name(tokenizer: object) -> str:
             return name
     known = " or ".join(kind.__name__ for kind in TOKENIZERS.values())
     raise TypeError(f"`tokenizer` must be a {known}. Received: {type(tokenizer).__name__}.")
+
+
+def train_pieces(
+    name: str, texts: Iterable[str], vocabulary_size: int, vocabulary_file: str = ""
+) -> BytePairTokenizer | WordPieceTokenizer:
+    """Makes a tokenizer of pieces of words.
+
+    Args:
+        name: `"word_piece"` or `"byte_pair"`.
+        texts: Training texts.
+        vocabulary_size: Largest number of ids; there may be fewer.
+        vocabulary_file: A `vocab.txt` of BERT, to take instead of training word pieces.
+
+    Example:
+
+    >>> train_pieces("byte_pair", ["a text"], 300).pad_id
+    0
+    """
+    if vocabulary_file:
+        return WordPieceTokenizer.from_vocabulary_file(vocabulary_file)
+    if name == "word_piece":
+        return WordPieceTokenizer.train(texts, vocabulary_size, allow_fewer=True)
+    return BytePairTokenizer.train(texts, vocabulary_size, allow_fewer=True)
 
 
 def vocabulary_digest(tokenizer: Tokenizer) -> str:

@@ -2,13 +2,20 @@
 
 from collections.abc import Iterable, Sequence
 
+import keras
 import numpy as np
 import numpy.typing as npt
+from keras import ops
 
+from keras_attn.batches import TextBatches
+
+Row = Sequence[int] | np.ndarray
+"""The ids of a text."""
 LEAST_WEIGHT = 0.01
+TOKEN_WEIGHTS = ("association", "idf")
 
 
-def inverse_document_frequency(ids: Iterable[Sequence[int]], num_ids: int) -> np.ndarray:
+def inverse_document_frequency(ids: Iterable[Row], num_ids: int) -> np.ndarray:
     """Returns the inverse document frequencies of TF-IDF.
 
         idf[t] = log((1 + n) / (1 + n[t])) + 1
@@ -23,7 +30,10 @@ def inverse_document_frequency(ids: Iterable[Sequence[int]], num_ids: int) -> np
 
 
 def class_association(
-    ids: Iterable[Sequence[int]], labels: npt.ArrayLike, num_ids: int, smoothing: float = 1.0
+    ids: Iterable[Row],
+    labels: npt.ArrayLike,
+    num_ids: int,
+    smoothing: float = 1.0,
 ) -> np.ndarray:
     """Returns how much each token tells about the class, by log-count ratios of naive Bayes.
 
@@ -53,3 +63,58 @@ def class_association(
         ratio = np.log(inside / inside.sum()) - np.log(outside / outside.sum())
         most = np.maximum(most, np.abs(ratio))
     return np.maximum(most, LEAST_WEIGHT)
+
+
+def set_token_weights(
+    model: keras.Model,
+    ids: Sequence[Sequence[int]],
+    labels: npt.ArrayLike,
+    kind: str = "association",
+) -> None:
+    """Sets the weights of tokens, and of pairs, to what training texts say of them.
+
+    Args:
+        model: A bag of `text_classifier` with weighting.
+        ids: The ids of each text.
+        labels: `(n,)` class numbers, or `(n, C)` zeros and ones.
+        kind: `"association"` (`class_association`) or `"idf"` (`inverse_document_frequency`).
+
+    Raises:
+        ValueError: For another kind, or a model without such weights.
+
+    Example:
+
+    >>> from keras_attn.models import BagClassifierConfig
+    >>> model = BagClassifierConfig(4, num_classes=2, pair_buckets=0).build()
+    >>> set_token_weights(model, [[1, 2], [1, 3]], [0, 1])
+    >>> [round(float(w), 2) for w in model.get_layer("weighting").get_token_weights()[1:]]
+    [0.01, 0.69, 0.69]
+    """
+    if kind not in TOKEN_WEIGHTS:
+        raise ValueError(f"`kind` must be one of {list(TOKEN_WEIGHTS)}. Received: {kind!r}.")
+    layers = {layer.name: layer for layer in model.layers}
+    if "weighting" not in layers:
+        raise ValueError(
+            "Expected a bag whose tokens have weights. Received: a model without such weights, "
+            f"{model.name}."
+        )
+    of_layers: dict[str, Sequence[Row]] = {"weighting": ids}
+    if "pairs" in layers:
+        of_layers["pair_weighting"] = _pairs(layers["pairs"], ids)
+    for name, rows in of_layers.items():
+        size = layers[name].vocabulary_size
+        if kind == "idf":
+            weights = inverse_document_frequency(rows, size)
+        else:
+            weights = class_association(rows, labels, size)
+        layers[name].set_token_weights(weights)
+
+
+def _pairs(layer: keras.layers.Layer, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
+    """The ids of the pairs of each text."""
+    batches = TextBatches(rows, batch_size=256, shuffle=False, multiple=64)
+    found = batches.computed(
+        lambda ids, _: {"pairs": ops.convert_to_numpy(layer(ops.convert_to_tensor(ids)))}
+    )
+    both = zip(found, rows, strict=True)
+    return [of_row["pairs"][: max(len(ids) - 1, 0)] for of_row, ids in both]

@@ -330,7 +330,7 @@ def test_the_exported_model(run, classifier, tmp_path):
     assert [label.decode() for label in outputs["label"].numpy()] == [
         prediction.label for prediction in classifier.predict([text for text, _ in TEST])
     ]
-    expected = classifier.explain(TEST[1][0], "gradient").weights
+    expected = classifier.explain(TEST[1][0], method="gradient").weights
     np.testing.assert_allclose(outputs["weights"][1][: len(expected)], expected, atol=1e-5)
 
 

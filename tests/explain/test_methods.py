@@ -1,4 +1,4 @@
-"""Which method explains a model, and that a compiled one gives what the function gives."""
+"""Which method explains a model, and what it computes."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from model_toys import numpy, randomize
 
 from keras_attn import explain, tasks
 from keras_attn.explain.attributions import attention_function, gradient_function
-from keras_attn.explain.methods import check_label, checked_method, compiled_method
+from keras_attn.explain.methods import check_label, checked_method, weighed_tokens
 from keras_attn.models import BagClassifierConfig
 
 BASE = {"vocabulary_size": 13, "num_classes": 3, "dim": 8, "pair_buckets": 0}
@@ -28,20 +28,18 @@ def test_names():
         check_label("good", "attention")
 
 
-@pytest.mark.slow
-def test_compiled():
+def test_weights_by_each_method():
     model = randomize(BagClassifierConfig(**BASE).build())
-    for rows in (IDS, IDS[:1, :3]):
-        found = compiled_method(model, "attention")(rows, 1)
-        for ours, expected in zip(found, attention_function(model)(rows), strict=True):
-            np.testing.assert_allclose(ours, numpy(expected), atol=1e-6)
-        for of in (-1, 0, 2):
-            classes = np.full(len(rows), of, "int32")
-            for multi_label in (False, True):
-                found = compiled_method(model, "gradient", multi_label)(rows, of)
-                function = gradient_function(model, multi_label)
-                for ours, expected in zip(found, function(rows, classes), strict=True):
-                    np.testing.assert_allclose(ours, numpy(expected), atol=1e-5)
+    found = weighed_tokens(model, IDS, "attention")
+    for ours, expected in zip(found, attention_function(model)(IDS), strict=True):
+        np.testing.assert_allclose(numpy(ours), numpy(expected), atol=1e-6)
+    for classes in (None, np.array([0, 2], "int32")):
+        of = np.full(len(IDS), -1, "int32") if classes is None else classes
+        for multi_label in (False, True):
+            found = weighed_tokens(model, IDS, "gradient", multi_label, classes)
+            function = gradient_function(model, multi_label)
+            for ours, expected in zip(found, function(IDS, of), strict=True):
+                np.testing.assert_allclose(numpy(ours), numpy(expected), atol=1e-5)
 
 
 def test_what_the_tasks_hand_on():

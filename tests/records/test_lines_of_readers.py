@@ -24,9 +24,9 @@ from keras_attn.records import (
     read_text,
     read_word_pairs,
 )
+from keras_attn.records.labelled_pairs import read_labelled_pairs
 from keras_attn.settings import read_settings
 from keras_attn.tasks import EntailmentClassifier
-from keras_attn.tasks.entailment.data import read_labelled_pairs
 
 SKIP = {"on_error": "skip"}
 URLS = "http://a/title/tt1/\nhttp://a/title/tt2/\n"

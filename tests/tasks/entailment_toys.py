@@ -7,6 +7,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from keras_attn import attention_maps
 from keras_attn.interop import WordVectors
 from keras_attn.tasks import EntailmentClassifier, LabelledPair
 from keras_attn.text import WordTokenizer
@@ -46,12 +47,42 @@ def make(attention="word_by_word", max_length=12, **settings):
     return classifier
 
 
+def reference(classifier, pairs):
+    """What a SavedModel gives, pair by pair, in NumPy."""
+    alone, most = [], classifier.max_length
+    for pair in pairs:
+        ids = [np.array([classifier.tokenizer.encode(x)[:most] or [0]], "int32") for x in pair]
+        inputs = dict(zip(("premise_ids", "hypothesis_ids"), ids, strict=True))
+        logits = np.asarray(classifier.model(inputs))[0].astype("float64")
+        powers = np.exp(logits / classifier.temperature)
+        words = [classifier.tokenizer.words(x)[:most] for x in pair]
+        maps = [x[0] for x in attention_maps(classifier.model, inputs).values()]
+        if maps and classifier.config.attention != "last":  # a row for each word
+            maps = [maps[0] * bool(words[1])]
+        alone.append((powers / powers.sum(), *words, maps))
+    widths = [max(1, *(len(x[side]) for x in alone)) for side in (1, 2)]
+    found = {
+        "label": [classifier.class_names[p.argmax()] for p, *_ in alone],
+        "probabilities": [p.tolist() for p, *_ in alone],
+        "classes": [list(classifier.class_names)] * len(pairs),
+        "premise_words": [x[1] + [""] * (widths[0] - len(x[1])) for x in alone],
+        "hypothesis_words": [x[2] + [""] * (widths[1] - len(x[2])) for x in alone],
+    }
+    if classifier.config.attention != "none":
+        rows = 1 if classifier.config.attention == "last" else widths[1]
+        table = np.zeros((len(pairs), rows, widths[0]))
+        for row, (*_, (scores,)) in zip(table, alone, strict=True):
+            row[: scores.shape[0], : scores.shape[1]] = scores
+        found["alignment"] = table.tolist()
+    return found
+
+
 def everything(classifier):
     found = {"probabilities": classifier.predict_probabilities(ODD_PAIRS).tolist()}
     if classifier.config.attention == "matching":  # once is enough
         found["gradients"] = [
             [list(e.tokens), e.weights.tolist(), e.label]
-            for e in classifier.explain(ODD_PAIRS, "gradient")
+            for e in classifier.explain(ODD_PAIRS, method="gradient")
         ]
     if classifier.config.attention != "none":
         found["explained"] = [

@@ -56,13 +56,13 @@ def ask_visual(task):
 
 
 def ask_classifier(task):
-    explained = task.explain(["a great film", "dull"], "gradient")
+    explained = task.explain(["a great film", "dull"], method="gradient")
     return [task.predict_probabilities(["a great film", "dull"]), *(x.weights for x in explained)]
 
 
 def ask_entailment(task):
     pairs = entailment_toys.ODD_PAIRS[:2]
-    explained = task.explain(pairs, "gradient")
+    explained = task.explain(pairs, method="gradient")
     return [task.predict_logits(pairs), *(x.weights for x in explained)]
 
 

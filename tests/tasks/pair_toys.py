@@ -58,7 +58,7 @@ def make(kind, max_length=12):
 def everything(classifier):
     found = {"probabilities": classifier.predict_probabilities(HOSTILE).tolist()}
     for method in METHODS:
-        found[method] = [e.weights.tolist() for e in classifier.explain(HOSTILE, method)]
+        found[method] = [e.weights.tolist() for e in classifier.explain(HOSTILE, method=method)]
     return found
 
 

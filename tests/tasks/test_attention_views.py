@@ -70,7 +70,7 @@ def test_classifiers(case, text):
     }
     assert [part.name for part in view.parts] == names[case]
     if names[case][0] == "attention of the answer":
-        explained = classifier.explain(text, "attention")
+        explained = classifier.explain(text, method="attention")
         answer = view.parts[0]
         assert answer.keys == explained.tokens
         np.testing.assert_allclose(answer.weights[0][0, 0], explained.weights, atol=1e-6)

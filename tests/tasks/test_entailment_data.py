@@ -6,13 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from keras_attn.tasks import EntailmentClassifier, EntailmentData, EntailmentTest
-from keras_attn.tasks.entailment.data import (
+from keras_attn.records.labelled_pairs import (
     LabelledPair,
-    checked_pairs,
+    checked_labelled_pairs,
     read_labelled_pairs,
-    training_pairs,
 )
+from keras_attn.tasks import EntailmentClassifier, EntailmentData, EntailmentTest
 
 HEAD = "pair_ID\tsentence_A\tsentence_B\tentailment_label\tentailment_BA\tSemEval_set\n"
 SICK = HEAD + (
@@ -62,10 +61,10 @@ def test_sick(write, name):
 
 def test_what_a_run_reads(write):
     path = write("SICK.txt", SICK)
-    examples = training_pairs(EntailmentData(train=path, reversed_pairs=True))
+    examples = EntailmentClassifier.read(EntailmentData(train=path, reversed_pairs=True))
     assert (len(examples.train), len(examples.dev)) == (4, 1)
     assert not any("bird" in pair.premise for pair in [*examples.train, *examples.dev])
-    other = training_pairs(
+    other = EntailmentClassifier.read(
         EntailmentData(train=path, dev=write("d.csv", "premise,hypothesis,label\na,b,ENTAILMENT\n"))
     )
     assert other.dev == [LabelledPair("a", "b", "ENTAILMENT")]
@@ -79,12 +78,12 @@ def test_what_a_run_reads(write):
 def test_a_table_of_ones_own_with_the_parts_of_sick(write):
     rows = ["a\tb\tyes\tTRAIN", "c\td\tyes\tTRIAL", "e\tf\tyes\tTEST"]
     path = write("p.tsv", "\n".join(["premise\thypothesis\tlabel\tSemEval_set", *rows]))
-    examples = training_pairs(EntailmentData(train=path))
+    examples = EntailmentClassifier.read(EntailmentData(train=path))
     assert [[p.premise for p in side] for side in (examples.train, examples.dev)] == [["a"], ["c"]]
     # Of JSON no part is read, so a part of the premises is held out.
     one = '{"premise": "%s", "hypothesis": "h", "label": "a", "SemEval_set": "TRAIN"}\n'
     path = write("p.jsonl", "".join(one % premise for premise in "abcd"))
-    examples = training_pairs(EntailmentData(train=path))
+    examples = EntailmentClassifier.read(EntailmentData(train=path))
     assert (len(examples.train), len(examples.dev)) == (3, 1)
 
 
@@ -97,36 +96,35 @@ def test_snli(write):
 
 def test_tables_and_json_of_ones_own(write):
     expected = [LabelledPair("A, b", "c", "1")]
-    data = EntailmentData(train="", premise="first", hypothesis="second", label="y")
+    columns = {"premise": "first", "hypothesis": "second", "label": "y"}
     for name, content in {
         "p.csv": 'y,second,first\n1,c,"A, b"\n',
         "p.tsv": "first\tsecond\ty\nA, b\tc\t1\n",
         "p.jsonl": '{"first": "A, b", "second": "c", "y": 1}\n',
     }.items():
-        assert list(read_labelled_pairs(write(name, content), data)) == expected
-    semicolons = EntailmentData(train="", delimiter=";")
+        assert list(read_labelled_pairs(write(name, content), **columns)) == expected
     path = write("q.csv", "premise;hypothesis;label\nA, b;c;1\n")
-    assert list(read_labelled_pairs(path, semicolons)) == expected
+    assert list(read_labelled_pairs(path, delimiter=";")) == expected
 
 
 def test_a_split_by_premises(write):
     rows = [f"p{i // 3}\th{i}\t{'ab'[i % 2]}\n" for i in range(60)]
     path = write("p.tsv", "premise\thypothesis\tlabel\n" + "".join(rows))
-    examples = training_pairs(EntailmentData(train=path, dev_share=0.2))
+    examples = EntailmentClassifier.read(EntailmentData(train=path, dev_share=0.2))
     assert (len(examples.train), len(examples.dev)) == (48, 12)
     assert not {p.premise for p in examples.train} & {p.premise for p in examples.dev}
-    again = training_pairs(EntailmentData(train=path, dev_share=0.2))
+    again = EntailmentClassifier.read(EntailmentData(train=path, dev_share=0.2))
     assert again.dev == examples.dev
-    other = training_pairs(EntailmentData(train=path, dev_share=0.2, split_seed=1))
+    other = EntailmentClassifier.read(EntailmentData(train=path, dev_share=0.2, split_seed=1))
     assert other.dev != examples.dev
     # Whatever the seed, the only premise of a class is learned from.
     rare = write("rare.tsv", "premise\thypothesis\tlabel\na\tb\tx\nc\td\ty\nd\te\ty\nf\tg\ty\n")
     for seed in range(6):
         data = EntailmentData(train=rare, dev_share=0.5, split_seed=seed)
-        assert "x" in {pair.label for pair in training_pairs(data).train}
+        assert "x" in {pair.label for pair in EntailmentClassifier.read(data).train}
     one = write("one.tsv", "premise\thypothesis\tlabel\na\tb\tc\n")
     with pytest.raises(ValueError, match="two premises or more"):
-        training_pairs(EntailmentData(train=one))
+        EntailmentClassifier.read(EntailmentData(train=one))
 
 
 def test_bad_lines_are_named_or_skipped(write):
@@ -141,8 +139,7 @@ def test_bad_lines_are_named_or_skipped(write):
         "line 6",
     ):
         assert part in str(error.value)
-    data = EntailmentData(train="", on_error="skip")
-    found = read_labelled_pairs(path, data)
+    found = read_labelled_pairs(path, on_error="skip")
     assert (len(found), {problem.line for problem in found.problems}) == (1, {3, 4, 5, 6})
     assert "1 with too few or too many columns (line 5" in found.summary()
     path = write("p.jsonl", '{"premise": "a"}\n{"premise": 1.5, "hypothesis": "b", "label": "c"}\n')
@@ -151,7 +148,7 @@ def test_bad_lines_are_named_or_skipped(write):
     path = write("q.tsv", head + "a\tb\tyes\na\tc\tmaybe\n")
     with pytest.raises(ValueError, match=r"q\.tsv: .*line 3: 'maybe' is none of 'no', 'yes'"):
         read_labelled_pairs(path, labels=("no", "yes"))
-    found = read_labelled_pairs(path, data, labels=("no", "yes"))
+    found = read_labelled_pairs(path, on_error="skip", labels=("no", "yes"))
     assert (len(found), "1 without a label that is known (line 3" in found.summary()) == (1, True)
     wrong = write("SICK.txt", SICK.replace("B_contradicts_A", "B_xxx_A"))
     with pytest.raises(ValueError, match="'B_xxx_A' is none of"):
@@ -169,7 +166,7 @@ def test_bad_lines_are_named_or_skipped(write):
 )
 def test_wrong_files(write, name, content, settings, message):
     with pytest.raises(ValueError, match=message):
-        read_labelled_pairs(write(name, content), EntailmentData(train="", **settings))
+        read_labelled_pairs(write(name, content), **settings)
 
 
 def test_wrong_use(write):
@@ -191,6 +188,6 @@ def test_wrong_use(write):
         ([("a", 1, "c")], "position 0"),
     ]:
         with pytest.raises(ValueError, match=message):
-            checked_pairs(pairs, labelled=True)
+            checked_labelled_pairs(pairs)
     with pytest.raises(TypeError, match="Received: the path"):
-        checked_pairs("pairs.tsv", labelled=True)
+        checked_labelled_pairs("pairs.tsv")

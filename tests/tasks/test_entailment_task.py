@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from entailment_toys import EXAMPLES, ODD_PAIRS, VECTORS, everything, make
+from entailment_toys import EXAMPLES, ODD_PAIRS, VECTORS, everything, make, reference
 from processes import answer
 from tracing import eagerly
 
@@ -33,16 +33,16 @@ def trained():
     classifier = EntailmentClassifier.create(
         EXAMPLES, data={"train": ""}, model={**SMALL, "attention": "matching"}
     )
-    classifier.run = classifier.fit(
+    classifier.best_score = classifier.fit(
         EXAMPLES, EXAMPLES[::4], epochs=15, batch_size=12, learning_rate=0.03, verbose=0
-    )
+    ).best_score
     return classifier
 
 
 def test_it_learns(trained):
     report = trained.evaluate(EXAMPLES, num_bootstrap=0)
     assert report.accuracy.value == 1.0
-    assert trained.run.best_score == 1.0
+    assert trained.best_score == 1.0
     assert trained.predict(("The dog runs.", "a dog runs")).label == "yes"
     assert [p.label for p in trained.predict([("the dog runs.", "a cat runs")])] == ["no"]
     noun = trained.explain(("The bird sings.", "A bird sings"))
@@ -115,19 +115,19 @@ def test_explanations_by_hand(eager):
     last = make("last").explain(pair)
     assert (last.target_tokens, last.weights.shape) == (["<hypothesis>"], (1, 6))
     with pytest.raises(ValueError, match=r"compares no words\. Give method='gradient'"):
-        make("none").explain(pair, "attention")
-    with pytest.raises(ValueError, match=r"\['attention', 'gradient'\]. Received: 'lime'"):
-        classifier.explain(pair, "lime")
+        make("none").explain(pair, method="attention")
+    with pytest.raises(ValueError, match=r"'attention', 'gradient'\. Received: 'lime'"):
+        classifier.explain(pair, method="lime")
     with pytest.raises(ValueError, match="Received: label='no', method='attention'"):
-        classifier.explain(pair, "attention", "no")
+        classifier.explain(pair, method="attention", label="no")
     with pytest.raises(ValueError, match=r"'naïve'.*Received: 'maybe'"):
-        classifier.explain(pair, "gradient", "maybe")
+        classifier.explain(pair, method="gradient", label="maybe")
     page = EntailmentClassifier.page(classifier.explain([pair, ODD_PAIRS[4]]), "a < b")
     assert "<title>a &lt; b</title>" in page
     assert "<b>" not in page
     assert page.count("<table") == 2
     assert "no word to compare" not in page
-    blank = [classifier.explain(("", " \t"), method) for method in METHODS]
+    blank = [classifier.explain(("", " \t"), method=method) for method in METHODS]
     assert "A text has no word to compare." in EntailmentClassifier.page(blank[:1], "")
     assert "no word was read" in EntailmentClassifier.page(blank[1:], "")
     figure = found.plot()
@@ -139,7 +139,7 @@ def test_gradients_by_hand(attention, eager):
     """The slope of the log-odds where the vector of a word grows, in each place that has it."""
     classifier = make(attention)
     pair = ("The dog runs, the cat sits.", "a bird sings and runs")
-    found = classifier.explain(pair, "gradient", "yes")
+    found = classifier.explain(pair, method="gradient", label="yes")
     assert (found.second, found.label, found.segments) == (pair[1], "yes", (0,) * 8 + (1,) * 5)
     for text, side in zip(pair, (0, 1), strict=True):
         own = [i for i, segment in enumerate(found.segments) if segment == side]
@@ -185,6 +185,16 @@ def test_the_saved_model_is_the_object(attention, unsaved):
     outputs = serve(premise=tf.constant(["The dog runs."]), hypothesis=tf.constant(["A dog"]))
     assert ("alignment" in outputs) == (attention != "none")
     assert outputs["premise_words"].numpy()[0].tolist() == [b"the", b"dog", b"runs", b"."]
+    sides = [tf.constant(list(side)) for side in zip(*ODD_PAIRS, strict=True)]
+    outputs = serve(premise=sides[0], hypothesis=sides[1])
+    expected = reference(classifier, ODD_PAIRS)
+    assert outputs.keys() == expected.keys()
+    for name, values in expected.items():
+        found = outputs[name].numpy()
+        if found.dtype == object:
+            assert np.vectorize(bytes.decode, [object])(found).tolist() == values
+        else:
+            np.testing.assert_allclose(found, values, atol=1e-5)
     empty = serve(premise=tf.constant([], tf.string), hypothesis=tf.constant([], tf.string))
     assert {len(value) for value in empty.values()} == {0}
 

@@ -5,6 +5,7 @@ import pytest
 
 from keras_attn.images.picture_questions import checked_questions as checked_picture_questions
 from keras_attn.inputs import flattened, with_labels
+from keras_attn.records.labelled_pairs import checked_labelled_pairs
 from keras_attn.records.questions import checked_questions
 from keras_attn.records.scored_pairs import checked_scored_pairs
 from keras_attn.tasks import (
@@ -16,7 +17,6 @@ from keras_attn.tasks import (
     TextGenerator,
     Translator,
 )
-from keras_attn.tasks.entailment.data import checked_pairs
 
 SMALL = {"dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 16}
 PAIRS = [("a red dog", "a dog"), ("a cat", "a dog"), ("a red cat", "a cat"), ("no dog", "a dog")]
@@ -77,7 +77,7 @@ def test_examples_of_pairs_have_one_form():
         (checked_questions, (("Who?", "Ada codes."), ["Ada"])),
         (checked_scored_pairs, (("a", "b"), 0.5)),
         (checked_picture_questions, (("1.png", "A cat?"), "yes")),
-        (lambda x: checked_pairs(x, labelled=True), (("a", "b"), "yes")),
+        (checked_labelled_pairs, (("a", "b"), "yes")),
     ):
         (a, b), y = pair
         assert check([pair]) == check([(a, b, y)]) == check(check([pair]))

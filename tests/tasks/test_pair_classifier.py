@@ -12,7 +12,6 @@ from tracing import eagerly
 
 from keras_attn.records import LabelledText
 from keras_attn.tasks import TextClassificationData, TextClassifier
-from keras_attn.tasks.text_classification.data import training_texts
 
 EACH = pytest.mark.parametrize(
     "kind", [pytest.param(k, marks=[pytest.mark.slow] * (k == "rnn")) for k in KINDS]
@@ -71,14 +70,14 @@ def test_segments_and_the_order_of_texts_matter(tasks):
 def test_predictions_by_hand(tasks, kind):
     classifier = tasks[0][kind]
     found = classifier.predict_logits(HOSTILE, batch_size=3)
-    start, end = classifier.start_id, classifier.end_id
+    start, end = classifier.field.start, classifier.field.end
     room = 12 - 2 * (kind == "bert") - 1
     for (first, second), logits in zip(HOSTILE, found, strict=True):
         one, two = map(list, TOKENIZER.encode([first, second]))
         while len(one) + len(two) > room:  # a token at a time, as BERT's own code does
             (one if len(one) > len(two) else two).pop()
         row = [*one, TOKENIZER.end_id, *two]
-        row = row if start is None else [start, *row, end]
+        row = [*start, *row, *end]
         plain = np.asarray(classifier.model(np.array([row], "int32")))[0]
         np.testing.assert_allclose(logits, plain, atol=2e-6)
     alone = classifier.predict(HOSTILE[0])
@@ -105,7 +104,7 @@ def test_it_learns():
 @pytest.mark.parametrize("method", METHODS)
 def test_explanations_point_into_the_right_text(tasks, kind, method, eager):
     classifier = tasks[0][kind]
-    for pair, found in zip(HOSTILE, classifier.explain(HOSTILE, method), strict=True):
+    for pair, found in zip(HOSTILE, classifier.explain(HOSTILE, method=method), strict=True):
         assert (found.text, found.second) == pair
         middle = found.tokens.index("[SEP]")
         assert found.segments == (0,) * (middle + 1) + (1,) * (len(found.tokens) - middle - 1)
@@ -116,7 +115,7 @@ def test_explanations_point_into_the_right_text(tasks, kind, method, eager):
             if token.isalpha() and len(token) > 2:
                 assert pair[segment][start:end] == token
         assert np.isfinite(found.weights).all()
-    found = classifier.explain(HOSTILE[0], method)
+    found = classifier.explain(HOSTILE[0], method=method)
     assert [*found.tokens[:2], *found.tokens[-2:]] == ["the", "dog", "was", "red"]
     if method == "attention" and kind != "bert":  # whose ends have a part of it
         assert found.weights.sum() == pytest.approx(1, abs=1e-5)
@@ -133,17 +132,17 @@ def test_heads_of_both_texts_at_once():
     classifier = TextClassifier(
         TOKENIZER, ["other", "same"], pairs=True, model=model, data={"max_length": 12}
     )
-    study = classifier.explain(HOSTILE[:1], "attention")
+    study = classifier.explain(HOSTILE[:1], method="attention")
     (view,) = study.views
     tokens = ("[CLS]", "the", "dog", "is", "big", "[SEP]", "a", "cat", "was", "red", "[SEP]")
     assert (view.title, view.parts[0].keys) == ("the dog is big / a cat was red", tokens)
     assert study.roles.tokens == 8
     assert "[CLS]" in classifier.page(study, "Look")
-    blank = classifier.explain(("", "\t"), "attention")
+    blank = classifier.explain(("", "\t"), method="attention")
     assert (blank.roles, blank.views[0].parts[0].keys) == (None, ("[CLS]", "[SEP]", "[SEP]"))
     assert "no word" in classifier.page(blank, "Look")
     for pair, said in ((("", "\t"), True), (HOSTILE[0], False)):
-        page = classifier.page([classifier.explain(pair, "gradient")], "Why?")
+        page = classifier.page([classifier.explain(pair, method="gradient")], "Why?")
         assert ("no word was read" in page) == said
 
 
@@ -152,7 +151,7 @@ def test_gradients_are_those_of_the_whole_row(tasks, eager):
     classifier = make("bag")
     head = classifier.model.get_layer("head")
     bias = np.asarray(head.bias)
-    for found in classifier.explain(HOSTILE, "gradient", label="same"):
+    for found in classifier.explain(HOSTILE, method="gradient", label="same"):
         p = found.probabilities
         odds = np.log(p["same"] / p["other"])
         assert found.weights.sum() == pytest.approx(odds - (bias[1] - bias[0]), abs=1e-4)
@@ -218,7 +217,7 @@ def check_served(serve, classifier, method, pairs):
     outputs = {name: value.numpy() for name, value in serve(text=firsts, second=seconds).items()}
     names = {"label", "probabilities", "classes", "tokens", "weights", "segments"}
     assert set(outputs) == names
-    for i, found in enumerate(classifier.explain(pairs, method)):
+    for i, found in enumerate(classifier.explain(pairs, method=method)):
         count = len(found.tokens)
         tokens = [token.decode() for token in outputs["tokens"][i]]
         assert tokens == [*found.tokens, *[""] * (len(tokens) - count)]
@@ -277,10 +276,10 @@ def test_files_of_pairs(tmp_path):
     columns = {"text": "#1 String", "text_pair": "#2 String", "label": "Quality"}
     data = TextClassificationData(train=str(tmp_path), dev=str(tmp_path), **columns)
     with pytest.warns(UserWarning, match="1 of 2 development texts are training texts too"):
-        found = training_texts(data)
+        found = TextClassifier.read(data)
     assert found.train[0] == LabelledText('He said " no a', "0", "", "She k it .")
     assert "10 pairs of 11 lines. Labels: 0 5, 1 5." in found.summary
     with pytest.raises(ValueError, match="`text_pair` belongs to files with columns"):
-        training_texts(TextClassificationData(train="", text_pair="b"))
+        TextClassifier.read(TextClassificationData(train="", text_pair="b"))
     with pytest.raises(ValueError, match="no such column"):
-        training_texts(TextClassificationData(train=str(tmp_path), text_pair="b"))
+        TextClassifier.read(TextClassificationData(train=str(tmp_path), text_pair="b"))

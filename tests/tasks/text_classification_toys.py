@@ -80,7 +80,7 @@ def make(case, max_length=12, **more):
 def everything(classifier, methods):
     found = {"probabilities": classifier.predict_probabilities(HOSTILE).tolist()}
     for method in methods:
-        explained = classifier.explain(HOSTILE, method)
+        explained = classifier.explain(HOSTILE, method=method)
         found[method] = [
             [list(e.tokens), list(map(list, e.offsets)), e.weights.tolist(), e.label]
             for e in explained

@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.batches.classification_batches import truncate
 from keras_attn.explain.attributions import has_attention, has_self_attention
 from keras_attn.fields import checked_texts
 from keras_attn.layers import attention_maps
 from keras_attn.models import RecurrentEncoderDecoderConfig
 from keras_attn.tasks.captioning import Captioner, CaptioningUse
-from keras_attn.tasks.text_classification.classifier import TextClassifier
-from keras_attn.tasks.text_classification.predictions import Prediction
+from keras_attn.tasks.families.classes import Prediction
+from keras_attn.tasks.text_classification import TextClassifier
 from keras_attn.tasks.translation import Translator
 from keras_attn.text.readable import readable_tokens
 from keras_attn.visualize import AttentionPart, AttentionView
@@ -77,8 +76,9 @@ def classification_view(classifier: TextClassifier, text: str) -> AttentionView:
 
     Returns:
         An `AttentionView` of what the answer looked at, as in
-        `classifier.explain(text, "attention")`. Of a Transformer it also has the self-attention.
-        If the first token is the pooling, its self-attention is what the answer looked at.
+        `classifier.explain(text, method="attention")`. Of a Transformer it also has the
+        self-attention. If the first token is the pooling, its self-attention is what the answer
+        looked at.
 
     Raises:
         TypeError: If the text is not a string.
@@ -93,11 +93,9 @@ def classification_view(classifier: TextClassifier, text: str) -> AttentionView:
     """
     (text,) = checked_texts([text])
     (ids,) = classifier.tokenizer.encode([text])
-    start, end = (
-        [] if mark is None else [mark] for mark in (classifier.start_id, classifier.end_id)
-    )
-    read = truncate(ids, classifier.room, classifier.truncation)
-    tokens = classifier.tokenizer.tokens([*start, *read, *end])
+    field = classifier.field
+    ((row, _),) = field.rows([ids])
+    tokens = classifier.tokenizer.tokens(row)
     pooled = has_attention(classifier.model)
     layered = has_self_attention(classifier.model)
     if not pooled and not layered:
@@ -109,11 +107,10 @@ def classification_view(classifier: TextClassifier, text: str) -> AttentionView:
         _, (weights,) = classifier.explain_ids([ids], "attention")
         answer = [_answer(classifier.predict(text))]
         name = "attention of the answer"
-        own = classifier.tokenizer.tokens(read)
+        own = tokens[len(field.start) : len(tokens) - len(field.end)]
         parts.append(AttentionPart(name, answer, own, [weights[None]], "answer", "text"))
     if layered:
-        ((rows,),) = classifier.id_batches([ids], batch_size=1, shuffle=False)
-        maps = attention_maps(classifier.model, np.asarray(rows))
+        maps = attention_maps(classifier.model, np.array([row]))
         view = AttentionView.from_maps(maps, tokens)
         parts += [part for part in view.parts if part.name == "self-attention"]
     return AttentionView(parts, title=text)

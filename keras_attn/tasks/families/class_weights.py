@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from keras_attn.batches.classification_batches import class_weights
+from keras_attn.records.labelled_texts import Label, label_names
 from keras_attn.settings import Settings, setting, with_defaults
 
 ClassWeight = str | Mapping[str, float] | None
+
+_UNEVEN = 10
 
 
 def check_class_weight(value: object) -> None:
@@ -90,3 +95,67 @@ def weights_of_classes(
             f"{', '.join(map(repr, unknown))}. Correct the name, or leave it out."
         )
     return np.array([class_weight.get(name, 1.0) for name in names], "float32")
+
+
+def example_weights(
+    labels: np.ndarray,
+    names: Sequence[str],
+    class_weight: ClassWeight,
+    multi_label: bool = False,
+) -> np.ndarray | None:
+    """Returns the weight of each text in the loss.
+
+    Args:
+        labels: Numbers of classes.
+        names: Names of the classes.
+        class_weight: None: every text has the same weight. `"balanced"`: every class has. Or the
+            weights of classes by their names; a class that is not named has weight 1.
+        multi_label: Whether texts may have several labels.
+
+    Returns:
+        float32 weights, or None if all are the same.
+
+    Raises:
+        ValueError: If these are no weights of classes, or texts may have several labels.
+
+    Example:
+
+    >>> example_weights(np.array([0, 0, 0, 1]), ["no", "yes"], {"no": 1, "yes": 3})
+    array([1., 1., 1., 3.], dtype=float32)
+    """
+    if class_weight is None:
+        return None
+    if multi_label:
+        raise ValueError(
+            "`class_weight` is for texts of one label each. Received: "
+            f"class_weight={class_weight!r}, with texts of several labels. Leave it out."
+        )
+    return weights_of_classes(labels, names, class_weight)[labels]
+
+
+def warn_of_imbalance(labels: Sequence[Label], class_names: Sequence[str]) -> None:
+    """Warns where a class has less than a tenth of the texts of another one, with the counts.
+
+    Args:
+        labels: The label of each text, or its labels.
+        class_names: Names of the classes.
+
+    Example:
+
+    >>> warn_of_imbalance(["pos", "neg"], ["neg", "pos"])
+    """
+    counts = Counter(name for label in labels for name in label_names(label))
+    few = min(counts[name] for name in class_names)
+    if few * _UNEVEN < max(counts[name] for name in class_names):
+        shown = ", ".join(f"{name}: {counts[name]:,}" for name in class_names)
+        several = any(not isinstance(label, str) for label in labels)  # these have no class weights
+        more = (
+            ""
+            if several
+            else ", and consider class_weight='balanced' (`fit --class-weight balanced`)"
+        )
+        warnings.warn(
+            f"The classes are uneven ({shown}). A model may do well by never naming the rare ones: "
+            f"look at macro F1{more}.",
+            stacklevel=5,  # who called `fit`
+        )

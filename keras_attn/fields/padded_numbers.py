@@ -1,0 +1,52 @@
+"""Tables of numbers, as wide as the longest row of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+
+import numpy as np
+
+from keras_attn.arrays import Array
+
+
+class PaddedNumbers:
+    """Tables of numbers without the columns that no row has.
+
+    Args:
+        of: Name of the numbers `(B, ...)`, which are 0 behind those of a row.
+        *sizes: For each further axis the name of the number of values of each row, int32 `(B,)`; or
+            the number itself, if all rows have as many.
+        least: Least width of the output.
+
+    Example:
+
+    >>> tensors = {"weights": np.array([[1, 2, 0], [3, 0, 0]]), "sizes": np.array([2, 1])}
+    >>> PaddedNumbers("weights", "sizes").decode(tensors).tolist()
+    [[1, 2], [3, 0]]
+    """
+
+    def __init__(self, of: str, *sizes: str | int, least: int = 0):
+        self.of, self.sizes, self.least = of, sizes, least
+
+    def decode(self, tensors: Mapping[str, Array]) -> np.ndarray:
+        """Returns a table of all rows.
+
+        Args:
+            tensors: Arrays by their names.
+        """
+        axes = [x if isinstance(x, int) else max(self.least, *tensors[x]) for x in self.sizes]
+        return tensors[self.of][(slice(None), *map(slice, axes))]
+
+    def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+            tensors: Tensors by their names.
+        """
+        axes = [
+            x if isinstance(x, int) else tf.maximum(self.least, tf.reduce_max(tensors[x]))
+            for x in self.sizes
+        ]
+        return tensors[self.of][(slice(None), *map(slice, axes))]

@@ -1,0 +1,115 @@
+"""Labels of examples: checked, and as numbers of classes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from keras_attn.inputs import listed
+from keras_attn.records.labelled_texts import Label, label_names
+
+
+def checked_class_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Returns the names of the classes.
+
+    Args:
+        names: Strings.
+
+    Returns:
+        A tuple of them.
+
+    Raises:
+        ValueError: For fewer than two, or names that come twice or are no strings.
+
+    Example:
+
+    >>> checked_class_names(["positive"])
+    Traceback (most recent call last):
+        ...
+    ValueError: Expected two classes or more. Received: ['positive'].
+    """
+    names = listed(names, "names")
+    if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        raise ValueError(f"Expected names that are different strings. Received: {names}.")
+    if len(names) < 2:
+        raise ValueError(f"Expected two classes or more. Received: {names}.")
+    return tuple(names)
+
+
+def class_names_of(labels: Iterable[Label]) -> tuple[str, ...]:
+    """Returns the names of the classes that occur, in alphabetical order.
+
+    Args:
+        labels: A name for each example, or tuples of names.
+
+    Returns:
+        A tuple of names.
+
+    Raises:
+        ValueError: If there is only one.
+
+    Example:
+
+    >>> class_names_of(["pos", "neg", "pos"])
+    ('neg', 'pos')
+    """
+    labels = list(labels)
+    names = sorted({name for label in labels for name in label_names(label)})
+    if len(names) < 2:
+        raise ValueError(
+            f"Expected texts of two classes or more. Received: {names} in {len(labels):,} texts. "
+            "Is it the column of the labels? If so, bring texts of other classes too."
+        )
+    return checked_class_names(names)
+
+
+def label_numbers(
+    labels: Sequence[Label], class_names: Sequence[str], multi_label: bool = False
+) -> np.ndarray:
+    """Returns labels as numbers.
+
+    Args:
+        labels: A name for each text, or tuples of names.
+        class_names: Names of the classes.
+        multi_label: Whether a text may have several labels, or none.
+
+    Returns:
+        int32 `(n,)`, or float32 zeros and ones `(n, C)` where there may be several.
+
+    Raises:
+        ValueError: For labels that are not among the classes, and several labels where one is
+            expected.
+
+    Example:
+
+    >>> label_numbers(["pos", "neg"], ["neg", "pos"]).tolist()
+    [1, 0]
+    >>> label_numbers([("a", "b"), ()], ["a", "b"], multi_label=True).tolist()
+    [[1.0, 1.0], [0.0, 0.0]]
+    """
+    number = {name: i for i, name in enumerate(class_names)}
+    unknown = Counter(n for label in labels for n in label_names(label) if n not in number)
+    if unknown:
+        found = ", ".join(f"{name!r:.60} ({n} texts)" for name, n in unknown.most_common(5))
+        more = f", {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
+        known = f"{list(class_names[:20])}"[:600]
+        rest = ", ..." if len(class_names) > 20 or len(known) == 600 else ""
+        raise ValueError(
+            f"Expected labels among the {len(class_names):,} classes {known}{rest}. Received: "
+            f"{found}{more}. Is it the column of the labels?"
+        )
+    if multi_label:
+        rows = np.zeros((len(labels), len(number)), "float32")
+        for row, label in zip(rows, labels, strict=True):
+            row[[number[name] for name in label_names(label)]] = 1.0
+        return rows
+    names = [label for label in labels if isinstance(label, str)]
+    several = [label for label in labels if not isinstance(label, str)]
+    if several:
+        raise ValueError(
+            "Expected one label, a string, for each text. Received: "
+            f"{several[0]!r}. Classifiers with multi_label=True take several."
+        )
+    return np.array([number[name] for name in names], "int32")

@@ -1,0 +1,299 @@
+"""Pairs of texts with labels, such as a premise and a hypothesis: readers, checks and a split."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from keras_attn.inputs import flattened, listed
+from keras_attn.records.columns import COLUMN_FORMATS, COLUMN_SUFFIXES, read_columns
+from keras_attn.records.items import Records
+from keras_attn.records.labelled_texts import LABELLED_PROBLEMS
+from keras_attn.records.problems import LineProblem, many
+from keras_attn.records.reading import LineReading, Location, format_of, is_blank, open_lines
+from keras_attn.records.tables import Column
+
+_COLUMNS = {
+    "sick": ("sentence_A", "sentence_B", "entailment_label"),
+    "snli": ("sentence1", "sentence2", "gold_label"),
+}
+"""Names of the columns of a format; those of others are `premise`, `hypothesis` and `label`."""
+_TABLES = {"sick": "tsv", "snli": "json_lines"}
+_SPLIT_COLUMN = "SemEval_set"
+_SPLITS = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
+_NO_LABEL = "-"  # SNLI's annotators did not agree
+_REVERSED = {
+    "B_entails_A": "ENTAILMENT",
+    "B_contradicts_A": "CONTRADICTION",
+    "B_neutral_A": "NEUTRAL",
+}
+
+
+class LabelledPair(NamedTuple):
+    """Two texts, and what the first says of the second.
+
+    Example:
+
+    >>> LabelledPair("A dog runs.", "An animal moves.", "ENTAILMENT").label
+    'ENTAILMENT'
+    """
+
+    premise: str
+    hypothesis: str
+    label: str
+
+
+@dataclass(frozen=True)
+class LabelledPairs(Records[LabelledPair]):
+    """The pairs of a file, in its order, and an account of what was left out.
+
+    Args:
+        pairs: The pairs with their labels.
+        where: The file, for messages.
+        lines: Number of lines that were read.
+        unlabelled: How many pairs have the label `-`, on which nobody agreed, and are left out.
+        problems: What is wrong with the lines that were left out.
+
+    Example:
+
+    >>> pairs = LabelledPairs([LabelledPair("A dog runs.", "It runs.", "yes")], "a.csv", 2)
+    >>> print(pairs.summary())
+    a.csv: 1 pair of 2 lines. Labels: yes 1.
+    """
+
+    kinds = LABELLED_PROBLEMS
+
+    pairs: list[LabelledPair]
+    where: str = "pairs"
+    lines: int = 0
+    unlabelled: int = 0
+    problems: list[LineProblem] = field(default_factory=list)
+
+    @property
+    def label_counts(self) -> dict[str, int]:
+        """How many pairs have each label, in the order of the names."""
+        return dict(sorted(Counter(pair.label for pair in self.pairs).items()))
+
+    def summary(self) -> str:
+        """Returns the counts in words, with the numbers of the first bad lines."""
+        labels = ", ".join(f"{name} {count:,}" for name, count in self.label_counts.items())
+        text = f"{self.where}: {many(len(self.pairs), 'pair')} of {many(self.lines, 'line')}."
+        text += f" Labels: {labels}"
+        if self.unlabelled:
+            text += f". Left out: {many(self.unlabelled, 'pair')} with the label {_NO_LABEL!r}"
+        return f"{text}{self._left_out()}."
+
+
+class _Reading(LineReading):
+    kinds = LABELLED_PROBLEMS
+
+    def __init__(self, where: str, on_error: str, labels: Collection[str] | None):
+        super().__init__(where, on_error)
+        self.labels = labels
+        self.pairs: list[LabelledPair] = []
+        self.unlabelled = 0
+
+    def json_value(self, number: int, name: str, value: object, key: str) -> object:
+        if isinstance(value, bool):
+            return str(value).lower()
+        return str(value) if isinstance(value, int) else self.string(number, value, key)
+
+    def add(
+        self, number: int, premise: str | None, hypothesis: str | None, label: str | None
+    ) -> None:
+        """Takes a line's texts and label; None if that has its problem already."""
+        before = len(self.problems)
+        if premise is None or hypothesis is None or label is None:
+            return
+        pair = LabelledPair(premise.strip(), hypothesis.strip(), label.strip())
+        if pair.label == _NO_LABEL:
+            self.unlabelled += 1
+            return
+        for name, text in pair._asdict().items():
+            if is_blank(text):
+                kind = "label" if name == "label" else "empty"
+                self.problem(number, kind, f"the {name} is empty")
+        if self.labels is not None and pair.label not in self.labels:
+            self.no_label(number, pair.label, self.labels)
+        if len(self.problems) == before:
+            self.pairs.append(pair)
+
+
+def read_labelled_pairs(
+    path: Location,
+    format: str = "auto",
+    *,
+    premise: str = "",
+    hypothesis: str = "",
+    label: str = "",
+    delimiter: str | None = None,
+    on_error: str = "error",
+    split: str | None = None,
+    swap: bool = False,
+    labels: Collection[str] | None = None,
+) -> LabelledPairs:
+    r"""Reads pairs of texts with their labels from a table or JSON lines, gzipped or not.
+
+    | format | what it is |
+    |---|---|
+    | `"csv"`, `"tsv"` | a table whose first row names the columns |
+    | `"json_lines"` | a JSON object on each line |
+    | `"sick"` | SICK's table, with `sentence_A`, `sentence_B` and `entailment_label` |
+    | `"snli"` | SNLI's and MultiNLI's JSON lines, with `sentence1`, `sentence2` and `gold_label` |
+
+    `"auto"` looks at the first line, then at the end of the name. Pairs with the label `-` are left
+    out and counted.
+
+    Args:
+        path: The file.
+        format: The format.
+        premise: Column, or JSON key, of the first texts; if empty, that of the format.
+        hypothesis: The same of the second texts.
+        label: The same of the labels.
+        delimiter: The one character between cells. Default: a comma in `"csv"`, else a tab.
+        on_error: `"error"`: bad lines are a ValueError, one for all of them. `"skip"`: they are
+            left out, and listed in `problems`.
+        split: `"train"`, `"dev"` or `"test"`: the part of a table that has SICK's column
+            `SemEval_set`. Other files are read whole. None reads all.
+        swap: Whether each pair of SICK is followed by the same texts in the other order, with their
+            own label.
+        labels: The labels that may occur; a line with another one is bad. None: any.
+
+    Returns:
+        A `LabelledPairs`.
+
+    Raises:
+        OSError: If the file is missing or cannot be read.
+        ValueError: If a line has no pair, with its number; a column is missing; or settings do not
+            belong to the format.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/pairs.tsv"
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("premise\thypothesis\tlabel\nA dog runs.\tIt runs.\tyes\n")
+    >>> read_labelled_pairs(path)[0]
+    LabelledPair(premise='A dog runs.', hypothesis='It runs.', label='yes')
+    """
+    path = os.path.expanduser(os.fspath(path))
+    kind, first, has_splits = _layout(path, format)
+    usual = _COLUMNS.get(kind, ("premise", "hypothesis", "label"))
+    if kind == "sick" and b"entailment_label" not in first:
+        usual = (*usual[:2], "entailment_judgment")  # as the parts of SemEval have it
+    own = {"premise": premise, "hypothesis": hypothesis, "label": label}
+    columns: dict[str, Column] = {
+        name: column or other for (name, column), other in zip(own.items(), usual, strict=True)
+    }
+    if swap:
+        if kind != "sick":
+            raise ValueError(f"`reversed_pairs` belong to SICK. Received: {path}, {kind}.")
+        columns["swapped"] = "entailment_BA"
+    if has_splits:
+        columns["split"] = _SPLIT_COLUMN
+    reading = _Reading(path, on_error, labels)
+    wanted = None if split is None else _SPLITS[split]
+    for number, row in read_columns(path, columns, reading, _TABLES.get(kind, kind), delimiter):
+        if wanted is not None and row.get("split", wanted) != wanted:
+            continue
+        reading.add(number, row["premise"], row["hypothesis"], row["label"])
+        if swap:
+            reverse = _REVERSED.get(row["swapped"] or "")
+            if reverse is None:
+                what = f"{row['swapped']!r} is none of {', '.join(_REVERSED)}"
+                reading.problem(number, "label", what)
+            reading.add(number, row["hypothesis"], row["premise"], reverse)
+    reading.refuse(len(reading.pairs), "two texts and their label on each line", "labelled pair")
+    return LabelledPairs(reading.pairs, path, reading.lines, reading.unlabelled, reading.problems)
+
+
+def has_splits(path: Location, format: str = "auto") -> bool:
+    """Whether a column of a file of labelled pairs says which part each pair is of."""
+    return _layout(os.path.expanduser(os.fspath(path)), format)[2]
+
+
+def _layout(path: str, format: str) -> tuple[str, bytes, bool]:
+    """The format of a file, its first line, and whether a column says which part a pair is of."""
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"Expected a file of labelled pairs at {path}. There is none.")
+    with open_lines(path) as lines:
+        first = next(lines, b"")
+    kind = format
+    if format == "auto" and b"sentence_A\t" in first:
+        kind = "sick"
+    elif format == "auto" and first.lstrip().startswith(b"{"):
+        kind = "snli" if b'"gold_label"' in first else "json_lines"
+    elif format == "auto":
+        suffixes = {**COLUMN_SUFFIXES, ".txt": "tsv"}
+        kind = format_of(path, suffixes, COLUMN_FORMATS, "a file")
+    return kind, first, kind in ("sick", "csv", "tsv") and _SPLIT_COLUMN.encode() in first
+
+
+def split_by_premise(
+    pairs: Sequence[LabelledPair], dev: float, seed: int = 0
+) -> tuple[list[LabelledPair], list[LabelledPair]]:
+    """Splits pairs by their premises, each of which is on one side; every label stays on the first.
+
+    Args:
+        pairs: The pairs.
+        dev: Share of the premises of the second side.
+        seed: Any integer.
+
+    Returns:
+        Both sides.
+
+    Raises:
+        ValueError: If there is only one premise.
+
+    Example:
+
+    >>> pairs = [LabelledPair(premise, "it runs", "yes") for premise in "abcd"]
+    >>> [len(side) for side in split_by_premise(pairs, 0.25)]
+    [3, 1]
+    """
+    premises = sorted({pair.premise for pair in pairs})
+    if len(premises) < 2:
+        raise ValueError(
+            f"Expected pairs of two premises or more, to split them. Received: {len(premises)}. "
+            "Give a file for development (--dev)."
+        )
+    random.Random(seed).shuffle(premises)
+    held = set(premises[: max(1, round(dev * len(premises)))])
+    seen = {pair.label for pair in pairs if pair.premise not in held}
+    held -= {pair.premise for pair in pairs if pair.label not in seen}  # each class is learned
+    train = [pair for pair in pairs if pair.premise not in held]
+    return train, [pair for pair in pairs if pair.premise in held]
+
+
+def checked_labelled_pairs(examples: Iterable[object]) -> list[LabelledPair]:
+    """Checks `LabelledPair`s, or tuples ((premise, hypothesis), label).
+
+    Raises a TypeError if there is a path instead of pairs, and a ValueError, with its position, if
+    one is something else.
+    """
+    rows = _checked(examples, 3, "((premise, hypothesis), label)")
+    return [LabelledPair(*row) for row in rows]
+
+
+def checked_text_pairs(pairs: Iterable[object]) -> list[tuple[str, str]]:
+    """Checks tuples (premise, hypothesis), as `checked_labelled_pairs` does."""
+    return [(row[0], row[1]) for row in _checked(pairs, 2, "(premise, hypothesis)")]
+
+
+def _checked(given: Iterable[object], parts: int, form: str) -> list[list[str]]:
+    reader = "keras_attn.tasks.read_labelled_pairs(path)"
+    rows = []
+    for i, example in enumerate(listed(given, f"{form} tuples", parts, reader)):
+        row = flattened(example)
+        if len(row) != parts or not all(isinstance(part, str) for part in row):
+            hint = " Is the tab between two texts missing?" if isinstance(example, str) else ""
+            raise ValueError(
+                f"Expected {form} tuples of strings. Received: {example!r:.100} at position "
+                f"{i}.{hint}"
+            )
+        rows.append(row)
+    return rows

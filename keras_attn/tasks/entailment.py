@@ -1,0 +1,404 @@
+"""Entailment: a premise and a hypothesis in, what the first says of the second out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_attn.arrays import Array
+from keras_attn.batches.classification_batches import TextBatches
+from keras_attn.batches.pair_batches import SIDES, PairBatches
+from keras_attn.explain import Alignment
+from keras_attn.explain.alignment import alignment_page
+from keras_attn.explain.attributions import pair_gradient_function
+from keras_attn.explain.explained_page import explained_page
+from keras_attn.explain.methods import METHODS
+from keras_attn.fields import ODD_TEXTS, PaddedNumbers, Signature, Strings, TextInput, WordTokens
+from keras_attn.fields.encoder_input import ReadText
+from keras_attn.fields.signature import Together
+from keras_attn.fields.text import sides_of
+from keras_attn.hints import Tensor
+from keras_attn.layers import AdditiveAttention
+from keras_attn.layers.collect import traced_attention
+from keras_attn.models import PAIR_CLASSIFIERS
+from keras_attn.records.class_labels import class_names_of
+from keras_attn.records.label_columns import check_label_counts
+from keras_attn.records.labelled_pairs import (
+    LabelledPair,
+    LabelledPairs,
+    checked_labelled_pairs,
+    checked_text_pairs,
+    has_splits,
+    read_labelled_pairs,
+    split_by_premise,
+)
+from keras_attn.records.labelled_texts import Input
+from keras_attn.records.reading import existing
+from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.word_vectors import WordVectorData, read_vectors, train_words
+from keras_attn.tasks.families.class_weights import ClassTraining
+from keras_attn.tasks.families.classes import ClassLearned, ClassTask
+from keras_attn.tasks.families.data_settings import (
+    COLUMN_OF_FORMAT,
+    FORMATS,
+    Files,
+    Tables,
+    column,
+)
+from keras_attn.tasks.families.training_settings import BatchTraining
+from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
+from keras_attn.text import WordTokenizer
+from keras_attn.visualize.display import percent
+
+_NAMES = ("premise", "hypothesis")
+_WHOLE = "<hypothesis>"
+"""The row of an alignment of attention='last', which is of all words of the hypothesis."""
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    help={
+        "train": "file of labelled pairs",
+        "dev": "pairs by which the best weights are chosen; if empty, SICK's trial pairs or a part "
+        "of --train",
+        "dev_share": "share of the pairs that is held out, if no file has such pairs",
+        "on_error": "what to do at a bad line; in --dev and in evaluate, one with a label that "
+        "training never saw is bad too",
+    },
+    words={"when": "", "then": ""},
+    choices={"format": (*FORMATS, "sick", "snli")},
+)
+class EntailmentData(WordVectorData, Tables, Files):
+    """The pairs that are read, their split, and their words."""
+
+    premise: str = column("", "first texts", COLUMN_OF_FORMAT)
+    hypothesis: str = column("", "second texts", COLUMN_OF_FORMAT)
+    label: str = column("", "labels", COLUMN_OF_FORMAT)
+    reversed_pairs: bool = setting(
+        False, "sick: also learn from each pair with its texts swapped, by column entailment_BA"
+    )
+    vocabulary_size: int = setting(
+        20_000, "largest number of words of the training pairs, special tokens included", at_least=5
+    )
+    max_length: int = setting(64, "largest number of words of a text", at_least=1)
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"rows": "pairs", "examples": "pairs"})
+class EntailmentTraining(ClassTraining, BatchTraining):
+    """Settings of the training of a classifier of entailment."""
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    words={
+        "rows": "pairs",
+        "shown": "which words looked at which (attention), or the words that decided (gradient); "
+        "if none, attention where the model has it, else gradient",
+    },
+)
+class EntailmentUse(ClassUse):
+    """Settings of predictions, pages and SavedModels of entailment."""
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    words={"examples": "file of labelled pairs", "parts": "a file that has several, as SICK's"}
+)
+class EntailmentTest(SplitTest):
+    """Settings of the evaluation of entailment."""
+
+    def check(self, data: Settings | None = None) -> None:
+        """Raises a FileNotFoundError if there is no such file."""
+        existing(self.data, "a file of labelled pairs")
+
+
+@dataclass(frozen=True)
+class EntailmentLearned(ClassLearned):
+    """What a classifier of entailment learned."""
+
+    tokenizer: WordTokenizer
+    temperature: float = 1.0
+    """What logits are divided by before they become probabilities."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tokenizer, WordTokenizer):
+            raise TypeError(
+                f"`tokenizer` must be a WordTokenizer. Received: {type(self.tokenizer).__name__}."
+            )
+        super().__post_init__()
+
+
+class EntailmentClassifier(ClassTask):
+    """A classifier of pairs of texts with its tokenizer of words.
+
+    `.model` is the plain Keras model from ids to logits, `.dataset(examples)` what its `fit` takes.
+
+    Args:
+        tokenizer: A `WordTokenizer`.
+        class_names: Names of the classes, in the order of the logits.
+        temperature: What logits are divided by before they become probabilities.
+        model: Settings of the model: an `EntailmentConfig`, or a dict of some of its settings. The
+            sizes of vocabulary and classes are taken from the other arguments.
+        data: Settings `EntailmentData`, or a dict of some of them, such as `max_length`.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If there are fewer than two classes, a name comes twice, or a setting is unknown
+            or out of range.
+
+    Example:
+
+    >>> examples = [("a dog runs", "a dog runs", "yes"), ("a dog runs", "a cat runs", "no")]
+    >>> sizes = {"dim": 8, "units": 8, "projection_dim": 0}
+    >>> classifier = EntailmentClassifier.create(examples, model=sizes)
+    >>> run = classifier.fit(examples, epochs=1, verbose=0)
+    >>> alignment = classifier.explain(("a dog runs", "a cat runs"))
+    >>> alignment.source_tokens, alignment.weights.shape
+    (['a', 'dog', 'runs'], (3, 3))
+    """
+
+    name = "entailment"
+    summary = "Say whether a text follows from another one, and which words were compared."
+    kinds = PAIR_CLASSIFIERS
+    Data = EntailmentData
+    Learned = EntailmentLearned
+    Training = EntailmentTraining
+    Use = EntailmentUse
+    Test = EntailmentTest
+    examples_are = "pairs"
+    reads = "only_pairs"
+    data: EntailmentData
+    learned: EntailmentLearned
+
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of vocabulary and classes."""
+        vocabulary_size = self.tokenizer.vocabulary_size
+        return {"vocabulary_size": vocabulary_size, "num_classes": len(self.class_names)}
+
+    def facts(self) -> list[str]:
+        """Returns the attention, the classes and the size of the vocabulary."""
+        _, classes, _ = super().facts()
+        words = f"{self.tokenizer.vocabulary_size:,} words"
+        return [f"attention={self.config.attention!r}", classes, words]
+
+    # What it learns from
+
+    @classmethod
+    def read(cls, data: EntailmentData) -> Examples:
+        """Reads labelled pairs: a table with named columns, JSON lines, SICK or SNLI.
+
+        The best weights are chosen by the pairs of --dev, by SICK's trial pairs, or by a part of
+        the pairs, which has other premises. No test set is read.
+        """
+        read = _read(data.train, data, split="train", swap=data.reversed_pairs)
+        check_label_counts(read.label_counts, "pairs")
+        if data.dev or has_splits(data.train, data.format):
+            dev = _read(data.dev or data.train, data, split="dev", labels=read.label_counts)
+            return Examples(list(read), list(dev), f"{read.summary()}\n{dev.summary()}")
+        return Examples(*split_by_premise(read, data.dev_share, data.split_seed), read.summary())
+
+    def read_test(self, test: EntailmentTest, data: EntailmentData) -> LabelledPairs:
+        """Reads pairs labelled with classes of this classifier."""
+        return _read(test.data, data, split=test.split, labels=self.class_names)
+
+    @classmethod
+    def checked(cls, examples: Iterable[object]) -> list[LabelledPair]:
+        """Returns labelled pairs."""
+        pairs = checked_labelled_pairs(examples)
+        if not pairs:
+            raise ValueError("Expected at least one labelled pair. Received: none.")
+        return pairs
+
+    def inputs_of(self, examples: Sequence[LabelledPair]) -> list[Input]:
+        """Returns pairs of texts."""
+        return [pair[:2] for pair in examples]
+
+    def asked(self, inputs: Any) -> list[Input]:
+        """Returns pairs of texts, each checked."""
+        return [*checked_text_pairs(inputs)]
+
+    @classmethod
+    def begin(
+        cls, examples: Any, data: EntailmentData, model: Any, dtype: Any, **parts: Any
+    ) -> Beginning:
+        """Makes the vocabulary of the pairs, and learns their classes."""
+        pairs = cls.checked(examples)
+        texts = [text for pair in pairs for text in pair[:2]]
+        tokenizer, vectors = train_words(texts, data.vocabulary_size, data), None
+        if data.word_vectors:
+            model = cls.model_of(data, model)
+            tokenizer, vectors = read_vectors(tokenizer, data)
+        learned = EntailmentLearned(tokenizer, class_names_of([pair.label for pair in pairs]))
+        return Beginning(learned, model, None, vectors)
+
+    def labelled_batches(
+        self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
+    ) -> PairBatches:
+        """Makes the batches of a training."""
+        premises, hypotheses = (
+            self.tokenizer.encode(list(side)) for side in zip(*inputs, strict=True)
+        )
+        settings = {"max_length": self.max_length, "pad_id": self.tokenizer.pad_id, **settings}
+        return PairBatches(premises, hypotheses, labels, weights, **settings)
+
+    def describe(self, batches: TextBatches) -> list[str]:
+        """Says what is trained, and what of long texts is not read."""
+        lines = super().describe(batches)
+        trained = sum(int(np.prod(w.shape)) for w in self.model.trainable_weights)
+        of_words = self.tokenizer.vocabulary_size * self.config.dim
+        own = trained - (0 if self.data.freeze_word_vectors else of_words)
+        lines.append(f"{own:,} of the weights are not of the embedding.")
+        if batches.truncated:
+            lines.append(
+                f"{batches.truncated:,} pairs have a text of more than {self.max_length} words: "
+                f"{batches.lost_share:.1%} of all words are not read."
+            )
+        return lines
+
+    # What it says
+
+    def encoded(self, inputs: Sequence[Input]) -> dict[str, Any]:
+        """Returns the ids of both texts; words are cut out only where they are shown."""
+        field, sides = TextInput(self.tokenizer, self.max_length), sides_of(inputs)
+        return {name: field.encode(side) for name, side in zip(SIDES, sides, strict=True)}
+
+    def words(self, inputs: Sequence[Input]) -> list[list[list[str]]]:
+        """Returns the words that are read of the first texts, and of the second ones."""
+        sides = (self.tokenizer.words(side) for side in sides_of(inputs))
+        return [[row[: self.max_length] for row in side] for side in sides]
+
+    def rows_of(self, tensors: Mapping[str, Any], **settings: Any) -> PairBatches:
+        """Makes batches of pairs."""
+        pad_id = self.tokenizer.pad_id
+        premises, hypotheses = ([ids[ids != pad_id] for ids in tensors[name]] for name in SIDES)
+        return PairBatches(premises, hypotheses, pad_id=pad_id, **settings)
+
+    def weighed(
+        self, tensors: Mapping[str, Array], method: str | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Computes logits, and the attention to the premise or the gradients of both texts."""
+        ids = {name: ops.convert_to_tensor(tensors[name]) for name in SIDES}
+        if method == "gradient":
+            logits, weights = pair_gradient_function(self.model)(ids, tensors["explained"])
+            return logits, {f"weights_{name}": values for name, values in weights.items()}
+        if method is None:
+            return self.model(ids, training=False), {}
+        with traced_attention() as calls:
+            logits = self.model(ids, training=False)
+        ((layer, _, alignment),) = calls
+        alignment = ops.cast(alignment, "float32")
+        premise, hypothesis = (
+            ops.cast(ops.not_equal(ids[name], self.tokenizer.pad_id), "float32") for name in SIDES
+        )
+        # Attention from words has weights in padding too; that of the last state has one row.
+        if not isinstance(layer, AdditiveAttention):
+            alignment = alignment * ops.expand_dims(hypothesis, 2)
+        sizes = {"rows": ops.sum(hypothesis, axis=1), "columns": ops.sum(premise, axis=1)}
+        return logits, {
+            "alignment": alignment,
+            **{n: ops.cast(x, "int32") for n, x in sizes.items()},
+        }
+
+    def checked_method(self, method: str | None) -> str:
+        """Returns the method, attention if the model has it."""
+        attends = self.config.attention != "none"
+        method = METHODS[0 if attends else 1] if method is None else method
+        if method not in METHODS:
+            raise ValueError(f"`method` must be one of {list(METHODS)}. Received: {method!r}.")
+        if method == "attention" and not attends:
+            raise ValueError(
+                "Expected a model with attention. Received: one with attention='none', which "
+                "compares no words. Give method='gradient'."
+            )
+        return method
+
+    def shown(self, inputs: Sequence[Input], use: ClassUse) -> Any:
+        """Explains pairs: which words looked at which, or which decided.
+
+        An `Alignment` has the words of the premise as columns and the words of the hypothesis as
+        rows, and the label in its title. With attention="last" it has one row, for the whole
+        hypothesis.
+        """
+        if use.method == "gradient" or not inputs:
+            return super().shown(inputs, use)
+        found = self._predicted(inputs, use)
+        explained = []
+        rows = zip(*self.words(inputs), found["probabilities"], found["alignment"], strict=True)
+        for premise, hypothesis, row, weights in rows:
+            words = [_WHOLE] if self.config.attention == "last" else hypothesis
+            part = weights[: len(words), : len(premise)]
+            title = f"{self._label(row)} {percent(float(row.max()))}"
+            explained.append(Alignment(premise, words, part, unit="word", title=title))
+        return explained
+
+    def read_off(
+        self, inputs: Sequence[Input], found: Mapping[str, Any]
+    ) -> Iterator[tuple[ReadText, np.ndarray]]:
+        """Returns the words of both texts of each pair, and their weights."""
+        places = [self.tokenizer.encode_with_offsets(side)[1] for side in sides_of(inputs)]
+        for i, words in enumerate(zip(*self.words(inputs), strict=True)):
+            sizes = list(map(len, words))
+            first, second = (side[i][:size] for side, size in zip(places, sizes, strict=True))
+            weights = [
+                found[f"weights_{name}"][i][:n] for name, n in zip(SIDES, sizes, strict=True)
+            ]
+            segments = [0] * sizes[0] + [1] * sizes[1]
+            read = ReadText([*words[0], *words[1]], [*first, *second], segments)
+            yield read, np.concatenate(weights)
+
+    @staticmethod
+    def page(explanations: Sequence[Any], title: str) -> str:
+        """Returns an HTML page of what `explain` returned for a list."""
+        if all(isinstance(explained, Alignment) for explained in explanations):
+            return alignment_page(explanations, title)
+        return explained_page(explanations, title)
+
+    def signatures(self, use: EntailmentUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
+
+        `serving_default` takes `premise: string (B,)` and `hypothesis: string (B,)` and gives,
+        equal to what this object gives,
+
+            label             string (B,)        the most probable class
+            probabilities     float32 (B, C)     of the classes
+            classes           string (B, C)      their names, in each row
+            premise_words     string (B, S)      the words that are read, `""` in padding
+            hypothesis_words  string (B, T)
+            alignment         float32 (B, T, S)  the attention; `(B, 1, S)` with attention="last",
+                                                 not there with attention="none"
+
+        Args:
+            use: Settings `Use`.
+        """
+        fields = dict.fromkeys(_NAMES, WordTokens(self.tokenizer, self.max_length))
+        outputs = self.class_outputs()
+        outputs |= {f"{name}_words": Strings(f"{name}_words") for name in _NAMES}
+        if self.config.attention != "none":
+            rows = 1 if self.config.attention == "last" else "rows"
+            outputs["alignment"] = PaddedNumbers("alignment", rows, "columns", least=1)
+        return {"serving_default": Signature(_NAMES, Together(fields), outputs)}
+
+    def checked_use(self, use: EntailmentUse) -> EntailmentUse:
+        """Returns the settings of an export, which gives the attention if the model has it."""
+        attends = self.config.attention != "none"
+        return dataclasses.replace(use, method="attention" if attends else None)
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones, each against another one."""
+        return {"premise": ODD_TEXTS, "hypothesis": ODD_TEXTS[::-1]}
+
+
+def _read(path: str, data: EntailmentData, **checks: Any) -> LabelledPairs:
+    """Reads the labelled pairs of a file in the form that the settings name."""
+    columns = {name: getattr(data, name) for name in (*_NAMES, "label")}
+    checks = {"delimiter": data.delimiter or None, "on_error": data.on_error, **checks}
+    return read_labelled_pairs(path, data.format, **columns, **checks)

@@ -1,1 +1,0 @@
-"""Entailment: two texts in, what the first says of the second out."""

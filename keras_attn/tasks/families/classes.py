@@ -1,0 +1,537 @@
+"""The base of tasks that put texts, or pairs of texts, into classes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.arrays import Array, ArrayModule
+from keras_attn.batches import BucketedBatches, TextBatches
+from keras_attn.explain import Explanation
+from keras_attn.explain.methods import check_label
+from keras_attn.fields import Label, Names, Numbers
+from keras_attn.fields.aligned_tokens import stacked
+from keras_attn.fields.encoder_input import ReadText
+from keras_attn.fields.signature import OutputField
+from keras_attn.fields.text import sides_of
+from keras_attn.generation import CompiledFunction
+from keras_attn.hints import Tensor
+from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
+from keras_attn.records.class_labels import checked_class_names, label_numbers
+from keras_attn.records.labelled_texts import Input
+from keras_attn.settings import Choice, Settings
+from keras_attn.tasks.base.backbones import chosen_model
+from keras_attn.tasks.base.checks import checked_temperature
+from keras_attn.tasks.base.doubts import doubt_of, loss_of_shares
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.task import Task
+from keras_attn.tasks.base.task_run import Scored, TrainingRun
+from keras_attn.tasks.base.word_vectors import sized_by_vectors
+from keras_attn.tasks.families.class_weights import (
+    ClassTraining,
+    ClassWeight,
+    example_weights,
+    warn_of_imbalance,
+)
+from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, WordTokenizer
+from keras_attn.text.registry import vocabulary_digest
+from keras_attn.training import num_data_shards
+
+Labels = list[str | tuple[str, ...]]
+TEMPERATURES = (0.2, 10.0)
+FEWEST_FOR_TEMPERATURE = 30
+"""With fewer development examples `fit` leaves the temperature at 1."""
+_NAMES = {"attention": "attention", "gradient": "gradient x input"}
+
+
+class Prediction(NamedTuple):
+    """What a classifier says of a text, or of a pair of texts.
+
+    Example:
+
+    >>> Prediction("good", {"bad": 0.25, "good": 0.75}).label
+    'good'
+    """
+
+    label: str | tuple[str, ...]
+    """Name of the most probable class; with several labels the names of those above a half."""
+    probabilities: dict[str, float]
+    """Probability of each class."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassLearned(Learned):
+    """What a classifier learned: its tokenizer and its classes. Subclasses have a `temperature`."""
+
+    tokenizer: BytePairTokenizer | WordPieceTokenizer | WordTokenizer
+    class_names: tuple[str, ...]
+    """Names of the classes, in the order of the logits."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "class_names", checked_class_names(self.class_names))
+        object.__setattr__(self, "temperature", checked_temperature(vars(self)["temperature"]))
+
+
+class ClassTask(Task):
+    """A task that puts texts, or pairs of texts, into classes.
+
+    A subclass makes batches of inputs (`rows_of` for predictions, `labelled_batches` for the
+    training). Its `weighed` says what the model computes, and its `read_off` which tokens `explain`
+    shows.
+    """
+
+    Use: ClassVar[type[ClassUse]] = ClassUse
+    Test: ClassVar[type[Settings]] = SplitTest
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    batched_by = ("batch_size", "seed", "class_weight")
+    decide_nothing: ClassVar[tuple[str, ...]] = ("loaded", "word_vectors")
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the logits."""
+        return self.learned.class_names
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether an input may have several labels, or none."""
+        return False
+
+    @property
+    def max_length(self) -> int:
+        """Largest number of tokens of a text that is read."""
+        return self.data.max_length
+
+    @property
+    def temperature(self) -> float:
+        """What logits are divided by before they become probabilities; see `calibrate`."""
+        return self.learned.temperature
+
+    @temperature.setter
+    def temperature(self, temperature: float) -> None:
+        self.relearn(temperature=temperature)
+
+    # What a task writes
+
+    @classmethod
+    def labels_of(cls, examples: Sequence[Any]) -> Labels:
+        """Returns the labels of examples that `checked` returned."""
+        return [example.label for example in examples]
+
+    def labelled_batches(
+        self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
+    ) -> TextBatches:
+        """Makes the batches of a training; `settings` are those of the batches."""
+        raise NotImplementedError
+
+    def rows_of(self, tensors: Mapping[str, Any], **settings: Any) -> BucketedBatches:
+        """Makes batches of what the field of `serving_default` returns."""
+        raise NotImplementedError
+
+    def arrays_of(
+        self, inputs: Mapping[str, np.ndarray], members: np.ndarray, tensors: Mapping[str, Any]
+    ) -> dict[str, np.ndarray]:
+        """Returns the arrays that `weighed` takes.
+
+        Args:
+            inputs: The inputs of a batch of `rows_of`.
+            members: The number of the input of each row.
+            tensors: As in `rows_of`.
+        """
+        return dict(inputs)
+
+    def weighed(
+        self, tensors: Mapping[str, Array], method: str | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Computes logits on every backend, and what `method` says of the tokens if it is given.
+
+        `tensors` may have `explained (B,)`, the classes whose gradients are computed.
+        """
+        raise NotImplementedError
+
+    def read_off(
+        self, inputs: Sequence[Input], found: Mapping[str, Any]
+    ) -> Iterator[tuple[ReadText, np.ndarray]]:
+        """Returns the tokens of each input, and their weights in what `run` returned."""
+        raise NotImplementedError
+
+    def checked_method(self, method: str | None) -> str:
+        """Returns the method of an explanation, or the default one."""
+        raise NotImplementedError
+
+    # What is written once
+
+    @classmethod
+    def model_of(cls, data: Any, model: Any) -> Choice:
+        """Returns the settings of the model of a run.
+
+        They are those of `data.backbone` if there is one, and as wide as `data.word_vectors`.
+        """
+        chosen = chosen_model(cls.kinds, getattr(data, "backbone", ""), model)
+        if not data.word_vectors:
+            return chosen
+        return sized_by_vectors(cls.kinds, chosen, data.word_vectors)
+
+    def facts(self) -> list[str]:
+        """Returns the classes and the size of the vocabulary."""
+        names = ", ".join(self.class_names[:5]) + (", ..." if len(self.class_names) > 5 else "")
+        classes = f"{len(self.class_names)} classes: {names}"
+        return [*super().facts(), classes, f"{self.tokenizer.vocabulary_size:,} tokens"]
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabulary of the embedding."""
+        return {"embedding": vocabulary_digest(self.tokenizer)}
+
+    @staticmethod
+    def is_one(inputs: Any) -> bool:
+        """Returns whether a caller gave one text or one pair, and not a list of them."""
+        pair = isinstance(inputs, tuple) and all(isinstance(x, str) for x in inputs)
+        return pair or isinstance(inputs, str)
+
+    def numbers_of(self, examples: Sequence[Any]) -> np.ndarray:
+        """Returns the labels of examples that `checked` returned as numbers."""
+        return label_numbers(self.labels_of(examples), self.class_names, self.multi_label)
+
+    def dataset(
+        self, examples: Iterable[object], class_weight: ClassWeight = None, **settings: Any
+    ) -> TextBatches:
+        """Makes batches for `model.fit`.
+
+        Args:
+            examples: Labelled texts or pairs, as for `fit`.
+            class_weight: None: every example has the same weight. `"balanced"`: every class has. Or
+                the weights of classes by their names; a class that is not named has weight 1.
+            **settings: Of the batches: `batch_size`, `seed`, `shuffle`, ...
+
+        Returns:
+            `keras_attn.batches.TextBatches`, or `PairBatches` if the model reads both texts of a
+            pair separately.
+
+        Raises:
+            ValueError: If an example is not a labelled one, a label or a name of `class_weight` is
+                not among the classes, or there are weights for examples with several labels.
+        """
+        checked = self.checked(examples)
+        labels, inputs = self.numbers_of(checked), self.asked(self.inputs_of(checked))
+        weights = example_weights(labels, self.class_names, class_weight, self.multi_label)
+        settings = {"rows_multiple_of": num_data_shards(), **settings}
+        return self.labelled_batches(inputs, labels, weights, **settings)
+
+    def batches(
+        self, examples: Sequence[object], training: ClassTraining, shuffle: bool = True
+    ) -> TextBatches:
+        """Makes the batches of a training, see `dataset`, and warns of rare classes."""
+        batches = super().batches(examples, training, shuffle)
+        if training.class_weight is None:
+            warn_of_imbalance(self.labels_of(self.checked(examples)), self.class_names)
+        return batches
+
+    def objective(self, training: ClassTraining) -> dict[str, Any]:
+        """Cross-entropy, or the binary one of each class where there may be several labels."""
+        loss: keras.losses.Loss
+        metric: keras.metrics.Metric
+        if self.multi_label:
+            loss = keras.losses.BinaryCrossentropy(from_logits=True)
+            # Of decisions. The reports' accuracy is of texts that have all labels right.
+            metric = keras.metrics.BinaryAccuracy(name="binary_accuracy", threshold=0.0)
+        else:
+            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            metric = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
+        # Rows that only fill a batch have no weight.
+        return {"loss": loss, "weighted_metrics": [metric]}
+
+    def doubt(self, batches: TextBatches, run: TrainingRun) -> str:
+        """Says so if the training ended no better than a guess that is the same for all."""
+        return doubt_of(run, loss_of_shares(batches), "guessing labels by their shares alone")
+
+    def guesses(
+        self, examples: Sequence[Any], results: np.ndarray
+    ) -> tuple[list[str | tuple[str, ...]], list[str | tuple[str, ...]]]:
+        """Returns the labels of probabilities, and the labels of the examples."""
+        return [self._label(row) for row in results], self.labels_of(examples)
+
+    def scored_by(self, training: ClassTraining) -> tuple[str, int]:
+        """The accuracy, or the macro F1."""
+        return training.score, 1
+
+    def scorer(
+        self, dev: Iterable[object], training: ClassTraining
+    ) -> Callable[[keras.Model], Scored]:
+        """Scores development examples; of equal scores the lower log loss is better."""
+        dev = list(dev)
+        if not dev:
+            raise ValueError(
+                f"Expected development {self.examples_are}, by which the best weights are chosen. "
+                f"Received: none. Bring more {self.examples_are}, a greater `dev_share`, or a file "
+                "of them."
+            )
+        examples = self.checked(dev)
+        labels, inputs = self.numbers_of(examples), self.asked(self.inputs_of(examples))
+        tensors, use = self.encoded(inputs), self.Use()
+
+        def score(model: keras.Model) -> Scored:
+            found = self.computed(tensors, use)["probabilities"]
+            report = evaluate_probabilities(labels, found, num_bootstrap=0)
+            names = ("accuracy", "macro_f1", "log_loss")
+            figures = {f"val_{name}": float(getattr(report, name).value) for name in names}
+            return Scored((figures[f"val_{training.score}"], -figures["val_log_loss"]), figures)
+
+        return score
+
+    def finish(self, dev: Sequence[object], training: ClassTraining) -> str:
+        """Fits the temperature to the development examples, if there are enough of them."""
+        if len(dev) < FEWEST_FOR_TEMPERATURE:
+            self.temperature = 1.0
+            few = f"{len(dev)} development {self.examples_are}"
+            return f"temperature 1, as {few} are too few to fit it"
+        return f"temperature {self.calibrate(dev):.2f}"
+
+    def describe(self, batches: TextBatches) -> list[str]:
+        """Says what is trained, and what it starts from."""
+        lines = [] if self.loaded is None else str(self.loaded).split("\n")
+        lines += [] if self.word_vectors is None else [str(self.word_vectors)]
+        return [*lines, *super().describe(batches)]
+
+    # Predictions
+
+    def encoded(self, inputs: Sequence[Input]) -> dict[str, Any]:
+        """Returns what the field of `serving_default` makes of inputs for `rows_of`."""
+        return self.signatures(self.Use())["serving_default"].field.encode(*sides_of(inputs))
+
+    def computed(self, tensors: Mapping[str, Any], use: ClassUse) -> dict[str, Any]:
+        """Computes in Python what `run` returns, of inputs of like lengths together."""
+        number = -1 if use.label is None else self.class_names.index(use.label)
+
+        def compute(inputs: Mapping[str, np.ndarray], members: np.ndarray) -> Any:
+            arrays = self.arrays_of(inputs, members, tensors)
+            names = (*arrays, "explained")
+
+            def make() -> CompiledFunction:
+                return CompiledFunction(
+                    lambda first, length, *rest: self.run(
+                        ops, dict(zip(names, (first, *rest), strict=True)), use
+                    ),
+                    self.model,
+                )
+
+            first, *rest = arrays.values()
+            run = self.kept(make, "run", use.method)
+            return run(first, 1, *rest, np.full(len(first), number, "int32"))
+
+        rows = self.rows_of(tensors, batch_size=use.batch_size, shuffle=False).computed(compute)
+        return {name: stacked([row[name] for row in rows], 0) for name in rows[0]}
+
+    def _predicted(self, inputs: Sequence[Input], use: ClassUse) -> dict[str, Any]:
+        """What `run` returns for checked inputs, and the arrays made of them."""
+        if not inputs:
+            none = np.zeros((0, len(self.class_names)), "float32")
+            return {"logits": none, "probabilities": none}
+        tensors = self.encoded(inputs)
+        return {**tensors, **self.computed(tensors, use)}
+
+    def _asked_for(self, inputs: Any, batch_size: int) -> dict[str, Any]:
+        given = self.asked([inputs] if self.is_one(inputs) else inputs)
+        return self._predicted(given, self.Use(batch_size=batch_size))
+
+    def run(self, xp: ArrayModule, tensors: Mapping[str, Array], use: ClassUse) -> dict[str, Array]:
+        """Computes logits and probabilities, and what the method of `use` says of the tokens."""
+        raw, more = self.weighed(tensors, use.method)
+        logits = ops.cast(raw, "float32")
+        probabilities = self._probabilities(ops, logits)
+        classes = ops.cumsum(ops.ones_like(probabilities, dtype="int32"), axis=1) - 1
+        return {"logits": logits, "probabilities": probabilities, "classes": classes, **more}
+
+    def _probabilities(self, xp: ArrayModule, logits: Array) -> Array:
+        """Probabilities at the temperature that `calibrate` found."""
+        logits = logits / self.temperature
+        if self.multi_label:
+            small = xp.exp(xp.minimum(logits, -logits))  # at most 1
+            return xp.where(logits < 0, small, 1.0) / (1 + small)
+        powers = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
+        return powers / xp.sum(powers, axis=-1, keepdims=True)
+
+    def probabilities_of_logits(self, logits: Any) -> np.ndarray:
+        """Makes probabilities of logits, at the temperature that `calibrate` found.
+
+        Args:
+            logits: `(n, C)`.
+
+        Returns:
+            float32 `(n, C)`; rows sum to 1, unless there may be several labels.
+        """
+        return self._probabilities(np, np.asarray(logits, "float64")).astype("float32")
+
+    def predict_logits(self, inputs: Any, batch_size: int = ClassUse.batch_size) -> np.ndarray:
+        """Computes the logits of inputs.
+
+        Args:
+            inputs: As in `predict`; a single one is a list of one.
+            batch_size: Inputs computed at a time.
+
+        Returns:
+            float32 `(n, C)`.
+
+        Raises:
+            TypeError: As in `predict`.
+            ValueError: As in `predict`.
+        """
+        return self._asked_for(inputs, batch_size)["logits"]
+
+    def predict_probabilities(
+        self, inputs: Any, batch_size: int = ClassUse.batch_size
+    ) -> np.ndarray:
+        """Computes the probabilities of the classes.
+
+        Args:
+            inputs: As in `predict`; a single one is a list of one.
+            batch_size: Inputs computed at a time.
+
+        Returns:
+            float32 `(n, C)`, in the order of `class_names`.
+
+        Raises:
+            TypeError: As in `predict`.
+            ValueError: As in `predict`.
+        """
+        return self._asked_for(inputs, batch_size)["probabilities"]
+
+    def results(self, inputs: Sequence[Input], use: ClassUse) -> list[Prediction]:
+        """Says to which class a text, or a pair of texts, belongs.
+
+        Args:
+            inputs: A string, or a tuple of two strings if pairs are classified; or a list of them.
+            use: Settings `Use`.
+
+        Returns:
+            A `Prediction` for one input, a list of them for a list.
+
+        Raises:
+            TypeError: If an input is neither a string nor a pair of strings.
+            ValueError: If a pair is given where single texts are expected, or the reverse.
+        """
+        rows = self._predicted(inputs, use)["probabilities"]
+        return [Prediction(self._label(row), self._named(row)) for row in rows]
+
+    def _label(self, row: np.ndarray) -> str | tuple[str, ...]:
+        if self.multi_label:
+            return tuple(name for name, p in self._named(row).items() if p >= 0.5)
+        return self.class_names[int(row.argmax())]
+
+    def _named(self, row: np.ndarray) -> dict[str, float]:
+        return dict(zip(self.class_names, map(float, row), strict=True))
+
+    def measured(self, examples: Sequence[Any], use: ClassUse) -> np.ndarray:
+        """Computes the probabilities of examples."""
+        return self._predicted(self.asked(self.inputs_of(examples)), use)["probabilities"]
+
+    def report(
+        self, examples: Sequence[Any], results: np.ndarray, *, num_bootstrap: int, seed: int = 0
+    ) -> ClassificationReport:
+        """Measures the classifier on labelled examples.
+
+        Args:
+            examples: Labelled texts or pairs, as for `fit`.
+            results: The probabilities of the classes.
+            num_bootstrap: Samples for the intervals; 0: none.
+            seed: Seed of these samples.
+
+        Returns:
+            A `ClassificationReport`: accuracy, macro F1, AUC, log loss, expected calibration error
+            and confusion matrix, with 95 % intervals. `print` shows it.
+
+        Raises:
+            ValueError: If a label is not among the classes.
+        """
+        labels = self.numbers_of(examples)
+        return evaluate_probabilities(labels, results, self.class_names, num_bootstrap, seed)
+
+    def calibrate(self, examples: Iterable[object], batch_size: int = ClassUse.batch_size) -> float:
+        """Sets the temperature that makes the probabilities most believable.
+
+        Args:
+            examples: Labelled examples that were not trained on, and are no test.
+            batch_size: Inputs computed at a time.
+
+        Returns:
+            The temperature, from 0.2 to 10; above 1 the model was too certain. A value at either
+            end tells of too few examples (all of them right: the more certain the better), not of
+            the model. No label changes by it.
+        """
+        checked = self.checked(examples)
+        logits = self.predict_logits(self.inputs_of(checked), batch_size)
+        found = fit_temperature(logits, self.numbers_of(checked))
+        self.temperature = float(np.clip(found, *TEMPERATURES))
+        return self.temperature
+
+    def explained(self, inputs: Sequence[Input], use: ClassUse) -> Any:
+        """Says how much each token weighed in what the model says of an input.
+
+        Args:
+            inputs: As in `predict`.
+            use: Settings `Use`.
+
+        Returns:
+            For the gradient an `Explanation` of one input, a list of them for a list, of the tokens
+            that the model read. For attention what the task shows of it. `page` makes a page of
+            either.
+
+        Raises:
+            TypeError: As in `predict`.
+            ValueError: As in `predict`; and if the method or label is unknown, or the model has no
+                attention.
+        """
+        use = dataclasses.replace(use, method=self.checked_method(use.method))
+        if use.label is not None and use.label not in self.class_names:
+            raise ValueError(
+                f"`label` must be one of {list(self.class_names)}. Received: {use.label!r}."
+            )
+        check_label(use.label, use.method or "")
+        return self.shown(inputs, use)
+
+    def shown(self, inputs: Sequence[Input], use: ClassUse) -> Any:
+        """Explains inputs by the weights of the tokens of each."""
+        found = self._predicted(inputs, use)
+        return [
+            Explanation(
+                given if isinstance(given, str) else given[0],
+                read.tokens,
+                read.offsets,
+                weights,
+                self.class_names[int(row.argmax())] if use.label is None else use.label,
+                self._named(row),
+                _NAMES[use.method or ""],
+                None if isinstance(given, str) else given[1],
+                read.segments,
+            )
+            for given, row, (read, weights) in zip(
+                inputs, found["probabilities"], self.read_off(inputs, found), strict=True
+            )
+        ]
+
+    # The SavedModel
+
+    def class_outputs(self) -> dict[str, OutputField]:
+        """Returns the fields of the outputs that all classifiers have.
+
+        label          string (B,)      the most probable class (not where there are several)
+        probabilities  float32 (B, C)   of the classes
+        classes        string (B, C)    their names, in each row
+        """
+        outputs: dict[str, OutputField] = {
+            "probabilities": Numbers("probabilities"),
+            "classes": Names(self.class_names, "classes"),
+        }
+        if not self.multi_label:
+            outputs["label"] = Label(self.class_names, "probabilities")
+        return outputs

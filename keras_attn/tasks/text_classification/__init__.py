@@ -1,1 +1,0 @@
-"""Text classification: a text in, its class out, and the words that decided."""
