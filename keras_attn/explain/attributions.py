@@ -310,7 +310,8 @@ def cosine(logits: Mapping[str, Array], index: Array) -> Array:
     >>> float(cosine({"vectors": ops.array([[0.0, 2.0]])}, ops.array([[0.0, 1.0]]))[0])
     1.0
     """
-    return ops.sum(unit_length(ops, logits["vectors"]) * index, axis=-1)
+    vectors = unit_length(ops, cast(Array, logits["vectors"]))
+    return ops.sum(vectors * index, axis=-1)
 
 
 def only_class(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:

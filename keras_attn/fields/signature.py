@@ -86,7 +86,8 @@ class Together:
             *values: Raw values of each input.
         """
         return _arrays(
-            {name: field and field.encode for name, field in self.fields.items()}, values
+            {name: None if field is None else field.encode for name, field in self.fields.items()},
+            values,
         )
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:

@@ -67,5 +67,5 @@ def read_columns(
             if missing:
                 reading.no_key(number, record, missing[0])
                 continue
-            values = ((name, str(key), record[key]) for name, key in columns.items())
+            values = ((name, str(key), record[str(key)]) for name, key in columns.items())
             yield number, {n: reading.json_value(number, n, value, key) for n, key, value in values}

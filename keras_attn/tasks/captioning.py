@@ -337,9 +337,8 @@ class Captioner(PictureTask, SequenceToSequence):
         else:
             refuse_shared(images, chosen)
             sides, summary = (images, list(chosen)), f"{summary}\n{chosen.summary()}"
-        if data.lowercase:
-            return Examples(*map(_lowered, sides), summary)
-        return Examples(*sides, summary)
+        learning, held_out = map(_lowered, sides) if data.lowercase else sides
+        return Examples(learning, held_out, summary)
 
     def read_test(self, test: CaptioningTest, data: CaptioningData) -> CaptionedImages:
         """Reads captioned pictures, and the training captions if `--train` names them."""
@@ -365,7 +364,7 @@ class Captioner(PictureTask, SequenceToSequence):
         return dataclasses.replace(images, learnt=learnt)
 
     @classmethod
-    def learn(
+    def learn_beside(
         cls,
         examples: CaptionedPictures,
         data: CaptioningData,

@@ -294,8 +294,8 @@ class VisualQuestionAnswerer(PictureTask):
             )
         random.Random(data.split_seed).shuffle(pictures)
         held = set(pictures[: max(1, round(data.dev_share * len(pictures)))])
-        sides = ([x for x in asked if (x.picture in held) == side] for side in (False, True))
-        return Examples(*sides, asked.summary())
+        learning = [x for x in asked if x.picture not in held]
+        return Examples(learning, [x for x in asked if x.picture in held], asked.summary())
 
     def read_test(self, test: VisualQuestionsTest, data: VisualQuestionsData) -> PictureQuestions:
         """Reads questions about images."""
@@ -304,7 +304,7 @@ class VisualQuestionAnswerer(PictureTask):
         return file.read("test")
 
     @classmethod
-    def learn(
+    def learn_beside(
         cls,
         examples: Sequence[PictureQuestion],
         data: VisualQuestionsData,

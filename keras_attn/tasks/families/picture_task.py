@@ -145,7 +145,7 @@ class PictureTask(Task):
 
     @classmethod
     @abstractmethod
-    def learn(
+    def learn_beside(
         cls, examples: Any, data: Any, encoder: ImageEncoder, train_encoder: bool
     ) -> PictureLearned:
         """Learns the vocabulary of texts, and what else examples tell.
@@ -182,9 +182,9 @@ class PictureTask(Task):
         """
         checked = cls.checked(examples)
         if isinstance(encoder, ImageEncoder):
-            return Beginning(cls.learn(checked, data, encoder, False), model)
+            return Beginning(cls.learn_beside(checked, data, encoder, False), model)
         settings = made(ImageEncoderConfig, encoder)
-        learned = cls.learn(checked, data, settings.build(dtype), settings.is_trained)
+        learned = cls.learn_beside(checked, data, settings.build(dtype), settings.is_trained)
         return Beginning(learned, model, parts={"encoder": settings})
 
     @property
@@ -220,7 +220,7 @@ class PictureTask(Task):
 
     # Training
 
-    batched_by: ClassVar = ("batch_size", "seed")
+    batched_by: ClassVar[tuple[str, ...]] = ("batch_size", "seed")
 
     @abstractmethod
     def prepared(
