@@ -226,7 +226,8 @@ def split_by_concept(
             numbers = of_pair[thing, attribute]
             if thing in done or len(numbers) > left:
                 continue
-            stays = _attributes_left(pictures, of_pair, thing, set(numbers))
+            named = {name for of_thing, name in of_pair if of_thing == thing}
+            stays = {name for name in named if set(of_pair[thing, name]) - set(numbers)}
             # an attribute that leaves with this pair is gone from training for this thing
             gone = attributes[thing] - stays
             if len(stays) < 2 or any(len(things[name]) < 3 for name in gone):
@@ -314,17 +315,6 @@ def read_emoji_pictures(
         pictures = getattr(splits, EMOJI_SIDES[side])
         images += save_emoji_pictures(pictures, place / side, side).images
     return CaptionedImages(images, f"emoji ({style})", len(images))
-
-
-def _attributes_left(
-    pictures: Sequence[EmojiPicture],
-    of_pair: dict[tuple[str, str], list[int]],
-    thing: str,
-    without: set[int],
-) -> set[str]:
-    """The attributes that a thing still has in training without some of its pictures."""
-    names = {name for of_thing, name in of_pair if of_thing == thing}
-    return {name for name in names if set(of_pair[thing, name]) - without}
 
 
 def _read_names(wheel: Path) -> dict[str, str]:

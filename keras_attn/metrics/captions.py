@@ -167,6 +167,8 @@ def caption_scores(
     _check_words(wanted, of_images)
     bleu, bleu_of, rouge, rouge_of, cider, cider_of = _score(found, wanted)
     scores = zip(given, bleu_of, rouge_of, cider_of, strict=True)
+    plain = [tuple(words) for words in tokenize_captions(given.values(), "plain")]
+    seen = set(map(tuple, tokenize_captions(train_captions or (), "plain")))
     return CaptionScores(
         bleu_1=bleu[0],
         bleu_2=bleu[1],
@@ -178,8 +180,8 @@ def caption_scores(
         num_images=len(given),
         num_references=len(flat),
         mean_length=float(np.mean([len(texts[0].split()) for texts in found.values()])),
-        distinct=len({tuple(words) for words in tokenize_captions(given.values(), "plain")}),
-        copied=None if train_captions is None else _copied(given.values(), train_captions),
+        distinct=len(set(plain)),
+        copied=None if train_captions is None else sum(x in seen for x in plain) / len(plain),
         tokenization=tokenization,
         per_image={
             name: ImageScores(given[name], of_images[name], *values) for name, *values in scores
@@ -232,12 +234,6 @@ def _meteor(found: dict[Name, list[str]], wanted: dict[Name, list[str]]) -> floa
         scorer.meteor_p.stdout.close()
         scorer.meteor_p.stderr.close()
     return 100.0 * score
-
-
-def _copied(candidates: Iterable[str], train_captions: Iterable[str]) -> float:
-    seen = {tuple(words) for words in tokenize_captions(train_captions, "plain")}
-    own = [tuple(words) in seen for words in tokenize_captions(candidates, "plain")]
-    return sum(own) / len(own)
 
 
 def check_references(references: Mapping[Name, Sequence[str]]) -> None:

@@ -59,13 +59,13 @@ def read_columns(
             yield from table.cells(reading, lines)
             return
         check_columns(columns, of_json=True)
+        keys = {name: str(column) for name, column in columns.items()}
         for setting, value in (("header", header), ("delimiter", delimiter)):
             if value is not None:
                 raise ValueError(f"`{setting}` is for tables, not for JSON. Received: {value!r}.")
         for number, record in reading.records(lines):
-            missing = [str(key) for key in columns.values() if key not in record]
+            missing = [key for key in keys.values() if key not in record]
             if missing:
                 reading.no_key(number, record, missing[0])
                 continue
-            values = ((name, str(key), record[str(key)]) for name, key in columns.items())
-            yield number, {n: reading.json_value(number, n, value, key) for n, key, value in values}
+            yield number, {n: reading.json_value(number, n, record[k], k) for n, k in keys.items()}

@@ -69,18 +69,13 @@ class Documents:
         for file in self.files:
             reading = LineReading(file, self.on_error, _KINDS)
             count = 0
-            for document in self._of_file(file, reading):
-                count += 1
-                yield document
+            documents = self._of_objects if ending(file) in _JSON else self._of_lines
+            with open_lines(file) as lines:
+                for document in documents(lines, reading):
+                    count += 1
+                    yield document
             reading.refuse(count, "documents of sentences", "document")
             self.skipped += reading.bad_lines
-
-    def _of_file(self, file: Path, reading: LineReading) -> Iterator[Document]:
-        with open_lines(file) as lines:
-            if ending(file) in _JSON:
-                yield from self._of_objects(lines, reading)
-            else:
-                yield from self._of_lines(lines, reading)
 
     def _of_objects(self, lines: Iterator[bytes], reading: LineReading) -> Iterator[Document]:
         for number, record in reading.records(lines):

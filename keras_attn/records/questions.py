@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -226,11 +227,7 @@ def _of_squad(lines: Iterator[bytes], reading: _Reading) -> Iterator[_Row]:
 
 def _nearest(text: str, words: str, wanted: int) -> int | None:
     """The place of some words that is nearest to a given one."""
-    places = []
-    at = text.find(words)
-    while at >= 0:
-        places.append(at)
-        at = text.find(words, at + 1)
+    places = (match.start() for match in re.finditer(f"(?={re.escape(words)})", text))
     return min(places, key=lambda place: abs(place - wanted), default=None)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -124,13 +125,8 @@ def read_pairs(
     expected = "a `target_path`, a folder, or a file"
     format = chosen_format(format, path, _SUFFIXES, _READERS, expected)
     reader, known = _READERS[format]
-    given: dict[str, object] = {
-        "source": source,
-        "target": target,
-        "split": split,
-        "header": header,
-    }
-    given |= {"delimiter": delimiter, "target_path": target_path}
+    given: dict[str, object] = {"source": source, "target": target, "split": split}
+    given |= {"header": header, "delimiter": delimiter, "target_path": target_path}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name in options:
         if name not in known:
@@ -373,13 +369,9 @@ def read_tatoeba(
         return _read_table(path, lines, table, checks)
 
 
-def _read_csv(path: Location, delimiter: str = ",", **options: Any) -> ParallelText:
-    return read_tsv(path, delimiter=delimiter, **options)
-
-
 _READERS: dict[str, tuple[Callable[..., ParallelText], tuple[str, ...]]] = {
     "tsv": (read_tsv, ("source", "target", "header", "delimiter")),
-    "csv": (_read_csv, ("source", "target", "header", "delimiter")),
+    "csv": (partial(read_tsv, delimiter=","), ("source", "target", "header", "delimiter")),
     "parallel": (read_parallel, ("target_path",)),
     "jsonl": (read_json_lines, ("source", "target")),
     "multi30k": (read_multi30k, ("source", "target", "split")),
