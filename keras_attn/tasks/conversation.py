@@ -51,7 +51,7 @@ from keras_attn.records import (
     split_dialogues,
     without,
 )
-from keras_attn.records.exchanges import TestExchanges, checked_exchanges
+from keras_attn.records.dialogues import TestExchanges, checked_exchanges
 from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.base.learned import Learned
 from keras_attn.tasks.base.served_numbers import SAMPLED, own_numbers

@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 from keras_attn.fields import TurnRows, spoken
 from keras_attn.generation import beam_search, prompt_seeds
 from keras_attn.records import Exchange
-from keras_attn.records.exchanges import TestExchanges
+from keras_attn.records.dialogues import TestExchanges
 from keras_attn.tasks import ConversationUse, Talker
 from keras_attn.text import BytePairTokenizer
 
