@@ -27,17 +27,15 @@ from keras_attn.metrics import EmbeddingsReport, Neighbour, WordSpace
 from keras_attn.models import WORD_MODELS
 from keras_attn.records import Documents, WordTests
 from keras_attn.records.word_questions import FIRST
-from keras_attn.settings import Choice, Settings, WrongUse, setting, with_defaults
+from keras_attn.settings import Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.base.compiling import checked_steps, jit_compile
 from keras_attn.tasks.base.constructed import Beginning, made
 from keras_attn.tasks.base.learned import Learned
 from keras_attn.tasks.base.steps import step
 from keras_attn.tasks.base.task import Examples, Task
 from keras_attn.tasks.base.training_settings import RunSettings
-from keras_attn.tasks.base.word_vectors import sized_by_vectors
 from keras_attn.tasks.families.data_settings import BadLines, RunningTexts
 from keras_attn.text import WordTokenizer
-from keras_attn.text.registry import vocabulary_digest
 from keras_attn.text.words import SPECIAL_TOKENS
 from keras_attn.training import NegativeSamplingLoss, scale_row_steps
 from keras_attn.visualize import word_map_page
@@ -264,14 +262,6 @@ class WordEmbedder(Task[Texts]):
     def read_test(self, test: EmbeddingsTest, data: Any = None) -> WordTests:
         """Reads the files of questions."""
         return self.checked(test)
-
-    @classmethod
-    def model_of(cls, data: EmbeddingsData, model: Any) -> Choice:
-        """The settings of the model of a run: as wide as `data.word_vectors`, if given."""
-        chosen = super().model_of(data, model)
-        if not data.word_vectors:
-            return chosen
-        return sized_by_vectors(cls.kinds, chosen, data.word_vectors)
 
     @classmethod
     def begin(
@@ -599,10 +589,6 @@ class WordEmbedder(Task[Texts]):
         )
 
     # Files
-
-    def vocabularies(self) -> dict[str, str]:
-        """What names the vocabulary of the embedding."""
-        return {"embedding": vocabulary_digest(self.tokenizer)}
 
     def save_vectors(self, path: str | os.PathLike[str], format: str = VectorsFile.format) -> None:
         """Writes the words and their vectors to a file that others read.

@@ -33,7 +33,6 @@ from keras_attn.models import with_heads
 from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.records import Documents, SplitDocuments
 from keras_attn.settings import (
-    Choice,
     RunDefault,
     Settings,
     WrongUse,
@@ -42,7 +41,7 @@ from keras_attn.settings import (
     with_defaults,
     write_settings,
 )
-from keras_attn.tasks.base.backbones import BackboneStart, chosen_model, read_backbone
+from keras_attn.tasks.base.backbones import BackboneStart, read_backbone
 from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.base.steps import step
 from keras_attn.tasks.base.task import Examples
@@ -252,11 +251,6 @@ class Pretrainer(EncoderTask):
         """
         prepare(data, to, log)
         return f"Prepared data: {to}"
-
-    @classmethod
-    def model_of(cls, data: PretrainingData, model: Any) -> Choice:
-        """Returns the settings of the model of a run: those of `data.backbone` if there is one."""
-        return chosen_model(cls.kinds, data.backbone, model)
 
     @classmethod
     def begin(

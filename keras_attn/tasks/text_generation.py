@@ -46,7 +46,6 @@ from keras_attn.tasks.families.use_settings import SamplingUse
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 from keras_attn.text.checks import well_formed
 from keras_attn.text.pieces import checked_stops
-from keras_attn.text.registry import vocabulary_digest
 from keras_attn.text.special_tokens import ENDS, SpecialTokenReader, pattern_of
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 
@@ -396,7 +395,7 @@ class TextGenerator(Task[str]):
     @classmethod
     def model_of(cls, data: TextGenerationData, model: Any) -> Choice:
         """The settings of the model of a run: those of `data.backbone` if there is one."""
-        chosen = super().model_of(data, model)
+        chosen = cls.kinds.made({} if model is None else model)
         if not data.backbone:
             return chosen
         return read_language_model(data.backbone).declared(cls.kinds, chosen)
@@ -757,10 +756,6 @@ class TextGenerator(Task[str]):
                 yield text
 
     # Files and export
-
-    def vocabularies(self) -> dict[str, str]:
-        """What names the vocabulary of the embedding."""
-        return {"embedding": vocabulary_digest(self.tokenizer)}
 
     def signatures(self, use: TextGenerationUse) -> dict[str, Signature]:
         """Returns what the SavedModel takes and gives.

@@ -15,6 +15,7 @@ from keras_attn.tasks.base.backbones import Backbone
 from keras_attn.tasks.base.learned import Learned as _Learned
 from keras_attn.tasks.base.saved import Saved
 from keras_attn.tasks.base.word_vectors import VectorStart, named_embedding, start_from_vectors
+from keras_attn.text.registry import vocabulary_digest
 
 Given = TypeVar("Given", bound=Sized)
 """What a task learns from: a list of examples, a text, prepared ids."""
@@ -180,6 +181,11 @@ class Constructed(Saved, Generic[Given]):
         """
 
     # What is written once
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabulary of each embedding, by the name of its layer."""
+        tokenizer = getattr(self.learned, "tokenizer", None)
+        return {} if tokenizer is None else {"embedding": vocabulary_digest(tokenizer)}
 
     @classmethod
     def _joined(cls, examples: Any, labels: Any) -> Any:

@@ -16,6 +16,7 @@ from keras_attn.files import check_writable, only_one
 from keras_attn.inputs import read_twice
 from keras_attn.settings import Choice, Settings, declared_fields
 from keras_attn.settings.declaring import nearest
+from keras_attn.tasks.base.backbones import chosen_model
 from keras_attn.tasks.base.checks import check_batches
 from keras_attn.tasks.base.compiling import (
     checked_steps,
@@ -44,6 +45,7 @@ from keras_attn.tasks.base.training_settings import (
     TrainingSettings,
     enough_epochs,
 )
+from keras_attn.tasks.base.word_vectors import sized_by_vectors
 from keras_attn.training import compute_on, scale_learning_rate, seed_everything
 from keras_attn.training.memory import memory_of_training
 
@@ -76,11 +78,15 @@ class Fitted(Measured[Given]):
     def model_of(cls, data: Any, model: Any) -> Choice:
         """Returns the settings of the model of a run.
 
+        They are those of `data.backbone` if there is one, and as wide as `data.word_vectors`.
+
         Args:
             data: Settings `Data`.
             model: What the user chose, see `train`.
         """
-        return cls.kinds.made({} if model is None else model)
+        chosen = chosen_model(cls.kinds, getattr(data, "backbone", ""), model)
+        vectors = getattr(data, "word_vectors", "")
+        return sized_by_vectors(cls.kinds, chosen, vectors) if vectors else chosen
 
     @classmethod
     def sections(cls) -> dict[str, Any]:

@@ -159,14 +159,16 @@ class Measured(Constructed[Given]):
         """Raises a ValueError if a folder is used for something else than runs."""
 
     def describe(self, batches: Any) -> list[str]:
-        """Returns lines for the log about what is trained.
+        """Returns lines for the log about what is trained, and what it starts from.
 
         Args:
             batches: Training batches.
         """
         rows = self.rows_are or self.examples_are
+        starts = [str(start) for start in (self.loaded, self.word_vectors) if start is not None]
         return [
+            *(line for start in starts for line in start.split("\n")),
             f"{batches.num_examples:,} {rows}, {self.model.count_params():,} weights, "
             f"{len(batches):,} batches an epoch, {batches.padded_share:.0%} padding, "
-            f"{keras.backend.backend()}"
+            f"{keras.backend.backend()}",
         ]

@@ -24,14 +24,12 @@ from keras_attn.hints import Tensor
 from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
 from keras_attn.records.class_labels import checked_class_names, label_numbers
 from keras_attn.records.labelled_texts import Input
-from keras_attn.settings import Choice, Settings
-from keras_attn.tasks.base.backbones import chosen_model
+from keras_attn.settings import Settings
 from keras_attn.tasks.base.checks import checked_temperature
 from keras_attn.tasks.base.doubts import doubt_of, loss_of_shares
 from keras_attn.tasks.base.learned import Learned
 from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.base.task_run import Scored, TrainingRun
-from keras_attn.tasks.base.word_vectors import sized_by_vectors
 from keras_attn.tasks.families.class_weights import (
     ClassTraining,
     ClassWeight,
@@ -40,7 +38,6 @@ from keras_attn.tasks.families.class_weights import (
 )
 from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, WordTokenizer
-from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import num_data_shards
 
 Labels = list[str | tuple[str, ...]]
@@ -172,26 +169,11 @@ class ClassTask(Task):
 
     # What is written once
 
-    @classmethod
-    def model_of(cls, data: Any, model: Any) -> Choice:
-        """Returns the settings of the model of a run.
-
-        They are those of `data.backbone` if there is one, and as wide as `data.word_vectors`.
-        """
-        chosen = chosen_model(cls.kinds, getattr(data, "backbone", ""), model)
-        if not data.word_vectors:
-            return chosen
-        return sized_by_vectors(cls.kinds, chosen, data.word_vectors)
-
     def facts(self) -> list[str]:
         """Returns the classes and the size of the vocabulary."""
         names = ", ".join(self.class_names[:5]) + (", ..." if len(self.class_names) > 5 else "")
         classes = f"{len(self.class_names)} classes: {names}"
         return [*super().facts(), classes, f"{self.tokenizer.vocabulary_size:,} tokens"]
-
-    def vocabularies(self) -> dict[str, str]:
-        """Returns what names the vocabulary of the embedding."""
-        return {"embedding": vocabulary_digest(self.tokenizer)}
 
     @staticmethod
     def is_one(inputs: Any) -> bool:
@@ -296,12 +278,6 @@ class ClassTask(Task):
             few = f"{len(dev)} development {self.examples_are}"
             return f"temperature 1, as {few} are too few to fit it"
         return f"temperature {self.calibrate(dev):.2f}"
-
-    def describe(self, batches: TextBatches) -> list[str]:
-        """Says what is trained, and what it starts from."""
-        lines = [] if self.loaded is None else str(self.loaded).split("\n")
-        lines += [] if self.word_vectors is None else [str(self.word_vectors)]
-        return [*lines, *super().describe(batches)]
 
     # Predictions
 

@@ -14,9 +14,8 @@ from keras_attn.explain.attributions import encoder_gradient_function
 from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
 from keras_attn.models import ENCODERS, with_heads
-from keras_attn.settings import Choice, Settings
+from keras_attn.settings import Settings
 from keras_attn.tasks.base.backbones import (
-    chosen_model,
     read_backbone,
     sizes_of,
 )
@@ -26,7 +25,6 @@ from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.base.training_settings import RunSettings
 from keras_attn.tasks.base.word_vectors import (
     read_vectors,
-    sized_by_vectors,
     train_words,
 )
 from keras_attn.tasks.families.encoder_settings import (
@@ -36,7 +34,6 @@ from keras_attn.tasks.families.encoder_settings import (
     HasRows,
 )
 from keras_attn.text import WordPieceTokenizer
-from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import num_data_shards
 
 Tensor = Any
@@ -136,17 +133,6 @@ class EncoderTask(Task):
     # What it starts from
 
     @classmethod
-    def model_of(cls, data: Any, model: Any) -> Choice:
-        """Returns the settings of the model of a run.
-
-        They are those of `data.backbone` if there is one, and as wide as `data.word_vectors`.
-        """
-        chosen = chosen_model(cls.kinds, data.backbone, model)
-        if not data.word_vectors:
-            return chosen
-        return sized_by_vectors(cls.kinds, chosen, data.word_vectors)
-
-    @classmethod
     def texts_of(cls, examples: Any, data: Any) -> Iterable[str]:
         """Returns the texts of examples, of which a vocabulary is made without a backbone."""
         raise NotImplementedError
@@ -201,16 +187,6 @@ class EncoderTask(Task):
             )
         config = cls.kinds.make(model, sequence_length=data.max_length, vocabulary_size=2)
         return Beginning(learn(tokenizer), config, None, vectors)
-
-    def vocabularies(self) -> dict[str, str]:
-        """Returns what names the vocabulary of the embedding."""
-        return {"embedding": vocabulary_digest(self.tokenizer)}
-
-    def describe(self, batches: Any) -> list[str]:
-        """Says what is trained, and what it starts from."""
-        lines = [] if self.loaded is None else str(self.loaded).split("\n")
-        lines += [] if self.word_vectors is None else [str(self.word_vectors)]
-        return [*lines, *super().describe(batches)]
 
     # Explanations
 
