@@ -74,16 +74,16 @@ def ask_tagger(task):
 def ask_answerer(task):
     pairs = answering_toys.PAIRS[:2]
     found = [[span.probability for span in x.candidates] for x in task.predict(pairs)]
-    return [*found, *(x.weights for x in task.explain(pairs, "gradient"))]
+    return [*found, *(x.weights for x in task.explain(pairs, method="gradient"))]
 
 
 def ask_pretrainer(task):
     report = task.evaluate(pretraining_toys.documents(8, seed=1))
-    return [task.predict("the dog [MASK]", 2).masks[0][0][1], report.perplexity]
+    return [task.predict("the dog [MASK]", top_k=2).masks[0][0][1], report.perplexity]
 
 
 def ask_selector(task):
-    found = [[x.score, x.number] for x in task.predict("where is the dog", 3)]
+    found = [[x.score, x.number] for x in task.predict("where is the dog", top_k=3)]
     return [*found, task.embed("a bird")]
 
 
@@ -115,7 +115,7 @@ CASES = {
     "similarity": (lambda: similarity_toys.make("bi"), lambda task: [task.predict([("a", "dog")])]),
     "similarity of pairs": (
         lambda: similarity_toys.make("cross"),
-        lambda task: [task.predict([("a", "dog")]), task.explain(("a", "dog"), "gradient").weights],
+        lambda task: [task.predict([("a", "dog")]), task.explain(("a", "dog"), method="gradient").weights],
     ),
     "answer selection": (selection_toys.make, ask_selector),
     "embeddings": (
