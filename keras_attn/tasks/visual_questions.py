@@ -445,7 +445,7 @@ class VisualQuestionAnswerer(PictureTask):
             "ask": Signature(tuple(asked), Together(asked), outputs),
         }
 
-    def answer(self, regions: Array, question_ids: Array) -> dict[str, Array]:
+    def read_image(self, regions: Array, question_ids: Array) -> dict[str, Array]:
         """Answers questions, on every backend and in a graph.
 
         Args:
@@ -498,7 +498,7 @@ class VisualQuestionAnswerer(PictureTask):
         """What `answer` and `run` return for regions `(B, R, D)` and questions `(B, T)`."""
         run = self.kept(
             lambda: CompiledFunction(
-                lambda regions, length, ids: self.answer(regions, ids),
+                lambda regions, length, ids: self.read_image(regions, ids),
                 self.reader,
                 dtype="float32",
                 rank=3,
@@ -522,7 +522,7 @@ class VisualQuestionAnswerer(PictureTask):
         rows = self.rows_of(ops, tensors, self.regions_of)
         if "question_ids" not in tensors:
             return {"regions": rows}
-        return self.run(ops, self.answer(rows, tensors["question_ids"]), use)
+        return self.run(ops, self.read_image(rows, tensors["question_ids"]), use)
 
     def _checked_graph(
         self, tf: ModuleType, picture: Any, regions: Any, **others: Any

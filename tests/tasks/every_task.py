@@ -115,7 +115,10 @@ CASES = {
     "similarity": (lambda: similarity_toys.make("bi"), lambda task: [task.predict([("a", "dog")])]),
     "similarity of pairs": (
         lambda: similarity_toys.make("cross"),
-        lambda task: [task.predict([("a", "dog")]), task.explain(("a", "dog"), method="gradient").weights],
+        lambda task: [
+            task.predict([("a", "dog")]),
+            task.explain(("a", "dog"), method="gradient").weights,
+        ],
     ),
     "answer selection": (selection_toys.make, ask_selector),
     "embeddings": (
