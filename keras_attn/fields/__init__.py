@@ -28,7 +28,7 @@ from keras_attn.fields.text import (
     checked_texts,
 )
 from keras_attn.fields.text_rows import FoundNames, SearchTexts, SeparateTexts, TextRows, Tokens
-from keras_attn.fields.turns import MARKS, TurnRows, checked_conversations, spoken, with_marks
+from keras_attn.fields.turns import MARKS, TurnRows, spoken, with_marks
 from keras_attn.fields.word_rows import TextWords, WordLists, WordRows
 from keras_attn.fields.word_sums import WordSum
 from keras_attn.fields.word_tokens import WordTokens
@@ -76,7 +76,6 @@ __all__ = [
     "WordRows",
     "WordSum",
     "WordTokens",
-    "checked_conversations",
     "checked_inputs",
     "checked_pairs",
     "checked_texts",

@@ -6,7 +6,7 @@ import functools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -265,3 +265,32 @@ class ConversationScores(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Returns the figures and the answers as JSON-safe values."""
         return self._asdict()
+
+
+def score_conversation(
+    rows: Mapping[str, Sequence[str]],
+    references: Sequence[str],
+    perplexity: float,
+    vectors: Vectors | None = None,
+) -> ConversationScores:
+    """Scores the answers of a model, and answers that need none.
+
+    Args:
+        rows: Answers by who gives them: `"model"`, and baselines.
+        references: The right answers.
+        perplexity: Of a token of the right answers, by the model.
+        vectors: Vectors by words, for the embedding average.
+
+    Example:
+
+    >>> score_conversation({"model": ["Yes."]}, ["Yes."], 2.0).scores["model"]["commonest"]
+    1.0
+    """
+    scored = {name: answer_scores(texts, references, vectors) for name, texts in rows.items()}
+    return ConversationScores(
+        perplexity,
+        {name: scores for name, (scores, _) in scored.items()},
+        scored["model"][1],
+        list(rows["model"]),
+        len(references),
+    )

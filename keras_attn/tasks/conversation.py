@@ -24,7 +24,6 @@ from keras_attn.fields import (
     GeneratedText,
     Signature,
     TurnRows,
-    checked_conversations,
     checked_texts,
     spoken,
     with_marks,
@@ -38,10 +37,10 @@ from keras_attn.interop import read_word_vectors
 from keras_attn.layers import attention_maps
 from keras_attn.metrics.conversation import (
     ConversationScores,
-    answer_scores,
     answer_words,
     nearest_answers,
     random_answers,
+    score_conversation,
 )
 from keras_attn.models import CONVERSATION_MODELS, language_decoder, target_log_probability
 from keras_attn.records import (
@@ -257,6 +256,7 @@ class Talker(SequenceToSequence):
     Learned = ConversationLearned
     Test = ConversationTest
     examples_are = "answers"
+    inputs_are = "a string, a tuple of strings, or a list of these"
     selects = ("perplexity", "min")
     main_layer = "decoder"
     reads = "turns"
@@ -562,11 +562,7 @@ class Talker(SequenceToSequence):
         """Returns whether a caller gave one conversation: a turn, or a tuple of them."""
         return isinstance(conversations, str | tuple)
 
-    def asked(self, conversations: Any) -> list[tuple[str, ...]]:
-        """Returns the turns of conversations."""
-        return checked_conversations(conversations)
-
-    def results(self, conversations: list[tuple[str, ...]], use: ConversationUse) -> list[str]:
+    def results(self, conversations: Sequence[Any], use: ConversationUse) -> list[str]:
         """Answers conversations.
 
         The last turn of a conversation is to be answered, and is not by whoever answers; the one
@@ -729,22 +725,19 @@ class Talker(SequenceToSequence):
         references = [x.answer for x in exchanges]
         given = None
         if vectors:
-            every = [text for texts in (references, *rows.values()) for text in texts]
-            words = {word for text in every for word in answer_words(text)}
+            words = {
+                word
+                for text in (*references, *itertools.chain(*rows.values()))
+                for word in answer_words(text)
+            }
             given = read_word_vectors(vectors, words)
             if not len(given):
                 raise ValueError(
                     f"Expected vectors of words in the answers. Received: {vectors}, which has "
                     f"none of {len(words):,} words. Is it of another language, or in capitals?"
                 )
-        scored = {name: answer_scores(texts, references, given) for name, texts in rows.items()}
-        return ConversationScores(
-            self.perplexity(exchanges, use.batch_size),
-            {name: scores for name, (scores, _) in scored.items()},
-            scored["model"][1],
-            answers,
-            len(exchanges),
-        )
+        perplexity = self.perplexity(exchanges, use.batch_size)
+        return score_conversation(rows, references, perplexity, given)
 
     # Files and export
 

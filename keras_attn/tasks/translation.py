@@ -295,6 +295,7 @@ class Translator(SequenceToSequence):
     warmup = (0.1, 4000)
     adam: ClassVar = {"beta_2": 0.98, "epsilon": 1e-9}
     examples_are = "pairs"
+    inputs_are = "a string or a list of strings"
     main_layer = "encoder"
 
     @property
@@ -567,10 +568,6 @@ class Translator(SequenceToSequence):
     def longest(self, length: Any) -> Any:
         """Returns the largest number of tokens of a translation."""
         return 2 * length + 16
-
-    def asked(self, texts: Any) -> list[str]:
-        """Returns the texts, which must be strings."""
-        return checked_texts(texts)
 
     def results(
         self, texts: list[str], use: TranslationUse, *, jit_compile: bool | None = None
