@@ -23,14 +23,14 @@ def signed_words(words: Iterable[str]) -> list[tuple[str, int]]:
     >>> signed_words("king - man + woman".split())
     [('king', 1), ('man', -1), ('woman', 1)]
     """
-    found, sign = [], 1
+    signed, sign = [], 1
     for word in words:
         if word in ("+", "-"):
             sign = 1 if word == "+" else -1
         else:
-            found.append((word, sign))
+            signed.append((word, sign))
             sign = 1
-    return found
+    return signed
 
 
 class WordSum:

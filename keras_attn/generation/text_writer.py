@@ -129,8 +129,8 @@ class TextWriter:
         # What never ends has an end token too, which is then among the suppressed ids.
         end = settings["end_id"] or self.tokenizer.end_id
         settings = {**settings, "end_id": end, "num_beams": how.beams, "alpha": 1.0, **given}
-        found = beam_search(self.decoder, ids, mask, **settings)
-        return Generation(*(values[:, 0] for values in found))
+        beams = beam_search(self.decoder, ids, mask, **settings)
+        return Generation(*(values[:, 0] for values in beams))
 
     def tokens(
         self,
@@ -152,15 +152,15 @@ class TextWriter:
         Returns:
             The new ids of each text. A text with a stop string has all of it, and maybe more.
         """
-        found: list[list[int]] = [[] for _ in rows]
+        written: list[list[int]] = [[] for _ in rows]
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
         for first in range(0, len(rows), batch_size):
             members = order[first : first + batch_size]
             ids = self.padded([rows[i] for i in members], batch_size)
             new = self._new(ids, np.resize(seeds[members], len(ids)), len(members), count, how)
             for i, row in zip(members, new, strict=True):
-                found[i] = row
-        return found
+                written[i] = row
+        return written
 
     def stream(
         self, row: Sequence[int], seed: np.ndarray, count: int, how: Writing
@@ -213,13 +213,13 @@ class TextWriter:
         state = run.begin(ids, _room(count), limits, seeds, *columns(numbers, len(ids)))
         left, over = count, False
         while not over:
-            found, state = run.go_on(state)
-            left -= found["tokens"].shape[1]
+            part, state = run.go_on(state)
+            left -= part["tokens"].shape[1]
             ids_of, texts, ended = [], [], []
             for row, (tokens, stopping) in enumerate(readers):
-                new = found["tokens"][row, : found["lengths"][row]].tolist()
+                new = part["tokens"][row, : part["lengths"][row]].tolist()
                 text = tokens.read(new)
-                finished = bool(found["finished"][row])
+                finished = bool(part["finished"][row])
                 if left <= 0 or finished:
                     text = stopping.read(text + tokens.end()) + stopping.end()
                 else:

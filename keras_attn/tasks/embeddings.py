@@ -498,8 +498,8 @@ class WordEmbedder(Task[Texts]):
         rounded = EmbeddingsUse(top_k=rounded_count(use.top_k))
         rows = []
         for i in range(0, len(texts), batch_size):
-            found = self._computed({"words": texts[i : i + batch_size]}, rounded)
-            for words, cosines in zip(found["words"], found["similarities"], strict=True):
+            outputs = self._computed({"words": texts[i : i + batch_size]}, rounded)
+            for words, cosines in zip(outputs["words"], outputs["similarities"], strict=True):
                 there = min(use.top_k, words.index("") if "" in words else len(words))
                 rows.append({"words": words[:there], "similarities": cosines[:there]})
         return rows
@@ -539,12 +539,12 @@ class WordEmbedder(Task[Texts]):
         places = ops.cumsum(ops.ones_like(cosines[:1], dtype="int32"), axis=1) - 1
         cosines = ops.where(ops.logical_or(given, places < _SPECIAL), -2.0, cosines)
         top_k = min(use.top_k, self.tokenizer.vocabulary_size)
-        best, found = ops.top_k(cosines, top_k)
+        best, nearest = ops.top_k(cosines, top_k)
         unknown = ops.any(ids == self.tokenizer.unknown_id, axis=1, keepdims=True)
         none = ops.logical_or(unknown, ops.all(ids == 0, axis=1, keepdims=True))
         none = ops.logical_or(none, best < -1.5)
         return {
-            "ids": ops.where(none, 0, ops.cast(found, "int32")),
+            "ids": ops.where(none, 0, ops.cast(nearest, "int32")),
             "similarities": ops.where(none, 0.0, best),
         }
 
@@ -673,5 +673,5 @@ def _is_task(path: Path) -> bool:
         return "task.json" in archive.names
 
 
-def _shown(found: Iterable[Neighbour]) -> Iterator[str]:
-    return (f"{similarity:7.4f}  {word}" for word, similarity in found)
+def _shown(neighbours: Iterable[Neighbour]) -> Iterator[str]:
+    return (f"{similarity:7.4f}  {word}" for word, similarity in neighbours)

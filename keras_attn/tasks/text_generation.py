@@ -790,11 +790,11 @@ class TextGenerator(Task[str]):
     ) -> dict[str, Tensor]:
         """Continues the ids of prompts."""
         numbers = {name: tensors[name] for name in SAMPLED if name in tensors}
-        found = self.writer.search(
+        texts = self.writer.search(
             tensors["ids"], self._writing(use), tensors["num_tokens"], tensors["seed"],
             numbers=numbers,
         )  # fmt: skip
-        return {"tokens": found.tokens}
+        return {"tokens": texts.tokens}
 
     def computed(self, tensors: Mapping[str, Any], use: TextGenerationUse) -> dict[str, Any]:
         """Continues them in batches of prompts of like lengths, up to stop strings."""

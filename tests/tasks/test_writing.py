@@ -185,9 +185,12 @@ def test_prompts_are_batched_by_length_and_given_back_in_order(random_weights, m
         lambda rows, n: (widths.append(max(map(len, rows))), padded(rows, n))[1],
     )
     prompts = ["to be, or not", "t", "question", "", "to be, or nut", "is"]
-    together = random_weights.generate(prompts, 12, seed=3, batch_size=2)
+    seeds = list(range(len(prompts)))
+    together = random_weights.generate(prompts, 12, seed=seeds, batch_size=2)
     assert widths == [2, 9, 14]
-    assert together == random_weights.generate(prompts, 12, seed=3, batch_size=64)
+    assert together == random_weights.generate(prompts, 12, seed=seeds, batch_size=64)
+    for prompt, seed, text in zip(prompts, seeds, together, strict=True):
+        assert random_weights.generate(prompt, 12, seed=[seed]) == text
     assert [text[: len(p)] for text, p in zip(together, prompts, strict=True)] == prompts
 
 
