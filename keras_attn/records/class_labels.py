@@ -8,7 +8,22 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from keras_attn.inputs import listed
-from keras_attn.records.labelled_texts import Label, label_names
+from keras_attn.records.labelled_texts import Label, LabelledText, as_labelled, label_names
+
+
+def checked_labelled(examples: Iterable[object]) -> list[LabelledText]:
+    """Returns `LabelledText`s, after a check that there are some, all single texts or all pairs."""
+    given = listed(examples, "labelled texts", 2, "keras_attn.records.read_labelled(path)")
+    checked = [as_labelled(example) for example in given]
+    if not checked:
+        raise ValueError("Expected at least one labelled text. Received: none.")
+    paired = [example.second is not None for example in checked]
+    if any(paired) and not all(paired):
+        raise ValueError(
+            "Expected single texts or pairs of texts. Received: both, a single text at position "
+            f"{paired.index(False)} and a pair at position {paired.index(True)}."
+        )
+    return checked
 
 
 def checked_class_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from keras_attn.inputs import listed
 from keras_attn.records.items import Records
 from keras_attn.records.problems import PROBLEMS, LineProblem, many
 
@@ -71,21 +70,6 @@ def as_labelled(example: object) -> LabelledText:
         "Expected (text, label) pairs: a string or a pair of strings, and the name of its class "
         f"or a tuple of names. Received: {shown[:100]}{'...' * (len(shown) > 100)}."
     )
-
-
-def checked_labelled(examples: Iterable[object]) -> list[LabelledText]:
-    """Returns `LabelledText`s, after a check that there are some, all single texts or all pairs."""
-    given = listed(examples, "labelled texts", 2, "keras_attn.records.read_labelled(path)")
-    checked = [as_labelled(example) for example in given]
-    if not checked:
-        raise ValueError("Expected at least one labelled text. Received: none.")
-    paired = [example.second is not None for example in checked]
-    if any(paired) and not all(paired):
-        raise ValueError(
-            "Expected single texts or pairs of texts. Received: both, a single text at position "
-            f"{paired.index(False)} and a pair at position {paired.index(True)}."
-        )
-    return checked
 
 
 def label_names(label: Label) -> tuple[str, ...]:

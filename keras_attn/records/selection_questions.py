@@ -226,10 +226,7 @@ def checked_selection_questions(examples: Iterable[object]) -> list[SelectionQue
 
 
 def split_selection_questions(
-    examples: Sequence[SelectionQuestion],
-    dev: int | float = 0.1,
-    seed: int = 0,
-    apart: bool = True,
+    examples: Sequence[SelectionQuestion], dev: int | float = 0.1, seed: int = 0, apart: bool = True
 ) -> tuple[list[SelectionQuestion], list[SelectionQuestion]]:
     """Splits questions at random. Questions that are nearly the same are on one side.
 

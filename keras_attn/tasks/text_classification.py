@@ -34,14 +34,14 @@ from keras_attn.hints import Tensor
 from keras_attn.models import TEXT_CLASSIFIERS
 from keras_attn.models.text_classifier import classifier_config
 from keras_attn.records import LabelledText, LabelledTexts
-from keras_attn.records.class_labels import class_names_of
+from keras_attn.records.class_labels import checked_labelled, class_names_of
 from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.labelled_splits import (
     split_labelled,
     warn_of_contradictions,
     warn_of_shared,
 )  # fmt: skip
-from keras_attn.records.labelled_texts import Input, checked_labelled, count_labels
+from keras_attn.records.labelled_texts import Input, count_labels
 from keras_attn.records.reading import existing
 from keras_attn.settings import RunDefault, Settings, setting, with_defaults
 from keras_attn.tasks.base.backbones import (
