@@ -116,7 +116,7 @@ def measured(attention: str, seed: int, data, examples, args: argparse.Namespace
 def tested(classifier: EntailmentClassifier, file: Path, data: EntailmentData) -> float:
     """The accuracy on the test pairs, measured once."""
     if not file.exists():
-        pairs = read_labelled_pairs(data.train, data, "test")
+        pairs = read_labelled_pairs(data.train, data.format, split="test")
         report = classifier.evaluate(pairs)
         print(report)
         with atomic_write(file) as partial:
