@@ -574,12 +574,7 @@ class AnswerSelector(TextVectors):
                 pairs = [(question, own[i]) for i in first]
                 new = reranker.predict(pairs, batch_size=use.batch_size)
                 scores = reranked(scores, first, np.array(new))
-            if not np.isfinite(scores).all():
-                raise ValueError(
-                    f"The scores of the answers to {question!r:.80} are not finite: the training "
-                    "of the model diverged. Train it with a lower learning rate, clip the "
-                    "gradients (`clip_norm`), or try another seed."
-                )
+            _check_finite(scores, f"to {question!r:.80} ")
             yield own, scores
 
     def _answer_index(self, batch_size: int, with_vectors: bool = True) -> AnswerIndex:
@@ -674,6 +669,12 @@ class AnswerSelector(TextVectors):
             "steps": scores[:, :-1] - scores[:, 1:],
         }
 
+    def computed(self, tensors: Mapping[str, Array], use: AnswerSelectionUse) -> dict[str, Any]:
+        """Computes in Python what `run` returns, and refuses scores that are not finite."""
+        found = super().computed(tensors, use)
+        _check_finite(found.get("scores", np.zeros(0)))
+        return found
+
     def unsure(self, tensors: Mapping[str, Array]) -> tuple[str, ...]:
         """Returns the outputs that depend on the order of the scores, if some are nearly equal."""
         steps = tensors.get("steps", np.ones(1))
@@ -760,3 +761,13 @@ def _read_answers(data: AnswerSelectionData) -> list[str]:
     return read_candidates(
         data.answers, column, delimiter=data.delimiter or None, on_error=data.on_error
     )
+
+
+def _check_finite(scores: np.ndarray, to: str = "") -> None:
+    """Raises a ValueError if scores of answers are not finite."""
+    if not np.isfinite(scores).all():
+        raise ValueError(
+            f"The scores of the answers {to}are not finite: the training of the model diverged. "
+            "Train it with a lower learning rate, clip the gradients (`clip_norm`), or try another "
+            "seed."
+        )

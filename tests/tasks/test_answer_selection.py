@@ -393,6 +393,10 @@ def test_vectors_that_are_not_finite_are_named():
     settings = {"epochs": 1, "learning_rate": 1e38, "warmup_steps": 0, "clip_norm": 0.0}
     with pytest.raises(ValueError, match=r"to 'who runs' are not finite: .* diverged.*other seed"):
         make().fit(EXAMPLES, EXAMPLES, verbose=0, **settings)
+    diverged = make()
+    diverged.model.weights[0].assign(diverged.model.weights[0] * np.nan)
+    with pytest.raises(ValueError, match=r"answers are not finite: .* diverged"):
+        diverged.export("nowhere")
 
 
 def test_reading(tmp_path):
