@@ -42,7 +42,8 @@ from keras_attn.records.reading import existing
 from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.base.task import Examples
-from keras_attn.tasks.base.word_vectors import WordVectorData, read_vectors, train_words
+from keras_attn.tasks.base.word_vectors import WordVectorData, train_words
+from keras_attn.tasks.families.beginnings import beginning
 from keras_attn.tasks.families.class_weights import ClassTraining
 from keras_attn.tasks.families.classes import ClassLearned, ClassTask
 from keras_attn.tasks.families.data_settings import (
@@ -232,13 +233,15 @@ class EntailmentClassifier(ClassTask):
     ) -> Beginning:
         """Makes the vocabulary of the pairs, and learns their classes."""
         pairs = cls.checked(examples)
-        texts = [text for pair in pairs for text in pair[:2]]
-        tokenizer, vectors = train_words(texts, data.vocabulary_size, data), None
-        if data.word_vectors:
-            model = cls.model_of(data, model)
-            tokenizer, vectors = read_vectors(tokenizer, data)
-        learned = EntailmentLearned(tokenizer, class_names_of([pair.label for pair in pairs]))
-        return Beginning(learned, model, None, vectors)
+        names = class_names_of([pair.label for pair in pairs])
+        return beginning(
+            cls,
+            data,
+            model,
+            lambda: [text for pair in pairs for text in pair[:2]],
+            lambda texts: train_words(texts, data.vocabulary_size, data),
+            lambda tokenizer: EntailmentLearned(tokenizer, names),
+        )
 
     def labelled_batches(
         self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any

@@ -46,7 +46,6 @@ from keras_attn.records.reading import existing
 from keras_attn.settings import RunDefault, Settings, setting, with_defaults
 from keras_attn.tasks.base.backbones import (
     BackboneData,
-    read_backbone,
     refuse_new_tokenizer,
     sizes_of,
 )  # fmt: skip
@@ -55,7 +54,8 @@ from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.base.fine_tuning import FineTuning
 from keras_attn.tasks.base.task import Examples
 from keras_attn.tasks.base.training_settings import default_epochs
-from keras_attn.tasks.base.word_vectors import read_vectors, train_words
+from keras_attn.tasks.base.word_vectors import train_words
+from keras_attn.tasks.families.beginnings import beginning
 from keras_attn.tasks.families.class_weights import ClassTraining
 from keras_attn.tasks.families.classes import ClassLearned, ClassTask
 from keras_attn.tasks.families.data_settings import (
@@ -345,26 +345,21 @@ class TextClassifier(ClassTask):
         """Chooses the tokenizer and the encoder of a new classifier, and learns its classes."""
         checked = cls.checked(examples)
         labels = [example.label for example in checked]
-        backbone = read_backbone(data.backbone) if data.backbone else None
-        vectors = None
-        if backbone is not None:
-            tokenizer = backbone.tokenizer
-            model = backbone.choice(cls.kinds, cls.kinds.made({} if model is None else model))
-        elif data.tokenizer == "words":
-            tokenizer = train_words(_texts(checked), data.vocabulary_size, data)
-            if data.word_vectors:
-                model = cls.model_of(data, model)
-                tokenizer, vectors = read_vectors(tokenizer, data)
-        else:
-            sizes = data.vocabulary_size, data.vocabulary_file
-            tokenizer = train_pieces(data.tokenizer, _texts(checked), *sizes)
-        learned = TextClassificationLearned(
-            tokenizer,
-            class_names_of(labels),
-            multi_label=any(not isinstance(label, str) for label in labels),
-            pairs=checked[0].second is not None,
-        )
-        return Beginning(learned, model, backbone if data.backbone_weights else None, vectors)
+        settings = {
+            "multi_label": any(not isinstance(label, str) for label in labels),
+            "pairs": checked[0].second is not None,
+        }
+
+        def train(texts: list[str]) -> Any:
+            size = data.vocabulary_size
+            if data.tokenizer == "words":
+                return train_words(texts, size, data)
+            return train_pieces(data.tokenizer, texts, size, data.vocabulary_file)
+
+        def learn(tokenizer: Any) -> TextClassificationLearned:
+            return TextClassificationLearned(tokenizer, class_names_of(labels), **settings)
+
+        return beginning(cls, data, model, lambda: _texts(checked), train, learn)
 
     def created(self, examples: Any) -> None:
         """Starts the weights of tokens from statistics of the texts."""

@@ -16,17 +16,13 @@ from keras_attn.generation import CompiledFunction
 from keras_attn.models import ENCODERS, with_heads
 from keras_attn.settings import Settings
 from keras_attn.tasks.base.backbones import (
-    read_backbone,
     sizes_of,
 )
 from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.base.fine_tuning import EncoderTraining
 from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.base.training_settings import RunSettings
-from keras_attn.tasks.base.word_vectors import (
-    read_vectors,
-    train_words,
-)
+from keras_attn.tasks.families.beginnings import beginning
 from keras_attn.tasks.families.encoder_settings import (
     EncoderData,
     EncoderLearned,
@@ -169,24 +165,16 @@ class EncoderTask(Task):
             model: As in `create`.
             learn: Returns what the task learns that has this tokenizer.
         """
+
+        def train(given: list[str]) -> WordPieceTokenizer:
+            size = data.vocabulary_size
+            return WordPieceTokenizer.train(given, size, data.lowercase, allow_fewer=True)
+
+        start = beginning(cls, data, model, texts, train, learn)
         if data.backbone:
-            found = read_backbone(data.backbone)
-            chosen = found.choice(cls.kinds, cls.kinds.made({} if model is None else model))
-            backbone = found if data.backbone_weights else None
-            return Beginning(learn(found.tokenizer), chosen, backbone)
-        given = list(texts())
-        tokenizer: EncoderTokenizer
-        vectors = None
-        if data.word_vectors:
-            model = cls.model_of(data, model)
-            words = train_words(given, data.vocabulary_size, data)
-            tokenizer, vectors = read_vectors(words, data)
-        else:
-            tokenizer = WordPieceTokenizer.train(
-                given, data.vocabulary_size, data.lowercase, allow_fewer=True
-            )
-        config = cls.kinds.make(model, sequence_length=data.max_length, vocabulary_size=2)
-        return Beginning(learn(tokenizer), config, None, vectors)
+            return start
+        config = cls.kinds.make(start.model, sequence_length=data.max_length, vocabulary_size=2)
+        return start._replace(model=config)
 
     # Explanations
 

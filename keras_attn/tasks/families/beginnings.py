@@ -1,0 +1,42 @@
+"""What a task of texts starts from: an encoder, word vectors, or random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from keras_attn.tasks.base.backbones import read_backbone
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.task import Task
+from keras_attn.tasks.base.word_vectors import read_vectors, train_words
+
+
+def beginning(
+    task: type[Task],
+    data: Any,
+    model: Any,
+    texts: Callable[[], Iterable[str]],
+    train: Callable[[list[str]], Any],
+    learn: Callable[[Any], Learned],
+) -> Beginning:
+    """Chooses the tokenizer of a new task, and the encoder or the vectors that it starts from.
+
+    Args:
+        task: The class of the task.
+        data: Settings `Data`, with `word_vectors` and perhaps a `backbone`.
+        model: As in `create`.
+        texts: Returns the training texts, of which a vocabulary is made without a backbone.
+        train: Makes a tokenizer of them, if there are no word vectors either.
+        learn: Returns what the task learns that has this tokenizer.
+    """
+    if getattr(data, "backbone", ""):
+        start = read_backbone(data.backbone)
+        chosen = start.choice(task.kinds, task.kinds.made({} if model is None else model))
+        return Beginning(learn(start.tokenizer), chosen, start if data.backbone_weights else None)
+    given = list(texts())
+    if not data.word_vectors:
+        return Beginning(learn(train(given)), model)
+    chosen = task.model_of(data, model)
+    tokenizer, vectors = read_vectors(train_words(given, data.vocabulary_size, data), data)
+    return Beginning(learn(tokenizer), chosen, None, vectors)
