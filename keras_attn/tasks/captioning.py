@@ -125,11 +125,6 @@ class CaptioningData(ImageFiles, LimitedFiles):
     )
     lowercase: bool = setting(True, "learn the captions in lower case")
     vocabulary_size: int = setting(2000, "largest number of byte pairs", at_least=259)
-    cache_dtype: str = setting(
-        "float16", "dtype in which the regions of an encoder that is not trained are kept on the "
-        "disk",
-        choices=("float16", "float32"),
-    )  # fmt: skip
     max_length: int = setting(
         40, "largest number of tokens of a caption; longer ones are left out", at_least=2
     )
@@ -608,8 +603,8 @@ class Captioner(PictureTask, SequenceToSequence):
             ValueError: An image is broken; settings that are no numbers or out of range.
         """
         use = dataclasses.replace(use, num_return_sequences=1 if return_attention else None)
-        found = self._found_of(images, use, on_error, stacklevel=6)  # who called `predict`
-        return [captions and captions[0] for captions in found] if return_attention else found
+        results = self._captions_of(images, use, on_error, stacklevel=6)  # who called `predict`
+        return [x and x[0] for x in results] if return_attention else results
 
     caption: ClassVar[Callable[..., Any]]
     """Captions images: another name of `predict`."""
@@ -640,22 +635,22 @@ class Captioner(PictureTask, SequenceToSequence):
         """
         use = self.Use.made({**settings, "num_return_sequences": num_return_sequences})
         use = dataclasses.replace(use, num_return_sequences=num_return_sequences or use.beams)
-        found = self._found_of(self.asked(images), use, on_error, stacklevel=4)
-        return found[0] if self.is_one(images) else found
+        results = self._captions_of(self.asked(images), use, on_error, stacklevel=4)
+        return results[0] if self.is_one(images) else results
 
-    def _found_of(
+    def _captions_of(
         self, pictures: list[Picture], use: CaptioningUse, on_error: str, stacklevel: int
     ) -> list[Any]:
-        """What `_found` returns for images; None for broken ones, with a warning."""
+        """What `_captions` returns for images; None for broken ones, with a warning."""
         problems: list[ImageProblem] = []
         results: list[Any] = [None] * len(pictures)
         for numbers, regions in self._read_regions(pictures, use.batch_size, on_error, problems):
-            for number, captions in zip(numbers, self._found(regions, use), strict=True):
+            for number, captions in zip(numbers, self._captions(regions, use), strict=True):
                 results[number] = captions
         self._warn(problems, len(pictures), stacklevel)
         return results
 
-    def _found(self, regions: np.ndarray, use: CaptioningUse) -> list[Any]:
+    def _captions(self, regions: np.ndarray, use: CaptioningUse) -> list[Any]:
         """The best caption of regions as a string; with `num_return_sequences`, `Caption`s."""
         rows = self.computed({"regions": regions}, use)
         best = use.num_return_sequences is None
@@ -689,12 +684,12 @@ class Captioner(PictureTask, SequenceToSequence):
             A caption for each image.
         """
         use = self.Use.made(settings)
-        found: list[str] = []
+        captions: list[str] = []
         for start in range(0, len(source), use.batch_size):
             rows = source.read(np.arange(start, min(start + use.batch_size, len(source))))
             regions = self._regions(rows, use.batch_size) if self.train_encoder else rows
-            found += self._found(regions, use)
-        return found
+            captions += self._captions(regions, use)
+        return captions
 
     @classmethod
     def checked(cls, examples: Iterable[Captioned]) -> CaptionedPictures:
@@ -827,8 +822,8 @@ class Captioner(PictureTask, SequenceToSequence):
         check_picture(image, 0)
         (regions,) = self.regions(image, batch_size=1)
         if caption is None:
-            (found,) = self.computed({"regions": regions[None]}, use)["tokens"]
-            target = found[0].tolist()
+            (ids,) = self.computed({"regions": regions[None]}, use)["best"]
+            target = ids.tolist()
         else:
             target = self.tokenizer.encode(*checked_texts([caption]), add_end=True)
         return AttentionView.from_maps(

@@ -105,11 +105,6 @@ class VisualQuestionsData(ImageFiles, Files):
     vocabulary_size: int = setting(
         20_000, "largest number of words of the questions, special tokens included", at_least=5
     )
-    cache_dtype: str = setting(
-        "float16", "dtype in which the regions of an encoder that is not trained are kept on the "
-        "disk",
-        choices=("float16", "float32"),
-    )  # fmt: skip
     max_length: int = setting(32, "largest number of words of a question", at_least=1)
     max_answers: int = setting(
         3000, "largest number of answers, the commonest; questions with others are not learnt",
@@ -381,8 +376,8 @@ class VisualQuestionAnswerer(PictureTask):
         share = len(whole) / len(dev)
 
         def score(model: keras.Model) -> Scored:
-            found = token_means(model, batches)
-            figures = {"val_accuracy": found["accuracy"] * share, "val_loss": found["loss"]}
+            means = token_means(model, batches)
+            figures = {"val_accuracy": means["accuracy"] * share, "val_loss": means["loss"]}
             return Scored((figures["val_accuracy"], -figures["val_loss"]), figures)
 
         return score
@@ -462,12 +457,12 @@ class VisualQuestionAnswerer(PictureTask):
             logits = self.reader(
                 {"regions": ops.reshape(regions, shape), "question_ids": ids}, training=False
             )
-        found = {"probabilities": ops.softmax(ops.cast(logits[:, 0], "float32"))}
+        arrays = {"probabilities": ops.softmax(ops.cast(logits[:, 0], "float32"))}
         crossing = [weights for _, role, weights in calls if role == "cross"]
         if crossing:
             real = ops.cast(ops.expand_dims(ops.not_equal(question_ids, 0), 2), "float32")
-            found["weights"] = ops.mean(ops.cast(crossing[-1], "float32"), axis=1) * real
-        return found
+            arrays["weights"] = ops.mean(ops.cast(crossing[-1], "float32"), axis=1) * real
+        return arrays
 
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Array], use: VisualQuestionsUse
@@ -475,15 +470,15 @@ class VisualQuestionAnswerer(PictureTask):
         """Finds the best answers, and lays the weights of words over the grid."""
         probabilities = tensors["probabilities"]
         best = order(xp, -probabilities)[:, : use.top_k]
-        found = {
+        arrays = {
             "best": best,
             "best_probabilities": xp.take_along_axis(probabilities, best, axis=1),
         }
         if "weights" in tensors:
             rows, length = xp.shape(tensors["weights"])[:2]
             shape = (rows, length, *self.encoder.grid)
-            found["attention"] = xp.reshape(tensors["weights"], shape)
-        return found
+            arrays["attention"] = xp.reshape(tensors["weights"], shape)
+        return arrays
 
     def computed(self, tensors: Mapping[str, Array], use: VisualQuestionsUse) -> dict[str, Array]:
         """Computes in Python what `run` returns, and what the model says."""
@@ -507,11 +502,11 @@ class VisualQuestionAnswerer(PictureTask):
         )
         more = -ids.shape[1] % 8 if keras.backend.backend() == "jax" else 0  # few shapes
         wide = np.pad(ids, [(0, 0), (0, more)], constant_values=self.tokenizer.pad_id)
-        found = run(padded_rows(rows, use.batch_size), 1, padded_rows(wide, use.batch_size))
-        found = {name: array[: len(rows)] for name, array in found.items()}
-        if more and "weights" in found:
-            found["weights"] = found["weights"][:, : ids.shape[1]]
-        return {**found, **self.run(np, found, use)}
+        arrays = run(padded_rows(rows, use.batch_size), 1, padded_rows(wide, use.batch_size))
+        arrays = {name: array[: len(rows)] for name, array in arrays.items()}
+        if more and "weights" in arrays:
+            arrays["weights"] = arrays["weights"][:, : ids.shape[1]]
+        return {**arrays, **self.run(np, arrays, use)}
 
     def computed_graph(
         self, tf: ModuleType, tensors: Mapping[str, Any], use: VisualQuestionsUse
@@ -583,9 +578,9 @@ class VisualQuestionAnswerer(PictureTask):
             for first in range(0, len(whole), use.batch_size):
                 rows = whole[first : first + use.batch_size]
                 ids = self.field.encode([block[n].question for n in rows])["ids"]
-                found = self._answers(np.stack([regions[places[n]] for n in rows]), ids, use)
+                arrays = self._answers(np.stack([regions[places[n]] for n in rows]), ids, use)
                 for i, n in enumerate(rows):
-                    yield start + n, {name: array[i] for name, array in found.items()}
+                    yield start + n, {name: array[i] for name, array in arrays.items()}
         self._warn(problems, count, stacklevel=6)  # who called `predict`
 
     def predict_probabilities(
@@ -678,8 +673,8 @@ class VisualQuestionAnswerer(PictureTask):
         check_picture(picture, 0)
         one = isinstance(questions, str)
         texts = checked_texts([questions] if one else questions)
-        found = self.predict([(picture, text) for text in texts], top_k=top_k)
-        return found[0] if one else found
+        results = self.predict([(picture, text) for text in texts], top_k=top_k)
+        return results[0] if one else results
 
     def report(self, examples: list[PictureQuestion], results: list[VisualAnswer]) -> Figures:
         """Measures the answers to questions.
@@ -764,7 +759,7 @@ class VisualQuestionAnswerer(PictureTask):
     @staticmethod
     def page(explanations: Sequence[VisualExplanation | None], title: str) -> str:
         """Returns the viewer of the attention of several questions."""
-        return attention_viewer([found.view for found in explanations if found], title)
+        return attention_viewer([x.view for x in explanations if x], title)
 
     @classmethod
     def line(cls, given: tuple[str, str], result: VisualAnswer | None) -> str:
@@ -776,8 +771,8 @@ class VisualQuestionAnswerer(PictureTask):
             "probability": None,
             "answers": {},
         }
-        found = nothing if result is None else result._asdict()
-        return json.dumps({"image": image, **found}, ensure_ascii=False)
+        row = nothing if result is None else result._asdict()
+        return json.dumps({"image": image, **row}, ensure_ascii=False)
 
 
 def _file(path: str, data: VisualQuestionsData, annotations: str, image_dir: str) -> QuestionFile:

@@ -123,6 +123,11 @@ class ImageFiles(Tables):
         "", "folder of the pictures of --dev, if it is another one", shapes_result=False
     )
     image: str = setting("image", "csv: column of the pictures", steps=READ)
+    cache_dtype: str = setting(
+        "float16", "dtype in which the regions of an encoder that is not trained are kept on the "
+        "disk",
+        choices=("float16", "float32"),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -375,10 +375,10 @@ class PictureTask(Task):
             ),
             "regions",
         )
-        found = [np.zeros((0, self.encoder.num_regions, self.encoder.region_dim), "float32")]
+        parts = [np.zeros((0, self.encoder.num_regions, self.encoder.region_dim), "float32")]
         for rows in row_batches(images, batch_size):
-            found.append(run(padded_rows(rows, batch_size), 1)[: len(rows)])
-        return np.concatenate(found)
+            parts.append(run(padded_rows(rows, batch_size), 1)[: len(rows)])
+        return np.concatenate(parts)
 
     def regions(self, images: Any, batch_size: int = 32) -> np.ndarray:
         """Computes the regions of images, which the rest of the model reads.
@@ -396,8 +396,8 @@ class PictureTask(Task):
         """
         check_count("batch_size", batch_size)
         pictures, _ = as_pictures(images)
-        found = [regions for _, regions in self._read_regions(pictures, batch_size, "error", [])]
-        return np.concatenate([self._regions([], batch_size), *found])
+        parts = [regions for _, regions in self._read_regions(pictures, batch_size, "error", [])]
+        return np.concatenate([self._regions([], batch_size), *parts])
 
     def _read_regions(
         self,
