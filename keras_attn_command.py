@@ -40,7 +40,7 @@ text-classification
   Classify texts, or pairs of texts: films by their reviews, or texts of your own.
     fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on texts of yours.
-    predict: Classifies texts, or pairs of texts.
+    predict: Says to which class a text, or a pair of texts, belongs.
     explain: Write a page that shows what decided.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
     export: Export a SavedModel, which only needs TensorFlow.
@@ -48,7 +48,7 @@ entailment
   Say whether a text follows from another one, and which words were compared.
     fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on pairs of yours.
-    predict: Says of pairs what the first text says of the second.
+    predict: Says to which class a text, or a pair of texts, belongs.
     explain: Write a page that shows what decided.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
     export: Export a SavedModel, which only needs TensorFlow.
@@ -126,7 +126,7 @@ visual-questions
   Answer questions about pictures, and show where each word looked.
     fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on questions of yours.
-    predict: Answers questions about pictures.
+    predict: Answers questions about images.
     explain: Write a page that shows what decided.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
     export: Export a SavedModel, which only needs TensorFlow.

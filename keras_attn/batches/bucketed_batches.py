@@ -211,13 +211,16 @@ class BucketedBatches(EpochBatches):
         return bucket.members[picked]
 
     def computed(
-        self, function: Callable[[Any, np.ndarray], Mapping[str, np.ndarray]]
+        self,
+        function: Callable[[Any, np.ndarray], Mapping[str, np.ndarray]],
+        what: str = "rows",
     ) -> list[dict[str, np.ndarray]]:
         """Computes values of all examples of this epoch, batch by batch.
 
         Args:
             function: `function(inputs, members)` takes the inputs of a batch and the number of the
                 example of each row, and returns arrays with an entry for each row.
+            what: What the progress counts.
 
         Returns:
             For each example, in their order, a dict of the entries.
@@ -229,7 +232,7 @@ class BucketedBatches(EpochBatches):
             outputs = function(self._batch(rows)[0], rows.members)
             for place, member in enumerate(rows.members[: rows.real].tolist()):
                 values[member] = {name: entries[place] for name, entries in outputs.items()}
-            report(len(values), self._num_examples, "rows")
+            report(len(values), self._num_examples, what)
         return [values[member] for member in sorted(values)]
 
     def _keep(self, lengths: np.ndarray, name: str, most: int | None, noun: str) -> np.ndarray:

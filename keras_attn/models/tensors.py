@@ -186,7 +186,7 @@ def weights_checksum(model: keras.Model) -> int:
     >>> dense = keras.layers.Dense(2)
     >>> dense.build((None, 3))
     >>> before = weights_checksum(dense)
-    >>> dense.bias.assign([0.0, 1e-6])
+    >>> _ = dense.bias.assign([0.0, 1e-6])
     >>> weights_checksum(dense) == before
     False
     """

@@ -100,8 +100,8 @@ def calls(trials=range(8)):
         for room, margin in ((3, 0), (8, 2)):
             yield f"windows {trial} {room}", windows(room, margin), [lengths * 5]
         owner = np.repeat(np.arange(len(lengths)), lengths)
-        places = rng.integers(0, 1 + lengths[owner]).astype("int32")
-        yield f"numbers {trial}", numbers(4, 1), [places, lengths[owner]]
+        at = rng.integers(0, 1 + lengths[owner]).astype("int32")
+        yield f"numbers {trial}", numbers(4, 1), [at, lengths[owner]]
         starts = rng.integers(0, 3, len(lengths)).astype("int32")
         sizes, more = (rng.integers(0, 4, len(lengths)).astype("int32") for _ in range(2))
         yield (

@@ -237,11 +237,10 @@ class ClassTask(Task):
         """Says so if the training ended no better than a guess that is the same for all."""
         return doubt_of(run, loss_of_shares(batches), "guessing labels by their shares alone")
 
-    def guesses(
-        self, examples: Sequence[Any], results: np.ndarray
-    ) -> tuple[list[str | tuple[str, ...]], list[str | tuple[str, ...]]]:
-        """Returns the labels of probabilities, and the labels of the examples."""
-        return [self._label(row) for row in results], self.labels_of(examples)
+    def guesses(self, examples: Sequence[Any], results: np.ndarray) -> tuple[list[str], list[str]]:
+        """Returns the labels of probabilities, and the labels of the examples, by their names."""
+        guessed = [self._label(row) for row in results]
+        return [*map(_name_of, guessed)], [*map(_name_of, self.labels_of(examples))]
 
     def scored_by(self, training: ClassTraining) -> tuple[str, int]:
         """The accuracy, or the macro F1."""
@@ -305,7 +304,9 @@ class ClassTask(Task):
             run = self.kept(make, "run", use.method)
             return run(first, 1, *rest, np.full(len(first), number, "int32"))
 
-        rows = self.rows_of(tensors, batch_size=use.batch_size, shuffle=False).computed(compute)
+        rows = self.rows_of(tensors, batch_size=use.batch_size, shuffle=False).computed(
+            compute, self.examples_are
+        )
         return {name: stacked([row[name] for row in rows], 0) for name in rows[0]}
 
     def _predicted(self, inputs: Sequence[Input], use: ClassUse) -> dict[str, Any]:
@@ -511,3 +512,8 @@ class ClassTask(Task):
         if not self.multi_label:
             outputs["label"] = Label(self.class_names, "probabilities")
         return outputs
+
+
+def _name_of(label: str | tuple[str, ...]) -> str:
+    """The name of a class, or the names of several."""
+    return label if isinstance(label, str) else ", ".join(label) or "no class"
