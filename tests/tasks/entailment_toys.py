@@ -56,7 +56,9 @@ def reference(classifier, pairs):
         logits = np.asarray(classifier.model(inputs))[0].astype("float64")
         powers = np.exp(logits / classifier.temperature)
         words = [classifier.tokenizer.words(x)[:most] for x in pair]
-        maps = [x[0] for x in attention_maps(classifier.model, inputs).values()]
+        maps = []
+        if classifier.config.attention != "none":
+            maps = [x[0] for x in attention_maps(classifier.model, inputs).values()]
         if maps and classifier.config.attention != "last":  # a row for each word
             maps = [maps[0] * bool(words[1])]
         alone.append((powers / powers.sum(), *words, maps))
