@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_attn.arrays import Array, window_numbers
-from keras_attn.fields.question_rows import QuestionRows, windows_of
+from keras_attn.arrays import Array, Windows, window_numbers
 from keras_attn.records import AnsweredQuestion
 
 _ACROSS = "answers that reach beyond their window were left out"
@@ -22,7 +21,7 @@ class AnswerTargets:
     `[CLS]`, if a text may have no answer; others are left out.
 
     Args:
-        rows: From questions and texts to rows.
+        max_question_length: Largest number of tokens of a question.
         unanswerable: Whether a text may have no answer.
         long_questions: What to do with questions that are too long: `"cut"`, `"skip"`, `"error"`.
 
@@ -31,19 +30,20 @@ class AnswerTargets:
 
     Example:
 
-    >>> from keras_attn.fields import QuestionRows
+    >>> from keras_attn.fields.question_rows import QuestionRows, windows_of
     >>> from keras_attn.records import AnsweredQuestion
     >>> from keras_attn.records.questions import TextAnswer
     >>> from keras_attn.text import WordTokenizer
     >>> pairs = QuestionRows(WordTokenizer.train(["who Ada codes"]), 12, 4, 0, between=1)
     >>> given = pairs.encode(["who"], ["Ada codes"])
     >>> question = AnsweredQuestion("who", "Ada codes", (TextAnswer("Ada", 0),))
-    >>> AnswerTargets(pairs, False, "cut").labels([question], given, pairs.rows(np, given))
+    >>> rows = pairs.rows(np, given)
+    >>> AnswerTargets(4, False, "cut").labels([question], given, rows, windows_of(rows))
     ([0], [(3, 3, 6)])
     """
 
-    def __init__(self, rows: QuestionRows, unanswerable: bool, long_questions: str):
-        self.most = rows.max_question_length
+    def __init__(self, max_question_length: int, unanswerable: bool, long_questions: str):
+        self.most = max_question_length
         self.unanswerable, self.long_questions = unanswerable, long_questions
         self.left_out: Counter[str] = Counter()
 
@@ -52,6 +52,7 @@ class AnswerTargets:
         questions: Sequence[AnsweredQuestion],
         given: Mapping[str, Array],
         rows: Mapping[str, Array],
+        windows: Windows,
     ) -> tuple[list[int], list[tuple[int, int, int]]]:
         """Labels windows.
 
@@ -59,6 +60,7 @@ class AnswerTargets:
             questions: The questions.
             given: What `QuestionRows.encode` returns for them.
             rows: What `QuestionRows.rows` returns.
+            windows: The windows of these rows.
 
         Returns:
             The numbers of the rows to learn from, and of each the first and last id of its answer,
@@ -68,7 +70,6 @@ class AnswerTargets:
             ValueError: If there is none, a question is too long and that is an error, or a question
                 without an answer is not allowed.
         """
-        windows = windows_of(rows)
         taken, labels = [], []
         for i, question in enumerate(questions):
             if given["asked"][i] > self.most and not self._cut(question, int(given["asked"][i])):

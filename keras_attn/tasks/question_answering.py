@@ -272,8 +272,8 @@ class QuestionAnswerer(WindowedTask):
         questions = checked_questions(examples)
         given = self.pairs.encode([q.question for q in questions], [q.text for q in questions])
         rows = self.rows(np, given)
-        targets = AnswerTargets(self.pairs, self.unanswerable, long_questions)
-        taken, labels = targets.labels(questions, given, rows)
+        targets = AnswerTargets(self.max_question_length, self.unanswerable, long_questions)
+        taken, labels = targets.labels(questions, given, rows, windows_of(rows))
         self.left_out = dict(targets.left_out)
         every = row_lists(rows)
         chosen = [every[row] for row in taken]

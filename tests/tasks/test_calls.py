@@ -119,7 +119,7 @@ def test_guesses_that_are_all_the_same_are_doubted():
 @pytest.mark.parametrize(
     "call, error, message",
     [
-        (lambda task: task.predict("a", 2), TypeError, r"predict\(self, texts, \*, .*: 2 argum"),
+        (lambda task: task.predict("a", 2), TypeError, r"predict\(texts, \*, .*: 2 argum"),
         (lambda task: task.predict(), TypeError, "0 arguments by position"),
         (lambda task: task.predict("a", widht=2), TypeError, "`widht`. Did you mean `width`"),
         (lambda task: task.predict("a", page="b"), TypeError, "Unknown setting `page`"),

@@ -90,7 +90,8 @@ def declared_call(
         for x in taken
     ]
     first = inspect.Parameter(first.name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    signature = inspect.Signature([itself, first, *named, *more, *settings])
+    shown = inspect.Signature([first, *named, *more, *settings])
+    signature = inspect.Signature([itself, *shown.parameters.values()])
 
     @functools.wraps(call)
     def method(self: Any, *inputs: Any, **given: Any) -> Any:
@@ -98,7 +99,7 @@ def declared_call(
             inputs = (given.pop(first.name),)
         if len(inputs) != 1:
             raise TypeError(
-                f"Expected {call.__name__}{signature}, with settings by their names. Received: "
+                f"Expected {call.__name__}{shown}, with settings by their names. Received: "
                 f"{len(inputs)} arguments by position."
             )
         return call(self, inputs[0], **(further | given))
