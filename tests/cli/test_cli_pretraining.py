@@ -261,8 +261,8 @@ def test_quantize(place, run, pretrainer, tmp_path):
     assert len(kernels) > 5 and again.policy.name == "float32"
     texts = ["the dog [MASK] loudly", ("a fish swims", "deep [MASK]")]
     size = pretrainer.tokenizer.vocabulary_size
-    expected = pretrainer.predict(texts, size)
-    for mine, theirs in zip(again.predict(texts, size), expected, strict=True):
+    expected = pretrainer.predict(texts, top_k=size)
+    for mine, theirs in zip(again.predict(texts, top_k=size), expected, strict=True):
         for a, b in zip(mine.masks, theirs.masks, strict=True):
             a, b = dict(a), dict(b)
             assert max(abs(a[word] - b[word]) for word in b) < 0.02
