@@ -209,7 +209,9 @@ def test_translations(
     if not run.complete:
         raise SystemExit("Interrupted. The same command goes on from here.")
     use = settings["use"]
-    scores = Translator.load(run.best).evaluate(data.test, beams=use.beams, alpha=use.alpha)._asdict()
+    scores = (
+        Translator.load(run.best).evaluate(data.test, beams=use.beams, alpha=use.alpha)._asdict()
+    )
     print(f"BLEU {scores['bleu']:.1f}  {scores['bleu_signature']}")
     with atomic_write(file) as partial:
         text = json.dumps({**scores, "best_epoch": run.best_epoch}, ensure_ascii=False, indent=1)

@@ -56,7 +56,8 @@ class PositionalEncoding(_AddPositions):
         PE[p, 2i]    = sin(p / max_wavelength ** (2i / D))
         PE[p, 2i+1]  = cos(p / max_wavelength ** (2i / D))
 
-    Length and width are free; an odd width ends with a sine. The layer has no weights.
+    With `halves` all sines come before all cosines, as in Marian. Length and width are free; an odd
+    width has one more sine than cosines. The layer has no weights.
 
     Shapes: x `(B, T, D)` to `(B, T, D)`.
 
@@ -66,6 +67,7 @@ class PositionalEncoding(_AddPositions):
 
     Args:
         max_wavelength: Base of the wavelengths; 10000 in the paper.
+        halves: Whether sines and cosines stand in two halves instead of alternating.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -86,20 +88,25 @@ class PositionalEncoding(_AddPositions):
     [0.0, 1.0, 0.0, 1.0]
     """
 
-    def __init__(self, *, max_wavelength: float = 10000.0, **kwargs):
+    def __init__(self, *, max_wavelength: float = 10000.0, halves: bool = False, **kwargs):
         super().__init__(**kwargs)
         if max_wavelength <= 1:
             raise ValueError(
                 f"`max_wavelength` must be greater than 1. Received: {max_wavelength!r}."
             )
         self.max_wavelength = max_wavelength
+        self.halves = halves
 
     def _encode(self, positions: Tensor, shape: Shape):
-        return sinusoids(positions, shape[-1], self.max_wavelength)
+        return sinusoids(positions, shape[-1], self.max_wavelength, self.halves)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the config."""
-        return {**super().get_config(), "max_wavelength": self.max_wavelength}
+        return {
+            **super().get_config(),
+            "max_wavelength": self.max_wavelength,
+            "halves": self.halves,
+        }
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")

@@ -27,15 +27,16 @@ class TokenEmbedding(MaskedLayer):
 
     Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse`, x `(..., D)` to `(..., V)`.
 
-    Masking: the output carries the explicit `mask`, or the mask `ids != 0` with `mask_zero`. With
-    `reverse` it keeps the mask of `x`.
+    Masking: the output carries the explicit `mask`, or the mask `ids != pad_id` with
+    `mask_zero`. With `reverse` it keeps the mask of `x`.
 
     Args:
         vocabulary_size: Number V of tokens.
         dim: Width D.
         scale: Whether embeddings are multiplied by `sqrt(D)`.
-        mask_zero: Whether id 0 is padding.
+        mask_zero: Whether the id `pad_id`, 0 by default, is padding.
         embeddings_initializer: Initializer of E; normal with deviation `1 / sqrt(D)` if None.
+        pad_id: Id of padding.
         output_bias: Whether logits have a bias b `(V,)`, as in BERT and Marian.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -70,6 +71,7 @@ class TokenEmbedding(MaskedLayer):
         scale: bool = True,
         mask_zero: bool = True,
         embeddings_initializer: Initializer | None = None,
+        pad_id: int = 0,
         output_bias: bool = False,
         **kwargs,
     ):
@@ -81,6 +83,7 @@ class TokenEmbedding(MaskedLayer):
         self.dim = dim
         self.scale = scale
         self.mask_zero = mask_zero
+        self.pad_id = pad_id
         if embeddings_initializer is None:
             embeddings_initializer = keras.initializers.RandomNormal(stddev=dim**-0.5)
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
@@ -154,12 +157,12 @@ class TokenEmbedding(MaskedLayer):
         return (*x_shape, self.dim)
 
     def compute_mask(self, x: Tensor, previous_mask: Tensor | None = None):
-        """Returns the explicit mask, or `ids != 0`."""
+        """Returns the explicit mask, or `ids != pad_id`."""
         if previous_mask is not None or not self.mask_zero:
             return previous_mask
         if "int" not in keras.backend.standardize_dtype(x.dtype):
             return None
-        return ops.not_equal(x, 0)
+        return ops.not_equal(x, self.pad_id)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the config."""
@@ -170,6 +173,7 @@ class TokenEmbedding(MaskedLayer):
             "scale": self.scale,
             "output_bias": self.output_bias,
             "mask_zero": self.mask_zero,
+            "pad_id": self.pad_id,
             "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
         }
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_attn.hints import Tensor
 from keras_attn.layers import TransformerEncoder
@@ -57,7 +58,8 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
         embedding: keras.layers.Layer, ids: Tensor, segments: Tensor
     ) -> tuple[Tensor, dict[str, Any]]:
         """Embeddings, and the masks and positions for a stack."""
-        x, positions = embedding(ids), segment_positions(segments)
+        real = ops.not_equal(segments, 0)  # a start token may have the id of padding
+        x, positions = embedding(ids, mask=real), segment_positions(segments)
         told = {"attention_mask": segment_mask(segments)}
         if parts.positions is None:
             told["positions"] = positions

@@ -72,8 +72,10 @@ class SequenceDecoder:
     def encode(
         self, source_ids: Tensor, source_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Returns the memory `(B, S, D)` and its mask `(B, S)`: `source_mask`, or `ids != 0`."""
-        mask = ops.not_equal(source_ids, 0) if source_mask is None else source_mask
+        """Returns the memory `(B, S, D)` and its mask: `source_mask`, or `ids != pad_id`."""
+        mask = source_mask
+        if mask is None:
+            mask = self.source_embedding.compute_mask(ops.convert_to_tensor(source_ids))
         x = self.source_embedding(source_ids)
         x = x if self.positions is None else self.positions(x)
         return self.encoder(x, padding_mask=mask), mask
@@ -91,14 +93,14 @@ class SequenceDecoder:
             memory: `(B, S, D)`.
             memory_mask: `(B, S)`.
             target_ids: Inputs `(B, T)` of the decoder, the start token first.
-            target_mask: `(B, T)`, True for tokens; `target_ids != 0` if None.
+            target_mask: `(B, T)`, True for tokens; `target_ids != pad_id` if None.
 
         Returns:
             float32 `(B, T, S)`, the mean over the heads of the last cross-attention; zeros if the
             model has no attention.
         """
         if target_mask is None:
-            target_mask = ops.not_equal(target_ids, 0)
+            target_mask = self.decoder.embedding.compute_mask(ops.convert_to_tensor(target_ids))
         x = self.decoder.embedding(target_ids)
         x = x if self.positions is None else self.positions(x)
         if not self.num_attentions:

@@ -4,6 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import keras
+from keras import ops
 
 from keras_attn.hints import DType
 from keras_attn.layers import (
@@ -15,10 +16,11 @@ from keras_attn.layers import (
 )
 from keras_attn.models.roles import CONVERSATION_MODELS, ENCODER_DECODERS
 from keras_attn.models.stack_settings import BlockSettings, LlamaSettings, NormSettings
+from keras_attn.ops import token_positions
 from keras_attn.ops.attention_kernels import KERNELS
 from keras_attn.settings import setting, size, with_defaults
 
-TRANSFORMER_POSITIONS = ("sinusoidal", "rotary", "alibi")
+TRANSFORMER_POSITIONS = ("sinusoidal", "sinusoidal_halves", "rotary", "alibi")
 
 
 @CONVERSATION_MODELS.register("transformer")
@@ -39,11 +41,11 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         logits = decoder(positions(embed(target_ids)), memory) E^T   (B, T, V)
 
     With rotary positions and ALiBi nothing is added to the embeddings. The output is tied to the
-    target embedding, or is a layer `head`. Padding is id 0 on both sides; the embeddings make the
-    masks, which reach every block.
+    target embedding, or is a layer `head`. Padding has one id on both sides, 0 by default; the
+    embeddings make the masks, which reach every block.
 
     Args:
-        source_vocabulary_size: Number of source tokens; id 0 is padding.
+        source_vocabulary_size: Number of source tokens.
         target_vocabulary_size: Number of target tokens. With None both sides share one vocabulary
             and one embedding.
         num_layers: Number of encoder and of decoder blocks.
@@ -58,7 +60,9 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         normalization: `"layer_norm"` or `"rms_norm"`.
         gated: Whether the feed-forward networks are gated; SwiGLU with `activation="silu"`.
         use_bias: Whether the projections of the blocks have biases.
-        positions: `"sinusoidal"`, added to the embeddings, or `"rotary"` or `"alibi"`, in the
+        layer_norm_epsilon: Epsilon of the norms.
+        positions: `"sinusoidal"`, added to the embeddings, `"sinusoidal_halves"`, with all sines
+            before all cosines, or `"rotary"` or `"alibi"`, in the
             self-attention of each block.
         rematerialize: Whether training computes each block again for its gradients, to save memory.
         attention_kernel: `"auto"`, `"plain"`, `"chunked"` or `"flash"`; see
@@ -66,7 +70,12 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         right_padding: A promise that padding stands only at the end of rows, on both sides.
             Attention kernels then get lengths instead of masks.
         tied_output: Whether the output is tied to the target embedding; else it is a separate
-            matrix without a bias.
+            matrix.
+        output_bias: Whether the logits have a bias `(V,)`.
+        scale_embeddings: Whether embeddings are multiplied by `sqrt(D)`.
+        pad_id: Id of padding on both sides.
+        starts_with_padding: Whether the start token of targets has the id of padding, as in Marian
+            and T5. The first target is a token then, whatever its id is.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -95,6 +104,11 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
     )
     right_padding: bool = size("padding at the end of rows alone", default=False, kind=bool)
     tied_output: bool = setting(True, "tie the output to the embedding of the targets")
+    layer_norm_epsilon: float = size("epsilon of the norms", default=1e-5, kind=float)
+    output_bias: bool = size("bias of the logits", default=False, kind=bool)
+    scale_embeddings: bool = size("scale of the embeddings", default=True, kind=bool)
+    pad_id: int = size("id of padding", default=0, at_least=0)
+    starts_with_padding: bool = size("padding as start token", default=False, kind=bool)
 
     recurrent: ClassVar[bool] = False
 
@@ -112,19 +126,32 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         """
         source_ids = keras.Input((None,), dtype="int32", name="source_ids")
         target_ids = keras.Input((None,), dtype="int32", name="target_ids")
-        source_embedding = TokenEmbedding(
-            self.source_vocabulary_size, self.dim, dtype=dtype, name="source_embedding"
+        shared = self.target_vocabulary_size is None
+        tokens: dict[str, Any] = {
+            "scale": self.scale_embeddings,
+            "pad_id": self.pad_id,
+            "dtype": dtype,
+        }
+        biased = self.output_bias and self.tied_output
+        source_embedding = target_embedding = TokenEmbedding(
+            self.source_vocabulary_size,
+            self.dim,
+            output_bias=biased and shared,
+            name="source_embedding",
+            **tokens,
         )
-        target_embedding = (
-            source_embedding
-            if self.target_vocabulary_size is None
-            else TokenEmbedding(
-                self.target_vocabulary_size, self.dim, dtype=dtype, name="target_embedding"
+        if self.target_vocabulary_size is not None:
+            target_embedding = TokenEmbedding(
+                self.target_vocabulary_size,
+                self.dim,
+                output_bias=biased,
+                name="target_embedding",
+                **tokens,
             )
-        )
         block: dict[str, Any] = {**self.block(), "dtype": dtype}
-        if self.positions == "sinusoidal":
-            positions = PositionalEncoding(dtype=dtype, name="positions")
+        if self.positions.startswith("sinusoidal"):
+            halves = self.positions == "sinusoidal_halves"
+            positions = PositionalEncoding(halves=halves, dtype=dtype, name="positions")
         else:
             block["positions"] = self.positions
             positions = keras.layers.Identity(dtype=dtype, name="no_positions")
@@ -135,11 +162,17 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         decoder = TransformerDecoder(decoder_layers, **block, name="decoder")
 
         memory = encoder(dropout(positions(source_embedding(source_ids))))
-        output = decoder(dropout(positions(target_embedding(target_ids))), memory)
+        target_mask = None
+        if self.starts_with_padding:
+            first = ops.equal(token_positions(target_ids), 0)
+            target_mask = ops.logical_or(ops.not_equal(target_ids, self.pad_id), first)
+        targets = target_embedding(target_ids, mask=target_mask)
+        output = decoder(dropout(positions(targets)), memory)
         if self.tied_output:
             logits = target_embedding(output, reverse=True)
         else:
             size = self.target_vocabulary_size or self.source_vocabulary_size
-            logits = keras.layers.Dense(size, use_bias=False, dtype=dtype, name="head")(output)
+            head = keras.layers.Dense(size, use_bias=self.output_bias, dtype=dtype, name="head")
+            logits = head(output)
         inputs = {"source_ids": source_ids, "target_ids": target_ids}
         return keras.Model(inputs, logits, name=name)

@@ -71,21 +71,24 @@ def _check_known(index: Tensor, size: int) -> None:
     )
 
 
-def sinusoids(positions: Tensor, dim: int, max_wavelength: float = 10000.0) -> Tensor:
+def sinusoids(
+    positions: Tensor, dim: int, max_wavelength: float = 10000.0, halves: bool = False
+) -> Tensor:
     """Sinusoidal encodings of positions (Vaswani et al., 2017, section 3.5).
 
         PE[p, 2i]   = sin(p / max_wavelength ** (2i / dim))
         PE[p, 2i+1] = cos(p / max_wavelength ** (2i / dim))
 
-    An odd `dim` ends with a sine. The result is computed without a table, in float32, and exact to
-    1e-4 for all positions below 2 ** 24. A plain float32 product would be wrong by 0.005 at
-    position 100000, so positions are split into digits of base 256, and the angle of each digit is
-    reduced to one turn beforehand.
+    With `halves` all sines come before all cosines. An odd `dim` has one more sine than cosines.
+    The result is computed without a table, in float32, and exact to 1e-4 for all positions below
+    2 ** 24. A plain float32 product would be wrong by 0.005 at position 100000, so positions are
+    split into digits of base 256, and the angle of each digit is reduced to one turn beforehand.
 
     Args:
         positions: Integer or float tensor `(...)`.
         dim: Width D of the encoding.
         max_wavelength: Base of the wavelengths; the longest is up to `2 pi` times this.
+        halves: Whether sines and cosines stand in two halves instead of alternating.
 
     Returns:
         float32 tensor `(..., D)`.
@@ -96,6 +99,8 @@ def sinusoids(positions: Tensor, dim: int, max_wavelength: float = 10000.0) -> T
     [0.8415, 0.5403, 0.01, 0.9999]
     """
     index = np.arange(dim)
+    if halves:
+        index = np.concatenate([index[::2], index[1::2]])
     rates = np.exp(-math.log(max_wavelength) * 2 * (index // 2) / dim)
     angles = position_angles(positions, rates)
     return ops.where(ops.convert_to_tensor(index % 2 == 0), ops.sin(angles), ops.cos(angles))

@@ -86,7 +86,11 @@ def _field(default: object, metadata: Mapping[str, object]) -> Any:
 
 
 def size(
-    help: str, default: object = dataclasses.MISSING, kind: type = int, optional: bool = False
+    help: str,
+    default: object = dataclasses.MISSING,
+    kind: type = int,
+    optional: bool = False,
+    at_least: float | None = 1,
 ) -> Any:
     """A field that is not set by users but follows from their data, such as a vocabulary size.
 
@@ -95,6 +99,7 @@ def size(
         default: The default value; the field is required without one.
         kind: Its type.
         optional: Whether it may be None; a default of None makes it optional too.
+        at_least: Smallest allowed value of an integer.
 
     Returns:
         A dataclass field.
@@ -108,7 +113,7 @@ def size(
     >>> Counting(50).dim, [field.name for field in declared_fields(Counting)]
     (8, ['dim'])
     """
-    least = 1 if kind is int else None
+    least = at_least if kind is int else None
     metadata = setting(None, help, kind=kind, at_least=least).metadata
     optional = optional or default is None
     return dataclasses.field(

@@ -24,6 +24,9 @@ def test_sinusoids_are_added(D):
     angles = p / 10000.0 ** (2 * (i // 2) / D)
     expected = x + np.where(i % 2 == 0, np.sin(angles), np.cos(angles))
     np.testing.assert_allclose(PositionalEncoding()(x), expected, atol=1e-5)
+    added = expected - x
+    halves = x + np.concatenate([added[..., 0::2], added[..., 1::2]], axis=-1)
+    np.testing.assert_allclose(PositionalEncoding(halves=True)(x), halves, atol=1e-5)
 
 
 @pytest.mark.parametrize("D", [2, 6, 8])

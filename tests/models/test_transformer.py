@@ -166,6 +166,44 @@ def test_rotary_positions_tell_the_order():
     assert np.abs(numpy(there) - numpy(back)[:, ::-1]).max() > 1e-2
 
 
+@pytest.mark.parametrize("target", [None, 12])
+def test_another_padding_which_also_starts(tmp_path, target):
+    """The reference has padding 0, and a start token 11 with the same embedding.
+
+    Ids of the model are those of the reference moved by one: 10 is padding and the start token.
+    """
+    reference = make(12, target, output_bias=True)
+    own = {"pad_id": 10, "starts_with_padding": True, "output_bias": True}
+    model = make(11, target and 11, **own)
+    for name in ("source_embedding", "target_embedding")[: 1 + bool(target)]:
+        theirs, ours = reference.get_layer(name), model.get_layer(name)
+        values = numpy(theirs.embedding.embeddings).copy()
+        values[11] = values[0]
+        theirs.embedding.embeddings.assign(values)
+        ours.embedding.embeddings.assign(np.roll(values[:11], -1, axis=0))
+        if theirs.bias is not None:
+            ours.bias.assign(np.roll(numpy(theirs.bias)[:11], -1))
+    for name in ("encoder", "decoder"):
+        model.get_layer(name).set_weights(reference.get_layer(name).get_weights())
+
+    ids = batch()
+    ids["target_ids"][:, 0] = 11
+    moved = {name: np.where(x == 11, 10, (x + 10) % 11) for name, x in ids.items()}
+    expected = np.roll(numpy(reference(ids))[..., :11], -1, axis=-1)
+    real = ids["target_ids"] != 0
+    np.testing.assert_allclose(numpy(model(moved))[real], expected[real], atol=1e-5)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(numpy(loaded(moved)), numpy(model(moved)))
+
+    sequences = SequenceDecoder(model)
+    memory, mask = sequences.encode(moved["source_ids"])
+    np.testing.assert_array_equal(numpy(mask), ids["source_ids"] != 0)
+    start = moved["target_ids"][:1, :1]
+    step, _ = sequences.decoder.prefill(start, None, memory[:1], mask[:1])
+    np.testing.assert_allclose(numpy(step)[0], expected[0, 0], atol=1e-5)
+
+
 def test_config_round_trip():
     config = TransformerEncoderDecoderConfig(
         11, 9, num_decoder_layers=1, activation="gelu", dropout=0.2
@@ -190,7 +228,7 @@ def test_config_round_trip():
         ({"attention_dropout": 1.0}, "`attention_dropout` .* Received: 1.0"),
         ({"dropout": 1.5}, "Received: .*1.5"),
         ({"activation": "no such"}, "no such"),
-        ({"positions": "learned"}, "'sinusoidal', 'rotary', 'alibi'. Received: 'learned'"),
+        ({"positions": "learned"}, "'sinusoidal_halves', 'rotary', 'alibi'. Received: 'learned'"),
         ({"normalization": "batch"}, "'layer_norm', 'rms_norm'. Received: 'batch'"),
         ({"positions": "rotary", "dim": 6}, "even. Received: width 3"),
     ],
