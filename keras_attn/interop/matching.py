@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from keras_attn.models import BertClassifierConfig, BertConfig, GptConfig
+from keras_attn.models import BertClassifierConfig, BertConfig, GptConfig, T5Config
 from keras_attn.models.tensors import model_tensors
 
 # What changes neither the function of a layer nor its training.
@@ -23,12 +23,19 @@ def decoder_tensors(model: keras.Model, config: GptConfig) -> dict[str, np.ndarr
     >>> decoder_tensors(config.build(), config)["positions/embedding/embeddings"].shape
     (8, 16)
     """
-    if not isinstance(model, keras.Model) or not isinstance(config, GptConfig):
+    return checked_tensors(model, config, GptConfig)
+
+
+def checked_tensors(
+    model: keras.Model, config: object, kind: type[GptConfig] | type[T5Config]
+) -> dict[str, np.ndarray]:
+    """Returns the weights of a model as float32, if its layers are those of its settings."""
+    if not isinstance(model, keras.Model) or not isinstance(config, kind):
         raise TypeError(
-            "Expected a Keras model and a `GptConfig`. Received: "
+            f"Expected a Keras model and a `{kind.__name__}`. Received: "
             f"{type(model).__name__} and {type(config).__name__}."
         )
-    _check_layers(model, GptConfig.layers(config))
+    _check_layers(model, kind.layers(config))
     return {name: np.asarray(a, np.float32) for name, a in model_tensors(model).items()}
 
 

@@ -8,7 +8,7 @@ import os
 import keras
 
 from keras_attn.hints import DType
-from keras_attn.interop import bert_settings, gpt_settings
+from keras_attn.interop import bert_settings, gpt_settings, t5_files
 from keras_attn.interop.bert_weights import NAMES
 from keras_attn.interop.decoder_folders import read_decoder
 from keras_attn.interop.encoder_folders import POOLERS, read_encoder
@@ -16,7 +16,7 @@ from keras_attn.interop.json_files import read_object
 from keras_attn.interop.keras_hub_backbones import read_backbone, read_preset
 from keras_attn.interop.places import find_folder
 from keras_attn.interop.pretrained_model import Pretrained
-from keras_attn.models import BertConfig, GptConfig, with_heads
+from keras_attn.models import BertConfig, with_heads
 from keras_attn.models.tensors import LoadReport, load_tensors
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
@@ -26,12 +26,12 @@ KERAS_HUB = "keras_hub:"
 
 
 def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
-    """Reads a pretrained encoder or decoder: settings, tokenizer and weights.
+    """Reads a pretrained encoder, decoder or encoder-decoder: settings, tokenizer and weights.
 
     The files are data: JSON and safetensors, nothing in them is run. Names, shapes, dtypes and
     places of the tensors are checked against the settings before a tensor is read. Weights of
-    float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, GPT-2 and Llama can be
-    read; whatever would compute something else here is refused by name.
+    float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, GPT-2, Llama, T5 and
+    mT5 can be read; whatever would compute something else here is refused by name.
 
     Args:
         place: A folder with `config.json`, `model.safetensors` (or several files with
@@ -72,12 +72,14 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
         raise FileNotFoundError(f"Expected a folder with a config.json. Received: {folder}.")
     settings = read_object(path)
     kind = settings.get("model_type", "bert")
-    kinds = (*bert_settings.KINDS, *gpt_settings.KINDS)
+    kinds = (*bert_settings.KINDS, *gpt_settings.KINDS, *t5_files.KINDS)
     if kind not in kinds:
         raise ValueError(
             f"{path}: `model_type` must be one of {list(kinds)}. Received: {kind!r}. "
             f"{_REFUSED.get(str(kind), 'Other models cannot be loaded.')}"
         )
+    if kind in t5_files.KINDS:
+        return t5_files.read_t5(folder, settings)
     read = read_decoder if kind in gpt_settings.KINDS else read_encoder
     return read(folder, settings)
 
@@ -88,7 +90,7 @@ def load_pretrained(
     num_classes: int | None = None,
     dtype: DType = None,
 ) -> tuple[keras.Model, WordPieceTokenizer | BytePairTokenizer | None, LoadReport]:
-    """Loads a pretrained encoder, alone or with heads, or a decoder.
+    """Loads a pretrained encoder, alone or with heads, a decoder, or an encoder-decoder.
 
     Args:
         place: See `read_pretrained`.
@@ -99,9 +101,10 @@ def load_pretrained(
         dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
 
     Returns:
-        `(model, tokenizer, report)`: the model of `BertConfig.build`, `GptConfig.build` or
-        `keras_attn.models.with_heads`, the tokenizer or None, and what was loaded, what is new and
-        random, and what was left over. What no layer of ours has is left over under its own name.
+        `(model, tokenizer, report)`: the model of `BertConfig.build`, `GptConfig.build`,
+        `T5Config.build` or `keras_attn.models.with_heads`, the tokenizer or None, and what was
+        loaded, what is new and random, and what was left over. What no layer of ours has is left
+        over under its own name.
 
     Raises:
         FileNotFoundError: See `read_pretrained`.
@@ -126,7 +129,7 @@ def load_pretrained(
     heads = tuple(heads)
     found = read_pretrained(place)
     config = found.config
-    if isinstance(config, GptConfig) and (heads or num_classes is not None):
+    if not isinstance(config, BertConfig) and (heads or num_classes is not None):
         raise ValueError(
             f"{place}: a decoder has no heads but that of the next token. Received: "
             f"heads={list(heads)}, num_classes={num_classes}. Leave them out."

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attn.models import BertConfig, GptConfig
+from keras_attn.models import BertConfig, GptConfig, T5Config
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
 
 class Pretrained(NamedTuple):
-    """A pretrained encoder or decoder as it was read, for models of your own.
+    """A pretrained encoder, decoder or encoder-decoder as it was read, for models of your own.
 
     Example:
 
@@ -24,8 +24,8 @@ class Pretrained(NamedTuple):
     (True, (), None, 19)
     """
 
-    config: BertConfig | GptConfig
-    """Settings of the encoder or decoder."""
+    config: BertConfig | GptConfig | T5Config
+    """Settings of the encoder, decoder or encoder-decoder."""
     tokenizer: WordPieceTokenizer | BytePairTokenizer | None
     """The tokenizer, None if there is none."""
     tensors: dict[str, np.ndarray]

@@ -17,10 +17,11 @@ from keras_attn.interop.byte_pair_files import write_byte_pairs
 from keras_attn.interop.gpt_settings import gpt_config_file, gpt_kind
 from keras_attn.interop.gpt_weights import HEAD, PREFIXES, decoder_weights, head_weight
 from keras_attn.interop.matching import decoder_tensors, encoder_tensors
+from keras_attn.interop.t5_files import t5_tensors
 from keras_attn.interop.tensor_files import WEIGHTS
 from keras_attn.interop.tokenizer_files import write_tokenizer
 from keras_attn.interop.weights import check_shapes
-from keras_attn.models import HEADS, BertConfig, GptConfig
+from keras_attn.models import HEADS, BertConfig, GptConfig, T5Config
 from keras_attn.models.tensors import to_bytes
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.text.tokenizer import Tokenizer
@@ -41,7 +42,7 @@ _STARTS = {"bert": "Bert", "distilbert": "DistilBert", "roberta": "Roberta"}
 def save_pretrained(
     folder: str | os.PathLike[str],
     model: keras.Model,
-    config: BertConfig | GptConfig,
+    config: BertConfig | GptConfig | T5Config,
     tokenizer: WordPieceTokenizer | BytePairTokenizer | None = None,
     labels: Sequence[str] | None = None,
 ) -> None:
@@ -52,7 +53,8 @@ def save_pretrained(
     `BertForMaskedLM`, `BertForNextSentencePrediction`, or `BertForPreTraining` for masked words and
     next sentences. An encoder without segments becomes a DistilBERT, one of `RobertaConfig` a
     RoBERTa. A decoder with learned positions becomes a `GPT2LMHeadModel`, one with rotary positions
-    a `LlamaForCausalLM`. Weights are written as float32. The folder is written whole or not at all.
+    a `LlamaForCausalLM`; a T5 becomes a `T5ForConditionalGeneration`. Weights
+    are written as float32. The folder is written whole or not at all.
 
     Args:
         folder: The folder; it must not exist, or be empty.
@@ -64,8 +66,8 @@ def save_pretrained(
 
     Raises:
         FileExistsError: If there is something in the folder.
-        TypeError: If `config` is not a `BertConfig` or `GptConfig`, or `tokenizer` not of the class
-            that belongs to it.
+        TypeError: If `config` is not a `BertConfig`, `GptConfig` or `T5Config`, or `tokenizer` not
+            of the class that belongs to it.
         ValueError: If transformers has no class for the model, the model does not have these
             settings, or the labels or the tokenizer do not fit.
 
@@ -79,7 +81,9 @@ def save_pretrained(
     >>> sorted(file.name for file in folder.iterdir()), read_pretrained(folder).labels
     (['config.json', 'model.safetensors'], ['bad', 'good'])
     """
-    if isinstance(config, GptConfig):
+    if isinstance(config, T5Config):
+        settings, tensors = t5_tensors(model, config)
+    elif isinstance(config, GptConfig):
         settings, tensors = _decoder(model, config, tokenizer, labels)
     else:
         settings, tensors = _encoder(model, config, tokenizer, labels)

@@ -42,12 +42,14 @@ class _Stack(TransformerBlock):
         *,
         intermediate_dim: int,
         rematerialize: bool = False,
+        output_scale: float | None = None,
         **kwargs,
     ):
         super().__init__(num_heads=num_heads, intermediate_dim=intermediate_dim, **kwargs)
         check_positive(type(self).__name__, num_layers=num_layers)
         self.num_layers = num_layers
         self.rematerialize = rematerialize
+        self.output_scale = output_scale
 
     def _build_blocks(self, x_shape: tuple, *memory_shape: tuple) -> None:
         self.blocks: list[TransformerBlock] = []
@@ -80,13 +82,15 @@ class _Stack(TransformerBlock):
         return block(*inputs, training=training, **named, **kwargs)
 
     def _finish(self, x: Tensor) -> Tensor:
-        return x if self.norm is None else self.norm(x)
+        x = x if self.norm is None else self.norm(x)
+        return x if self.output_scale is None else x * ops.cast(self.output_scale, x.dtype)
 
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_layers": self.num_layers,
             "rematerialize": self.rematerialize,
+            "output_scale": self.output_scale,
         }
 
 
@@ -109,6 +113,8 @@ class TransformerEncoder(_Stack):
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         rematerialize: Whether training keeps only the input of each block, and computes the block
             again for its gradients. It takes less memory and one more forward pass.
+        output_scale: Factor of the output; 1 if None. The decoder of T5 has `1 / sqrt(D)` if the
+            logits are tied to the embedding.
         **kwargs: All other arguments of `TransformerEncoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:
@@ -207,6 +213,8 @@ class TransformerDecoder(_Stack):
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         rematerialize: Whether training keeps only the input of each block, and computes the block
             again for its gradients. It takes less memory and one more forward pass.
+        output_scale: Factor of the output; 1 if None. The decoder of T5 has `1 / sqrt(D)` if the
+            logits are tied to the embedding.
         **kwargs: All other arguments of `DecoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:

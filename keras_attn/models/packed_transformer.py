@@ -20,7 +20,7 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
     The models share their weights. Logits and gradients are the same as with one pair in a row.
 
     Args:
-        model: A model of `TransformerEncoderDecoderConfig`, or a reloaded one.
+        model: A model of `TransformerEncoderDecoderConfig` or `T5Config`, or a reloaded one.
         name: Name of the new model.
 
     Returns:

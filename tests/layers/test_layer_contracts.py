@@ -381,7 +381,8 @@ CASES = {
         layers.TransformerDecoder, X, (SELF, SELF), **STACK, normalize_first=True
     ),
     "decoder_t5": block(
-        layers.TransformerDecoder, MEMORY, (SELF, SELF, CROSS, CROSS), **STACK, **T5
+        layers.TransformerDecoder, MEMORY, (SELF, SELF, CROSS, CROSS), **STACK, **T5,
+        normalize_first=True, output_scale=0.5,
     ),
     "decoder_llama": block(
         layers.TransformerDecoder, MEMORY, (SELF, SELF, CROSS, CROSS), **STACK, **LLAMA,

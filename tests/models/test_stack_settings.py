@@ -12,6 +12,7 @@ from keras_attn.models import (
     RecurrentEncoderDecoderConfig,
     RecurrentLanguageModelConfig,
     RobertaConfig,
+    T5Config,
     TransformerCaptionerConfig,
     TransformerClassifierConfig,
     TransformerEncoderDecoderConfig,
@@ -19,6 +20,7 @@ from keras_attn.models import (
 
 SMALL = {"dim": 8, "num_layers": 2, "num_heads": 2, "intermediate_dim": 12, "activation": "silu"}
 DROPOUTS = {"dropout": 0.3, "attention_dropout": 0.4}
+OF_T5 = {"num_buckets", "max_distance"}
 LLAMA = {"gated": True, "normalization": "rms_norm", "use_bias": False}
 
 
@@ -34,6 +36,10 @@ LLAMA = {"gated": True, "normalization": "rms_norm", "use_bias": False}
             11, **SMALL, **DROPOUTS, **LLAMA, normalize_first=False, rematerialize=True,
             attention_kernel="plain", right_padding=True,
         ),
+        T5Config(
+            11, **SMALL, **DROPOUTS, gated=True, key_dim=6, layer_norm_epsilon=0.1,
+            right_padding=True, num_buckets=6, max_distance=7,
+        ),
         TransformerCaptionerConfig(
             11, 6, **SMALL, **DROPOUTS, normalize_first=False, region_positions="none"
         ),
@@ -48,9 +54,10 @@ def test_settings_reach_the_blocks(config):
     for stack in stacks:
         built = {**stack.get_config(), "num_layers": len(stack.blocks)}
         given = {**config.block(), "num_layers": config.num_layers}
+        given |= {name: getattr(config, name) for name in OF_T5 if hasattr(config, name)}
         assert {name: built[name] for name in given} == given
     of_blocks = {field.name for field in dataclasses.fields(config)} & built.keys()
-    assert of_blocks - {"num_layers", "positions"} == config.block().keys()
+    assert of_blocks - {"num_layers", "positions", *OF_T5} == config.block().keys()
 
 
 def test_only_sizes_are_given_by_position():
@@ -58,7 +65,7 @@ def test_only_sizes_are_given_by_position():
     assert TransformerEncoderDecoderConfig(11, 9).target_vocabulary_size == 9
     for kind, sizes in (
         (BertConfig, 1), (BertClassifierConfig, 2), (GptConfig, 1), (RobertaConfig, 1),
-        (TransformerEncoderDecoderConfig, 2), (TransformerCaptionerConfig, 2),
+        (TransformerEncoderDecoderConfig, 2), (TransformerCaptionerConfig, 2), (T5Config, 2),
         (TransformerClassifierConfig, 2), (RecurrentLanguageModelConfig, 1),
         (RecurrentClassifierConfig, 2), (RecurrentEncoderDecoderConfig, 2),
     ):  # fmt: skip

@@ -255,7 +255,7 @@ def test_words_of_families_are_replaced_in_all_tasks():
         ({"model": "rnn", "attention": "none", "input_feeding": True}, "`input_feeding` belong"),
         ({"model": "rnn", "attention": "none", "window": "monotonic"}, "`window.* belong to an"),
         ({"model": "rnn", "attention": "luong"}, "Did you mean 'luong-"),
-        ({"model": "gru"}, r"one of 'transformer', 'rnn'\. Received: 'gru'"),
+        ({"model": "gru"}, r"one of 'transformer', 'rnn', 't5'\. Received: 'gru'"),
         ({"num_layers": 0}, "at least 1"),
     ],
 )
