@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 import keras
 import numpy as np
 
-from keras_attn.models import BertClassifierConfig, BertConfig, GptConfig, T5Config
+from keras_attn.models import BertClassifierConfig, BertConfig, GptConfig
 from keras_attn.models.tensors import model_tensors
+
+
+class _Layered(Protocol):
+    """Settings that create the layers of a model."""
+
+    def layers(self) -> list[keras.layers.Layer]:
+        """Creates the layers."""
+
+
+Layered = TypeVar("Layered", bound=_Layered)
 
 # What changes neither the function of a layer nor its training.
 _FREE = {"dtype", "trainable", "seed", "output_bias", "rematerialize", "attention_kernel"}
@@ -27,7 +38,7 @@ def decoder_tensors(model: keras.Model, config: GptConfig) -> dict[str, np.ndarr
 
 
 def checked_tensors(
-    model: keras.Model, config: object, kind: type[GptConfig] | type[T5Config]
+    model: keras.Model, config: object, kind: type[Layered]
 ) -> dict[str, np.ndarray]:
     """Returns the weights of a model as float32, if its layers are those of its settings."""
     if not isinstance(model, keras.Model) or not isinstance(config, kind):

@@ -8,7 +8,7 @@ import os
 import keras
 
 from keras_attn.hints import DType
-from keras_attn.interop import bert_settings, gpt_settings, t5_files
+from keras_attn.interop import bert_settings, gpt_settings, marian_files, t5_files
 from keras_attn.interop.bert_weights import NAMES
 from keras_attn.interop.decoder_folders import read_decoder
 from keras_attn.interop.encoder_folders import POOLERS, read_encoder
@@ -28,17 +28,18 @@ KERAS_HUB = "keras_hub:"
 def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
     """Reads a pretrained encoder, decoder or encoder-decoder: settings, tokenizer and weights.
 
-    The files are data: JSON and safetensors, nothing in them is run. Names, shapes, dtypes and
-    places of the tensors are checked against the settings before a tensor is read. Weights of
-    float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, GPT-2, Llama, T5 and
-    mT5 can be read; whatever would compute something else here is refused by name.
+    The files are data: JSON, safetensors and HDF5, nothing in them is run. Names, shapes, dtypes
+    and places of the tensors are checked against the settings before a tensor is read. Weights of
+    float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, GPT-2, Llama, T5, mT5
+    and Marian can be read; whatever would compute something else here is refused by name.
 
     Args:
         place: A folder with `config.json`, `model.safetensors` (or several files with
-            `model.safetensors.index.json`) and, for the tokenizer, `vocab.txt`, `vocab.json` with
-            `merges.txt`, or `tokenizer.json`, and `tokenizer_config.json`; or a name on Hugging
-            Face's hub, such as `"google/bert_uncased_L-2_H-128_A-2"`; or `"keras_hub:"` and the
-            name or folder of a preset of KerasHub, such as `"keras_hub:bert_tiny_en_uncased"`; or a
+            `model.safetensors.index.json`; for Marian `tf_model.h5` will do) and, for the
+            tokenizer, `vocab.txt`, `vocab.json` with `merges.txt`, or `tokenizer.json`, and
+            `tokenizer_config.json`; or a name on Hugging Face's hub, such as
+            `"google/bert_uncased_L-2_H-128_A-2"`; or `"keras_hub:"` and the name or folder of a
+            preset of KerasHub, such as `"keras_hub:bert_tiny_en_uncased"`; or a
             `keras_hub.models.BertBackbone` or `GPT2Backbone`.
 
     Returns:
@@ -72,7 +73,7 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
         raise FileNotFoundError(f"Expected a folder with a config.json. Received: {folder}.")
     settings = read_object(path)
     kind = settings.get("model_type", "bert")
-    kinds = (*bert_settings.KINDS, *gpt_settings.KINDS, *t5_files.KINDS)
+    kinds = (*bert_settings.KINDS, *gpt_settings.KINDS, *t5_files.KINDS, *marian_files.KINDS)
     if kind not in kinds:
         raise ValueError(
             f"{path}: `model_type` must be one of {list(kinds)}. Received: {kind!r}. "
@@ -80,6 +81,8 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
         )
     if kind in t5_files.KINDS:
         return t5_files.read_t5(folder, settings)
+    if kind in marian_files.KINDS:
+        return marian_files.read_marian(folder, settings)
     read = read_decoder if kind in gpt_settings.KINDS else read_encoder
     return read(folder, settings)
 
@@ -102,9 +105,9 @@ def load_pretrained(
 
     Returns:
         `(model, tokenizer, report)`: the model of `BertConfig.build`, `GptConfig.build`,
-        `T5Config.build` or `keras_attn.models.with_heads`, the tokenizer or None, and what was
-        loaded, what is new and random, and what was left over. What no layer of ours has is left
-        over under its own name.
+        `T5Config.build`, `TransformerEncoderDecoderConfig.build` or
+        `keras_attn.models.with_heads`, the tokenizer or None, and what was loaded, what is new and
+        random, and what was left over. What no layer of ours has is left over under its own name.
 
     Raises:
         FileNotFoundError: See `read_pretrained`.

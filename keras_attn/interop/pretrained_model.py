@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attn.models import BertConfig, GptConfig, T5Config
+from keras_attn.models import BertConfig, GptConfig, T5Config, TransformerEncoderDecoderConfig
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
 
@@ -24,8 +24,8 @@ class Pretrained(NamedTuple):
     (True, (), None, 19)
     """
 
-    config: BertConfig | GptConfig | T5Config
-    """Settings of the encoder, decoder or encoder-decoder."""
+    config: BertConfig | GptConfig | T5Config | TransformerEncoderDecoderConfig
+    """Settings of the model."""
     tokenizer: WordPieceTokenizer | BytePairTokenizer | None
     """The tokenizer, None if there is none."""
     tensors: dict[str, np.ndarray]

@@ -16,12 +16,19 @@ from keras_attn.interop.bert_weights import NAMES, encoder_weights, part_weights
 from keras_attn.interop.byte_pair_files import write_byte_pairs
 from keras_attn.interop.gpt_settings import gpt_config_file, gpt_kind
 from keras_attn.interop.gpt_weights import HEAD, PREFIXES, decoder_weights, head_weight
+from keras_attn.interop.marian_files import marian_tensors
 from keras_attn.interop.matching import decoder_tensors, encoder_tensors
 from keras_attn.interop.t5_files import t5_tensors
 from keras_attn.interop.tensor_files import WEIGHTS
 from keras_attn.interop.tokenizer_files import write_tokenizer
 from keras_attn.interop.weights import check_shapes
-from keras_attn.models import HEADS, BertConfig, GptConfig, T5Config
+from keras_attn.models import (
+    HEADS,
+    BertConfig,
+    GptConfig,
+    T5Config,
+    TransformerEncoderDecoderConfig,
+)
 from keras_attn.models.tensors import to_bytes
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.text.tokenizer import Tokenizer
@@ -42,7 +49,7 @@ _STARTS = {"bert": "Bert", "distilbert": "DistilBert", "roberta": "Roberta"}
 def save_pretrained(
     folder: str | os.PathLike[str],
     model: keras.Model,
-    config: BertConfig | GptConfig | T5Config,
+    config: BertConfig | GptConfig | T5Config | TransformerEncoderDecoderConfig,
     tokenizer: WordPieceTokenizer | BytePairTokenizer | None = None,
     labels: Sequence[str] | None = None,
 ) -> None:
@@ -53,8 +60,9 @@ def save_pretrained(
     `BertForMaskedLM`, `BertForNextSentencePrediction`, or `BertForPreTraining` for masked words and
     next sentences. An encoder without segments becomes a DistilBERT, one of `RobertaConfig` a
     RoBERTa. A decoder with learned positions becomes a `GPT2LMHeadModel`, one with rotary positions
-    a `LlamaForCausalLM`; a T5 becomes a `T5ForConditionalGeneration`. Weights
-    are written as float32. The folder is written whole or not at all.
+    a `LlamaForCausalLM`; a T5 becomes a `T5ForConditionalGeneration`, and an encoder-decoder with
+    the settings of Marian a `MarianMTModel`. Weights are written as float32. The folder is written
+    whole or not at all.
 
     Args:
         folder: The folder; it must not exist, or be empty.
@@ -66,8 +74,8 @@ def save_pretrained(
 
     Raises:
         FileExistsError: If there is something in the folder.
-        TypeError: If `config` is not a `BertConfig`, `GptConfig` or `T5Config`, or `tokenizer` not
-            of the class that belongs to it.
+        TypeError: If `config` is none of these settings, or `tokenizer` not of the class that
+            belongs to it.
         ValueError: If transformers has no class for the model, the model does not have these
             settings, or the labels or the tokenizer do not fit.
 
@@ -83,20 +91,23 @@ def save_pretrained(
     """
     if isinstance(config, T5Config):
         settings, tensors = t5_tensors(model, config)
+    elif isinstance(config, TransformerEncoderDecoderConfig):
+        settings, tensors = marian_tensors(model, config, None, 0)
     elif isinstance(config, GptConfig):
         settings, tensors = _decoder(model, config, tokenizer, labels)
     else:
         settings, tensors = _encoder(model, config, tokenizer, labels)
+    length = getattr(config, "sequence_length", 512)
     with atomic_folder(folder) as partial:
         text = json.dumps(settings, indent=2) + "\n"
         (partial / "config.json").write_text(text, encoding="utf-8")
         (partial / WEIGHTS).write_bytes(to_bytes(tensors, format="pt"))
         if isinstance(tokenizer, WordPieceTokenizer):
             kind = settings["model_type"]
-            write_tokenizer(partial, tokenizer, kind, config.sequence_length)
+            write_tokenizer(partial, tokenizer, kind, length)
         elif tokenizer is not None:
             kind = settings["model_type"]
-            write_byte_pairs(partial, tokenizer, config.sequence_length, kind)
+            write_byte_pairs(partial, tokenizer, length, kind)
 
 
 def _encoder(

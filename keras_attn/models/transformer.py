@@ -112,6 +112,52 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
 
     recurrent: ClassVar[bool] = False
 
+    def layers(self, dtype: DType = None) -> list[keras.layers.Layer]:
+        """Creates the layers of the model.
+
+        Args:
+            dtype: Dtype or policy of the layers.
+
+        Returns:
+            The layers `source_embedding`, `target_embedding` if there are two vocabularies,
+            `positions` or `no_positions`, `embedding_dropout`, `encoder`, `decoder`, and `head` if
+            the output is not tied.
+        """
+        two = self.target_vocabulary_size is not None
+        biased = self.output_bias and self.tied_output
+        sizes = {"source_embedding": (self.source_vocabulary_size, biased and not two)}
+        if self.target_vocabulary_size is not None:
+            sizes["target_embedding"] = (self.target_vocabulary_size, biased)
+        layers = [
+            TokenEmbedding(
+                size,
+                self.dim,
+                scale=self.scale_embeddings,
+                pad_id=self.pad_id,
+                output_bias=bias,
+                dtype=dtype,
+                name=name,
+            )
+            for name, (size, bias) in sizes.items()
+        ]
+        block: dict[str, Any] = {**self.block(), "dtype": dtype}
+        if self.positions.startswith("sinusoidal"):
+            halves = self.positions == "sinusoidal_halves"
+            layers.append(PositionalEncoding(halves=halves, dtype=dtype, name="positions"))
+        else:
+            block["positions"] = self.positions
+            layers.append(keras.layers.Identity(dtype=dtype, name="no_positions"))
+        layers.append(Dropout(self.dropout, dtype=dtype, name="embedding_dropout"))
+        layers.append(TransformerEncoder(self.num_layers, **block, name="encoder"))
+        decoder_layers = self.num_decoder_layers
+        decoder_layers = self.num_layers if decoder_layers is None else decoder_layers
+        layers.append(TransformerDecoder(decoder_layers, **block, name="decoder"))
+        if not self.tied_output:
+            size = self.target_vocabulary_size or self.source_vocabulary_size
+            head = keras.layers.Dense(size, use_bias=self.output_bias, dtype=dtype, name="head")
+            layers.append(head)
+        return layers
+
     def build(self, dtype: DType = None, name: str = "transformer") -> keras.Model:
         """Builds the model.
 
@@ -126,53 +172,22 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         """
         source_ids = keras.Input((None,), dtype="int32", name="source_ids")
         target_ids = keras.Input((None,), dtype="int32", name="target_ids")
-        shared = self.target_vocabulary_size is None
-        tokens: dict[str, Any] = {
-            "scale": self.scale_embeddings,
-            "pad_id": self.pad_id,
-            "dtype": dtype,
-        }
-        biased = self.output_bias and self.tied_output
-        source_embedding = target_embedding = TokenEmbedding(
-            self.source_vocabulary_size,
-            self.dim,
-            output_bias=biased and shared,
-            name="source_embedding",
-            **tokens,
-        )
-        if self.target_vocabulary_size is not None:
-            target_embedding = TokenEmbedding(
-                self.target_vocabulary_size,
-                self.dim,
-                output_bias=biased,
-                name="target_embedding",
-                **tokens,
-            )
-        block: dict[str, Any] = {**self.block(), "dtype": dtype}
-        if self.positions.startswith("sinusoidal"):
-            halves = self.positions == "sinusoidal_halves"
-            positions = PositionalEncoding(halves=halves, dtype=dtype, name="positions")
-        else:
-            block["positions"] = self.positions
-            positions = keras.layers.Identity(dtype=dtype, name="no_positions")
-        dropout = Dropout(self.dropout, dtype=dtype, name="embedding_dropout")
-        encoder = TransformerEncoder(self.num_layers, **block, name="encoder")
-        decoder_layers = self.num_decoder_layers
-        decoder_layers = self.num_layers if decoder_layers is None else decoder_layers
-        decoder = TransformerDecoder(decoder_layers, **block, name="decoder")
-
-        memory = encoder(dropout(positions(source_embedding(source_ids))))
+        layer = {layer.name: layer for layer in self.layers(dtype)}
+        source_embedding = layer["source_embedding"]
+        target_embedding = layer.get("target_embedding", source_embedding)
+        positions = layer.get("positions") or layer["no_positions"]
+        dropout = layer["embedding_dropout"]
         target_mask = None
         if self.starts_with_padding:
             first = ops.equal(token_positions(target_ids), 0)
             target_mask = ops.logical_or(ops.not_equal(target_ids, self.pad_id), first)
-        targets = target_embedding(target_ids, mask=target_mask)
-        output = decoder(dropout(positions(targets)), memory)
+
+        memory = layer["encoder"](dropout(positions(source_embedding(source_ids))))
+        targets = positions(target_embedding(target_ids, mask=target_mask))
+        output = layer["decoder"](dropout(targets), memory)
         if self.tied_output:
             logits = target_embedding(output, reverse=True)
         else:
-            size = self.target_vocabulary_size or self.source_vocabulary_size
-            head = keras.layers.Dense(size, use_bias=self.output_bias, dtype=dtype, name="head")
-            logits = head(output)
+            logits = layer["head"](output)
         inputs = {"source_ids": source_ids, "target_ids": target_ids}
         return keras.Model(inputs, logits, name=name)

@@ -1,0 +1,352 @@
+"""Marian translators, as those of OPUS-MT: their `config.json` and weights, read and written."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attn.interop.activations import checked_activation, theirs_of
+from keras_attn.interop.h5_files import stored_anyhow
+from keras_attn.interop.matching import checked_tensors
+from keras_attn.interop.pretrained_model import Pretrained
+from keras_attn.interop.tensor_files import StoredTensor
+from keras_attn.interop.weights import Weight, check_shapes, check_stored, read_weights
+from keras_attn.models import TransformerEncoderDecoderConfig
+from keras_attn.ops import sinusoids
+
+KINDS = ("marian",)
+"""The kinds of models that are read here."""
+# Our settings, theirs and what theirs are if they are not in the file.
+_SETTINGS: dict[str, tuple[str, Any]] = {
+    "source_vocabulary_size": ("vocab_size", 58101),
+    "dim": ("d_model", 1024),
+    "num_layers": ("encoder_layers", 12),
+    "num_decoder_layers": ("decoder_layers", 12),
+    "num_heads": ("encoder_attention_heads", 16),
+    "intermediate_dim": ("encoder_ffn_dim", 4096),
+    "activation": ("activation_function", "gelu"),
+    "dropout": ("dropout", 0.1),
+    "attention_dropout": ("attention_dropout", 0.0),
+    "scale_embeddings": ("scale_embedding", False),
+    "pad_id": ("pad_token_id", 58100),
+    "tied_output": ("tie_word_embeddings", True),
+}
+_EQUAL = {
+    "decoder_attention_heads": "encoder_attention_heads",
+    "decoder_ffn_dim": "encoder_ffn_dim",
+}
+"""Settings of the decoder that must be those of the encoder."""
+_FIXED: dict[str, Any] = {
+    "positions": "sinusoidal_halves", "normalize_first": False, "normalization": "layer_norm",
+    "gated": False, "use_bias": True, "layer_norm_epsilon": 1e-5,
+}  # fmt: skip
+# Settings that change what a model computes, with the values that are computed here.
+_ONLY: dict[str, tuple[Any, ...]] = {
+    "is_encoder_decoder": (True, None),
+    "is_decoder": (False, None),
+    "normalize_before": (False, None),
+    "normalize_embedding": (False, None),
+    "add_final_layer_norm": (False, None),
+    "static_position_embeddings": (True, None),
+    "pruned_heads": ({}, None),
+    "quantization_config": (None,),
+}
+_SHARED, _HEAD, _BIAS = "shared.weight", "lm_head.weight", "final_logits_bias"
+_TABLES = {"source": "encoder.embed_tokens.weight", "target": "decoder.embed_tokens.weight"}
+_POSITIONS = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
+
+
+def read_marian_config(settings: dict[str, Any], where: str) -> TransformerEncoderDecoderConfig:
+    """Reads the settings of a model from its `config.json`."""
+    for name, supported in _ONLY.items():
+        if name in settings and settings[name] not in supported:
+            raise ValueError(
+                f"{where}: `{name}` must be {supported[0]!r}. Received: {settings[name]!r}. Such "
+                "models cannot be loaded."
+            )
+    given = {theirs: settings.get(theirs, default) for theirs, default in _SETTINGS.values()}
+    for name, other in _EQUAL.items():
+        if settings.get(name, given[other]) != given[other]:
+            raise ValueError(
+                f"{where}: `{name}` must be as `{other}`. Received: {settings[name]!r} and "
+                f"{given[other]!r}. Such models cannot be loaded."
+            )
+    found = {ours: given[theirs] for ours, (theirs, _) in _SETTINGS.items()}
+    found["activation"] = checked_activation(found["activation"], f"{where}: `activation_function`")
+    for name in ("dropout", "attention_dropout"):
+        if type(found[name]) is int:
+            found[name] = float(found[name])
+    start = settings.get("decoder_start_token_id", found["pad_id"])
+    if settings.get("share_encoder_decoder_embeddings", True) is not True:
+        size = settings.get("decoder_vocab_size") or given["vocab_size"]
+        found["target_vocabulary_size"] = size
+    found |= {"starts_with_padding": start == found["pad_id"], "output_bias": True, **_FIXED}
+    try:
+        config = TransformerEncoderDecoderConfig(**found)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from error
+    most = min(config.source_vocabulary_size, _target_size(config))
+    ids = {"pad_token_id": config.pad_id, "decoder_start_token_id": start}
+    for name, value in {**ids, "eos_token_id": settings.get("eos_token_id", 0)}.items():
+        if type(value) is not int or not 0 <= value < most:
+            raise ValueError(
+                f"{where}: `{name}` must be an id of the vocabulary, 0 to {most - 1}. Received: "
+                f"{value!r}."
+            )
+    if config.num_decoder_layers == config.num_layers:
+        config = dataclasses.replace(config, num_decoder_layers=None)
+    return config
+
+
+def marian_config_file(
+    config: TransformerEncoderDecoderConfig, start_id: int | None = None, end_id: int = 0
+) -> dict[str, Any]:
+    """Returns the `config.json` of a model.
+
+    Example:
+
+    >>> config = TransformerEncoderDecoderConfig(
+    ...     50, positions="sinusoidal_halves", normalize_first=False, activation="silu"
+    ... )
+    >>> marian_config_file(config)["activation_function"]
+    'silu'
+    """
+    wrong = [
+        f"{name}={getattr(config, name)!r}, not {value!r}"
+        for name, value in _FIXED.items()
+        if getattr(config, name) != value
+    ]
+    if wrong:
+        raise ValueError(
+            "transformers has no class for this encoder-decoder. Received: a model that a Marian "
+            f"is not, with {'; '.join(wrong)}."
+        )
+    values = {theirs: getattr(config, ours) for ours, (theirs, _) in _SETTINGS.items()}
+    if start_id is None and not config.starts_with_padding:
+        raise ValueError(
+            "A model whose start token is not padding is written with its tokenizer, which has the "
+            "id of the start token. Received: no tokenizer."
+        )
+    values["decoder_layers"] = config.num_decoder_layers or config.num_layers
+    values |= {name: values[other] for name, other in _EQUAL.items()}
+    start = config.pad_id if start_id is None else start_id
+    return {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        **values,
+        "activation_function": theirs_of(config.activation),
+        "share_encoder_decoder_embeddings": config.target_vocabulary_size is None,
+        "decoder_vocab_size": _target_size(config),
+        "max_position_embeddings": 512,
+        "is_encoder_decoder": True,
+        "static_position_embeddings": True,
+        "normalize_before": False,
+        "normalize_embedding": False,
+        "add_final_layer_norm": False,
+        "bos_token_id": None,
+        "eos_token_id": end_id,
+        "forced_eos_token_id": end_id,
+        "decoder_start_token_id": start,
+        "dtype": "float32",
+        "torch_dtype": "float32",
+    }
+
+
+def marian_weights(config: TransformerEncoderDecoderConfig) -> Iterator[Weight]:
+    """Yields the weights of a model, one after the other.
+
+    Example:
+
+    >>> [weight.theirs for weight in marian_weights(TransformerEncoderDecoderConfig(50))][0]
+    ('shared.weight',)
+    """
+    dim, target = config.dim, config.target_vocabulary_size
+    tables = {"source": config.source_vocabulary_size, "target": target}
+    for side, size in tables.items():
+        if size is not None:
+            name = _SHARED if target is None else _TABLES[side]
+            yield Weight(f"{side}_embedding/embedding/embeddings", (name,), (size, dim))
+    size = _target_size(config)
+    if not config.tied_output:
+        yield Weight("head/kernel", (_HEAD,), (size, dim), turned=True)
+    if config.output_bias:
+        yield Weight(_output_bias(config), (_BIAS,), (1, size))
+    blocks = {"encoder": config.num_layers}
+    blocks["decoder"] = config.num_decoder_layers or config.num_layers
+    for stack, count in blocks.items():
+        for number in range(count):
+            yield from _block(config, stack, number)
+
+
+def _target_size(config: TransformerEncoderDecoderConfig) -> int:
+    return config.target_vocabulary_size or config.source_vocabulary_size
+
+
+def _output_bias(config: TransformerEncoderDecoderConfig) -> str:
+    """Our name of the bias of the logits."""
+    if not config.tied_output:
+        return "head/bias"
+    side = "source" if config.target_vocabulary_size is None else "target"
+    return f"{side}_embedding/bias"
+
+
+def _block(config: TransformerEncoderDecoderConfig, stack: str, number: int) -> Iterator[Weight]:
+    ours, theirs = f"{stack}/block_{number}", f"{stack}.layers.{number}"
+    dim, hidden = config.dim, config.intermediate_dim
+    dense: dict[str, tuple[tuple[str, ...], int, int]] = {
+        "self_attention/qkv": (
+            ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), dim, dim,
+        ),
+        "self_attention/output": (("self_attn.out_proj",), dim, dim),
+        "feed_forward/hidden": (("fc1",), hidden, dim),
+        "feed_forward/output": (("fc2",), dim, hidden),
+    }  # fmt: skip
+    norms = {"self_attention": "self_attn_layer_norm", "feed_forward": "final_layer_norm"}
+    if stack == "decoder":
+        names = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+        for part, name in names.items():
+            dense[f"cross_attention/{part}"] = ((f"encoder_attn.{name}",), dim, dim)
+        norms["cross_attention"] = "encoder_attn_layer_norm"
+    for part, (layers, units, inputs) in dense.items():
+        kernels, biases = (
+            tuple(f"{theirs}.{layer}.{name}" for layer in layers) for name in ("weight", "bias")
+        )
+        yield Weight(f"{ours}/{part}/kernel", kernels, (units, inputs), turned=True)
+        yield Weight(f"{ours}/{part}/bias", biases, (units,))
+    for part, name in norms.items():
+        yield Weight(f"{ours}/{part}_norm/gamma", (f"{theirs}.{name}.weight",), (dim,))
+        yield Weight(f"{ours}/{part}_norm/beta", (f"{theirs}.{name}.bias",), (dim,))
+
+
+def read_marian(folder: Path, settings: dict[str, Any]) -> Pretrained:
+    """Reads a Marian translator from a folder in the form of Hugging Face."""
+    config = read_marian_config(settings, str(folder / "config.json"))
+    stored = _plain(stored_anyhow(folder))
+    if not config.tied_output and _are_two(stored, config, folder):
+        config = dataclasses.replace(config, target_vocabulary_size=config.source_vocabulary_size)
+    copies = _copies(config)
+    for name, others in copies.items():
+        known = [other for other in (name, *others) if other in stored]
+        if known:
+            stored[name] = stored[known[0]]
+    unbiased = _BIAS not in stored
+    weights = []
+    for weight in marian_weights(config):
+        if weight.theirs == (_BIAS,) and unbiased:
+            continue
+        check_stored(weight, stored, folder)  # one after the other: `num_layers` may be anything
+        weights.append(weight)
+    for name, others in copies.items():
+        _check_copies(name, others, stored, folder)
+    used = {name for weight in weights for name in weight.theirs}
+    used |= {_SHARED, _HEAD, *_TABLES.values(), *_check_positions(config, stored, folder)}
+    tensors = read_weights(weights, stored)
+    size, bias = _target_size(config), _output_bias(config)
+    tensors[bias] = np.zeros(size, np.float32) if unbiased else tensors[bias].reshape(size)
+    if unbiased:
+        warnings.warn(
+            f"{folder} has no `{_BIAS}`, which files of old versions of transformers lack: zeros "
+            "are taken. If the model has pytorch_model.bin too, load it with transformers and save "
+            "it again for its true bias.",
+            stacklevel=4,
+        )
+    unused = [tensor.name for name, tensor in stored.items() if name not in used]
+    return Pretrained(config, None, tensors, (), None, unused)
+
+
+def _plain(stored: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
+    """The tensors by their names without the prefix of the model."""
+    found: dict[str, StoredTensor] = {}
+    for name, tensor in stored.items():
+        plain = name.removeprefix("model.")
+        if plain in found:
+            raise ValueError(f"{tensor.file}: {name} is there as {found[plain].name} too.")
+        found[plain] = tensor
+    return found
+
+
+def _are_two(
+    stored: Mapping[str, StoredTensor], config: TransformerEncoderDecoderConfig, folder: Path
+) -> bool:
+    """Whether a file has an embedding for each side, though they have one vocabulary.
+
+    transformers since version 5 ties none of them if the output is not tied.
+    """
+    if config.target_vocabulary_size is not None or not stored.keys() >= set(_TABLES.values()):
+        return False
+    shape = config.source_vocabulary_size, config.dim
+    for name in _TABLES.values():
+        check_stored(Weight("", (name,), shape), stored, folder)
+    source, target = (stored[name].read() for name in _TABLES.values())
+    return not np.array_equal(source, target)
+
+
+def _copies(config: TransformerEncoderDecoderConfig) -> dict[str, tuple[str, ...]]:
+    """The embeddings, each with the names of others in a file that must equal it."""
+    head = (_HEAD,) if config.tied_output else ()
+    if config.target_vocabulary_size is None:
+        return {_SHARED: (*_TABLES.values(), *head)}
+    return {_TABLES["source"]: (), _TABLES["target"]: head}
+
+
+def _check_copies(
+    name: str, others: tuple[str, ...], stored: Mapping[str, StoredTensor], folder: Path
+) -> None:
+    for other in others:
+        if other not in stored or stored[other] == stored[name]:
+            continue
+        check_stored(Weight("", (other,), stored[name].shape), stored, folder)
+        if not np.array_equal(stored[other].read(), stored[name].read()):
+            raise ValueError(
+                f"{stored[other].file}: {stored[other].name} must equal {stored[name].name}, as "
+                "config.json says that they are one matrix. Received: another one."
+            )
+
+
+def _check_positions(
+    config: TransformerEncoderDecoderConfig, stored: Mapping[str, StoredTensor], folder: Path
+) -> tuple[str, ...]:
+    """Checks tables of positions, which are computed here; returns their names."""
+    for name in _POSITIONS:
+        if name not in stored:
+            continue
+        rows = stored[name].shape[:1]
+        check_stored(Weight("", (name,), (*rows, config.dim)), stored, folder)
+        table = stored[name].read()
+        computed = sinusoids(np.arange(len(table), dtype="int32"), config.dim, halves=True)
+        difference = np.abs(table - keras.ops.convert_to_numpy(computed)).max(initial=0)
+        if difference > 1e-3:
+            raise ValueError(
+                f"{stored[name].file}: {stored[name].name} must have sinusoids, the sines in the "
+                f"first half. Received: other numbers, which differ by {difference:.3g}."
+            )
+    return _POSITIONS
+
+
+def marian_tensors(
+    model: keras.Model, config: TransformerEncoderDecoderConfig, start_id: int | None, end_id: int
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Returns the `config.json` of a Marian and its tensors, by the names of Hugging Face."""
+    settings = marian_config_file(config, start_id, end_id)
+    tensors = checked_tensors(model, config, TransformerEncoderDecoderConfig)
+    bias = _output_bias(config)
+    size = _target_size(config)
+    if config.output_bias:
+        tensors[bias] = tensors[bias][None]
+    weights = list(marian_weights(config))
+    check_shapes(weights, tensors, "MarianMTModel")
+    outside = (_HEAD, _BIAS)
+    written = {_BIAS: np.zeros((1, size), np.float32)}
+    for weight in weights:
+        for name, array in zip(weight.theirs, weight.split(tensors[weight.ours]), strict=True):
+            written[name if name in outside else f"model.{name}"] = array
+    if not config.tied_output and config.target_vocabulary_size is None:
+        for name in _TABLES.values():  # transformers since version 5 does not tie them then
+            written[f"model.{name}"] = written[f"model.{_SHARED}"]
+    return settings, written
