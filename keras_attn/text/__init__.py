@@ -10,6 +10,7 @@ from keras_attn.text.places import (
     split_words_graph,
 )
 from keras_attn.text.registry import TOKENIZERS, tokenizer_name, vocabulary_digest
+from keras_attn.text.sentence_piece import SentencePieceTokenizer
 from keras_attn.text.sentences import split_sentences
 from keras_attn.text.word_piece import WordPieceTokenizer
 from keras_attn.text.word_scores import WordScores
@@ -19,6 +20,7 @@ __all__ = [
     "TOKENIZERS",
     "BytePairTokenizer",
     "CharacterTokenizer",
+    "SentencePieceTokenizer",
     "Word",
     "WordPieceTokenizer",
     "WordScores",

@@ -5,19 +5,34 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 
+from keras_attn.text.sentence_piece import SentencePieceTokenizer
 from keras_attn.text.tokenizer import Tokenizer
+
+EACH_BYTE = "keras_attn.each_byte"
+"""Name of an error handler: U+FFFD for each byte that is not UTF-8, as SentencePiece has it."""
+
+
+def _each_byte(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "\ufffd" * (error.end - error.start), error.end
+
+
+codecs.register_error(EACH_BYTE, _each_byte)
 
 
 class TokenReader:
     """Turns ids that come one after the other into text, whole characters alone.
 
     What all calls return is together `tokenizer.decode` of all ids. A character whose bytes are
-    those of several tokens comes with the last of them.
+    those of several tokens comes with the last of them. A space at the start is kept, which
+    `decode` of SentencePiece drops, since a text goes on here.
     """
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        errors = EACH_BYTE if isinstance(tokenizer, SentencePieceTokenizer) else "replace"
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors)
 
     def read(self, ids: Sequence[int]) -> str:
         """Reads further ids.

@@ -5,12 +5,14 @@ import json
 from collections.abc import Iterable
 
 from keras_attn.text.byte_pair import BytePairTokenizer
+from keras_attn.text.sentence_piece import SentencePieceTokenizer
 from keras_attn.text.tokenizer import Tokenizer
 from keras_attn.text.word_piece import WordPieceTokenizer
 from keras_attn.text.words import WordTokenizer
 
 TOKENIZERS = {
     "byte_pair": BytePairTokenizer,
+    "sentence_piece": SentencePieceTokenizer,
     "word_piece": WordPieceTokenizer,
     "words": WordTokenizer,
 }
@@ -43,11 +45,11 @@ def tokenizer_name(tokenizer: object) -> str:
 
 def train_pieces(
     name: str, texts: Iterable[str], vocabulary_size: int, vocabulary_file: str = ""
-) -> BytePairTokenizer | WordPieceTokenizer:
+) -> BytePairTokenizer | SentencePieceTokenizer | WordPieceTokenizer:
     """Makes a tokenizer of pieces of words.
 
     Args:
-        name: `"word_piece"` or `"byte_pair"`.
+        name: `"word_piece"`, `"sentence_piece"` or `"byte_pair"`.
         texts: Training texts.
         vocabulary_size: Largest number of ids; there may be fewer.
         vocabulary_file: A `vocab.txt` of BERT, to take instead of training word pieces.
@@ -61,6 +63,8 @@ def train_pieces(
         return WordPieceTokenizer.from_vocabulary_file(vocabulary_file)
     if name == "word_piece":
         return WordPieceTokenizer.train(texts, vocabulary_size, allow_fewer=True)
+    if name == "sentence_piece":
+        return SentencePieceTokenizer.train(texts, vocabulary_size, allow_fewer=True)
     return BytePairTokenizer.train(texts, vocabulary_size, allow_fewer=True)
 
 

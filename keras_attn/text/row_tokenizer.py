@@ -20,7 +20,7 @@ class RowTokenizer(SavedTokenizer):
     A subclass has `vocabulary`, `pad_id`, `start_id` and `end_id`, and writes `_rows` and `_text`.
     """
 
-    exported_with = ("tensorflow",)
+    exported_with: tuple[str, ...] = ("tensorflow",)
     """Modules to import before a SavedModel with this tokenizer is loaded."""
 
     vocabulary: tuple[str, ...]

@@ -12,16 +12,24 @@ from keras_attn.models import ImageEncoder
 from keras_attn.text import (
     BytePairTokenizer,
     CharacterTokenizer,
+    SentencePieceTokenizer,
     WordPieceTokenizer,
     WordTokenizer,
 )
 
-Tokenizer = BytePairTokenizer | CharacterTokenizer | WordPieceTokenizer | WordTokenizer
+Tokenizer = (
+    BytePairTokenizer
+    | CharacterTokenizer
+    | SentencePieceTokenizer
+    | WordPieceTokenizer
+    | WordTokenizer
+)
 Value = Tokenizer | ImageEncoder | tuple[str, ...] | str | float | None
 """A field of `Learned`."""
 _TOKENIZERS: dict[str, type[Tokenizer]] = {
     "byte_pair": BytePairTokenizer,
     "characters": CharacterTokenizer,
+    "sentence_piece": SentencePieceTokenizer,
     "word_piece": WordPieceTokenizer,
     "words": WordTokenizer,
 }

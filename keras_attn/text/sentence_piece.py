@@ -1,0 +1,361 @@
+"""SentencePiece: unigram and byte-pair models that came so, or were trained here."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Self
+
+import keras
+
+from keras_attn.text.checks import well_formed
+from keras_attn.text.offsets import Offsets, original_offsets
+from keras_attn.text.row_tokenizer import PlacedTokenizer, Rows
+from keras_attn.text.sentence_piece_model import SPACE, read_model, train_model
+
+if TYPE_CHECKING:
+    from keras_attn.text.sentence_piece_graph import GraphSentencePiece
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class SentencePieceTokenizer(PlacedTokenizer):
+    r"""Tokenizer by a SentencePiece model.
+
+    A text is normalised as the model says (`nmt_nfkc` makes characters that look alike equal and
+    each run of white space one space; `identity` keeps all) and gets a space in front. Spaces are
+    written `▁`. It is cut into the pieces of the highest probability (unigram), or by merges
+    (BPE), across the borders of words only if the model was trained so. A character that the model
+    lacks becomes its UTF-8 bytes (`<0xE2>`) if the model has byte fallback; else a run of such
+    characters is one unknown token, and decodes as `" ⁇ "`. Control symbols such as `</s>` are
+    never made of a text; symbols that the model calls user-defined always are.
+
+    Python uses the `sentencepiece` library and a graph the ops of `tensorflow_text`. Their ids are
+    equal, except where two cuts of a text have the same probability up to rounding.
+
+    References:
+        - [Kudo and Richardson, 2018](https://arxiv.org/abs/1808.06226): SentencePiece.
+        - [Kudo, 2018](https://arxiv.org/abs/1804.10959): unigram language models.
+
+    Args:
+        model: The serialized SentencePiece model: the bytes of `tokenizer.model`, `source.spm`, ...
+        vocabulary: The pieces in the order of the ids that the neural network uses, if these are
+            not the ids of the SentencePiece model. Pieces of the model that it lacks are unknown;
+            it may have others, such as language marks, and a piece that the model calls unknown is
+            looked up in it, as Marian does.
+        pad_token: The token of padding. By default `<pad>` if it is in the vocabulary, else the
+            end.
+        start_token: The token that begins a text. By default that of the model (`<s>`); if it is
+            not in the vocabulary, that of padding, which begins the targets of Marian and T5.
+        end_token: The token that ends a text. By default that of the model (`</s>`).
+        unknown_token: The token of what is unknown. By default that of the model (`<unk>`).
+        mask_token: The token of a word to guess, if there is one.
+        special_tokens: Other tokens that are never made of a text and decode to nothing, such as
+            language marks and sentinels. Control symbols of the model are among them anyway.
+
+    Raises:
+        TypeError: If `model` is not bytes, or a token is not a string.
+        ValueError: If the model is damaged, the vocabulary lacks a token that is named, has one
+            twice, or does not fit the model: if it lacks more than half of the model's pieces.
+
+    Example:
+
+    >>> from keras_attn.text import SentencePieceTokenizer
+    >>> texts = ["low low low lower lower newest newest newest newest widest widest"]
+    >>> tokenizer = SentencePieceTokenizer.train(texts, 290, model_type="bpe")
+    >>> ids = tokenizer.encode("the  lowest é")
+    >>> tokenizer.tokens(ids)
+    ['▁', 't', '<0x68>', 'e', '▁low', 'est', '▁', '<0xC3>', '<0xA9>']
+    >>> tokenizer.decode(ids)
+    'the lowest é'
+    """
+
+    exported_with = ("tensorflow", "tensorflow_text")
+
+    assets_name = "sentence_piece"
+
+    def __init__(
+        self,
+        model: bytes,
+        vocabulary: Sequence[str] | None = None,
+        *,
+        pad_token: str | None = None,
+        start_token: str | None = None,
+        end_token: str | None = None,
+        unknown_token: str | None = None,
+        mask_token: str | None = None,
+        special_tokens: Sequence[str] = (),
+    ) -> None:
+        processor, own = read_model(model)
+        self._processor = processor
+        self.model = model
+        self.renumbered = vocabulary is not None
+        """Whether the ids are those of a vocabulary, not of the SentencePiece model."""
+        self.vocabulary = tuple(own if vocabulary is None else vocabulary)
+        _check_vocabulary(self.vocabulary, own)
+        self._ids_of = {piece: index for index, piece in enumerate(self.vocabulary)}
+
+        def named(index: int) -> str:
+            return own[index] if index >= 0 and own[index] in self._ids_of else ""
+
+        end = end_token or named(processor.eos_id())
+        usual = "<pad>" if "<pad>" in self._ids_of else end
+        pad = pad_token or named(processor.pad_id()) or usual
+        self.pad_id = self._id(pad, "pad_token")
+        self.end_id = self._id(end, "end_token")
+        self.start_id = self._id(start_token or named(processor.bos_id()) or pad, "start_token")
+        self.unknown_id = self._id(unknown_token or named(processor.unk_id()), "unknown_token")
+        self.mask_id = self._id(mask_token, "mask_token") if mask_token else None
+        """Id of the token of a word to guess, or None."""
+        for token in special_tokens:
+            self._id(token, "special_tokens")
+        self._tokens = {
+            "pad_token": pad_token,
+            "start_token": start_token,
+            "end_token": end_token,
+            "unknown_token": unknown_token,
+            "mask_token": mask_token,
+            "special_tokens": list(special_tokens),
+        }
+        controls = (p for i, p in enumerate(own) if processor.is_control(i) and p in self._ids_of)
+        first = [self.vocabulary[i] for i in (self.pad_id, self.start_id, self.end_id)]
+        more = dict.fromkeys([*([mask_token] if mask_token else []), *controls, *special_tokens])
+        self.special_tokens = (*first, *(token for token in more if token not in first))
+        """The tokens that no text gives: padding, start and end, which may be one, then others."""
+        self._processor_ids = {piece: i for i, piece in enumerate(own)}
+        aside = {*self.special_tokens}
+        self.spelled = [
+            () if piece in aside else _spelled(piece, self._processor_ids)
+            for piece in self.vocabulary
+        ]
+        """The pieces of the SentencePiece model that each id is decoded as; special ones none."""
+        self.text_ids = {p: i for p, i in self._ids_of.items() if p not in aside}
+        """The ids of the pieces that a text can have."""
+
+    def _id(self, token: str | None, name: str) -> int:
+        if token is not None and not isinstance(token, str):
+            raise TypeError(f"`{name}` must be a string. Received: {token!r}.")
+        if token not in self._ids_of:
+            raise ValueError(
+                f"`{name}` must be in the vocabulary. Received: {token!r}, and a vocabulary of "
+                f"{len(self.vocabulary):,} pieces that begins with {list(self.vocabulary[:5])}."
+            )
+        return self._ids_of[token]
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str],
+        vocabulary_size: int,
+        *,
+        model_type: str = "unigram",
+        normalize: bool = True,
+        byte_fallback: bool = True,
+        user_defined: Sequence[str] = (),
+        allow_fewer: bool = False,
+    ) -> SentencePieceTokenizer:
+        """Learns a model from texts. The same texts give the same tokenizer.
+
+        Ids 0 to 3 are `<pad>`, `<s>`, `</s>` and `<unk>`. Spaces are put into words of more than
+        100 characters, as training takes long for these.
+
+        Args:
+            texts: The training texts, such as a list of strings or a generator of lines.
+            vocabulary_size: Number of ids: 4 special tokens, 256 bytes with `byte_fallback`, the
+                characters of the texts and longer pieces.
+            model_type: `"unigram"`, or `"bpe"`.
+            normalize: Whether texts are normalised by `nmt_nfkc` and runs of white space are one
+                space. If False, all characters are kept, in training and afterwards.
+            byte_fallback: Whether rare characters become bytes, so that no text is unknown.
+            user_defined: Symbols that are always one piece where a text has them.
+            allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
+                give more.
+
+        Returns:
+            A `SentencePieceTokenizer`.
+
+        Raises:
+            TypeError: If `texts` holds something that is not a string.
+            ValueError: If there is no text, or `vocabulary_size` is too small for the characters or
+                larger than what the texts can give.
+
+        Example:
+
+        >>> from keras_attn.text import SentencePieceTokenizer
+        >>> tokenizer = SentencePieceTokenizer.train(["a rose is a rose is a rose"] * 9, 271)
+        >>> tokenizer.tokens(tokenizer.encode("Rose is a rose"))
+        ['▁', '<0x52>', 'ose', '▁is▁', 'a', '▁', 'r', 'ose']
+        """
+        return cls(
+            train_model(
+                texts, vocabulary_size, model_type, normalize, byte_fallback, user_defined,
+                allow_fewer,
+            )
+        )  # fmt: skip
+
+    def normalized(self, text: str) -> str:
+        """Returns a text as it is read.
+
+        Args:
+            text: A string.
+
+        Returns:
+            The string as the model normalises it, without the space that it puts in front.
+
+        Raises:
+            TypeError: If it is not a string.
+        """
+        read = self._processor.normalize(well_formed(text)).replace(SPACE, " ")
+        return read.removeprefix(" ") if self.dropped_spaces else read
+
+    @cached_property
+    def dropped_spaces(self) -> int:
+        """Number of pieces at the start of a text that lose a space: 0, 1, or 2 for all of them."""
+        if SPACE in self._processor_ids:
+            return 3 - len(self._processor.decode_pieces([SPACE, SPACE, "."]))
+        spaced = next((piece for piece in self._processor_ids if piece.startswith(SPACE)), "")
+        return len(spaced) - len(self._processor.decode_pieces([spaced, "."])) + 1 if spaced else 0
+
+    @cached_property
+    def token_bytes(self) -> list[bytes]:
+        """The bytes of each id in the middle of a text; special tokens have none."""
+        return [b"".join(map(self._bytes, pieces)) for pieces in self.spelled]
+
+    @cached_property
+    def is_byte(self) -> list[bool]:
+        """Whether each id is a byte of UTF-8."""
+        return [self._is_byte(piece) for piece in self.vocabulary]
+
+    @cached_property
+    def is_text(self) -> list[bool]:
+        """Whether each id is neither a byte nor blanks."""
+        return [
+            bool(piece.replace(SPACE, " ").strip()) and not byte
+            for piece, byte in zip(self.vocabulary, self.is_byte, strict=True)
+        ]
+
+    def _is_byte(self, piece: str) -> bool:
+        index = self._processor_ids.get(piece)
+        return index is not None and self._processor.is_byte(index)
+
+    def _bytes(self, piece: str) -> bytes:
+        if self._is_byte(piece):
+            return bytes([int(piece[3:5], 16)])
+        if self._processor_ids.get(piece) == self._processor.unk_id():
+            return self._processor.decode_pieces([piece]).encode("utf-8")
+        return piece.replace(SPACE, " ").encode("utf-8")
+
+    def _rows(self, texts: list[str]) -> Rows:
+        read = [well_formed(text) for text in texts]
+        if not self.renumbered:
+            return self._processor.encode(read, out_type=int)
+        return [self._numbers(row) for row in self._processor.encode(read, out_type=str)]
+
+    def _numbers(self, pieces: Sequence[str]) -> list[int]:
+        return [self.text_ids.get(piece, self.unknown_id) for piece in pieces]
+
+    def _placed_rows(self, texts: list[str]) -> tuple[Rows, list[Offsets]]:
+        """Blanks before a piece have no place; a part of a character has that of all of it."""
+        rows, places = [], []
+        for text in texts:
+            read = well_formed(text)
+            found = self._processor.encode(read, out_type="offset_mapping")
+            ids = self._numbers(found["pieces"]) if self.renumbered else found["ids"]
+            rows.append(ids)
+            places.append(original_offsets(text, self._places(read, ids, found["offsets"])))
+        return rows, places
+
+    def _places(self, text: str, ids: list[int], offsets: Offsets) -> Offsets:
+        """The characters of pieces without blanks before them, of those that the library gives.
+
+        It gives all characters to the last of several pieces that are made of them.
+        """
+        bytes_inside = [self.is_byte[i] and s == e for i, (s, e) in zip(ids, offsets, strict=True)]
+        found = _filled(offsets, bytes_inside)
+        found = [(end - len(text[start:end].lstrip()), end) for start, end in found]
+        return _filled(
+            found, [self.is_text[i] and s == e for i, (s, e) in zip(ids, found, strict=True)]
+        )
+
+    def _text(self, ids: list[int]) -> str:
+        pieces = [*chain.from_iterable(self.spelled[index] for index in ids)]
+        return self._processor.decode_pieces(pieces)
+
+    def to_graph(self) -> GraphSentencePiece:
+        """Returns the tokenizer as a `tf.Module` of TensorFlow Text's ops, which it needs.
+
+        A process that loads a SavedModel with it must `import tensorflow_text` before.
+
+        Returns:
+            A `GraphSentencePiece`, for `tf.data` pipelines and SavedModels.
+
+        Example:
+
+        >>> import tensorflow as tf
+        >>> from keras_attn.text import SentencePieceTokenizer
+        >>> tokenizer = SentencePieceTokenizer.train(["a rose is a rose is a rose"] * 9, 271)
+        >>> graph = tokenizer.to_graph()
+        >>> graph.encode(tf.constant(["a rose", ""])).to_list() == tokenizer.encode(["a rose", ""])
+        True
+        """
+        from keras_attn.text.sentence_piece_graph import GraphSentencePiece
+
+        return GraphSentencePiece(self)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of `__init__` in a form for JSON, the model as base64."""
+        return {
+            "model": base64.b64encode(self.model).decode("ascii"),
+            "vocabulary": list(self.vocabulary) if self.renumbered else None,
+            **self._tokens,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Creates a tokenizer from its config."""
+        try:
+            model = base64.b64decode(config["model"], validate=True)
+        except (binascii.Error, TypeError, ValueError) as error:
+            raise ValueError(
+                f"Expected a SentencePiece model as base64. Received: {error}."
+            ) from error
+        return cls(**{**config, "model": model})
+
+
+def _filled(offsets: Offsets, empty: Sequence[bool]) -> Offsets:
+    """The offsets with those of the next piece for empty ones that begin where it begins."""
+    found, place = list(offsets), (-1, -1)
+    for index in reversed(range(len(found))):
+        if not empty[index]:
+            place = found[index]
+        elif found[index][0] == place[0]:
+            found[index] = place
+    return found
+
+
+def _spelled(piece: str, known: Mapping[str, int]) -> tuple[str, ...]:
+    """A piece as those of a SentencePiece model; others stand for themselves, without spaces."""
+    if piece in known or SPACE not in piece:
+        return (piece,)
+    return tuple(part for part in re.split(f"({SPACE})", piece) if part)
+
+
+def _check_vocabulary(vocabulary: Sequence[str], own: Sequence[str]) -> None:
+    wrong = next((piece for piece in vocabulary if not isinstance(piece, str)), None)
+    if wrong is not None:
+        raise TypeError(f"`vocabulary` must be strings. Received: {wrong!r} among them.")
+    distinct = set(vocabulary)
+    if len(distinct) < len(vocabulary):
+        twice = next(p for p, count in Counter(vocabulary).items() if count > 1)
+        raise ValueError(f"`vocabulary` must have each piece once. Received: {twice!r} twice.")
+    missing = [piece for piece in own if piece not in distinct]
+    if 2 * len(missing) > len(own):
+        raise ValueError(
+            "`vocabulary` must be that of the SentencePiece model. Received: one of "
+            f"{len(vocabulary):,} pieces that lacks {len(missing):,} of the {len(own):,} pieces of "
+            f"the model, such as {missing[:5]}. Do both files belong to the same model?"
+        )

@@ -1,0 +1,158 @@
+"""SentencePiece with TensorFlow Text's ops, for `tf.data` and SavedModels."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_text
+
+from keras_attn.text.graph_tokenizer import GraphTokenizer, lookup_table
+from keras_attn.text.ragged_rows import join_rows, row_numbers
+from keras_attn.text.sentence_piece_model import SPACE
+
+_BLANKS = [code for code in range(0x3001) if chr(code).isspace()]
+
+
+class GraphSentencePiece(GraphTokenizer):
+    """`SentencePieceTokenizer` inside a TensorFlow graph, from strings to ids and back.
+
+    It uses `tensorflow_text.SentencepieceTokenizer`, whose ids are those of the Python object
+    except where two cuts of a text have the same probability up to rounding. (Those of
+    `FastSentencepieceTokenizer` are not, for byte-pair models and byte fallback.) A SavedModel with
+    it needs `import tensorflow_text`. It runs on the CPU, where strings are.
+
+    Example:
+
+    >>> import tempfile
+    >>> import tensorflow as tf
+    >>> from keras_attn.text import SentencePieceTokenizer
+    >>> tokenizer = SentencePieceTokenizer.train(["a rose is a rose is a rose"] * 9, 271)
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     tf.saved_model.save(tokenizer.to_graph(), path)
+    ...     loaded = tf.saved_model.load(path)
+    >>> loaded.decode(loaded.encode(tf.constant(["Is  a rose"]))).numpy().tolist()
+    [b'Is a rose']
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        super().__init__(tokenizer)
+        self._renumbered = tokenizer.renumbered
+        self._dropped_spaces = tokenizer.dropped_spaces
+        kind = tf.string if self._renumbered else tf.int32
+        flat = [piece.encode("utf-8") for piece in chain.from_iterable(tokenizer.spelled)]
+        with tf.device("CPU:0"):
+            self._encoder = tensorflow_text.SentencepieceTokenizer(tokenizer.model, out_type=kind)
+            self._spelled = tf.RaggedTensor.from_row_lengths(
+                tf.constant(flat, tf.string), [*map(len, tokenizer.spelled)]
+            )
+            ids_of = tokenizer.text_ids
+            self._ids_of = lookup_table(
+                [piece.encode("utf-8") for piece in ids_of], ids_of.values(), tf.string,
+                self.unknown_id,
+            )  # fmt: skip
+            self._is_byte = tf.constant(tokenizer.is_byte)
+            self._is_text = tf.constant(tokenizer.is_text)
+            self._blanks = tf.constant(_BLANKS, tf.int32)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Turns strings into ids, without start and end tokens."""
+        with tf.device("CPU:0"):
+            return self._numbers(self._encoder.tokenize(_valid(text)))
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    def encode_with_offsets(
+        self, text: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Turns strings into ids, with the bytes of the strings that each id stands for.
+
+        An id stands for `tf.strings.substr(text, start, end - start)`, without the blanks before
+        it. A part of a character has the place of the whole character. Bytes that are not UTF-8 are
+        read as U+FFFD, and places are those in the text so made.
+
+        Args:
+            text: Strings of shape `(B,)`.
+
+        Returns:
+            The ids of `encode`, and where each begins and ends: ragged int32 `(B, None)`.
+        """
+        with tf.device("CPU:0"):
+            text = _valid(text)
+            found, starts, ends = self._encoder.tokenize_with_offsets(text)
+            ids = self._numbers(found)
+            # Places in all texts, one behind the other, with a byte between two of them.
+            before = tf.cumsum(tf.strings.length(text) + 1, exclusive=True)
+            before = tf.gather(before, row_numbers(tf, ids))
+            start, end = (tf.cast(x.flat_values, tf.int32) + before for x in (starts, ends))
+            of_byte = tf.gather(self._is_byte, ids.flat_values) & (start == end)
+            start, end = _filled(start, end, of_byte)
+            start = tf.minimum(end, self._behind_blanks(text, start))
+            of_text = tf.gather(self._is_text, ids.flat_values) & (start == end)
+            start, end = _filled(start, end, of_text)
+            return ids, ids.with_flat_values(start - before), ids.with_flat_values(end - before)
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+        """Turns ids into strings. Special ids are skipped; broken UTF-8 becomes U+FFFD.
+
+        Args:
+            ids: Integers of shape `(..., T)`, dense or ragged, all in the vocabulary.
+
+        Returns:
+            Strings of shape `(...)`.
+        """
+        with tf.device("CPU:0"):
+            if isinstance(ids, tf.RaggedTensor):
+                if ids.ragged_rank > 1:
+                    return ids.with_values(self.decode(ids.values))
+                return self._texts(ids)
+            shape = tf.shape(ids)
+            rows = tf.reshape(ids, [tf.reduce_prod(shape[:-1]), shape[-1]])
+            texts = self._texts(tf.RaggedTensor.from_tensor(rows))
+            return tf.ensure_shape(tf.reshape(texts, shape[:-1]), ids.shape[:-1])
+
+    def _texts(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """The texts of rows of ids."""
+        pieces = ids.with_values(tf.gather(self._spelled, ids.values)).merge_dims(-2, -1)
+        if self._dropped_spaces != 1:
+            return self._encoder.detokenize(pieces)
+        # These ops drop the space of every piece at the start, and the Python library that of one.
+        guard = tf.RaggedTensor.from_tensor(tf.fill([pieces.nrows(), 1], "."))
+        text = self._encoder.detokenize(tf.concat([guard, pieces], 1))
+        begins = tf.strings.regex_full_match(join_rows(tf, pieces[:, :1]), f"(?s){SPACE}.*")
+        return tf.strings.substr(text, tf.where(begins, 2, 1), tf.strings.length(text))
+
+    def _numbers(self, found: tf.RaggedTensor) -> tf.RaggedTensor:
+        """The ids of the pieces that the op gives: strings if they are renumbered, else its ids."""
+        if not self._renumbered:
+            return found
+        return found.with_values(tf.cast(self._ids_of.lookup(found.values), tf.int32))
+
+    def _behind_blanks(self, text: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+        """The first places that are no blanks, at or behind some places in all texts."""
+        codes, starts = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
+        before = tf.cumsum(tf.strings.length(text) + 1, exclusive=True)
+        starts = tf.cast(starts.flat_values, tf.int32) + tf.gather(before, row_numbers(tf, codes))
+        codes = codes.flat_values
+        blank = tf.minimum(tf.searchsorted(self._blanks, codes), len(_BLANKS) - 1)
+        starts = tf.boolean_mask(starts, tf.gather(self._blanks, blank) != codes)
+        starts = tf.concat([starts, [tf.int32.max]], 0)
+        return tf.gather(starts, tf.searchsorted(starts, places))
+
+
+def _valid(text: tf.Tensor) -> tf.Tensor:
+    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+
+
+def _filled(start: tf.Tensor, end: tf.Tensor, empty: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The places with those of the next piece for empty ones that begin where it begins."""
+    full = tf.cast(tf.where(~empty)[:, 0], tf.int32)
+    numbers = tf.range(tf.size(start))
+    # An empty piece at the end has no next one, and keeps its place.
+    after = tf.gather(tf.concat([full, [-1]], 0), tf.searchsorted(full, numbers))
+    after = tf.where(after < 0, numbers, after)
+    begins, stops = tf.gather(start, after), tf.gather(end, after)
+    taken = empty & (begins == start)
+    return tf.where(taken, begins, start), tf.where(taken, stops, end)
