@@ -13,6 +13,7 @@ from keras_attn.fields.text import checked_texts
 from keras_attn.text.word_scores import WordScores
 
 Candidates = Sequence[Sequence[str]]
+Embedder = Callable[[Sequence[str]], np.ndarray]
 """For each question the answers to choose from."""
 
 
@@ -99,7 +100,8 @@ class AnswerIndex:
 
     Args:
         answers: Strings, all different.
-        embed: Makes vectors of length 1 of strings.
+        embed: Makes vectors of length 1 of answers.
+        embed_questions: Makes vectors of length 1 of questions; `embed` if None.
 
     Example:
 
@@ -108,9 +110,11 @@ class AnswerIndex:
     0.0
     """
 
-    def __init__(self, answers: Iterable[str], embed: Callable[[Sequence[str]], np.ndarray]):
+    def __init__(
+        self, answers: Iterable[str], embed: Embedder, embed_questions: Embedder | None = None
+    ):
         self.answers = list(answers)
-        self._embed = embed
+        self._embed, self._embed_questions = embed, embed_questions or embed
         self._weights = 0
 
     def read_by(self, weights: int) -> None:
@@ -184,7 +188,7 @@ class AnswerIndex:
             For each question a score for each of its candidates.
         """
         words = self.words if by != "vectors" else None  # says first what is not installed
-        asked = self._embed(questions) if by != "words" else None
+        asked = self._embed_questions(questions) if by != "words" else None
         for start in range(0, len(questions), rows):
             products = None
             if asked is not None and members is None:

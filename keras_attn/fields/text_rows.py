@@ -22,6 +22,7 @@ class TextRows:
 
     Args:
         field: Puts special tokens around the ids.
+        prompt: Is put before each text.
 
     Example:
 
@@ -32,8 +33,8 @@ class TextRows:
     ([[2, 4, 5, 3], [2, 4, 3, 0]], [4, 3])
     """
 
-    def __init__(self, field: EncoderInput):
-        self.field = field
+    def __init__(self, field: EncoderInput, prompt: str = ""):
+        self.field, self.prompt = field, prompt
 
     def encode(self, *texts: Sequence[str]) -> dict[str, Array]:
         """Returns rows of ids.
@@ -46,7 +47,8 @@ class TextRows:
             `row_seconds (R,)`, where its second segment begins; int32 each.
         """
         tokenizer = self.field.tokenizer
-        rows = self.field.rows(*(tokenizer.encode(checked_texts(side)) for side in texts))
+        read = ([self.prompt + text for text in checked_texts(side)] for side in texts)
+        rows = self.field.rows(*(tokenizer.encode(side) for side in read))
         return row_table(rows, tokenizer.pad_id)
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
@@ -58,6 +60,8 @@ class TextRows:
         encode, modules = self.field.to_graph(tf)
 
         def rows(*texts: Array) -> dict[str, Array]:
+            if self.prompt:
+                texts = tuple(tf.strings.join([self.prompt, side]) for side in texts)
             ids, segments = encode(*texts)
             real = tf.cast(ids != self.field.tokenizer.pad_id, tf.int32)
             sizes = tf.reduce_sum(real, axis=1)
@@ -72,6 +76,7 @@ class SeparateTexts(TextRows):
 
     Args:
         field: Puts special tokens around the ids.
+        prompt: Is put before each text.
 
     Example:
 
@@ -119,6 +124,7 @@ class SearchTexts(TextRows):
         field: Puts special tokens around the ids.
         names: Strings `(N,)`.
         vectors: Returns their vectors, float32 `(N, D)`.
+        prompt: Is put before each text that is searched with.
 
     Example:
 
@@ -131,9 +137,13 @@ class SearchTexts(TextRows):
     """
 
     def __init__(
-        self, field: EncoderInput, names: Sequence[str], vectors: Callable[[], np.ndarray]
+        self,
+        field: EncoderInput,
+        names: Sequence[str],
+        vectors: Callable[[], np.ndarray],
+        prompt: str = "",
     ):
-        super().__init__(field)
+        super().__init__(field, prompt)
         self.names = names
         self.vectors = vectors
 

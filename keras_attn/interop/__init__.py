@@ -4,6 +4,7 @@ from keras_attn.interop.keras_hub_backbones import to_keras_hub
 from keras_attn.interop.pretrained import load_pretrained, read_pretrained
 from keras_attn.interop.pretrained_model import Pretrained
 from keras_attn.interop.saving import save_pretrained
+from keras_attn.interop.sentence_folders import SentenceSettings
 from keras_attn.interop.word_vectors import (
     WordVectors,
     read_word_vectors,
@@ -13,6 +14,7 @@ from keras_attn.interop.word_vectors import (
 
 __all__ = [
     "Pretrained",
+    "SentenceSettings",
     "WordVectors",
     "load_pretrained",
     "read_pretrained",

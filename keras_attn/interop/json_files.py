@@ -17,7 +17,27 @@ def parse_object(text: bytes, where: str) -> dict[str, Any]:
     >>> parse_object(b'{"vocab_size": 5}', "config.json")
     {'vocab_size': 5}
     """
+    found = _parsed(text, where)
+    if not isinstance(found, dict):
+        raise ValueError(f"Expected a JSON object. Received: {where}: a {type(found).__name__}.")
+    return found
 
+
+def parse_list(text: bytes, where: str) -> list[Any]:
+    """Parses a JSON list.
+
+    Example:
+
+    >>> parse_list(b'["a", "b"]', "vocabulary.json")
+    ['a', 'b']
+    """
+    found = _parsed(text, where)
+    if not isinstance(found, list):
+        raise ValueError(f"Expected a JSON list. Received: {where}: a {type(found).__name__}.")
+    return found
+
+
+def _parsed(text: bytes, where: str) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
@@ -27,12 +47,9 @@ def parse_object(text: bytes, where: str) -> dict[str, Any]:
         return found
 
     try:
-        found = json.loads(text.decode("utf-8"), object_pairs_hook=unique)
+        return json.loads(text.decode("utf-8"), object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"Expected JSON. Received: {where}: {error}.") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"Expected a JSON object. Received: {where}: a {type(found).__name__}.")
-    return found
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from keras_attn.interop.json_files import read_object
 from keras_attn.interop.keras_hub_backbones import read_backbone, read_preset
 from keras_attn.interop.places import find_folder
 from keras_attn.interop.pretrained_model import Pretrained
+from keras_attn.interop.sentence_folders import transformer_folder
 from keras_attn.models import BertConfig, with_heads
 from keras_attn.models.tensors import LoadReport, load_tensors
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
@@ -67,7 +68,7 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
     if not isinstance(place, str | os.PathLike):
         config, tensors = read_backbone(place)
         return Pretrained(config, None, tensors, (), None, [])
-    folder = find_folder(place)
+    folder = transformer_folder(find_folder(place))
     path = folder / "config.json"
     if not path.is_file():
         raise FileNotFoundError(f"Expected a folder with a config.json. Received: {folder}.")

@@ -18,6 +18,7 @@ from keras_attn.interop.gpt_settings import gpt_config_file, gpt_kind
 from keras_attn.interop.gpt_weights import HEAD, PREFIXES, decoder_weights, head_weight
 from keras_attn.interop.marian_files import marian_tensors
 from keras_attn.interop.matching import decoder_tensors, encoder_tensors
+from keras_attn.interop.sentence_folders import SentenceSettings, write_sentence_settings
 from keras_attn.interop.t5_files import t5_tensors
 from keras_attn.interop.tensor_files import WEIGHTS
 from keras_attn.interop.tokenizer_files import write_tokenizer
@@ -52,6 +53,7 @@ def save_pretrained(
     config: BertConfig | GptConfig | T5Config | TransformerEncoderDecoderConfig,
     tokenizer: WordPieceTokenizer | BytePairTokenizer | None = None,
     labels: Sequence[str] | None = None,
+    sentences: SentenceSettings | None = None,
 ) -> None:
     """Writes a model to a folder, for `from_pretrained` of transformers and `load_pretrained`.
 
@@ -71,6 +73,7 @@ def save_pretrained(
         config: Its settings.
         tokenizer: Its tokenizer.
         labels: Names of the classes of its head; `LABEL_0` and so on if None.
+        sentences: How texts become vectors, if the folder is for sentence-transformers too.
 
     Raises:
         FileExistsError: If there is something in the folder.
@@ -89,6 +92,10 @@ def save_pretrained(
     >>> sorted(file.name for file in folder.iterdir()), read_pretrained(folder).labels
     (['config.json', 'model.safetensors'], ['bad', 'good'])
     """
+    if sentences is not None and not isinstance(config, BertConfig):
+        raise ValueError(
+            f"`sentences` belong to an encoder. Received: those of a {type(config).__name__}."
+        )
     if isinstance(config, T5Config):
         settings, tensors = t5_tensors(model, config)
     elif isinstance(config, TransformerEncoderDecoderConfig):
@@ -108,6 +115,8 @@ def save_pretrained(
         elif tokenizer is not None:
             kind = settings["model_type"]
             write_byte_pairs(partial, tokenizer, length, kind)
+        if sentences is not None and isinstance(config, BertConfig):
+            write_sentence_settings(partial, sentences, config.dim)
 
 
 def _encoder(

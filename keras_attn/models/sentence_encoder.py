@@ -7,10 +7,14 @@ from keras import ops
 
 from keras_attn.arrays import unit_length
 from keras_attn.hints import DType
-from keras_attn.layers import FirstTokenPooling, MaskedAveragePooling
+from keras_attn.layers import FirstTokenPooling, MaskedAveragePooling, MaskedMaxPooling
 from keras_attn.models.text_encoder import TextEncoderConfig
 
-SENTENCE_POOLINGS = {"average": MaskedAveragePooling, "first": FirstTokenPooling}
+SENTENCE_POOLINGS = {
+    "average": MaskedAveragePooling,
+    "first": FirstTokenPooling,
+    "max": MaskedMaxPooling,
+}
 """The layers that pool the states of a text into one vector, by name."""
 
 
@@ -19,6 +23,7 @@ def sentence_encoder(
     pooling: str = "average",
     dtype: DType = None,
     name: str = "sentence_encoder",
+    unit_length: bool = False,
 ) -> keras.Model:
     """Builds an encoder with a vector for each text (Reimers and Gurevych, 2019).
 
@@ -26,10 +31,11 @@ def sentence_encoder(
 
     Args:
         config: Settings of an encoder, a `BertConfig`.
-        pooling: `"average"`, the mean over all tokens, `[CLS]` and `[SEP]` among them; or
-            `"first"`, the state of the first token.
+        pooling: `"average"`, the mean over all tokens, `[CLS]` and `[SEP]` among them; `"first"`,
+            the state of the first token; or `"max"`, the maximum of each feature over all tokens.
         dtype: Dtype or policy of the layers.
         name: Name of the model.
+        unit_length: Whether the vectors are divided by their lengths.
 
     Returns:
         A functional model from the inputs of the encoder to `{"vectors": (B, D)}`.
@@ -54,6 +60,8 @@ def sentence_encoder(
     sequence = config.encode(layers, inputs)["sequence"]
     pool = SENTENCE_POOLINGS[pooling](dtype=dtype, name="pooling")
     vectors = pool(sequence, mask=inputs["padding_mask"])
+    if unit_length:
+        vectors = keras.layers.UnitNormalization(dtype=dtype, name="unit_length")(vectors)
     return keras.Model(inputs, {"vectors": vectors}, name=name)
 
 

@@ -29,6 +29,7 @@ from keras_attn.fields import (
 )
 from keras_attn.fields.answer_index import (
     Candidates,
+    Embedder,
     checked_candidates,
     found_answers,
     reranked,
@@ -38,7 +39,6 @@ from keras_attn.files import open_output
 from keras_attn.inputs import listed
 from keras_attn.metrics import RankingReport, ranks_of, score_ranks
 from keras_attn.models import paired_encoder, sentence_encoder
-from keras_attn.models.sentence_encoder import SENTENCE_POOLINGS
 from keras_attn.models.tensors import weights_checksum
 from keras_attn.records import (
     ScoredPair,
@@ -70,11 +70,10 @@ from keras_attn.tasks.families.data_settings import (
     column,
 )
 from keras_attn.tasks.families.encoder_settings import (
-    EncoderData,
     EncoderLearned,
     EncoderTokenizer,
 )
-from keras_attn.tasks.families.text_vectors import TextVectors
+from keras_attn.tasks.families.text_vectors import TextVectors, VectorData
 from keras_attn.tasks.families.use_settings import BootstrapTest, PageUse
 from keras_attn.tasks.similarity import SimilarityScorer
 from keras_attn.text.checks import well_formed
@@ -82,6 +81,7 @@ from keras_attn.training import InBatchCrossEntropy
 
 _READ = ("fit", "evaluate", "pairs")
 _SEARCH = ("predict", "evaluate", "pairs")
+_OF_BACKBONE = ("max_length", "pooling", "unit_length", "query_prompt", "passage_prompt")
 _SURE = 1e-5  # scores that are this far apart are in the same order on every machine
 
 
@@ -92,10 +92,10 @@ _SURE = 1e-5  # scores that are this far apart are in the same order on every ma
         "on_error": "what to do at a bad line; in evaluate, one with an answer that the model does "
         "not hold is bad too",
     },
-    words={"examples": "questions"},
+    words={"examples": "questions", "bi": ""},
     steps=dict.fromkeys(("on_error", "format", "delimiter"), _READ),
 )
-class AnswerSelectionData(EncoderData, Tables, NearDuplicates, Files):
+class AnswerSelectionData(VectorData, Tables, NearDuplicates, Files):
     """The questions and answers that are read, and the encoder."""
 
     answers: str = setting(
@@ -104,9 +104,14 @@ class AnswerSelectionData(EncoderData, Tables, NearDuplicates, Files):
     )  # fmt: skip
     question: str = column("question", "questions", COLUMN_OR_NUMBER, _READ)
     answer: str = column("answer", "answers", COLUMN_OR_NUMBER, _READ)
-    pooling: str = setting(
-        "average", "which states of a text become its vector", choices=tuple(SENTENCE_POOLINGS)
-    )
+    query_prompt: str | None = setting(
+        None, "what is put before each question; if none, as in a sentence-transformers backbone, "
+        "else nothing", kind=str,
+    )  # fmt: skip
+    passage_prompt: str | None = setting(
+        None, "what is put before each answer; if none, as in a sentence-transformers backbone, "
+        "else nothing", kind=str,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -253,6 +258,7 @@ class AnswerSelector(TextVectors):
     learned: SelectionLearned
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are, rows_are = "questions", "pairs"
+    backbone_settings = _OF_BACKBONE
 
     _index: tuple[EncoderInput, AnswerIndex] | None = None
     """The index of the answers, and what reads them."""
@@ -261,12 +267,18 @@ class AnswerSelector(TextVectors):
 
     @property
     def pooling(self) -> str:
-        """`"average"` over all tokens, or `"first"`."""
-        return self.data.pooling
+        """`"average"` over all tokens, `"first"` or `"max"`."""
+        return self.sentences.pooling
+
+    @property
+    def prompts(self) -> tuple[str, str]:
+        """What is put before questions, and before answers."""
+        return self.data.query_prompt or "", self.data.passage_prompt or ""
 
     def build(self, dtype: Any) -> None:
         """Builds the encoder of texts."""
-        self.model = sentence_encoder(self.config, self.pooling, dtype, "sentence_encoder")
+        unit = self.sentences.unit_length
+        self.model = sentence_encoder(self.config, self.pooling, dtype, "sentence_encoder", unit)
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -353,15 +365,17 @@ class AnswerSelector(TextVectors):
         are.
 
         Args:
-            place: A task with an encoder, or a folder of Hugging Face weights.
+            place: A task with an encoder, or a folder of Hugging Face weights. The folder of a
+                sentence-transformers model brings its own settings.
             answers: The answers to choose from.
             dtype: As in the constructor.
-            **data: Settings of the data: `pooling`, `max_length`.
+            **data: Settings of the data: `pooling`, `unit_length`, `max_length`, `query_prompt`,
+                `passage_prompt`.
 
         Returns:
             An `AnswerSelector`.
         """
-        settings = cls.Data.made({"backbone": str(place), **data})
+        settings = cls.data_of((), {"backbone": str(place), **data})
         chosen = tuple(listed(answers, "answers"))
         return cls.untrained(settings, dtype, lambda x: SelectionLearned(x, chosen))
 
@@ -565,7 +579,7 @@ class AnswerSelector(TextVectors):
             index = self._answer_index(use.batch_size, use.by != "words")
         else:
             texts = dict.fromkeys(text for own in candidates for text in own)
-            index = AnswerIndex(texts, self._embedder(use.batch_size))
+            index = AnswerIndex(texts, *self._embedders(use.batch_size))
         reranker = self._loaded(use.reranker) if use.reranker else None
         searched = index.searched(questions, use.by, use.weight, candidates)
         for question, (own, scores) in zip(questions, searched, strict=True):
@@ -580,14 +594,19 @@ class AnswerSelector(TextVectors):
     def _answer_index(self, batch_size: int, with_vectors: bool = True) -> AnswerIndex:
         """The index of the answers; its vectors are of the weights that the model has now."""
         if self._index is None or self._index[0] is not self.field:
-            self._index = self.field, AnswerIndex(self.answers, self._embedder(batch_size))
+            self._index = self.field, AnswerIndex(self.answers, *self._embedders(batch_size))
         index = self._index[1]
         if with_vectors:
             index.read_by(weights_checksum(self.model))
         return index
 
-    def _embedder(self, batch_size: int) -> Callable[[Sequence[str]], np.ndarray]:
-        return lambda texts: self.embed(texts, batch_size, normalize=True)
+    def _embedders(self, batch_size: int) -> list[Embedder]:
+        """What makes vectors of answers, and of questions."""
+
+        def embedder(prompt: str) -> Embedder:
+            return lambda texts: self.embed(texts, batch_size, normalize=True, prompt=prompt)
+
+        return [embedder(prompt) for prompt in self.prompts[::-1]]
 
     def _loaded(self, reranker: SimilarityScorer | str) -> SimilarityScorer:
         if isinstance(reranker, SimilarityScorer):
@@ -602,7 +621,7 @@ class AnswerSelector(TextVectors):
         """Returns the questions and their best answers."""
         best = self.results(questions, self.Use(top_k=1))
         pairs = [(question, x.answer) for question, (x,) in zip(questions, best, strict=True)]
-        return list(dict.fromkeys(text for pair in pairs for text in pair))
+        return list(dict.fromkeys(text for pair in self.prompted(pairs) for text in pair))
 
     def reasons(self, questions: list[str], use: AnswerSelectionUse) -> list[Explanation]:
         """Shows which words of a question and its best answer match, or what the heads look at.
@@ -633,15 +652,17 @@ class AnswerSelector(TextVectors):
     def signatures(self, use: AnswerSelectionUse) -> dict[str, Signature]:
         """Returns what the SavedModel takes and gives, by the names of its signatures.
 
-        Both take `text: string (B,)`. `serving_default` gives `answers: string (B, k)`, their
+        All take `text: string (B,)`. `serving_default` gives `answers: string (B, k)`, their
         `scores: float32 (B, k)` and `numbers: int32 (B, k)`; `embed` gives `vectors: float32
-        (B, D)` of length 1.
+        (B, D)` of length 1, the vectors of questions. If answers have another prompt than
+        questions, `embed_answers` gives their vectors.
 
         Args:
             use: Settings `Use`.
         """
+        query, passage = self.prompts
         search = SearchTexts(
-            self.field, self.answers, lambda: self._answer_index(use.batch_size).vectors
+            self.field, self.answers, lambda: self._answer_index(use.batch_size).vectors, query
         )
         outputs: dict[str, OutputField] = {
             "answers": FoundNames("numbers"),
@@ -649,7 +670,10 @@ class AnswerSelector(TextVectors):
             "numbers": Numbers("numbers"),
         }
         found = Signature(("text",), search, outputs)
-        return {"serving_default": found, "embed": self.embed_signature}
+        embed = {"embed": self.embed_signature(query)}
+        if passage != query:
+            embed["embed_answers"] = self.embed_signature(passage)
+        return {"serving_default": found, **embed}
 
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Array], use: AnswerSelectionUse
@@ -705,7 +729,7 @@ class AnswerSelector(TextVectors):
         "index",
         takes={
             "data": (
-                "backbone", "answers", "answer", "delimiter", "on_error", "max_length", "pooling",
+                "backbone", "answers", "answer", "delimiter", "on_error", *_OF_BACKBONE,
             )
         },
         required=("backbone", "answers"),
@@ -720,7 +744,7 @@ class AnswerSelector(TextVectors):
         of this task, whose answers are left behind. A file of answers has one on each line, or is a
         table with the column --answer (*.csv, *.tsv, *.jsonl).
         """
-        settings = {"max_length": data.max_length, "pooling": data.pooling}
+        settings = {name: getattr(data, name) for name in _OF_BACKBONE}
         selector = cls.from_backbone(data.backbone, _read_answers(data), **settings)
         yield str(selector.loaded)
         selector.save(to)

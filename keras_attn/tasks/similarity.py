@@ -27,7 +27,6 @@ from keras_attn.fields import (
 from keras_attn.files import atomic_write, open_output
 from keras_attn.metrics import CorrelationReport, evaluate_scores
 from keras_attn.models import paired_encoder, sentence_encoder
-from keras_attn.models.sentence_encoder import SENTENCE_POOLINGS
 from keras_attn.records import ScoredPair, ScoredPairs, read_scored_pairs, split_scored_pairs
 from keras_attn.records.columns import numbered
 from keras_attn.records.scored_pairs import checked_scored_pairs
@@ -45,25 +44,26 @@ from keras_attn.tasks.families.data_settings import (
     column,
 )
 from keras_attn.tasks.families.encoder_settings import (
-    EncoderData,
     EncoderLearned,
     EncoderTokenizer,
 )
-from keras_attn.tasks.families.text_vectors import TextVectors
+from keras_attn.tasks.families.text_vectors import TextVectors, VectorData
 from keras_attn.tasks.families.use_settings import BootstrapTest, PageUse
 
 Pair = tuple[str, str]
 Scored = ScoredPair | tuple[Pair, float]
 
+_OF_VECTORS = ("pooling", "unit_length", "prompt")
 _IN_ORDER = 0.5
 """Spearman's correlation above which scores are in the right order, whatever their values are."""
 
 
 @dataclass(frozen=True)
 @with_defaults(
-    help={"train": "pairs of texts with scores to learn from"}, words={"examples": "pairs"}
+    help={"train": "pairs of texts with scores to learn from"},
+    words={"examples": "pairs", "bi": "bi: "},
 )
-class SimilarityData(EncoderData, Tables, NearDuplicates, Files):
+class SimilarityData(VectorData, Tables, NearDuplicates, Files):
     """The pairs that are read, and the encoder."""
 
     first: str = column("sentence1", "first texts", COLUMN_OR_NUMBER)
@@ -73,9 +73,9 @@ class SimilarityData(EncoderData, Tables, NearDuplicates, Files):
         "bi", "bi reads each text alone and compares their vectors; cross reads both at once",
         choices=("bi", "cross"),
     )  # fmt: skip
-    pooling: str | None = setting(
-        None, "bi: which states of a text become its vector; if none, average", kind=str,
-        choices=tuple(SENTENCE_POOLINGS),
+    prompt: str | None = setting(
+        None, "bi: what is put before each text; if none, as in a sentence-transformers backbone, "
+        "else nothing", kind=str,
     )  # fmt: skip
     lowest: float | None = setting(
         None, "score of texts that have nothing in common; if none, the lowest of --train",
@@ -180,6 +180,7 @@ class SimilarityScorer(TextVectors):
     examples_are, inputs_are = "pairs", "pairs of strings"
     reads = "only_pairs"
     signature_inputs: ClassVar = {"embed": ("text",)}
+    backbone_settings = ("max_length", *_OF_VECTORS)
 
     @property
     def kind(self) -> str:
@@ -188,8 +189,13 @@ class SimilarityScorer(TextVectors):
 
     @property
     def pooling(self) -> str | None:
-        """Of `"bi"`: `"average"` over all tokens, which None stands for, or `"first"`."""
+        """Of `"bi"`: `"average"` over all tokens, which None stands for, `"first"` or `"max"`."""
         return self.data.pooling
+
+    @property
+    def prompts(self) -> tuple[str, str]:
+        """What is put before the first and the second texts, which is the same."""
+        return (self.data.prompt or "",) * 2
 
     @property
     def lowest(self) -> float:
@@ -203,11 +209,12 @@ class SimilarityScorer(TextVectors):
 
     def configured(self, model: Any) -> Any:
         """Returns settings and sizes of the encoder."""
-        if self.pooling is not None and self.kind != "bi":
-            raise ValueError(
-                f"`pooling` belongs to kind='bi'. Received: {self.pooling!r} with "
-                f"kind={self.kind!r}."
-            )
+        for name in _OF_VECTORS:
+            if getattr(self.data, name) is not None and self.kind != "bi":
+                raise ValueError(
+                    f"`{name}` belongs to kind='bi'. Received: {getattr(self.data, name)!r} with "
+                    f"kind={self.kind!r}."
+                )
         return super().configured(model)
 
     def build(self, dtype: Any) -> None:
@@ -215,14 +222,21 @@ class SimilarityScorer(TextVectors):
         if self.kind == "cross":
             super().build(dtype)
         else:
-            pooling = self.pooling or "average"
-            self.model = sentence_encoder(self.config, pooling, dtype, self.name)
+            how = self.sentences
+            self.model = sentence_encoder(
+                self.config, how.pooling, dtype, self.name, how.unit_length
+            )
 
     def facts(self) -> list[str]:
         """Returns the kind, the encoder and the range of the scores."""
         return [self.kind, *super().facts(), f"scores from {self.lowest:g} to {self.highest:g}"]
 
     # Data and training
+
+    @classmethod
+    def reads_alone(cls, data: SimilarityData) -> bool:
+        """Returns whether each text is read alone."""
+        return data.kind == "bi"
 
     @classmethod
     def read_file(cls, path: str, data: SimilarityData) -> ScoredPairs:
@@ -267,15 +281,17 @@ class SimilarityScorer(TextVectors):
         as they are.
 
         Args:
-            place: A task with an encoder, or a folder of Hugging Face weights.
+            place: A task with an encoder, or a folder of Hugging Face weights. The folder of a
+                sentence-transformers model brings its own pooling, length of vectors, `max_length`
+                and prompt.
             dtype: As in the constructor.
-            **data: Settings of the data: `kind`, `pooling`, `max_length`, `lowest` (0 if None),
-                `highest` (1 if None).
+            **data: Settings of the data: `kind`, `pooling`, `unit_length`, `prompt`, `max_length`,
+                `lowest` (0 if None), `highest` (1 if None).
 
         Returns:
             A `SimilarityScorer`.
         """
-        settings = cls.Data.made({"backbone": str(place), **data})
+        settings = cls.data_of((), {"backbone": str(place), **data})
         return cls.untrained(settings, dtype, lambda x: _range(x, settings, 0.0, 1.0))
 
     def dataset(
@@ -386,9 +402,10 @@ class SimilarityScorer(TextVectors):
             use: Settings `Use`.
         """
         alone = self.kind == "bi"
-        rows = SeparateTexts(self.field) if alone else TextRows(self.field)
+        prompt = self.prompts[0]
+        rows = SeparateTexts(self.field, prompt) if alone else TextRows(self.field)
         compare = Signature(("text", "second"), rows, {"score": Numbers("score")})
-        embed = {"embed": self.embed_signature} if alone else {}
+        embed = {"embed": self.embed_signature(prompt)} if alone else {}
         return {"serving_default": compare, **embed}
 
     def run(
@@ -443,7 +460,7 @@ class SimilarityScorer(TextVectors):
         """Returns the pairs, or each different text if texts are read alone."""
         if self.kind == "cross":
             return inputs
-        return list(dict.fromkeys(text for pair in inputs for text in pair))
+        return list(dict.fromkeys(text for pair in self.prompted(inputs) for text in pair))
 
     def reasons(self, pairs: list[Pair], use: SimilarityUse) -> list[Explanation]:
         """Shows which words made two texts similar, or what each head of the encoder looks at.

@@ -44,9 +44,11 @@ def test_rows(max_length, between):
 
 
 def test_each_different_text_is_read_once():
-    found = same_in_the_graph(SeparateTexts(EncoderInput(TOKENIZER, 64)), TEXTS, SECONDS)
+    """With the prompt before it."""
+    field = EncoderInput(TOKENIZER, 64)
+    found = same_in_the_graph(SeparateTexts(field, "b : "), TEXTS, SECONDS)
     assert len(found["row_ids"]) == len({*TEXTS})
-    rows = TextRows(EncoderInput(TOKENIZER, 64)).encode(TEXTS)["row_ids"]
+    rows = TextRows(field).encode(["b : " + text for text in TEXTS])["row_ids"]
     np.testing.assert_array_equal(found["row_ids"][found["first"]], rows)
     np.testing.assert_array_equal(found["row_ids"][found["second"]], [*rows[3:], *rows[:3]])
 

@@ -369,7 +369,7 @@ def test_wrong_use(saved):
         with pytest.raises(ValueError, match="SavedModel searches by vectors, without a reranker"):
             selector.export("nowhere", **use)
     with pytest.raises(ValueError, match="`pooling` must be one of"):
-        make(pooling="max")
+        make(pooling="sum")
     with pytest.raises(TypeError, match="Expected strings"):
         selector.predict(["a", 7])
     for wrong in ({"by": "letters"}, {"top_k": 0}, {"lexical_weight": 0.3}, {"rerank_depth": 3},

@@ -10,6 +10,8 @@ from keras_attn.tasks.base.backbones import BackboneData, refuse_new_tokenizer
 from keras_attn.tasks.base.learned import Learned
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, WordTokenizer
 
+MAX_LENGTH = 128
+"""Largest number of ids of a row where nothing else is said."""
 EncoderTokenizer = WordPieceTokenizer | BytePairTokenizer | WordTokenizer
 
 
@@ -17,8 +19,8 @@ class HasRows(Protocol):
     """Settings of the data of a task whose texts become rows of an encoder."""
 
     @property
-    def max_length(self) -> int:
-        """Largest number of ids of a row."""
+    def max_length(self) -> int | None:
+        """Largest number of ids of a row; None: `MAX_LENGTH`."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class EncoderData(BackboneData):
     """The encoder that a task starts from, and its tokens."""
 
     lowercase: bool = setting(True, "lower-case letters and strip accents, without --backbone")
-    max_length: int = setting(128, "largest number of tokens of a row", at_least=5)
+    max_length: int = setting(MAX_LENGTH, "largest number of tokens of a row", at_least=5)
 
     def __post_init__(self) -> None:
         super().__post_init__()

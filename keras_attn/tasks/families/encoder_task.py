@@ -24,6 +24,7 @@ from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.base.training_settings import RunSettings
 from keras_attn.tasks.families.beginnings import beginning
 from keras_attn.tasks.families.encoder_settings import (
+    MAX_LENGTH,
     EncoderData,
     EncoderLearned,
     EncoderTokenizer,
@@ -83,7 +84,7 @@ class EncoderTask(Task):
     @property
     def max_length(self) -> int:
         """Largest number of ids of a row, special tokens included."""
-        return self.data.max_length
+        return self.data.max_length or MAX_LENGTH
 
     @property
     def num_classes(self) -> int | None:

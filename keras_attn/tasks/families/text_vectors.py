@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from keras import ops
@@ -14,9 +17,20 @@ from keras_attn.arrays import unit_length
 from keras_attn.batches import ScoredPairBatches
 from keras_attn.explain import Explanation
 from keras_attn.explain.attributions import cosine
-from keras_attn.explain.word_weights import weighted_words
+from keras_attn.explain.word_weights import WeightedWord, weighted_words
 from keras_attn.fields import Numbers, Signature, TextRows, checked_texts
-from keras_attn.tasks.families.encoder_settings import EncoderLearned, EncoderTokenizer
+from keras_attn.interop import save_pretrained
+from keras_attn.interop.places import find_folder
+from keras_attn.interop.pretrained import KERAS_HUB
+from keras_attn.interop.sentence_folders import SentenceSettings, read_sentence_settings
+from keras_attn.models.sentence_encoder import SENTENCE_POOLINGS
+from keras_attn.settings import setting
+from keras_attn.tasks.families.encoder_settings import (
+    MAX_LENGTH,
+    EncoderData,
+    EncoderLearned,
+    EncoderTokenizer,
+)
 from keras_attn.tasks.families.encoder_task import EncoderTask, Row, row_lists
 from keras_attn.text.offsets import ids_and_places
 
@@ -24,8 +38,83 @@ Pair = tuple[str, str]
 Weights = Sequence[np.ndarray]
 
 
+@dataclasses.dataclass(frozen=True)
+class VectorData(EncoderData):
+    """The encoder of vectors. What is None is as in a sentence-transformers backbone."""
+
+    max_length: int | None = setting(  # type: ignore[assignment]  # None until a backbone says it
+        None, "largest number of tokens of a row; if none, that of a sentence-transformers "
+        f"backbone, else {MAX_LENGTH}", kind=int, at_least=5,
+    )  # fmt: skip
+    pooling: str | None = setting(
+        None, "{bi}which states of a text become its vector; if none, as in a "
+        "sentence-transformers backbone, else average", kind=str, choices=tuple(SENTENCE_POOLINGS),
+    )  # fmt: skip
+    unit_length: bool | None = setting(
+        None, "{bi}whether the model divides vectors by their lengths; if none, as in a "
+        "sentence-transformers backbone, else not", kind=bool,
+    )  # fmt: skip
+
+
 class TextVectors(EncoderTask):
     """Vectors of texts: a base class of tasks whose model is a `sentence_encoder`."""
+
+    backbone_settings: ClassVar[tuple[str, ...]]
+    """The settings of the data that a sentence-transformers backbone has too."""
+
+    @classmethod
+    def reads_alone(cls, data: Any) -> bool:
+        """Returns whether settings `Data` are of a task with vectors of single texts."""
+        return True
+
+    @classmethod
+    def data_of(cls, examples: Any, data: Any) -> Any:
+        """Returns the settings `Data`, in which a backbone has its own where they are None."""
+        data = super().data_of(examples, data)
+        place, own = data.backbone, None
+        packed = place.startswith(KERAS_HUB) or Path(place).expanduser().is_file()
+        if place and not packed and cls.reads_alone(data):
+            own = read_sentence_settings(find_folder(place))
+        if own is not None:
+            unset = (name for name in cls.backbone_settings if getattr(data, name) is None)
+            data = dataclasses.replace(data, **{name: getattr(own, name) for name in unset})
+        return dataclasses.replace(data, max_length=data.max_length or MAX_LENGTH)
+
+    @property
+    def prompts(self) -> tuple[str, str]:
+        """What is put before queries, and before the texts that are compared with them."""
+        raise NotImplementedError
+
+    @property
+    def sentences(self) -> SentenceSettings:
+        """How texts become vectors."""
+        query, passage = self.prompts
+        return SentenceSettings(
+            self.data.pooling or "average",
+            bool(self.data.unit_length),
+            self.max_length,
+            query if query == passage else "",
+            query,
+            passage,
+        )
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the encoder to a folder, for `transformers` and `sentence_transformers`.
+
+        `SentenceTransformer(folder).encode(texts)` gives the vectors of `embed`, and its
+        `encode_query` and `encode_document` put the prompts of this task before texts.
+
+        Args:
+            folder: The folder; it must not exist, or be empty.
+
+        Raises:
+            FileExistsError: If there is something in the folder.
+            TypeError: If the tokenizer is a `WordTokenizer`, which `transformers` does not have.
+            ValueError: If the task has no vectors of single texts, or `transformers` has no class
+                for the encoder.
+        """
+        self.check_embeds()
+        save_pretrained(folder, self.model, self.config, self.tokenizer, sentences=self.sentences)
 
     @classmethod
     def untrained(
@@ -44,6 +133,7 @@ class TextVectors(EncoderTask):
             targets: As in `ScoredPairBatches`.
             **settings: Of `ScoredPairBatches`.
         """
+        pairs = self.prompted(pairs)
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
         rows = self.field.rows(self.tokenizer.encode(texts))
         row = {text: ids for text, (ids, _) in zip(texts, rows, strict=True)}
@@ -74,16 +164,21 @@ class TextVectors(EncoderTask):
         """Computes the same as TensorFlow ops."""
         return self.run(ops, {**tensors, **self.logits(self.row_inputs(tensors))}, use)
 
-    @property
-    def embed_signature(self) -> Signature:
-        """The signature that gives vectors of texts."""
-        return Signature(("text",), TextRows(self.field), {"vectors": Numbers("vectors")})
+    def prompted(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Returns pairs of texts with the prompts before them."""
+        query, passage = self.prompts
+        return [(query + first, passage + second) for first, second in pairs]
+
+    def embed_signature(self, prompt: str) -> Signature:
+        """Returns the signature that gives vectors of texts."""
+        return Signature(("text",), TextRows(self.field, prompt), {"vectors": Numbers("vectors")})
 
     def embed(
         self,
         texts: str | Iterable[str],
         batch_size: int = 64,
         normalize: bool = False,
+        prompt: str | None = None,
     ) -> np.ndarray:
         """Computes vectors of texts.
 
@@ -91,6 +186,8 @@ class TextVectors(EncoderTask):
             texts: Strings; one string is a list of one.
             batch_size: Texts computed at a time.
             normalize: Whether the vectors have the length 1, so that their products are cosines.
+                Those of a model with `unit_length` have it anyway.
+            prompt: What is put before each text; the prompt of queries if None.
 
         Returns:
             float32 `(n, D)`.
@@ -101,7 +198,8 @@ class TextVectors(EncoderTask):
         """
         self.check_embeds()
         texts = checked_texts([texts] if isinstance(texts, str) else texts)
-        rows = self.field.rows(self.tokenizer.encode(texts))
+        prompt = self.prompts[0] if prompt is None else prompt
+        rows = self.field.rows(self.tokenizer.encode([prompt + text for text in texts]))
         vectors = self.outputs_of(rows, batch_size)["vectors"]
         return unit_length(np, vectors) if normalize else vectors
 
@@ -114,8 +212,9 @@ class TextVectors(EncoderTask):
         """The weights of the pieces of the first and the second texts for their cosines."""
         # The cosine is linear in each of the two vectors of length 1: the gradient of the one needs
         # the other as it is.
+        pairs = self.prompted(pairs)
         texts = [[pair[side] for pair in pairs] for side in (0, 1)]
-        others = [self.embed(side, batch_size, normalize=True) for side in texts[::-1]]
+        others = [self.embed(side, batch_size, normalize=True, prompt="") for side in texts[::-1]]
         weights = []
         for side in (0, 1):
             rows = self.field.rows(self.tokenizer.encode(texts[side]))
@@ -139,13 +238,13 @@ class TextVectors(EncoderTask):
                 are read.
             spread: How much greater a score is than the number that the weights are of.
         """
-        sides = ([pair[side] for pair in pairs] for side in (0, 1))
+        sides = zip(*self.prompted(pairs), strict=True)
         places = [ids_and_places(self.tokenizer, side)[1] for side in sides]
         found = []
         for i, (pair, score) in enumerate(zip(pairs, scores, strict=True)):
             first, second = (
-                weighted_words(pair[side], places[side][i], weights[side][i] * spread)
-                for side in (0, 1)
+                _behind(prompt, pair[side], places[side][i], weights[side][i] * spread)
+                for side, prompt in enumerate(self.prompts)
             )
             words = [*first, *second]
             found.append(
@@ -162,3 +261,12 @@ class TextVectors(EncoderTask):
                 )
             )
         return found
+
+
+def _behind(
+    prompt: str, text: str, places: Sequence[tuple[int, int]], weights: np.ndarray
+) -> list[WeightedWord]:
+    """The words of a text that is read behind a prompt, without the weights of the prompt."""
+    before = sum(end <= len(prompt) for _, end in places) if prompt else 0
+    places = [(max(a - len(prompt), 0), b - len(prompt)) for a, b in places[before:]]
+    return weighted_words(text, places, weights[before:])
