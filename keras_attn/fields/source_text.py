@@ -12,7 +12,7 @@ from keras_attn.arrays import Array
 from keras_attn.fields.signature import Encode
 from keras_attn.fields.text import checked_texts
 from keras_attn.text import BytePairTokenizer
-from keras_attn.white_space import normalize_white_space_in_graph
+from keras_attn.white_space import normalize_white_space, normalize_white_space_in_graph
 
 
 class SourceText:
@@ -23,6 +23,8 @@ class SourceText:
         max_length: Largest number of ids of a row, its end included; what is longer is cut.
         graph: Returns the tokenizer's graph, which other fields may have; that of the tokenizer if
             None.
+        prefix: Text that is put before each text.
+        one_line: Whether each run of white space, of line breaks too, becomes one space.
 
     Example:
 
@@ -37,10 +39,19 @@ class SourceText:
         tokenizer: BytePairTokenizer,
         max_length: int,
         graph: Callable[[], Any] | None = None,
+        *,
+        prefix: str = "",
+        one_line: bool = False,
     ):
         self.tokenizer = tokenizer
         self.max_length = max_length
+        self.prefix = prefix
+        self.one_line = one_line
         self._graph = graph or tokenizer.to_graph
+
+    def read(self, text: str) -> str:
+        """Returns what the tokenizer reads of a text."""
+        return self.prefix + (normalize_white_space(text) if self.one_line else text)
 
     def encode(self, texts: Sequence[str]) -> dict[str, Any]:
         """Returns rows of ids.
@@ -56,7 +67,7 @@ class SourceText:
             TypeError: If an input is not a string.
         """
         texts, most = checked_texts(texts), self.max_length - 1
-        rows = self.tokenizer.encode(texts) if texts else []
+        rows = self.tokenizer.encode([*map(self.read, texts)]) if texts else []
         return {
             "source_ids": [[*row[:most], self.tokenizer.end_id] for row in rows],
             "cut": np.array([len(row) > most for row in rows], bool),
@@ -72,12 +83,15 @@ class SourceText:
         tokenizer, most = self._graph(), self.max_length - 1
 
         def encode(text: Array) -> dict[str, Array]:
-            ids = tokenizer.encode_start(text, most + 1)
+            clean = normalize_white_space_in_graph(tf, text)
+            read = clean if self.one_line else text
+            read = tf.strings.join([self.prefix, read]) if self.prefix else read
+            ids = tokenizer.encode_start(read, most + 1)
             end = tf.fill([tf.shape(text)[0], 1], tokenizer.end_id)
             return {
                 "source_ids": tf.concat([ids[:, :most], end], axis=1).to_tensor(tokenizer.pad_id),
                 "cut": ids.row_lengths() > most,
-                "some": normalize_white_space_in_graph(tf, text) != "",
+                "some": clean != "",
             }
 
         return encode, [tokenizer]

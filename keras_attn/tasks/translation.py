@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import os
 import unicodedata
 import warnings
@@ -14,27 +13,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import keras
-import numpy as np
 
 from keras_attn.batches import PackedBatches, TokenBatches
 from keras_attn.batches.prepared_pairs import PreparedPairs, make_tokenizers
-from keras_attn.explain import Alignment, NBestTranslations
-from keras_attn.explain.translations import aligned
-from keras_attn.fields import (
-    ODD_TEXTS,
-    AttentionWeights,
-    GeneratedText,
-    Numbers,
-    ReadableTokens,
-    Signature,
-    SourceText,
-    checked_texts,
-)
-from keras_attn.fields.signature import OutputField
+from keras_attn.explain import NBestTranslations
 from keras_attn.files import check_output, check_writable, open_output
 from keras_attn.metrics import TranslationScores
 from keras_attn.metrics.translation import score_translations
-from keras_attn.models import ENCODER_DECODERS
 from keras_attn.records import ParallelText, read_pairs
 from keras_attn.records.parallel import ParallelPairs
 from keras_attn.records.readers import pair_columns
@@ -45,16 +30,12 @@ from keras_attn.tasks.base.compiling import trained_form
 from keras_attn.tasks.base.learned import Learned
 from keras_attn.tasks.base.steps import Note, step, values_for
 from keras_attn.tasks.base.task import Examples
-from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families import training_settings
 from keras_attn.tasks.families.data_settings import BadLines, Tables
-from keras_attn.tasks.families.sequence_to_sequence import SequenceToSequence
+from keras_attn.tasks.families.text_to_text import TextToText, WrittenScores
 from keras_attn.tasks.families.use_settings import BeamSearchUse
 from keras_attn.text import BytePairTokenizer
-from keras_attn.text.registry import vocabulary_digest
-from keras_attn.training import MaskedCrossEntropy, num_data_shards
-from keras_attn.training.token_means import token_means
 
 FORMATS = ("auto", "tsv", "csv", "parallel", "jsonl", "multi30k", "tatoeba")
 TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")
@@ -113,9 +94,12 @@ class TranslationData(Tables, BadLines):
         "ema_momentum": "momentum of the moving average of the weights; 0 keeps no average; if "
         "none, by the length of the run",
     },
-    words={"tokens": "tokens of a batch on its longer side, with padding"},
+    words={
+        "tokens": "tokens of a batch on its longer side, with padding",
+        "written": "translated",
+    },
 )
-class TranslationTraining(training_settings.TokenBatches):
+class TranslationTraining(WrittenScores, training_settings.TokenBatches):
     """Settings of the training of a translator."""
 
     batching: str = setting(
@@ -130,9 +114,6 @@ class TranslationTraining(training_settings.TokenBatches):
         False, "compute the loss for some tokens at a time, to save memory of large vocabularies"
     )
     gradient_accumulation: int = setting(1, "batches that make one update", at_least=1)
-    score_epochs: int = setting(1, "epochs between two scores of the development set", at_least=1)
-    score_pairs: int = setting(500, "development pairs that are translated then", at_least=1)
-    score_beams: int = setting(1, "width of the beam search then; 1 is greedy", at_least=1)
     score_tokenize: str = setting("13a", "sacrebleu's tokenizer of these scores", choices=TOKENIZE)
 
     def __post_init__(self) -> None:
@@ -251,7 +232,7 @@ class PreparedTranslation(PreparedPairs):
     Data = TranslationData
 
 
-class Translator(SequenceToSequence):
+class Translator(TextToText):
     """An encoder-decoder with its tokenizer and its decoding: strings in, strings out.
 
     `.model` is the plain Keras model from ids to logits, `.dataset(pairs)` what its `fit` takes.
@@ -286,7 +267,9 @@ class Translator(SequenceToSequence):
 
     name = "translation"
     summary = "Translate sentences: a Transformer, or a recurrent network, trained on your pairs."
-    kinds = ENCODER_DECODERS
+    gives = ("translation", "translations")
+    written_by = "BLEU"
+    long_sources = "Translate sentence by sentence."
     Data = TranslationData
     Learned = TranslationLearned
     Training = TranslationTraining
@@ -294,37 +277,6 @@ class Translator(SequenceToSequence):
     Test = TranslationTest
     warmup = (0.1, 4000)
     adam: ClassVar = {"beta_2": 0.98, "epsilon": 1e-9}
-    examples_are = "pairs"
-    inputs_are = "a string or a list of strings"
-    main_layer = "encoder"
-
-    @property
-    def source_tokenizer(self) -> BytePairTokenizer:
-        """Tokenizer of the source."""
-        return self.learned.tokenizer
-
-    @property
-    def target_tokenizer(self) -> BytePairTokenizer:
-        """Tokenizer of the target, which may be that of the source."""
-        return self.learned.target_tokenizer or self.learned.tokenizer
-
-    @property
-    def max_source_length(self) -> int:
-        """Longest source in tokens that is read."""
-        return self.data.max_length
-
-    @property
-    def field(self) -> SourceText:
-        """Reads texts as rows of ids."""
-        return SourceText(self.source_tokenizer, self.max_source_length)
-
-    def model_sizes(self) -> dict[str, Any]:
-        """Returns the sizes of the vocabularies."""
-        target = self.learned.target_tokenizer
-        return {
-            "source_vocabulary_size": self.source_tokenizer.vocabulary_size,
-            "target_vocabulary_size": target and target.vocabulary_size,
-        }
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -432,17 +384,6 @@ class Translator(SequenceToSequence):
             self.target_tokenizer.encode([target for _, target, *_ in pairs]),
         )
 
-    def _id_batches(self, kind: type, sources: Any, targets: Any, **settings: Any) -> Any:
-        tokenizer = self.target_tokenizer
-        return kind(
-            sources,
-            targets,
-            start_id=tokenizer.start_id,
-            end_id=tokenizer.end_id,
-            pad_id=tokenizer.pad_id,
-            **{"rows_multiple_of": num_data_shards(), **settings},
-        )
-
     def batches(
         self,
         examples: PreparedTranslation | Pairs,
@@ -467,47 +408,20 @@ class Translator(SequenceToSequence):
             return self._id_batches(PackedBatches, *rows, **settings)
         return self._id_batches(TokenBatches, *rows, max_length=self.max_source_length, **settings)
 
-    def objective(self, training: TranslationTraining) -> dict[str, Any]:
-        """Cross-entropy with label smoothing, over real tokens."""
-        return {"loss": MaskedCrossEntropy(training.label_smoothing)}
+    def score_of(
+        self, written: list[str], pairs: list[tuple[str, str]], training: TranslationTraining
+    ) -> tuple[str, float]:
+        """BLEU."""
+        import sacrebleu
+
+        references = [[unicodedata.normalize("NFC", target) for _, target in pairs]]
+        metric = sacrebleu.BLEU(tokenize=training.score_tokenize)
+        return "bleu", metric.corpus_score(written, references).score
 
     def trained_form(self, training: TranslationTraining) -> keras.Model:
         """The model on packed rows, or with its loss in chunks, where these are asked for."""
         packed = training.batching == "packed"
         return trained_form(self.model, packed, training.chunked_loss)
-
-    def scored_by(self, training: TranslationTraining) -> tuple[str, int]:
-        """BLEU."""
-        return "BLEU", 1
-
-    def scorer(self, dev: Pairs, training: TranslationTraining) -> Callable[[keras.Model], Scored]:
-        """Scores development pairs: BLEU of the first ones, and the loss of all.
-
-        Of equal BLEU the lower loss is better: BLEU is 0 where no four words in a row are right.
-        """
-        import sacrebleu
-
-        pairs = checked_pairs(dev)
-        batches = self.batches(pairs, training, shuffle=False)
-        some = pairs[: training.score_pairs]
-        sources = [source for source, _ in some]
-        references = [[unicodedata.normalize("NFC", target) for _, target in some]]
-
-        def score(model: keras.Model) -> Scored:
-            loss = token_means(model, batches)["loss"]
-            translations = self.translate(sources, beams=training.score_beams)
-            metric = sacrebleu.BLEU(tokenize=training.score_tokenize)
-            bleu = metric.corpus_score(translations, references).score
-            return Scored((bleu, -loss), {"val_loss": loss, "val_bleu": bleu})
-
-        return score
-
-    def describe(self, batches: TokenBatches | PackedBatches) -> list[str]:
-        """Says what is trained, and what is left out."""
-        lines = super().describe(batches)
-        if batches.dropped:
-            lines.append(f"{batches.dropped:,} pairs are longer than a row and left out.")
-        return lines
 
     def digest(self, examples: PreparedTranslation | Pairs, dev: Pairs) -> str:
         """Names the pairs of a run."""
@@ -522,21 +436,6 @@ class Translator(SequenceToSequence):
             raise ValueError(f"{run_dir} holds prepared data. Give another folder for the run.")
 
     # Measuring
-
-    @classmethod
-    def checked(cls, pairs: Pairs) -> list[tuple[str, str]]:
-        """Returns (source, target) pairs."""
-        return checked_pairs(pairs)
-
-    def inputs_of(self, pairs: list[tuple[str, str]]) -> list[str]:
-        """Returns the sources."""
-        return [source for source, _ in pairs]
-
-    def measured(
-        self, pairs: list[tuple[str, str]], use: TranslationUse
-    ) -> tuple[list[str], TranslationUse]:
-        """Translates the sources. The report says how."""
-        return super().measured(pairs, use), use
 
     def report(
         self,
@@ -568,31 +467,6 @@ class Translator(SequenceToSequence):
     def longest(self, length: Any) -> Any:
         """Returns the largest number of tokens of a translation."""
         return 2 * length + 16
-
-    def results(
-        self, texts: list[str], use: TranslationUse, *, jit_compile: bool | None = None
-    ) -> list[str]:
-        """Translates sentences.
-
-        Args:
-            texts: A string or a list of strings.
-            use: Settings `Use`.
-            jit_compile: Whether TensorFlow uses XLA, which takes seconds for each shape of batches
-                and is faster then. None: where it pays, see docs/speed.md. JAX always uses it,
-                PyTorch never.
-
-        Returns:
-            A string for a string, a list for a list, in the order of `texts`.
-
-        Raises:
-            TypeError: If an input is not a string.
-            ValueError: If a setting is not a number or out of range.
-        """
-        signature = self.signatures(use)["serving_default"]
-        rows = signature.field.encode(texts)
-        self._warn_of_cut(rows["cut"], stacklevel=6)
-        rows |= self.computed(rows, signature.use, jit_compile)
-        return signature.outputs["translation"].decode(rows)
 
     def translate(
         self, texts: str | Sequence[str], beams: int = TranslationUse.beams, **settings: Any
@@ -666,110 +540,6 @@ class Translator(SequenceToSequence):
         scores, truncated = (row[name][:count].tolist() for name in ("scores", "truncated"))
         cut = bool(row["cut"])
         return NBestTranslations(translations[:count], scores, truncated, cut, alignments)
-
-    def _alignment(
-        self, text: str, source: list[int], target: list[int], weights: np.ndarray
-    ) -> Alignment:
-        tokenizer = self.source_tokenizer
-        text = tokenizer.normalized(text)
-        return aligned(tokenizer, source, self.target_tokenizer, target, weights, text)
-
-    def align(self, source: str, target: str | None = None, layer: int = -1) -> Alignment:
-        """Shows which source tokens each target token attended to.
-
-        Args:
-            source: A sentence.
-            target: Its translation; the model's own if None.
-            layer: Number of the cross-attention (a Transformer has one a decoder block), counted
-                from 0, or from the last one by -1, -2, ...
-
-        Returns:
-            `Alignment` of readable tokens and weights `(T, S)`; each target token, and the end, is
-            aligned as it is predicted.
-
-        Raises:
-            TypeError: If an input is not a string.
-            ValueError: If there is no such attention, or the target is longer than any translation.
-        """
-        rows = self.field.encode([source])
-        self._warn_of_cut(rows["cut"], stacklevel=3)
-        if target is None:
-            ids = self.computed(rows, TranslationUse())["best"][0].tolist()
-        else:
-            (ids,) = self.target_tokenizer.encode(checked_texts([target]), add_end=True)
-        most = self.longest(self.max_source_length)
-        if len(ids) > most:
-            raise ValueError(
-                f"`target` must have at most {most} tokens, the end included, the most of a "
-                f"translation with `max_source_length`={self.max_source_length}. Received: "
-                f"{len(ids)} tokens."
-            )
-        (read,) = rows["source_ids"]
-        weights = self.source_weights(read, ids, layer)
-        return self._alignment(source, read, ids, weights)
-
-    def _warn_of_cut(self, cut: Sequence[bool], stacklevel: int) -> None:
-        if any(cut):
-            warnings.warn(
-                f"{sum(cut)} of {len(cut)} texts are longer than `max_source_length`="
-                f"{self.max_source_length} tokens and were cut. Translate sentence by sentence.",
-                stacklevel=stacklevel,
-            )
-
-    # Files and export
-
-    backbone: ClassVar = {
-        "source_embedding": ("embedding",),
-        "target_embedding": (),
-        "encoder": (),
-        "decoder": (),
-    }
-
-    def vocabularies(self) -> dict[str, str]:
-        """Returns what names the vocabularies of the embeddings."""
-        names = ("source_embedding", "target_embedding")
-        tokenizers = (self.source_tokenizer, self.target_tokenizer)
-        return dict(zip(names, map(vocabulary_digest, tokenizers), strict=True))
-
-    def signatures(self, use: TranslationUse) -> dict[str, Signature]:
-        """Returns what the SavedModel takes and gives, by the names of its signatures.
-
-        The signature `serving_default` takes `text: string (B,)` and gives
-        `translation: string (B,)`, equal to `translate`. The signature `details` takes the same and
-        gives what `translate_n_best` gives, padded with `""` and zeros:
-
-        - `translations`, `scores`, `truncated` `(B, R)`, the best first;
-        - `source_truncated` `(B,)`: sources longer than `max_source_length` are cut;
-        - `source_tokens` `(B, S)`, `target_tokens` `(B, R, T)`, `alignments` `(B, R, T, S)`, which
-          are zeros for a model without attention.
-
-        The signature `with_settings` takes `alpha: float32 (B,)` too, and gives `translation`.
-        """
-        source, target = self.source_tokenizer, self.target_tokenizer
-        source_graph = functools.cache(source.to_graph)
-        graph = source_graph if target is source else functools.cache(target.to_graph)
-        text = SourceText(source, self.max_source_length, source_graph)
-        best = GeneratedText(target, "best", some="some", graph=graph)
-        details: dict[str, OutputField] = {
-            "translations": GeneratedText(target, some="some", graph=graph),
-            "scores": Numbers("scores"),
-            "truncated": Numbers("truncated"),
-            "source_truncated": Numbers("cut"),
-            "source_tokens": ReadableTokens(source, "source_ids", source_graph),
-            "target_tokens": ReadableTokens(target, graph=graph),
-            "alignments": AttentionWeights("weights"),
-        }
-        one = dataclasses.replace(use, num_return_sequences=None)
-        count = use.num_return_sequences or use.beams
-        several = dataclasses.replace(use, num_return_sequences=count)
-        return {
-            "serving_default": Signature(("text",), text, {"translation": best}, one),
-            "details": Signature(("text",), text, details, several),
-        }
-
-    def export_examples(self) -> dict[str, Any]:
-        """Returns odd texts beside ordinary ones."""
-        return {"text": [text for text in ODD_TEXTS if len(text) < 100]}
 
     # The command
 

@@ -202,7 +202,8 @@ def test_a_checkpoint_has_the_best_bleu_and_its_loss(data, tmp_path, monkeypatch
     monkeypatch.setattr(translator, "save", saved.append)
     for epoch, loss in enumerate([3.5, 3.0], start=4):
         figures = {"loss": loss}
-        monkeypatch.setattr("keras_attn.tasks.translation.token_means", lambda *_, f=figures: f)
+        means = "keras_attn.tasks.families.text_to_text.token_means"
+        monkeypatch.setattr(means, lambda *_, f=figures: f)
         score.on_epoch_end(epoch, {})
     assert saved == [tmp_path / "best.task"]
     assert score.memory() == {"best": [7.5, -3.0, 6]}

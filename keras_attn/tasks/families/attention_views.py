@@ -7,12 +7,10 @@ import numpy as np
 from keras_attn.explain.attributions import has_attention, has_self_attention
 from keras_attn.fields import checked_texts
 from keras_attn.layers import attention_maps
-from keras_attn.models import RecurrentEncoderDecoderConfig
 from keras_attn.tasks.captioning import Captioner, CaptioningUse
 from keras_attn.tasks.families.classes import Prediction
 from keras_attn.tasks.text_classification import TextClassifier
 from keras_attn.tasks.translation import Translator
-from keras_attn.text.readable import readable_tokens
 from keras_attn.visualize import AttentionPart, AttentionView
 from keras_attn.visualize.display import percent
 
@@ -45,26 +43,7 @@ def translation_view(
     >>> translation_view(translator, "one", "ein")
     <AttentionView 'one → ein': cross-attention, encoder self-attention, decoder self-attention>
     """
-    config = translator.config
-    if isinstance(config, RecurrentEncoderDecoderConfig) and config.attention == "none":
-        raise ValueError(_NO_ATTENTION.format("it is built with attention", "attention='none'"))
-    (text,) = checked_texts([text])
-    rows = translator.field.encode([text])
-    (source,) = rows["source_ids"]
-    if translation is None:
-        target = translator.computed(rows, translator.Use())["tokens"][0][0].tolist()
-    else:
-        (translation,) = checked_texts([translation])
-        target = translator.target_tokenizer.encode(translation, add_end=True)
-    inputs = [translator.target_tokenizer.start_id, *target[:-1]]
-    maps = translator.read_along(source, target)
-    return AttentionView.from_maps(
-        maps,
-        readable_tokens(translator.source_tokenizer, source),
-        readable_tokens(translator.target_tokenizer, target),
-        input_tokens=translator.target_tokenizer.tokens(inputs),
-        title=f"{text} → {translator.target_tokenizer.decode(target)}",
-    )
+    return translator.view(text, translation)
 
 
 def classification_view(classifier: TextClassifier, text: str) -> AttentionView:

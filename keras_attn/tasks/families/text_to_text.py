@@ -1,0 +1,351 @@
+"""Tasks that read a text and write a text, by an encoder-decoder."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+
+from keras_attn.batches import TokenBatches
+from keras_attn.explain import Alignment
+from keras_attn.explain.translations import aligned
+from keras_attn.fields import (
+    ODD_TEXTS,
+    AttentionWeights,
+    GeneratedText,
+    Numbers,
+    ReadableTokens,
+    Signature,
+    SourceText,
+    checked_texts,
+)
+from keras_attn.fields.signature import OutputField
+from keras_attn.models import ENCODER_DECODERS, RecurrentEncoderDecoderConfig
+from keras_attn.settings import Settings, setting
+from keras_attn.tasks.base.checks import Pairs, checked_pairs
+from keras_attn.tasks.base.task_run import Scored
+from keras_attn.tasks.families.sequence_to_sequence import SequenceToSequence
+from keras_attn.text import BytePairTokenizer
+from keras_attn.text.readable import readable_tokens
+from keras_attn.text.registry import vocabulary_digest
+from keras_attn.training import MaskedCrossEntropy, num_data_shards
+from keras_attn.training.token_means import token_means
+from keras_attn.visualize import AttentionView, attention_viewer
+
+
+@dataclass(frozen=True)
+class WrittenScores(Settings):
+    """How texts that are written after each epoch are scored."""
+
+    score_epochs: int = setting(1, "epochs between two scores of the development set", at_least=1)
+    score_pairs: int = setting(500, "development pairs that are {written} then", at_least=1)
+    score_beams: int = setting(1, "width of the beam search then; 1 is greedy", at_least=1)
+
+
+class TextToText(SequenceToSequence):
+    """A task that reads a text and writes a text, by an encoder-decoder of `ENCODER_DECODERS`.
+
+    Its examples are (source, target) pairs. A subclass says how long a target may be, and what it
+    is called.
+    """
+
+    kinds = ENCODER_DECODERS
+    gives: ClassVar[tuple[str, str]]
+    """Name of the text that is written, and of several of them."""
+    written_by: ClassVar[str] = ""
+    """Figure by which the best weights are chosen."""
+    long_sources: ClassVar[str] = "Split them."
+    """Advice about texts that are longer than the model reads."""
+    examples_are = "pairs"
+    inputs_are = "a string or a list of strings"
+    main_layer = "encoder"
+
+    @property
+    def source_tokenizer(self) -> BytePairTokenizer:
+        """Tokenizer of the source."""
+        return self.learned.tokenizer
+
+    @property
+    def target_tokenizer(self) -> BytePairTokenizer:
+        """Tokenizer of the target, which may be that of the source."""
+        return getattr(self.learned, "target_tokenizer", None) or self.learned.tokenizer
+
+    @property
+    def max_source_length(self) -> int:
+        """Longest source in tokens that is read."""
+        return self.data.max_length
+
+    def source_field(self, graph: Callable[[], Any] | None = None) -> SourceText:
+        """Returns what reads texts as rows of ids.
+
+        Args:
+            graph: Returns the graph of the tokenizer; its own if None.
+        """
+        return SourceText(self.source_tokenizer, self.max_source_length, graph)
+
+    @property
+    def field(self) -> SourceText:
+        """Reads texts as rows of ids."""
+        return self.source_field()
+
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of the vocabularies."""
+        target = getattr(self.learned, "target_tokenizer", None)
+        return {
+            "source_vocabulary_size": self.source_tokenizer.vocabulary_size,
+            "target_vocabulary_size": target and target.vocabulary_size,
+        }
+
+    # Training
+
+    def _id_batches(self, kind: type, sources: Any, targets: Any, **settings: Any) -> Any:
+        tokenizer = self.target_tokenizer
+        return kind(
+            sources,
+            targets,
+            start_id=tokenizer.start_id,
+            end_id=tokenizer.end_id,
+            pad_id=tokenizer.pad_id,
+            **{"rows_multiple_of": num_data_shards(), **settings},
+        )
+
+    def batches(self, examples: Pairs, training: Any, shuffle: bool = True) -> TokenBatches:
+        """Makes the batches of a training."""
+        tokens, seed = training.tokens_per_batch, training.seed
+        return self.dataset(examples, tokens_per_batch=tokens, seed=seed, shuffle=shuffle)
+
+    def objective(self, training: Any) -> dict[str, Any]:
+        """Cross-entropy with label smoothing, over real tokens."""
+        return {"loss": MaskedCrossEntropy(training.label_smoothing)}
+
+    def scored_by(self, training: Any) -> tuple[str, int]:
+        """The figure of the texts that are written."""
+        return self.written_by, 1
+
+    def score_of(
+        self, written: list[str], pairs: list[tuple[str, str]], training: Any
+    ) -> tuple[str, float]:
+        """Returns the name and the value of the figure by which the best weights are chosen.
+
+        Args:
+            written: A text for each pair.
+            pairs: (source, target) strings.
+            training: Settings `Training`.
+        """
+        raise NotImplementedError
+
+    def scorer(self, dev: Pairs, training: Any) -> Callable[[keras.Model], Scored]:
+        """Scores development pairs: the texts that are written for some, and the loss of all.
+
+        Of equal figures the lower loss is better: BLEU is 0 where no four words in a row are right.
+        """
+        pairs = checked_pairs(dev)
+        batches = self.batches(pairs, training, shuffle=False)
+        some = pairs[: training.score_pairs]
+
+        def score(model: keras.Model) -> Scored:
+            loss = token_means(model, batches)["loss"]
+            written = self.predict([source for source, _ in some], beams=training.score_beams)
+            name, value = self.score_of(written, some, training)
+            return Scored((value, -loss), {"val_loss": loss, f"val_{name}": value})
+
+        return score
+
+    def describe(self, batches: Any) -> list[str]:
+        """Says what is trained, and what is left out."""
+        lines = super().describe(batches)
+        if batches.dropped:
+            lines.append(f"{batches.dropped:,} pairs are longer than a row and left out.")
+        return lines
+
+    # Measuring
+
+    @classmethod
+    def checked(cls, pairs: Pairs) -> list[tuple[str, str]]:
+        """Returns (source, target) pairs."""
+        return checked_pairs(pairs)
+
+    def inputs_of(self, pairs: list[tuple[str, str]]) -> list[str]:
+        """Returns the sources."""
+        return [source for source, _ in pairs]
+
+    def measured(self, pairs: list[tuple[str, str]], use: Any) -> tuple[list[str], Any]:
+        """Writes a text for each source. The report says how."""
+        return super().measured(pairs, use), use
+
+    # Predictions
+
+    def results(self, texts: list[str], use: Any, *, jit_compile: bool | None = None) -> list[str]:
+        """Reads texts and writes a text for each.
+
+        Args:
+            texts: A string or a list of strings.
+            use: Settings `Use`.
+            jit_compile: Whether TensorFlow uses XLA, which takes seconds for each shape of batches
+                and is faster then. None: where it pays, see docs/speed.md. JAX always uses it,
+                PyTorch never.
+
+        Returns:
+            A string for a string, a list for a list, in the order of `texts`.
+
+        Raises:
+            TypeError: If an input is not a string.
+            ValueError: If a setting is not a number or out of range.
+        """
+        signature = self.signatures(use)["serving_default"]
+        rows = signature.field.encode(texts)
+        self._warn_of_cut(rows["cut"], stacklevel=6)
+        rows |= self.computed(rows, signature.use, jit_compile)
+        return signature.outputs[self.gives[0]].decode(rows)
+
+    def _alignment(
+        self, text: str, source: list[int], target: list[int], weights: np.ndarray
+    ) -> Alignment:
+        tokenizer = self.source_tokenizer
+        text = tokenizer.normalized(self.field.read(text))
+        return aligned(tokenizer, source, self.target_tokenizer, target, weights, text)
+
+    def align(self, source: str, target: str | None = None, layer: int = -1) -> Alignment:
+        """Shows which source tokens each target token attended to.
+
+        Args:
+            source: A text.
+            target: What is written for it; the model's own text if None.
+            layer: Number of the cross-attention (a Transformer has one a decoder block), counted
+                from 0, or from the last one by -1, -2, ...
+
+        Returns:
+            `Alignment` of readable tokens and weights `(T, S)`; each target token, and the end, is
+            aligned as it is predicted.
+
+        Raises:
+            TypeError: If an input is not a string.
+            ValueError: If there is no such attention, or the target is longer than any text that
+                is written.
+        """
+        read, ids = self._read_and_written(source, target, stacklevel=4)
+        most = self.longest(self.max_source_length)
+        if len(ids) > most:
+            raise ValueError(
+                f"`target` must have at most {most} tokens, the end included, the most of a "
+                f"{self.gives[0]} with `max_source_length`={self.max_source_length}. Received: "
+                f"{len(ids)} tokens."
+            )
+        weights = self.source_weights(read, ids, layer)
+        return self._alignment(source, read, ids, weights)
+
+    def _read_and_written(
+        self, source: str, target: str | None, stacklevel: int
+    ) -> tuple[list[int], list[int]]:
+        """Ids of a source, and of a target with its end; None: what is written for it."""
+        rows = self.field.encode([source])
+        self._warn_of_cut(rows["cut"], stacklevel)
+        (read,) = rows["source_ids"]
+        if target is None:
+            return read, self.computed(rows, self.Use())["best"][0].tolist()
+        (ids,) = self.target_tokenizer.encode(checked_texts([target]), add_end=True)
+        return read, ids
+
+    def _warn_of_cut(self, cut: Sequence[bool], stacklevel: int) -> None:
+        if any(cut):
+            warnings.warn(
+                f"{sum(cut)} of {len(cut)} texts are longer than `max_source_length`="
+                f"{self.max_source_length} tokens and were cut. {self.long_sources}",
+                stacklevel=stacklevel,
+            )
+
+    # Explaining
+
+    def view(self, text: str, target: str | None = None) -> AttentionView:
+        """Returns all attention of the model for a text.
+
+        Args:
+            text: The source.
+            target: What the decoder reads and predicts. If None, what the model writes.
+
+        Raises:
+            TypeError: If the text or the target is not a string.
+            ValueError: If the model has no attention.
+        """
+        config = self.config
+        if isinstance(config, RecurrentEncoderDecoderConfig) and config.attention == "none":
+            raise ValueError(
+                "The model has no attention to show: it is built with attention. Received: "
+                "attention='none'."
+            )
+        (text,) = checked_texts([text])
+        source, ids = self._read_and_written(text, target, stacklevel=4)
+        tokenizer = self.target_tokenizer
+        return AttentionView.from_maps(
+            self.read_along(source, ids),
+            readable_tokens(self.source_tokenizer, source),
+            readable_tokens(tokenizer, ids),
+            input_tokens=tokenizer.tokens([tokenizer.start_id, *ids[:-1]]),
+            title=f"{text} → {tokenizer.decode(ids)}",
+        )
+
+    # Files and export
+
+    backbone: ClassVar = {
+        "source_embedding": ("embedding",),
+        "target_embedding": (),
+        "encoder": (),
+        "decoder": (),
+    }
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabularies of the embeddings."""
+        names = ("source_embedding", "target_embedding")
+        tokenizers = (self.source_tokenizer, self.target_tokenizer)
+        return dict(zip(names, map(vocabulary_digest, tokenizers), strict=True))
+
+    def signatures(self, use: Any) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
+
+        The signature `serving_default` takes `text: string (B,)` and gives the text that is
+        written, `string (B,)`, equal to what `predict` gives. The signature `details` takes the
+        same and gives the R best texts, padded with `""` and zeros:
+
+        - the texts, `scores`, `truncated` `(B, R)`, the best first;
+        - `source_truncated` `(B,)`: sources longer than `max_source_length` are cut;
+        - `source_tokens` `(B, S)`, `target_tokens` `(B, R, T)`, `alignments` `(B, R, T, S)`, which
+          are zeros for a model without attention.
+
+        The signature `with_settings` takes `alpha: float32 (B,)` too, and gives the text.
+        """
+        source, target = self.source_tokenizer, self.target_tokenizer
+        source_graph = functools.cache(source.to_graph)
+        graph = source_graph if target is source else functools.cache(target.to_graph)
+        text = self.source_field(source_graph)
+        best = GeneratedText(target, "best", some="some", graph=graph)
+        details: dict[str, OutputField] = {
+            self.gives[1]: GeneratedText(target, some="some", graph=graph),
+            "scores": Numbers("scores"),
+            "truncated": Numbers("truncated"),
+            "source_truncated": Numbers("cut"),
+            "source_tokens": ReadableTokens(source, "source_ids", source_graph),
+            "target_tokens": ReadableTokens(target, graph=graph),
+            "alignments": AttentionWeights("weights"),
+        }
+        one = dataclasses.replace(use, num_return_sequences=None)
+        count = use.num_return_sequences or use.beams
+        several = dataclasses.replace(use, num_return_sequences=count)
+        return {
+            "serving_default": Signature(("text",), text, {self.gives[0]: best}, one),
+            "details": Signature(("text",), text, details, several),
+        }
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones."""
+        return {"text": [text for text in ODD_TEXTS if len(text) < 100]}
+
+
+def viewer_page(found: AttentionView | Sequence[AttentionView], title: str) -> str:
+    """Makes a page of views of attention."""
+    return attention_viewer([found] if isinstance(found, AttentionView) else list(found), title)
