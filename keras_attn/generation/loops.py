@@ -5,11 +5,10 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
-import numpy as np
 from keras import ops
 
 from keras_attn.generation.decoders import Decoder, check_room, integer, laid_out
-from keras_attn.generation.numbers import is_tensor, of_rows, values_of
+from keras_attn.generation.numbers import values_of
 from keras_attn.hints import Nest, Size, Tensor
 from keras_attn.ops.masks import token_mask
 from keras_attn.ops.padding import known_value
@@ -129,52 +128,6 @@ def is_end(token: Tensor, end_id: int | Sequence[int] | None) -> Tensor:
     """Whether tokens of any shape end their sequences."""
     ends = [ops.equal(token, i) for i in end_ids_of(end_id)]
     return functools.reduce(ops.logical_or, ends, ops.zeros_like(token, dtype="bool"))
-
-
-def token_rules(
-    vocabulary_size: int | None,
-    end_id: int | Sequence[int] | None,
-    pad_id: int,
-    min_length: int | Tensor,
-    suppressed_ids: Sequence[int],
-) -> Callable[[Tensor, Size], Tensor]:
-    """Returns `(logits (..., V), step) -> float32 logits`, with -inf for forbidden tokens.
-
-    `min_length` may be a tensor, `()`, or `(B,)` for logits `(B, V)`.
-    """
-    if vocabulary_size is None:
-        raise ValueError("The last axis of the decoder's logits must be known. Received: None.")
-    suppressed = [operator.index(i) for i in suppressed_ids]
-    ends = end_ids_of(end_id)
-    for name, given in [("end_id", ends), ("pad_id", [pad_id]), ("suppressed_ids", suppressed)]:
-        if any(not 0 <= i < vocabulary_size for i in given):
-            raise ValueError(
-                f"`{name}` must be within the vocabulary, 0 to {vocabulary_size - 1}. "
-                f"Received: {', '.join(map(str, given))}."
-            )
-    ids = np.arange(vocabulary_size)
-    never = np.isin(ids, suppressed)
-    if never.all():
-        raise ValueError("`suppressed_ids` must leave a token. Received: the whole vocabulary.")
-    delays = is_tensor(min_length) or min_length > 1  # a tensor may
-    if delays and np.isin(ids[~never], ends).all():
-        raise ValueError(
-            "`suppressed_ids` must leave a token that is not the end, which cannot come before "
-            f"`min_length`={min_length}. Received: all but `end_id`={end_id}."
-        )
-    least = of_rows("min_length", min_length)
-
-    def allowed(logits: Tensor, step: Size) -> Tensor:
-        logits = ops.cast(logits, "float32")
-        if suppressed:
-            logits = ops.where(ops.convert_to_tensor(never), IMPOSSIBLE, logits)
-        if is_tensor(least) or least:
-            is_end = ops.convert_to_tensor(np.isin(ids, ends))
-            early = ops.logical_and(is_end, step + 1 < least)
-            logits = ops.where(early, IMPOSSIBLE, logits)
-        return logits
-
-    return allowed
 
 
 def log_total(logits: Tensor) -> Tensor:

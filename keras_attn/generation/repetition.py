@@ -4,6 +4,7 @@ from keras import ops
 
 from keras_attn.generation.numbers import is_tensor, of_rows
 from keras_attn.hints import Size, Tensor
+from keras_attn.ops.masks import token_mask
 
 
 class History:
@@ -16,15 +17,14 @@ class History:
     def __init__(
         self,
         prompt: Tensor,
-        prompt_mask: Tensor,
+        prompt_mask: Tensor | None,
         logits: Tensor,
         repetition_penalty: float | Tensor,
         no_repeat_ngram_size: int,
     ):
         self.prompt = ops.cast(prompt, "int32")
-        self.prompt_mask = prompt_mask
+        self.prompt_mask = token_mask(self.prompt, prompt_mask)
         self.size = logits.shape[-1]
-        self.nothing = ops.zeros_like(logits, dtype="int32")
         self.penalty = of_rows("repetition_penalty", repetition_penalty)
         self.penalizes = is_tensor(repetition_penalty) or repetition_penalty != 1
         self.n = no_repeat_ngram_size
@@ -80,7 +80,7 @@ class History:
         rows = ops.cumsum(ops.ones_like(ids), axis=0) - 1
         ids = ops.where(wanted, ids, self.size)  # other ids go to an extra column
         index = ops.stack([ops.reshape(rows, (-1,)), ops.reshape(ids, (-1,))], axis=1)
-        marks = ops.pad(self.nothing, [[0, 0], [0, 1]])
+        marks = ops.zeros_like(ids[:, :1]) + ops.zeros((1, self.size + 1), dtype="int32")
         marks = ops.scatter_update(marks, index, ops.ones_like(index[:, 0]))
         return ops.cast(marks[:, :-1], "bool")
 

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 from keras import ops
 
 from keras_attn.generation.decoders import Decoder, integer, laid_out
-from keras_attn.generation.loops import is_end, prefilled, token_rules
+from keras_attn.generation.loops import is_end, prefilled
 from keras_attn.generation.repetition import History
+from keras_attn.generation.rules import TokenRules
 from keras_attn.generation.sampling import check_sampling, chooser
 from keras_attn.hints import Nest, Size, Tensor
 from keras_attn.ops.masks import token_mask
@@ -162,12 +163,19 @@ class SampledSteps:
         nothing = ops.expand_dims(ops.zeros_like(lengths), 1)
         settings = {**self.settings, **state["numbers"]}
         past = self._history(nothing, ops.equal(nothing, 0), logits, settings)
-        allowed = token_rules(
-            logits.shape[-1], self.end_id, self.pad_id, settings["min_length"], self.suppressed_ids
+        rules = TokenRules(
+            logits.shape[-1],
+            self.end_id,
+            self.pad_id,
+            settings["min_length"],
+            self.suppressed_ids,
+            limits=limits,
+            past=past,
+            lengths=lengths,
         )
         filters = {name: settings[name] for name in ("temperature", "top_k", "top_p", "min_p")}
         filters["largest_top_k"] = self.largest_top_k
-        choose = chooser(allowed, past, state["seeds"], lengths, filters)
+        choose = chooser(rules.allowed, past, state["seeds"], lengths, filters)
         slots = ops.expand_dims(ops.arange(count, dtype="int32"), 0)
         pad = ops.cast(self.pad_id, "int32")
 

@@ -15,13 +15,12 @@ from keras_attn.generation.loops import (
     log_total,
     prefilled,
     row_limits,
-    token_rules,
 )
 from keras_attn.generation.noise import row_seeds, uniform_noise
 from keras_attn.generation.numbers import is_tensor, of_rows, values_of
 from keras_attn.generation.repetition import History
+from keras_attn.generation.rules import TokenRules
 from keras_attn.hints import Size, Tensor, TensorLike
-from keras_attn.ops.masks import token_mask
 
 LEAST_TEMPERATURE = 1e-30
 
@@ -185,7 +184,7 @@ def draw(logits: Tensor, noise: Tensor) -> Tensor:
 
 
 def chooser(
-    allowed: Callable[[Tensor, Any], Tensor],
+    allowed: Callable[[Tensor, Any, Any], Tensor],
     past: History,
     seeds: Tensor,
     lengths: Tensor,
@@ -197,21 +196,15 @@ def chooser(
 
     >>> logits, mask = ops.log(ops.array([[0.2, 0.8]])), ops.ones((1, 1), "bool")
     >>> past = History(ops.array([[0]]), mask, logits, 1.0, 0)
-    >>> choose = chooser(lambda z, step: z, past, ops.array([7]), ops.array([1]), {"top_k": 1})
+    >>> choose = chooser(lambda z, *_: z, past, ops.array([7]), ops.array([1]), {"top_k": 1})
     >>> int(choose(0, logits, past.start(1))[0][0])
     1
     """
 
     def choose(step: Size, logits: Tensor, history: dict[str, Tensor]):
         logits = ops.cast(logits, "float32")
-        logp = allowed(logits, step) - log_total(logits)
-        possible = logp > IMPOSSIBLE
-        z = ops.where(possible, past.penalized(logits, history), IMPOSSIBLE)
-        repeats = past.repeats(history, lengths + step)
-        if repeats is not None:
-            free = ops.logical_and(possible, ops.logical_not(repeats))
-            free = ops.where(ops.any(free, axis=-1, keepdims=True), free, possible)
-            z = ops.where(free, z, IMPOSSIBLE)
+        logp = allowed(logits, step, history) - log_total(logits)
+        z = ops.where(logp > IMPOSSIBLE, past.penalized(logits, history), IMPOSSIBLE)
         token = draw(filter_logits(z, **filters), uniform_noise(seeds, step))
         logp = ops.take_along_axis(logp, ops.expand_dims(token, -1), axis=-1)[:, 0]
         return token, logp, past.extended(history, token, lengths + step)
@@ -239,6 +232,10 @@ def sample(
     min_length: int | Tensor = 0,
     pad_id: int = 0,
     suppressed_ids: Sequence[int] = (),
+    forced_first_id: int | None = None,
+    forced_last_id: int | None = None,
+    beginning: Tensor | None = None,
+    beginning_mask: Tensor | None = None,
     largest_top_k: int | None = None,
 ) -> Generation:
     """Draws each token at random from the filtered distribution of the decoder.
@@ -291,6 +288,10 @@ def sample(
         min_length: Minimum number of new tokens, with the end token.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
+        forced_first_id: Id of the first new token, such as the mark of a language, or None.
+        forced_last_id: Id of the token at the maximum length, usually `end_id`, or None.
+        beginning: int32 `(B, P)`: new tokens that each row begins with, after `forced_first_id`.
+        beginning_mask: `(B, P)`, True for tokens, with padding on the right; all if None.
         largest_top_k: An integer that a tensor `top_k` does not exceed; without it the whole
             vocabulary is sorted at each step.
 
@@ -324,16 +325,25 @@ def sample(
     decoder, logits, state, lengths = prefilled(
         decoder, prompt, prompt_mask, memory, memory_mask, max_length
     )
-    allowed = token_rules(logits.shape[-1], end_id, pad_id, min_length, suppressed_ids)
     limits = row_limits(decoder, max_lengths, max_length, lengths)
     seeds = row_seeds(seed, ops.cumsum(ops.ones_like(lengths)) - 1)
-    prompt = ops.convert_to_tensor(prompt)
-    past = History(
-        prompt, token_mask(prompt, prompt_mask), logits, repetition_penalty, no_repeat_ngram_size
+    past = History(prompt, prompt_mask, logits, repetition_penalty, no_repeat_ngram_size)
+    rules = TokenRules(
+        logits.shape[-1],
+        end_id,
+        pad_id,
+        min_length,
+        suppressed_ids,
+        limits=limits,
+        forced_first_id=forced_first_id,
+        forced_last_id=forced_last_id,
+        beginning=beginning,
+        beginning_mask=beginning_mask,
+        past=past,
+        lengths=lengths,
     )
-
     choose = chooser(
-        allowed,
+        rules.allowed,
         past,
         seeds,
         lengths,

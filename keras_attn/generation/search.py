@@ -1,47 +1,26 @@
 """Greedy search and beam search, each as one loop in one graph."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from keras import ops
 
-from keras_attn.generation.decoders import Decoder, integer, reorder, repeat
-from keras_attn.generation.greatest import greatest, greatest_k, ordered_top_k
+from keras_attn.generation.beams import Beams
+from keras_attn.generation.decoders import Decoder, integer, reorder, repeat, repeat_rows
+from keras_attn.generation.greatest import greatest
 from keras_attn.generation.loops import (
-    IMPOSSIBLE,
     Generation,
     checked_lengths,
     decode_rows,
-    is_end,
     log_total,
     prefilled,
     row_limits,
-    token_rules,
     within_room,
 )
-from keras_attn.generation.numbers import is_tensor, of_rows
+from keras_attn.generation.ranking import EarlyStopping, Ranking, check_ranking
+from keras_attn.generation.repetition import History
+from keras_attn.generation.rules import TokenRules
 from keras_attn.hints import Nest, Size, Tensor
-
-
-def length_penalty(lengths: Size, alpha: float | Tensor) -> Tensor:
-    """Length penalty `((5 + length) / 6) ** alpha` that divides scores (GNMT: Wu et al., 2016).
-
-    Args:
-        lengths: Numbers of tokens.
-        alpha: Exponent; 0 for no penalty, above 0 favours longer sequences, below 0 shorter ones. A
-            number, or a tensor that can be broadcast with `lengths`.
-
-    Returns:
-        float32 tensor of the shape of `lengths`, or of both.
-
-    Example:
-
-    >>> float(length_penalty(ops.array(1), 0.6)), float(length_penalty(ops.array(7), 1.0))
-    (1.0, 2.0)
-    """
-    alpha = ops.cast(alpha, "float32") if is_tensor(alpha) else float(alpha)
-    return ops.power((5.0 + ops.cast(lengths, "float32")) / 6.0, alpha)
 
 
 def greedy_search(
@@ -57,6 +36,11 @@ def greedy_search(
     min_length: int | Tensor = 0,
     pad_id: int = 0,
     suppressed_ids: Sequence[int] = (),
+    no_repeat_ngram_size: int = 0,
+    forced_first_id: int | None = None,
+    forced_last_id: int | None = None,
+    beginning: Tensor | None = None,
+    beginning_mask: Tensor | None = None,
 ) -> Generation:
     """Takes the most probable token at each step, like a beam of one.
 
@@ -79,6 +63,12 @@ def greedy_search(
             or `(B,)`.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
+        no_repeat_ngram_size: Size n of the n-grams that may not repeat, in the prompt and after it;
+            0 allows all. If no other token is left, n-grams repeat all the same.
+        forced_first_id: Id of the first new token, such as the mark of a language, or None.
+        forced_last_id: Id of the token at the maximum length, usually `end_id`, or None.
+        beginning: int32 `(B, P)`: new tokens that each row begins with, after `forced_first_id`.
+        beginning_mask: `(B, P)`, True for tokens, with padding on the right; all if None.
 
     Returns:
         `Generation` with shapes `(B, max_length)` and `(B,)`. Scores are sums of log-probabilities.
@@ -96,18 +86,45 @@ def greedy_search(
     >>> tuple(result.tokens.shape)
     (2, 5)
     """
+    integer("no_repeat_ngram_size", no_repeat_ngram_size, 0)
     max_length, min_length = checked_lengths(max_length, min_length)
     decoder, logits, state, lengths = prefilled(
         decoder, prompt, prompt_mask, memory, memory_mask, max_length
     )
-    allowed = token_rules(logits.shape[-1], end_id, pad_id, min_length, suppressed_ids)
+    limits = row_limits(decoder, max_lengths, max_length, lengths)
+    past = History(prompt, prompt_mask, logits, 1.0, no_repeat_ngram_size)
+    rules = TokenRules(
+        logits.shape[-1],
+        end_id,
+        pad_id,
+        min_length,
+        suppressed_ids,
+        limits=limits,
+        forced_first_id=forced_first_id,
+        forced_last_id=forced_last_id,
+        beginning=beginning,
+        beginning_mask=beginning_mask,
+        past=past,
+        lengths=lengths,
+    )
 
     def choose(step: Size, logits: Tensor, history: Any):
-        best, token = greatest(allowed(logits, step))
-        return token, best - log_total(logits)[:, 0], history
+        best, token = greatest(rules.allowed(logits, step, history))
+        logp = best - log_total(logits)[:, 0]
+        return token, logp, past.extended(history, token, lengths + step)
 
-    limits = row_limits(decoder, max_lengths, max_length, lengths)
-    return decode_rows(decoder, logits, state, lengths, limits, max_length, end_id, pad_id, choose)
+    return decode_rows(
+        decoder,
+        logits,
+        state,
+        lengths,
+        limits,
+        max_length,
+        end_id,
+        pad_id,
+        choose,
+        past.start(max_length),
+    )
 
 
 def beam_search(
@@ -123,9 +140,16 @@ def beam_search(
     max_lengths: Tensor | None = None,
     num_return_sequences: int = 1,
     alpha: float | Tensor = 0.0,
+    length_penalty_kind: str = "gnmt",
+    early_stopping: EarlyStopping = None,
     min_length: int | Tensor = 0,
     pad_id: int = 0,
     suppressed_ids: Sequence[int] = (),
+    no_repeat_ngram_size: int = 0,
+    forced_first_id: int | None = None,
+    forced_last_id: int | None = None,
+    beginning: Tensor | None = None,
+    beginning_mask: Tensor | None = None,
 ) -> Generation:
     """Keeps the `num_beams` best sequences at each step, and returns the best of them.
 
@@ -158,6 +182,12 @@ def beam_search(
             or `(B,)`.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
+        no_repeat_ngram_size: Size n of the n-grams that may not repeat, in the prompt and after it;
+            0 allows all. If no other token is left, n-grams repeat all the same.
+        forced_first_id: Id of the first new token, such as the mark of a language, or None.
+        forced_last_id: Id of the token at the maximum length, usually `end_id`, or None.
+        beginning: int32 `(B, P)`: new tokens that each row begins with, after `forced_first_id`.
+        beginning_mask: `(B, P)`, True for tokens, with padding on the right; all if None.
 
     Returns:
         `Generation` with shapes `(B, R, max_length)` and `(B, R)`, the best first.
@@ -175,6 +205,7 @@ def beam_search(
     >>> tuple(best.tokens.shape), tuple(best.scores.shape)
     ((1, 1, 5), (1, 1))
     """
+    integer("no_repeat_ngram_size", no_repeat_ngram_size, 0)
     max_length, min_length = checked_lengths(max_length, min_length)
     K = integer("num_beams", num_beams, 1)
     R = integer("num_return_sequences", num_return_sequences, 1)
@@ -183,142 +214,85 @@ def beam_search(
             "`num_return_sequences` must be at most `num_beams`. "
             f"Received: num_return_sequences={R}, num_beams={K}."
         )
+    check_ranking(length_penalty_kind, early_stopping)
     decoder, logits, state, lengths = prefilled(
         decoder, prompt, prompt_mask, memory, memory_mask, max_length, K
     )
-    V = logits.shape[-1]
-    most = min(K, V)  # next tokens of one beam that can be among the K best
-    alpha = of_rows("alpha", alpha)
-    least = of_rows("min_length", min_length)  # () or (B, 1): of rows, of beams (B * K,)
-    of_beams = ops.repeat(least[:, 0], K) if is_tensor(least) and len(least.shape) else least
-    first_allowed, allowed = (
-        token_rules(V, end_id, pad_id, n, suppressed_ids) for n in (min_length, of_beams)
+    limits = row_limits(decoder, max_lengths, max_length, lengths)
+    past = History(prompt, prompt_mask, logits, 1.0, no_repeat_ngram_size)
+    rules = TokenRules(
+        logits.shape[-1],
+        end_id,
+        pad_id,
+        min_length,
+        suppressed_ids,
+        limits=limits,
+        forced_first_id=forced_first_id,
+        forced_last_id=forced_last_id,
+        beginning=beginning,
+        beginning_mask=beginning_mask,
+        past=past,
+        lengths=lengths,
     )
-    limits = ops.expand_dims(row_limits(decoder, max_lengths, max_length, lengths), 1)
-    slots = ops.reshape(ops.arange(max_length, dtype="int32"), (1, 1, -1))
+    of_beams = rules.of_beams(K)
+    beam_lengths = ops.repeat(lengths, K, axis=0)
     rows = ops.cumsum(ops.ones_like(lengths)) - 1
     first_of_row = ops.expand_dims(rows * K, 1)
-    beam_lengths = ops.repeat(lengths, K, axis=0)
-    once = np.where(np.arange(most) == 0, 0.0, IMPOSSIBLE)
-    once = ops.convert_to_tensor(once, "float32")
+    search = Beams(
+        count=K,
+        returned=R,
+        vocabulary=logits.shape[-1],
+        limits=ops.expand_dims(limits, 1),
+        slots=ops.reshape(ops.arange(max_length, dtype="int32"), (1, 1, -1)),
+        ranking=Ranking.of(alpha, length_penalty_kind, rules.given),
+        end_id=end_id,
+        pad_id=pad_id,
+        early_stopping=early_stopping,
+    )
 
-    def nothing(count: int) -> Generation:
-        """`count` impossible sequences for each row."""
-        zeros = ops.expand_dims(ops.zeros_like(lengths), 1) + ops.zeros((1, count), dtype="int32")
-        return Generation(
-            tokens=ops.expand_dims(zeros, 2) + ops.zeros_like(slots) + ops.cast(pad_id, "int32"),
-            scores=ops.cast(zeros, "float32") + IMPOSSIBLE,
-            lengths=zeros,
-            finished=ops.cast(zeros, "bool"),
-        )
-
-    def is_open(beams: Generation) -> Tensor:
-        return ops.logical_and(ops.logical_not(beams.finished), beams.lengths < limits)
-
-    def take(beams: Generation, index: Tensor) -> Generation:
-        """The beams at `index` (B, n)."""
-        tokens = ops.take_along_axis(beams.tokens, ops.expand_dims(index, -1), axis=1)
-        rest = [ops.take_along_axis(t, index, axis=1) for t in beams[1:]]
-        return Generation(tokens, *rest)
-
-    def following(
-        step: Size, logits: Tensor, allowed: Callable[[Tensor, Size], Tensor] = allowed
-    ) -> tuple[Tensor, Tensor]:
-        """The best next tokens of logits (..., V) and their log-probabilities, (..., most)."""
-        values, tokens = greatest_k(allowed(logits, step), most)
-        return values - log_total(logits), tokens
-
-    def extend(
-        step: Size, logp: Tensor, tokens: Tensor, beams: Generation
-    ) -> tuple[Generation, Tensor, Tensor, Tensor]:
-        """The K best of K beams with their next `tokens` (B, K, most); scores are sums."""
-        open_ = is_open(beams)
-        goes_on = ops.expand_dims(open_, -1)
-        logp = ops.where(goes_on, logp, once)
-        tokens = ops.where(goes_on, tokens, ops.cast(pad_id, "int32"))
-        total = ops.expand_dims(beams.scores, -1) + logp
-        beams = beams._replace(lengths=beams.lengths + ops.cast(open_, "int32"))
-        ranked = total / ops.expand_dims(length_penalty(beams.lengths, alpha), -1)
-        _, index = ordered_top_k(ops.reshape(ranked, (-1, K * most)), K)
-        parent = index // most
-        token = ops.take_along_axis(ops.reshape(tokens, (-1, K * most)), index, axis=1)
-        was_open = ops.take_along_axis(open_, parent, axis=1)
-        beams = take(beams, parent)
-        ended = ops.logical_and(was_open, is_end(token, end_id))
-        beams = Generation(
-            ops.where(ops.equal(slots, step), ops.expand_dims(token, -1), beams.tokens),
-            ops.take_along_axis(ops.reshape(total, (-1, K * most)), index, axis=1),
-            beams.lengths,
-            ops.logical_or(beams.finished, ended),
-        )
-        return beams, parent, token, was_open
-
-    def remember(best: Generation, beams: Generation, which: Tensor) -> Generation:
-        """The R best of `best` and the beams in `which` (B, K); scores have the length penalty."""
-        ranked = beams.scores / length_penalty(beams.lengths, alpha)
-        beams = beams._replace(scores=ops.where(which, ranked, IMPOSSIBLE))
-        pairs = zip(best, beams, strict=True)
-        joined = Generation(*(ops.concatenate(pair, axis=1) for pair in pairs))
-        return take(joined, ordered_top_k(joined.scores, R)[1])
-
-    def done(step: Size, beams: Generation, best: Generation) -> Tensor:
-        """Whether no open beam of a row can overtake the last of the remembered sequences."""
-        open_scores = ops.where(is_open(beams), beams.scores, IMPOSSIBLE)
-        open_score = ops.max(open_scores, axis=1, keepdims=True)
-        # The score only falls; its penalty lies between those of the next and maximum length.
-        bound = ops.maximum(
-            open_score / length_penalty(step + 2, alpha),
-            open_score / length_penalty(limits, alpha),
-        )
-        return best.scores[:, -1:] >= bound
-
-    def choose(
-        step: Size, logp: Tensor, tokens: Tensor, beams: Generation, best: Generation
-    ) -> tuple[Tensor, Generation, Generation, Tensor, Tensor]:
-        beams, parent, token, was_open = extend(step, logp, tokens, beams)
-        over = ops.logical_and(was_open, ops.logical_not(is_open(beams)))
-        best = remember(best, beams, over)
-        return token, beams, best, done(step, beams, best), parent
+    def extended(step: Size, history: Nest, token: Tensor, parent: Tensor) -> tuple[Nest, Tensor]:
+        """The history of the chosen beams, and the rows that they continue."""
+        rows = ops.reshape(first_of_row + parent, (-1,))
+        history = {name: ops.take(x, rows, axis=0) for name, x in history.items()}
+        return past.extended(history, ops.reshape(token, (-1,)), beam_lengths + step), rows
 
     def body(
         step: Tensor,
         token: Tensor,
         beams: Generation,
         best: Generation,
-        stopped: Tensor,
+        over: Tensor,
+        history: Nest,
         state: Nest,
     ):
         positions = within_room(decoder, beam_lengths + step)
         logits, state = decoder.step(ops.reshape(token, (-1,)), positions, state)
-        logp, tokens = (ops.reshape(t, (-1, K, most)) for t in following(step + 1, logits))
-        *chosen, parent = choose(step + 1, logp, tokens, beams, best)
-        state = reorder(decoder, state, ops.reshape(first_of_row + parent, (-1,)))
-        return (step + 1, *chosen, state)
+        allowed = of_beams.allowed(logits, step + 1, history)
+        logp, tokens = (
+            ops.reshape(x, (-1, K, search.most)) for x in search.following(allowed, logits)
+        )
+        *chosen, parent = search.choose(step + 1, logp, tokens, beams, best, over)
+        history, rows = extended(step + 1, history, chosen[0], parent)
+        return (step + 1, *chosen, history, reorder(decoder, state, rows))
 
     def going(
         step: Tensor,
         token: Tensor,
         beams: Generation,
         best: Generation,
-        stopped: Tensor,
+        over: Tensor,
+        history: Nest,
         state: Nest,
     ) -> Tensor:
-        return ops.logical_and(step + 1 < max_length, ops.logical_not(ops.all(stopped)))
+        return ops.logical_and(step + 1 < max_length, ops.logical_not(ops.all(over)))
 
     # The first step has one possible beam; the other K - 1 are impossible.
-    beams = nothing(K)
-    first = ops.convert_to_tensor(np.arange(K)[None] == 0)
-    beams = beams._replace(scores=ops.where(first, 0.0, beams.scores))
-    of_first = following(0, logits, first_allowed)
-    logp, tokens = (ops.repeat(ops.expand_dims(t, 1), K, axis=1) for t in of_first)
-    *chosen, _ = choose(0, logp, tokens, beams, nothing(R))
-    loop = (ops.convert_to_tensor(0, "int32"), *chosen, repeat(decoder, state, K))
-    _, _, _, best, _, _ = ops.while_loop(going, body, loop)
-
-    there = best.scores > IMPOSSIBLE
-    return Generation(
-        ops.where(ops.expand_dims(there, -1), best.tokens, ops.cast(pad_id, "int32")),
-        best.scores,
-        ops.where(there, best.lengths, 0),
-        ops.logical_and(there, best.finished),
-    )
+    history = past.start(max_length)
+    of_first = search.following(rules.allowed(logits, 0, history), logits)
+    logp, tokens = (ops.repeat(ops.expand_dims(x, 1), K, axis=1) for x in of_first)
+    *chosen, parent = search.choose(0, logp, tokens, *search.begin())
+    history, _ = extended(0, repeat_rows(history, K), chosen[0], parent)
+    first = ops.convert_to_tensor(0, "int32")
+    loop = (first, *chosen, history, repeat(decoder, state, K))
+    _, _, _, best, *_ = ops.while_loop(going, body, loop)
+    return search.result(best)

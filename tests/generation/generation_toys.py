@@ -60,24 +60,33 @@ def log_probabilities(table, length):
     return table - top - np.log(np.exp(table - top).sum(-1, keepdims=True))
 
 
-def next_log_probabilities(logp, prompt, tokens, min_length=0, suppressed=()):
-    """Of each next token; -inf where it must not come."""
+def next_log_probabilities(logp, prompt, tokens, min_length=0, suppressed=(), rule=None):
+    """Of each next token; -inf where it must not come. `rule(prompt, tokens)` returns the token
+    that is forced, or the set of those that must not come."""
     V = logp.shape[-1]
     before, last = [PAD, *prompt, *tokens][-2:]
     result = logp[len(prompt) + len(tokens) - 1, before * V + last].copy()
     result[list(suppressed)] = -np.inf
     if len(tokens) + 1 < min_length:
         result[END] = -np.inf
+    ruled = set() if rule is None else rule(prompt, tokens)
+    if isinstance(ruled, int):
+        result[:] = -np.inf
+        result[ruled] = 0.0
+    elif (result[[i for i in range(V) if i not in ruled]] > -np.inf).any():
+        result[list(ruled)] = -np.inf
     return result
 
 
-def rank(score, tokens, alpha):
-    return score / ((5 + len(tokens)) / 6) ** alpha
+def rank(score, tokens, alpha, kind="gnmt", given=0):
+    n = max(len(tokens) - given, 1)
+    return score / (n if kind == "power" else (5 + n) / 6) ** alpha
 
 
 def exhaustive_search(
-    table, prompt, max_length, alpha=0.0, min_length=0, suppressed=(), ends=(END,)
-):
+    table, prompt, max_length, alpha=0.0, min_length=0, suppressed=(), ends=(END,), kind="gnmt",
+    given=0, rule=None,
+):  # fmt: skip
     """All sequences there are, the best first: `(rank, tokens, finished)`."""
     logp = log_probabilities(table, len(prompt) + max_length)
     V = logp.shape[-1]
@@ -87,11 +96,14 @@ def exhaustive_search(
         last = range(V) if length == max_length else ends
         for tokens in itertools.product(*[inner] * (length - 1), last):
             score = sum(
-                next_log_probabilities(logp, prompt, tokens[:i], min_length, suppressed)[token]
+                next_log_probabilities(logp, prompt, tokens[:i], min_length, suppressed, rule)[
+                    token
+                ]
                 for i, token in enumerate(tokens)
             )
             if score > -math.inf:
-                found.append((rank(score, tokens, alpha), tokens, tokens[-1] in ends))
+                ranked = rank(score, tokens, alpha, kind, given)
+                found.append((ranked, tokens, tokens[-1] in ends))
     return sorted(found, reverse=True)
 
 

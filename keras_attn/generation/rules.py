@@ -1,0 +1,206 @@
+"""Rules on the next token, the same for greedy search, beam search and sampling."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from keras import ops
+
+from keras_attn.generation.loops import IMPOSSIBLE, end_ids_of, log_total
+from keras_attn.generation.numbers import is_tensor, of_rows
+from keras_attn.generation.repetition import History
+from keras_attn.hints import Size, Tensor
+from keras_attn.ops.masks import check_padding_mask
+
+
+def check_single(suppressed_ids: Sequence[object]) -> None:
+    """Raises a ValueError if sequences of tokens are to be suppressed.
+
+    Example:
+
+    >>> check_single([5, 7])
+    """
+    several = [i for i in suppressed_ids if isinstance(i, Sequence)]
+    if several:
+        raise ValueError(
+            "`suppressed_ids` must be ids of single tokens: sequences of tokens (in `bad_words_ids`"
+            f" of `transformers`) cannot be suppressed. Received: {several[0]!r}."
+        )
+
+
+class TokenRules:
+    """Says which tokens may come next.
+
+    In this order: suppressed tokens never come; the end does not come before `min_length`; no
+    n-gram repeats, if another token is left; and a token that is forced is the only one. A forced
+    token is given and not predicted, so its log-probability is 0.
+
+    Tensors have a row for each row of the logits, such as `(B,)` for logits `(B, V)`.
+
+    Args:
+        size: Size of the vocabulary.
+        end_id: Id of the end token, or of several, or None.
+        pad_id: Id of padding, which is only checked.
+        min_length: Minimum number of new tokens, with the end token.
+        suppressed_ids: Ids that never come.
+        limits: int32 `(B,)`, the maximum number of new tokens of each row.
+        forced_first_id: Id of the first new token, before a beginning.
+        forced_last_id: Id of the token at the maximum length.
+        beginning: int32 `(B, P)`, the first new tokens of each row.
+        beginning_mask: `(B, P)`, True for tokens, with padding on the right.
+        past: The history for blocked n-grams.
+        lengths: int32 `(B,)`, the lengths of the prompts.
+    """
+
+    def __init__(
+        self,
+        size: int | None,
+        end_id: int | Sequence[int] | None,
+        pad_id: int,
+        min_length: int | Tensor,
+        suppressed_ids: Sequence[int],
+        *,
+        limits: Tensor,
+        forced_first_id: int | None = None,
+        forced_last_id: int | None = None,
+        beginning: Tensor | None = None,
+        beginning_mask: Tensor | None = None,
+        past: History | None = None,
+        lengths: Tensor | None = None,
+    ):
+        if size is None:
+            raise ValueError("The last axis of the decoder's logits must be known. Received: None.")
+        self.size = size
+        self.ends = end_ids_of(end_id)
+        check_single(suppressed_ids)
+        suppressed = [operator.index(i) for i in suppressed_ids]
+        forced = {"forced_first_id": forced_first_id, "forced_last_id": forced_last_id}
+        for name, given in [
+            ("end_id", self.ends),
+            ("pad_id", [pad_id]),
+            ("suppressed_ids", suppressed),
+            *((name, [operator.index(i)]) for name, i in forced.items() if i is not None),
+        ]:
+            if any(not 0 <= i < size for i in given):
+                raise ValueError(
+                    f"`{name}` must be within the vocabulary, 0 to {size - 1}. "
+                    f"Received: {', '.join(map(str, given))}."
+                )
+        self.never = np.isin(np.arange(size), suppressed)
+        self._check_left(end_id, min_length)
+        self.forced_first_id, self.forced_last_id = forced_first_id, forced_last_id
+        self.past = past
+        given = _checked_beginning(beginning, beginning_mask)
+        self.begins = given is not None
+        self.rows: dict[str, Any] = {
+            "least": of_rows("min_length", min_length),
+            "limits": ops.expand_dims(limits, 1),
+            "lengths": lengths,
+            "beginning": None if given is None else given[0],
+            "mask": None if given is None else given[1],
+        }
+
+    def _check_left(self, end_id: int | Sequence[int] | None, min_length: int | Tensor) -> None:
+        """Raises a ValueError if too many tokens are suppressed."""
+        if self.never.all():
+            raise ValueError("`suppressed_ids` must leave a token. Received: the whole vocabulary.")
+        delays = is_tensor(min_length) or min_length > 1  # a tensor may
+        if delays and np.isin(np.flatnonzero(~self.never), self.ends).all():
+            raise ValueError(
+                "`suppressed_ids` must leave a token that is not the end, which cannot come before "
+                f"`min_length`={min_length}. Received: all but `end_id`={end_id}."
+            )
+
+    @property
+    def given(self) -> int | Tensor:
+        """Number of tokens of each row's beginning, int32 `(B, 1)`, or 0."""
+        mask = self.rows["mask"]
+        return ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True) if self.begins else 0
+
+    def of_beams(self, count: int) -> Self:
+        """Returns the rules for `count` rows of logits in place of each row."""
+        other = copy.copy(self)
+        other.rows = {
+            name: ops.repeat(x, count, axis=0) if is_tensor(x) and len(x.shape) else x
+            for name, x in self.rows.items()
+        }
+        return other
+
+    def allowed(
+        self, logits: Tensor, step: Size, history: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """Returns float32 logits, with -inf for forbidden tokens.
+
+        Args:
+            logits: `(B, V)`.
+            step: Number of new tokens before.
+            history: The history of `past`.
+        """
+        raw = logits
+        logits = ops.cast(logits, "float32")
+        if self.never.any():
+            logits = ops.where(ops.convert_to_tensor(self.never), IMPOSSIBLE, logits)
+        least = self.rows["least"]
+        if is_tensor(least) or least:
+            is_end = ops.convert_to_tensor(np.isin(np.arange(self.size), self.ends))
+            early = ops.logical_and(is_end, step + 1 < least)
+            logits = ops.where(early, IMPOSSIBLE, logits)
+        repeats = self.past and self.past.repeats(history or {}, self.rows["lengths"] + step)
+        if repeats is not None:
+            possible = logits > IMPOSSIBLE
+            free = ops.logical_and(possible, ops.logical_not(repeats))
+            free = ops.where(ops.any(free, axis=-1, keepdims=True), free, possible)
+            logits = ops.where(free, logits, IMPOSSIBLE)
+        forced = self._forced(step)
+        if forced is None:
+            return logits
+        token, is_forced = forced
+        alone = ops.equal(ops.arange(self.size, dtype="int32"), token)
+        alone = ops.where(alone, log_total(raw), IMPOSSIBLE)
+        return ops.where(is_forced, alone, logits)
+
+    def _forced(self, step: Size) -> tuple[Tensor, Tensor] | None:
+        """The token that is forced in each row, int32 `(B, 1)`, and whether one is."""
+        nothing = ops.zeros_like(self.rows["limits"])
+        token, is_forced = nothing, ops.cast(nothing, "bool")
+        cases: list[tuple[Tensor | int, Tensor]] = []
+        if self.forced_last_id is not None:
+            cases.append((self.forced_last_id, ops.equal(self.rows["limits"], step + 1)))
+        if self.forced_first_id is not None:
+            cases.append((self.forced_first_id, ops.equal(nothing, step)))
+        if self.begins:
+            ids, mask = self.rows["beginning"], self.rows["mask"]
+            places = ops.cumsum(ops.ones_like(ids), axis=1) - int(self.forced_first_id is None)
+            here = ops.logical_and(ops.equal(places, step), mask)
+            cases.append((
+                ops.sum(ops.where(here, ids, 0), axis=1, keepdims=True),
+                ops.any(here, axis=1, keepdims=True),
+            ))  # fmt: skip
+        for own, where in cases:
+            token = ops.where(where, ops.cast(own, "int32"), token)
+            is_forced = ops.logical_or(is_forced, where)
+        return (token, is_forced) if cases else None
+
+
+def _checked_beginning(
+    beginning: Tensor | None, mask: Tensor | None
+) -> tuple[Tensor, Tensor] | None:
+    """The ids and the mask of forced beginnings."""
+    if beginning is None:
+        if mask is not None:
+            raise ValueError("`beginning_mask` belongs to a `beginning`. Received: none.")
+        return None
+    ids = ops.convert_to_tensor(beginning)
+    if len(ids.shape) != 2 or "int" not in ops.dtype(ids):
+        raise ValueError(
+            "`beginning` must have integers of shape (B, P), the first tokens of each row. "
+            f"Received: dtype {ops.dtype(ids)}, shape {tuple(ids.shape)}."
+        )
+    if mask is None:
+        return ops.cast(ids, "int32"), ops.ones_like(ids, dtype="bool")
+    mask = check_padding_mask(mask, *ids.shape, "beginning_mask")
+    return ops.cast(ids, "int32"), mask
