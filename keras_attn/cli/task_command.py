@@ -124,12 +124,12 @@ class StepCommand(click.Command):
 
 
 def merged(
-    task: type[Task], step: Step | str, file: Path | None, given: Mapping[str, Any]
+    task: type[Task] | Task, step: Step | str, file: Path | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Makes the settings of a step: the command line overrides the file, the file the defaults.
 
     Args:
-        task: The class of the task.
+        task: The class of the task; or a task, whose `own_use` replaces defaults.
         step: The step, or its name.
         file: A settings file, or None.
         given: Values of the command line, None where there is none.
@@ -141,6 +141,7 @@ def merged(
         TypeError: If a value in the file has the wrong type.
         ValueError: If a name in the file is unknown, or a value is out of range.
     """
+    owner, task = (None, task) if isinstance(task, type) else (task, type(task))
     steps = all_steps(task)
     step = steps[step] if isinstance(step, str) else step
     sections = task.sections()
@@ -163,7 +164,8 @@ def merged(
             if option.required and option.name not in both:
                 raise click.UsageError(f"Missing option '{_named(option.name)}'.")
         try:
-            made[name] = sections[name].made(both)
+            make = owner.used if owner and name == "use" else sections[name].made
+            made[name] = make(both)
         except (TypeError, ValueError) as error:
             wrong = re.match(r"`(\w+)`", str(error))
             if wrong and wrong[1] in line:
@@ -196,7 +198,8 @@ def _command(task: type[Task], step: Step) -> StepCommand:
 
     def run(config: Path | None = None, **given: Any) -> None:
         names = [option.name for _, option in options]
-        settings = merged(task, step, config, {name: given.pop(name) for name in names})
+        asked = {name: given.pop(name) for name in names}
+        settings = merged(task, step, config, asked)
         skip = any(getattr(section, "on_error", "") == "skip" for section in settings.values())
         files = given.get(reader.argument, ()) if reader is not None else ()
         to = given.get(writer.name) if writer is not None else None
@@ -224,7 +227,11 @@ def _command(task: type[Task], step: Step) -> StepCommand:
         except WrongUse as error:
             raise click.UsageError(str(error)) from error
         with compute_on(given["device"]) if step.device else contextlib.nullcontext():
-            lines = step.run(task.load(given["model_file"]) if step.model else task, values)
+            owner = task.load(given["model_file"]) if step.model else task
+            if isinstance(owner, Task) and owner.own_use:
+                settings.update(merged(owner, step, config, asked))
+                values.update(settings)
+            lines = step.run(owner, values)
             lines = [lines] if isinstance(lines, str) else lines
             failed = write_lines(lines or (), to, printed="to" in step.names())
         if failed:

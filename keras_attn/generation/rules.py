@@ -24,7 +24,7 @@ def check_single(suppressed_ids: Sequence[object]) -> None:
 
     >>> check_single([5, 7])
     """
-    several = [i for i in suppressed_ids if isinstance(i, Sequence)]
+    several = [i for i in suppressed_ids if isinstance(i, list | tuple)]
     if several:
         raise ValueError(
             "`suppressed_ids` must be ids of single tokens: sequences of tokens (in `bad_words_ids`"

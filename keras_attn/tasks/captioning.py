@@ -633,7 +633,7 @@ class Captioner(PictureTask, SequenceToSequence):
             TypeError: As `predict`.
             ValueError: As `predict`.
         """
-        use = self.Use.made({**settings, "num_return_sequences": num_return_sequences})
+        use = self.used({**settings, "num_return_sequences": num_return_sequences})
         use = dataclasses.replace(use, num_return_sequences=num_return_sequences or use.beams)
         results = self._captions_of(self.asked(images), use, on_error, stacklevel=4)
         return results[0] if self.is_one(images) else results
@@ -645,7 +645,8 @@ class Captioner(PictureTask, SequenceToSequence):
         problems: list[ImageProblem] = []
         results: list[Any] = [None] * len(pictures)
         for numbers, regions in self._read_regions(pictures, use.batch_size, on_error, problems):
-            for number, captions in zip(numbers, self._captions(regions, use), strict=True):
+            some = self._captions(regions, use.of_inputs(numbers))
+            for number, captions in zip(numbers, some, strict=True):
                 results[number] = captions
         self._warn(problems, len(pictures), stacklevel)
         return results
@@ -683,12 +684,12 @@ class Captioner(PictureTask, SequenceToSequence):
         Returns:
             A caption for each image.
         """
-        use = self.Use.made(settings)
+        use = self.used(settings)
         captions: list[str] = []
         for start in range(0, len(source), use.batch_size):
             rows = source.read(np.arange(start, min(start + use.batch_size, len(source))))
             regions = self._regions(rows, use.batch_size) if self.train_encoder else rows
-            captions += self._captions(regions, use)
+            captions += self._captions(regions, use.of_inputs(range(start, start + len(rows))))
         return captions
 
     @classmethod
@@ -761,7 +762,9 @@ class Captioner(PictureTask, SequenceToSequence):
             inputs, size, use.batch_size, predict.on_error
         ):
             for number, best in zip(
-                numbers, self.results(list(pixels), use, return_attention=True), strict=True
+                numbers,
+                self.results(list(pixels), use.of_inputs(numbers), return_attention=True),
+                strict=True,
             ):
                 place = path_text(inputs[number])
                 line = {"image": place, "caption": best.text, "score": best.score}

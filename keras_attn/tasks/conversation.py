@@ -28,8 +28,9 @@ from keras_attn.fields import (
     spoken,
     with_marks,
 )
-from keras_attn.generation import CompiledFunction, Generation, length_penalty, prompt_seeds, sample
+from keras_attn.generation import CompiledFunction, Generation, prompt_seeds, sample
 from keras_attn.generation.numbers import is_tensor, of_rows, sampling_inputs
+from keras_attn.generation.ranking import Ranking
 from keras_attn.generation.sampling import SAMPLING
 from keras_attn.hints import Tensor
 from keras_attn.inputs import listed
@@ -73,6 +74,11 @@ from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 
 FORMATS = ("auto", "json_lines", "dailydialog", "chitchat")
+OF_SEARCH = {
+    "beam": ("beams", "alpha", "length_penalty_kind", "early_stopping", "mutual_information"),
+    "sample": (*(name for name in SAMPLING if name != "no_repeat_ngram_size"), "seed"),
+}
+"""Settings that belong to one search."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +140,11 @@ class ConversationTraining(training_settings.TokenBatches):
 
 @dataclass(frozen=True)
 @with_defaults(
-    help={"seed": "sample: seed; the same seed and turns give the same answer"},
+    help={
+        "seed": "sample: seed; the same seed and turns give the same answer",
+        "no_repeat_ngram_size": "length of a sequence of tokens that never comes twice in the "
+        "turns and the answer, or (encoder-decoders) in the answer; 0 allows all",
+    },
     words={"rows": "conversations", "beam": "beam: ", "sample": "sample: "},
 )
 class ConversationUse(SamplingUse, Beams):
@@ -153,9 +163,8 @@ class ConversationUse(SamplingUse, Beams):
     def __post_init__(self) -> None:
         super().__post_init__()
         default = {field.name: field.default for field in dataclasses.fields(self)}
-        of_beam, of_sample = ("beams", "alpha", "mutual_information"), (*SAMPLING, "seed")
-        others, other = (of_sample, "sample") if self.search == "beam" else (of_beam, "beam")
-        given = [name for name in others if getattr(self, name) != default[name]]
+        other = "sample" if self.search == "beam" else "beam"
+        given = [name for name in OF_SEARCH[other] if getattr(self, name) != default[name]]
         if given:
             raise ValueError(
                 f"`{given[0]}` belongs to search={other!r}. Received: "
@@ -469,7 +478,7 @@ class Talker(SequenceToSequence):
 
         With `mutual_information` the R beams are ranked anew, T an answer and S the turns:
 
-            (log p(T | S) - mutual_information log p(T)) / length_penalty(|T|, alpha)
+            (log p(T | S) - mutual_information log p(T)) / length_penalty(|T|, alpha, kind)
 
         where p(T) is the model's own without any turn (Li et al., 2016).
         """
@@ -480,15 +489,8 @@ class Talker(SequenceToSequence):
             numbers = (*SAMPLING, "largest_top_k")
             given = {name: tensors[name] for name in numbers if name in tensors}
             seeds = prompt_seeds(ids, tensors.get("seed", use.seed))
-            drawn = sample(
-                *prompt,
-                max_length=most,
-                end_id=self.tokenizer.end_id,
-                pad_id=self.tokenizer.pad_id,
-                suppressed_ids=self.suppressed_ids,
-                seed=seeds,
-                **{**use.sampling(), **given},
-            )
+            rules = {**self.rules(tensors, use, most), **use.sampling(), **given}
+            drawn = sample(*prompt, max_length=most, seed=seeds, **rules)
             return results(Generation(*(ops.expand_dims(values, 1) for values in drawn)))
         weight = tensors.get("mutual_information", use.mutual_information)
         ranks = is_tensor(weight) or weight
@@ -498,8 +500,11 @@ class Talker(SequenceToSequence):
             nothing = tokens[:, :1] * 0 + self.field.self_id
             prior = ops.reshape(self.log_probability(nothing, tokens), (-1, use.beams))
             prior = of_rows("mutual_information", weight) * prior
-            alpha = of_rows("alpha", tensors.get("alpha", use.alpha))
-            scores = found.scores - prior / length_penalty(found.lengths, alpha)
+            mask = self.rules(tensors, use, most)["beginning_mask"]
+            begun = 0 if mask is None else ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True)
+            alpha = tensors.get("alpha", use.alpha)
+            ranking = Ranking.of(alpha, use.length_penalty_kind, begun)
+            scores = found.scores - prior / ranking.penalty(found.lengths)
             best = ops.expand_dims(ops.cast(ops.argmax(scores, axis=1), "int32"), 1)
             tokens = ops.take_along_axis(found.tokens, ops.expand_dims(best, 2), axis=1)
             others = (ops.take_along_axis(values, best, axis=1) for values in found[1:])
@@ -511,12 +516,15 @@ class Talker(SequenceToSequence):
     ) -> tuple[ConversationUse, dict[str, Any], dict[str, Any]]:
         """Parts settings into what a search is compiled for and the numbers that are its inputs."""
         if use.search == "beam":
-            numbers = {"alpha": use.alpha}
+            kind, numbers, fixed = super().parted(use)
             if use.mutual_information:
                 numbers["mutual_information"] = use.mutual_information
-            return ConversationUse(beams=use.beams), numbers, {}
-        numbers, fixed = sampling_inputs(use.sampling())
-        return ConversationUse(search="sample"), {"seed": use.seed, **numbers}, fixed
+            return dataclasses.replace(kind, mutual_information=0.0), numbers, fixed
+        default = {name: getattr(ConversationUse, name) for name in OF_SEARCH["sample"]}
+        kind, numbers, _ = super().parted(dataclasses.replace(use, **default))
+        drawn, fixed = sampling_inputs(use.sampling())
+        del numbers["alpha"]
+        return kind, {"seed": use.seed, **numbers, **drawn}, fixed
 
     def log_probability(self, ids: Tensor, answers: Tensor) -> Tensor:
         """Returns `log p(answer | turns)`, see `target_log_probability`."""
@@ -600,6 +608,13 @@ class Talker(SequenceToSequence):
         """
         return self.predict(conversations, **settings)
 
+    def used(self, given: Mapping[str, Any]) -> ConversationUse:
+        """Returns settings `Use`; of `own_use` not those of the search that is not asked for."""
+        search = {"search": ConversationUse.search, **self.own_use, **given}["search"]
+        others = OF_SEARCH["sample" if search == "beam" else "beam"]
+        own = {name: value for name, value in self.own_use.items() if name not in others}
+        return self.Use.made({**own, **given})
+
     def checked_use(self, use: ConversationUse) -> ConversationUse:
         """Refuses `mutual_information` if the model learned no answers without turns."""
         if use.mutual_information and not self.empty_contexts:
@@ -630,7 +645,7 @@ class Talker(SequenceToSequence):
         rows = self.field.encode([turns])
         (source,) = rows["source_ids"]
         if answer is None:
-            ids = self.computed(rows, ConversationUse())["tokens"][0][0].tolist()
+            ids = self.computed(rows, self.used({"search": "beam"}))["tokens"][0][0].tolist()
         else:
             ids = self.answer_ids(checked_texts([answer]))[0]
         weights = self.source_weights(source, ids, layer)

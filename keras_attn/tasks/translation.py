@@ -469,25 +469,29 @@ class Translator(TextToText):
         return 2 * length + 16
 
     def translate(
-        self, texts: str | Sequence[str], beams: int = TranslationUse.beams, **settings: Any
+        self, texts: str | Sequence[str], beams: int | None = None, **settings: Any
     ) -> Any:
         """Translates sentences: `predict`, which describes the settings.
 
         Args:
             texts: A string or a list of strings.
-            beams: Width of the beam search; 1 is greedy search.
-            **settings: As in `predict`: `alpha`, `batch_size`, `jit_compile`.
+            beams: Width of the beam search; 1 is greedy search, None the default.
+            **settings: As in `predict`: `alpha`, `beginning`, `batch_size`, `jit_compile`, ...
 
         Returns:
             A string for a string, a list for a list, in the order of `texts`.
         """
-        return self.predict(texts, beams=beams, **settings)
+        return self.predict(texts, **self._with_beams(beams, settings))
+
+    @staticmethod
+    def _with_beams(beams: int | None, settings: dict[str, Any]) -> dict[str, Any]:
+        return settings if beams is None else {"beams": beams, **settings}
 
     def translate_n_best(
         self,
         texts: str | Sequence[str],
         num_return_sequences: int | None = None,
-        beams: int = TranslationUse.beams,
+        beams: int | None = None,
         **settings: Any,
     ) -> Any:
         """Finds several translations of each sentence, with scores and alignments.
@@ -496,7 +500,7 @@ class Translator(TextToText):
             texts: A string or a list of strings.
             num_return_sequences: Number R of translations of each, at most `beams`; `beams` if
                 None.
-            beams: Width of the beam search.
+            beams: Width of the beam search; the default if None.
             **settings: As in `predict`.
 
         Returns:
@@ -516,8 +520,8 @@ class Translator(TextToText):
         >>> len(found.translations), found.source_truncated, found.scores[0] >= found.scores[1]
         (2, False, True)
         """
-        use, more = self._parted("predict", {"beams": beams, **settings})
-        count = beams if num_return_sequences is None else num_return_sequences
+        use, more = self._parted("predict", self._with_beams(beams, settings))
+        count = use.beams if num_return_sequences is None else num_return_sequences
         use = dataclasses.replace(use, num_return_sequences=count)
         one = self.is_one(texts)
         given = self.asked([texts] if one else texts)

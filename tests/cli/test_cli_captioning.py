@@ -363,7 +363,9 @@ def test_export(run, captioner, tmp_path, monkeypatch):
         {"beams": 2, "alpha": 1.0, "num_return_sequences": 1, "overwrite": False},
         {"beams": 2, "alpha": 0.5, "num_return_sequences": None, "overwrite": True},
     ]
-    assert given == [(tmp_path / "m", {**named, **limits}) for named in settings]
+    for (path, passed), named in zip(given, settings, strict=True):
+        assert path == tmp_path / "m"
+        assert passed == {**passed, **named, **limits}
 
 
 @pytest.mark.slow

@@ -327,7 +327,9 @@ def test_export(run, translator, tmp_path, monkeypatch):
         {"beams": 2, "alpha": 1.0, "num_return_sequences": None, "overwrite": False},
         {"beams": 4, "alpha": 0.5, "num_return_sequences": 3, "overwrite": True},
     ]
-    assert given == [(tmp_path / "out", {**named, "batch_size": 64}) for named in settings]
+    for (path, passed), named in zip(given, settings, strict=True):
+        assert path == tmp_path / "out"
+        assert passed == {**passed, **named, "batch_size": 64}
 
 
 @pytest.mark.slow

@@ -50,6 +50,37 @@ class Exported(Saved, Keeper):
     """Whether the SavedModel computes `batch_size` rows at a time; False if `serve` does so."""
     limits: ClassVar[tuple[str, ...]] = ()
     """Settings `Use` of an export that limit what a request may ask for."""
+    _own_use: Mapping[str, Any] = {}
+
+    # Settings of use
+
+    @property
+    def own_use(self) -> Mapping[str, Any]:
+        """Settings `Use` that replace the defaults of the class wherever this object is used.
+
+        A model with weights of others brings its own search along: its beams, its length penalty,
+        the tokens that it must or must not write. `predict`, `evaluate`, `explain`, `export` and
+        the command take these settings where a caller gives no others. They are saved with the
+        task. Set them as a dict of some settings:
+
+            translator.own_use = {"beams": 6, "length_penalty_kind": "power", "alpha": 1.0}
+
+        Setting them raises a TypeError or ValueError if a setting is unknown or out of range.
+        """
+        return dict(self._own_use)
+
+    @own_use.setter
+    def own_use(self, values: Mapping[str, Any]) -> None:
+        made = self.Use.made(values)
+        self._own_use = {name: getattr(made, name) for name in values}
+
+    def used(self, given: Mapping[str, Any]) -> Any:
+        """Returns settings `Use`: what a caller gave, else `own_use`, else the defaults.
+
+        Args:
+            given: Values by the names of settings.
+        """
+        return self.Use.made({**self._own_use, **given})
 
     # Inputs and outputs, for tasks that declare them
 
@@ -243,7 +274,7 @@ class Exported(Saved, Keeper):
             RuntimeError: If what was written does not give what this object gives.
             ValueError: If a setting is unknown or out of range.
         """
-        made = self.Use.made(use)
+        made = self.used(use)
         settings = self.checked_use(made)
         size = getattr(made, "batch_size", _BATCH_SIZE)
         if keras.backend.backend() != "tensorflow":

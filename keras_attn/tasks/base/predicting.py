@@ -21,9 +21,10 @@ class Predicting(Fitted[Given], Exported):
     """How a task is used: a base class of `Task`, which says what only the task knows.
 
     `predict`, `evaluate` and `explain` take settings `Use` as keyword arguments: those of the step
-    of their name. Their signatures and docstrings are made from the settings and from the hook that
-    each of them calls: `results`, `report` and `explained`. Keyword-only parameters of a hook are
-    arguments of the call, too. Those of `report` have their defaults from settings `Test`.
+    of their name; `own_use` replaces defaults. Their signatures and docstrings are made from the
+    settings and from the hook that each of them calls: `results`, `report` and `explained`.
+    Keyword-only parameters of a hook are arguments of the call, too. Those of `report` have their
+    defaults from settings `Test`.
     """
 
     inputs_are: ClassVar[str] = "texts"
@@ -209,7 +210,7 @@ class Predicting(Fitted[Given], Exported):
         if not len(dev) or type(self).guesses is Predicting.guesses:
             return ""
         examples = self.checked(dev)
-        guesses = self.guesses(examples, self.measured(examples, self.Use()))
+        guesses = self.guesses(examples, self.measured(examples, self.used({})))
         what = self.guesses_are or self.examples_are
         return "" if guesses is None else doubt_of_guesses(*guesses, what)
 
@@ -218,7 +219,7 @@ class Predicting(Fitted[Given], Exported):
         more = self._further(step)
         options = [x for x in options_for(self.Use, step) if x.name not in more]
         use, more_given = parted(options, more, given)
-        return self.Use(**use), more_given
+        return self.used(use), more_given
 
     def _further(self, step: str) -> list[str]:
         """Names of the arguments of a call that are no settings `Use`."""

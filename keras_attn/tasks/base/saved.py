@@ -34,6 +34,7 @@ class Saved:
 
     model: keras.Model
     _created: bool
+    own_use: Any
     pretrained: bool = False
     """Whether the encoder or decoder began with given weights: `fit` has other defaults then."""
 
@@ -58,6 +59,7 @@ class Saved:
             "vocabularies": self.vocabularies(),
             "pretrained": self.pretrained,
             "created": self._created,
+            **({"use": dict(self.own_use)} if self.own_use else {}),
         }
         save_task(path, type(self).__name__, {**self.get_config(), **notes}, self.whole)
 
@@ -83,7 +85,9 @@ class Saved:
         saved = read_task(find(path), cls.__name__)
 
         def make(config: dict[str, Any]) -> Any:
-            return cls.from_config(config, config["dtype"] if dtype is None else dtype)
+            task = cls.from_config(config, config["dtype"] if dtype is None else dtype)
+            task.own_use = config.get("use", {})
+            return task
 
         task = saved.make(make)
         saved.load_into(task.whole)

@@ -12,6 +12,7 @@ import numpy as np
 from keras import ops
 
 from keras_attn.arrays import Array, ArrayModule
+from keras_attn.fields import checked_texts
 from keras_attn.generation import CompiledFunction, Decoder, Generation, beam_search
 from keras_attn.generation.numbers import columns, is_tensor
 from keras_attn.hints import Tensor
@@ -113,8 +114,8 @@ class SequenceToSequence(Task[Given]):
 
         Args:
             prompt: What `prompt` returned.
-            tensors: The sources; `max_length`, if what `longest` says of them is not static; and
-                numbers `(B,)` by the names of settings that they replace.
+            tensors: The sources; `max_length`, if what `longest` says of them is not static;
+                numbers `(B,)` by the names of settings that they replace; and what `rules` takes.
             use: Settings `Use`.
             count: Number R of sequences.
 
@@ -134,10 +135,59 @@ class SequenceToSequence(Task[Given]):
             max_lengths=limits if is_tensor(limits) else None,
             num_return_sequences=count,
             alpha=tensors.get("alpha", use.alpha),
-            end_id=self.target_tokenizer.end_id,
-            pad_id=self.target_tokenizer.pad_id,
-            suppressed_ids=self.suppressed_ids,
+            **use.ranking(),
+            **self.rules(tensors, use, max_length if limits is None else limits),
         )
+
+    def rules(self, tensors: Mapping[str, Any], use: Any, limits: Any) -> dict[str, Any]:
+        """Returns the arguments of a search that say which tokens may come.
+
+        Args:
+            tensors: The sources, and maybe `beginning`, int32 `(B, P)`, ids and padding.
+            use: Settings `Use`.
+            limits: The largest number of tokens, or those of the rows.
+        """
+        tokenizer = self.target_tokenizer
+        rules = {n: getattr(use, n) for n in ("forced_first_id", "forced_last_id")}
+        least = tensors.get("min_length", use.min_length)
+        if is_tensor(least) or is_tensor(limits):
+            least = ops.minimum(least, limits) if is_tensor(least) or least else 0
+        else:
+            least = min(least, limits)
+        ids = tensors.get("beginning")
+        if ids is None and any(use.beginning):
+            (row,) = self.beginnings(use, 1)
+            ids = ops.zeros_like(tensors[self.source], dtype="int32")
+            ids = ops.reshape(ids, (ops.shape(ids)[0], -1))[:, :1] + ops.convert_to_tensor([row])
+        return {
+            **rules,
+            "end_id": tokenizer.end_id,
+            "pad_id": tokenizer.pad_id,
+            "suppressed_ids": (*self.suppressed_ids, *use.suppressed_ids),
+            "min_length": least,
+            "no_repeat_ngram_size": use.no_repeat_ngram_size,
+            "beginning": ids,
+            "beginning_mask": None if ids is None else ops.not_equal(ids, tokenizer.pad_id),
+        }
+
+    def beginnings(self, use: Any, count: int) -> list[list[int]]:
+        """Returns the ids of the beginnings of results, one for each.
+
+        Args:
+            use: Settings `Use`.
+            count: Number of results.
+
+        Raises:
+            ValueError: If there is another number of beginnings.
+        """
+        given = checked_texts(use.beginning)
+        if len(given) not in (1, count):
+            raise ValueError(
+                f"`beginning` must have one string, or one for each of the {count} inputs. "
+                f"Received: {len(given)}."
+            )
+        ids = self.target_tokenizer.encode(given)
+        return ids * count if len(ids) == 1 else ids
 
     def run(self, xp: ArrayModule, tensors: Mapping[str, Any], use: Any) -> dict[str, Tensor]:
         """Finds the best sequences, and with `num_return_sequences` where the decoder looked.
@@ -167,7 +217,11 @@ class SequenceToSequence(Task[Given]):
         Returns:
             Settings without numbers that are inputs, these by their names, and further arguments.
         """
-        return dataclasses.replace(use, alpha=1.0, batch_size=1), {"alpha": use.alpha}, {}
+        numbers = {"alpha": use.alpha}
+        if use.min_length:
+            numbers["min_length"] = use.min_length
+        same = {"alpha": 1.0, "min_length": 0, "beginning": (), "batch_size": 1}
+        return dataclasses.replace(use, **same), numbers, {}
 
     def computed(
         self, tensors: Mapping[str, Any], use: Any, jit_compile: bool | None = None
@@ -184,7 +238,8 @@ class SequenceToSequence(Task[Given]):
         """
         sources = tensors[self.source]
         kind, numbers, fixed = self.parted(use)
-        names = tuple(numbers)
+        begin = self.beginnings(use, len(sources)) if any(use.beginning) and sources else []
+        names = (*numbers, "beginning") if begin else tuple(numbers)
 
         def search(batch: Tensor, length: Any, *values: Tensor) -> dict[str, Tensor]:
             given = {self.source: batch, "max_length": length, **fixed}
@@ -197,7 +252,10 @@ class SequenceToSequence(Task[Given]):
             )
             function = self.kept(make, "search", kind, names, tuple(fixed.items()), compiled)
             length = self.longest(batch.shape[1])
-            outputs = function(batch, length, *columns(numbers, len(batch)))
+            inputs = columns(numbers, len(batch))
+            if begin:
+                inputs.append(self._padded([begin[i] for i in rows], len(batch)))
+            outputs = function(batch, length, *inputs)
             for name, values in outputs.items():
                 column = found.setdefault(name, [None] * len(sources))
                 for r, i in enumerate(rows):
@@ -209,6 +267,16 @@ class SequenceToSequence(Task[Given]):
                     else:
                         column[i] = values[r]
         return found
+
+    def _padded(self, rows: Sequence[Sequence[int]], count: int) -> np.ndarray:
+        """Ids of beginnings as `count` rows; JAX compiles for each of their widths."""
+        width = max(map(len, rows), default=0) or 1
+        if keras.backend.backend() == "jax":
+            width = -(-width // 8) * 8
+        padded = np.full((count, width), self.target_tokenizer.pad_id, "int32")
+        for r, row in enumerate(rows):
+            padded[r, : len(row)] = row
+        return padded
 
     @property
     def _batches(self) -> DecodingBatches:

@@ -248,7 +248,7 @@ class TextToText(SequenceToSequence):
         self._warn_of_cut(rows["cut"], stacklevel)
         (read,) = rows["source_ids"]
         if target is None:
-            return read, self.computed(rows, self.Use())["best"][0].tolist()
+            return read, self.computed(rows, self.used({}))["best"][0].tolist()
         (ids,) = self.target_tokenizer.encode(checked_texts([target]), add_end=True)
         return read, ids
 

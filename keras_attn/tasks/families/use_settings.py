@@ -5,10 +5,15 @@ Help texts have words in braces, which a task replaces; see `keras_attn.settings
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from keras_attn.explain.methods import METHODS
+from keras_attn.generation.decoders import integer
+from keras_attn.generation.ranking import PENALTY_KINDS, check_ranking
+from keras_attn.generation.rules import check_single
 from keras_attn.generation.sampling import SAMPLING, check_sampling
 from keras_attn.images.loading import MAX_PIXELS
 from keras_attn.settings import Settings, setting, with_defaults
@@ -57,11 +62,92 @@ class ImageUse(Settings):
 
 
 @dataclass(frozen=True)
-class Beams(Settings):
-    """A beam search."""
+class TokenRulesUse(Settings):
+    """Rules on the tokens of what is written; see `keras_attn.generation.beam_search`."""
+
+    min_length: int = setting(
+        0, "smallest number of new tokens, the end token included", at_least=0
+    )
+    no_repeat_ngram_size: int = setting(
+        0, "length of a sequence of tokens that never comes twice; 0 allows all", at_least=0
+    )
+    suppressed_ids: tuple[int, ...] = setting(
+        (), "id of a token that never comes; may be repeated", kind=tuple
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_single(self.suppressed_ids)
+        ids = tuple(int(i) if str(i).isdecimal() else i for i in self.suppressed_ids)
+        for i in ids:
+            integer("suppressed_ids", i, 0)
+        object.__setattr__(self, "suppressed_ids", ids)
+
+
+@dataclass(frozen=True)
+class AnswerRulesUse(TokenRulesUse):
+    """Rules on the tokens of an answer, the target of an encoder-decoder or of a prompt."""
+
+    forced_first_id: int | None = setting(
+        None, "id of the first token of every result, such as the mark of a language", kind=int,
+        at_least=0,
+    )  # fmt: skip
+    forced_last_id: int | None = setting(
+        None, "id of the token at the largest length, usually of the end token", kind=int,
+        at_least=0,
+    )  # fmt: skip
+    beginning: tuple[str, ...] = setting(
+        (), "text that every result begins with; or several, one for each input", kind=tuple
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        wrong = [x for x in self.beginning if not isinstance(x, str)]
+        if wrong:
+            raise TypeError(
+                "`beginning` must be a string, or a list with a string for each input. Received: "
+                f"{wrong[0]!r}, of type {type(wrong[0]).__name__}."
+            )
+
+    def of_inputs(self, numbers: Iterable[int]) -> Self:
+        """Returns the settings for some of the inputs, of which each may have a beginning."""
+        if len(self.beginning) < 2:
+            return self
+        return dataclasses.replace(self, beginning=tuple(self.beginning[i] for i in numbers))
+
+
+@dataclass(frozen=True)
+class RankingUse(Settings):
+    """How a beam search ranks sequences, and when it stops."""
+
+    alpha: float = setting(1.0, "{beam}exponent of the length penalty")
+    length_penalty_kind: str = setting(
+        "gnmt", "{beam}length penalty of n tokens: ((5 + n) / 6) ** alpha, or n ** alpha as in "
+        "transformers and CTranslate2", choices=PENALTY_KINDS,
+    )  # fmt: skip
+    early_stopping: bool | str | None = setting(
+        None, "{beam}when to stop, as in transformers: true, false or never; if none, results that "
+        "have ended keep their place in the beam until no open one can overtake them", kind=object,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        words = {"true": True, "false": False, "none": None}
+        if isinstance(self.early_stopping, str):
+            value = words.get(self.early_stopping, self.early_stopping)
+            object.__setattr__(self, "early_stopping", value)
+        super().__post_init__()
+        check_ranking(self.length_penalty_kind, self.early_stopping)
+
+
+@dataclass(frozen=True)
+class Beams(RankingUse, AnswerRulesUse):
+    """A beam search for an answer."""
 
     beams: int = setting(4, "{beam}width of the beam search; 1 is greedy", at_least=1)
-    alpha: float = setting(1.0, "{beam}exponent of the length penalty")
+
+    def ranking(self) -> dict[str, Any]:
+        """Returns arguments of `keras_attn.generation.beam_search` that are no numbers."""
+        return {n: getattr(self, n) for n in ("length_penalty_kind", "early_stopping")}
 
 
 @dataclass(frozen=True)
