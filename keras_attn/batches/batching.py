@@ -71,7 +71,7 @@ class TokenBatches(BucketedBatches):
     ):
         super().__init__(**layout)
         check_least(tokens_per_batch=(tokens_per_batch, 1), max_length=(max_length, 1))
-        check_ids(pad_id, start_id, end_id)
+        check_ids(pad_id, None, end_id)  # the start may be padding, as in Marian and T5
         self.pad_id = pad_id
         source, target = check_pairs(sources, targets, pad_id)
         widths = np.stack([source[1], target[1] + 1], axis=1)

@@ -84,7 +84,7 @@ class PackedBatches(BucketedBatches):
                 f"`tokens_per_batch` must be >= {tokens_per_row} (`tokens_per_row`). "
                 f"Received: {tokens_per_batch!r}"
             )
-        check_ids(pad_id, start_id, end_id)
+        check_ids(pad_id, None, end_id)  # the start may be padding, as in Marian and T5
         self.pad_id = pad_id
         *source, target = check_pairs(sources, targets, pad_id)
         lengths = np.stack([*(sizes for _, sizes in source), target[1] + 1], axis=1)

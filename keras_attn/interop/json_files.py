@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +56,14 @@ def _parsed(text: bytes, where: str) -> Any:
 def read_object(path: Path) -> dict[str, Any]:
     """Reads a JSON object from a file."""
     return parse_object(read_input(path, "a JSON file"), str(path))
+
+
+def to_json(value: Mapping[str, Any]) -> bytes:
+    """Writes a JSON object, a key a line.
+
+    Example:
+
+    >>> to_json({"vocab_size": 5})
+    b'{\\n  "vocab_size": 5\\n}\\n'
+    """
+    return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode("utf-8")

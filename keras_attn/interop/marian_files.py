@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,14 +12,20 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_attn.files import atomic_folder
 from keras_attn.interop.activations import checked_activation, theirs_of
 from keras_attn.interop.h5_files import stored_anyhow
+from keras_attn.interop.json_files import to_json
+from keras_attn.interop.marian_tokenizers import marian_tokenizer_files, read_marian_tokenizers
 from keras_attn.interop.matching import checked_tensors
 from keras_attn.interop.pretrained_model import Pretrained
-from keras_attn.interop.tensor_files import StoredTensor
+from keras_attn.interop.search_settings import read_search, search_file
+from keras_attn.interop.tensor_files import WEIGHTS, StoredTensor
 from keras_attn.interop.weights import Weight, check_shapes, check_stored, read_weights
 from keras_attn.models import TransformerEncoderDecoderConfig
+from keras_attn.models.tensors import to_bytes
 from keras_attn.ops import sinusoids
+from keras_attn.text import SentencePieceTokenizer
 
 KINDS = ("marian",)
 """The kinds of models that are read here."""
@@ -59,6 +66,9 @@ _ONLY: dict[str, tuple[Any, ...]] = {
 }
 _SHARED, _HEAD, _BIAS = "shared.weight", "lm_head.weight", "final_logits_bias"
 _TABLES = {"source": "encoder.embed_tokens.weight", "target": "decoder.embed_tokens.weight"}
+_IDS_OF_SEARCH = (
+    "bos_token_id", "eos_token_id", "forced_eos_token_id", "decoder_start_token_id", "pad_token_id",
+)  # fmt: skip
 _POSITIONS = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
 
 
@@ -257,7 +267,17 @@ def read_marian(folder: Path, settings: dict[str, Any]) -> Pretrained:
             stacklevel=4,
         )
     unused = [tensor.name for name, tensor in stored.items() if name not in used]
-    return Pretrained(config, None, tensors, (), None, unused)
+    found = read_marian_tokenizers(
+        folder,
+        {"source": config.source_vocabulary_size, "target": _target_size(config)},
+        {
+            "pad": config.pad_id,
+            "start": settings.get("decoder_start_token_id", config.pad_id),
+            "end": settings.get("eos_token_id", 0),
+        },
+    )
+    search = read_search(folder, settings)
+    return Pretrained(config, found.source, tensors, (), None, unused, found.target, search)
 
 
 def _plain(stored: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
@@ -329,11 +349,78 @@ def _check_positions(
     return _POSITIONS
 
 
+def save_marian(
+    folder: str | os.PathLike[str],
+    model: keras.Model,
+    config: TransformerEncoderDecoderConfig,
+    tokenizer: object = None,
+    target_tokenizer: object = None,
+    search: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes a translator for `MarianMTModel` and `MarianTokenizer` of transformers.
+
+    Args:
+        folder: The folder; it must not exist, or be empty.
+        model: A model of `config.build`.
+        config: Its settings, those of a Marian.
+        tokenizer: Its `SentencePieceTokenizer`, or None.
+        target_tokenizer: Tokenizer of the targets, if it is another one.
+        search: Settings of its search, as `read_search` gives them.
+
+    Raises:
+        FileExistsError: If there is something in the folder.
+        TypeError: If a tokenizer is of another class.
+        ValueError: If transformers has no class for the model, its tokenizers or its search.
+    """
+    files: dict[str, bytes] = {}
+    start, end = None, 0
+    if tokenizer is not None:
+        source = _sentence_pieces(tokenizer)
+        target = source if target_tokenizer is None else _sentence_pieces(target_tokenizer)
+        _check_sizes(config, source, target)
+        files = marian_tokenizer_files(source, target)
+        start, end = target.start_id, target.end_id
+    settings = marian_config_file(config, start, end)
+    tensors = marian_tensors(model, config)
+    ids = {name: settings[name] for name in _IDS_OF_SEARCH}
+    files |= {
+        "config.json": to_json(settings),
+        "generation_config.json": to_json({**ids, **search_file(search or {}, config.pad_id)}),
+    }
+    with atomic_folder(folder) as partial:
+        for name, content in files.items():
+            (partial / name).write_bytes(content)
+        (partial / WEIGHTS).write_bytes(to_bytes(tensors, format="pt"))
+
+
+def _sentence_pieces(tokenizer: object) -> SentencePieceTokenizer:
+    if not isinstance(tokenizer, SentencePieceTokenizer):
+        raise TypeError(
+            "The tokenizer of a Marian must be a SentencePieceTokenizer. Received: "
+            f"{type(tokenizer).__name__}."
+        )
+    return tokenizer
+
+
+def _check_sizes(
+    config: TransformerEncoderDecoderConfig,
+    source: SentencePieceTokenizer,
+    target: SentencePieceTokenizer,
+) -> None:
+    sizes = config.source_vocabulary_size, _target_size(config)
+    received = source.vocabulary_size, target.vocabulary_size
+    if sizes != received or (source.pad_id, target.pad_id) != (config.pad_id,) * 2:
+        raise ValueError(
+            f"The tokenizers must have the {sizes[0]:,} and {sizes[1]:,} tokens of the model, and "
+            f"its padding {config.pad_id}. Received: {received[0]:,} and {received[1]:,} tokens, "
+            f"with paddings {source.pad_id} and {target.pad_id}."
+        )
+
+
 def marian_tensors(
-    model: keras.Model, config: TransformerEncoderDecoderConfig, start_id: int | None, end_id: int
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Returns the `config.json` of a Marian and its tensors, by the names of Hugging Face."""
-    settings = marian_config_file(config, start_id, end_id)
+    model: keras.Model, config: TransformerEncoderDecoderConfig
+) -> dict[str, np.ndarray]:
+    """Returns the tensors of a Marian by the names of Hugging Face."""
     tensors = checked_tensors(model, config, TransformerEncoderDecoderConfig)
     bias = _output_bias(config)
     size = _target_size(config)
@@ -349,4 +436,4 @@ def marian_tensors(
     if not config.tied_output and config.target_vocabulary_size is None:
         for name in _TABLES.values():  # transformers since version 5 does not tie them then
             written[f"model.{name}"] = written[f"model.{_SHARED}"]
-    return settings, written
+    return written

@@ -9,6 +9,7 @@ from pathlib import Path
 _FILES = [
     "config.json", "model*.safetensors", "model.safetensors.index.json", "vocab.txt",
     "tokenizer.json", "tokenizer_config.json", "added_tokens.json", "vocab.json", "merges.txt",
+    "*.spm", "target_vocab.json", "generation_config.json",
     "modules.json", "*/config.json", "sentence_*_config.json", "config_sentence_transformers.json",
 ]  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -37,7 +38,10 @@ def find_folder(place: str | os.PathLike[str]) -> Path:
             f"huggingface_hub: `pip install keras_attn[hub]`. {way}"
         ) from error
     try:
-        return Path(snapshot_download(place, allow_patterns=_FILES))
+        found = Path(snapshot_download(place, allow_patterns=_FILES))
+        if not any(found.glob("model*.safetensors*")):
+            snapshot_download(place, allow_patterns=["tf_model.h5"])
+        return found
     except Exception as error:  # of several libraries: no network, no such name, no permission
         raise OSError(
             f"There is no folder {place!r}, and the name could not be fetched from Hugging Face's "

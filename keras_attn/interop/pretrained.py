@@ -15,11 +15,10 @@ from keras_attn.interop.encoder_folders import POOLERS, read_encoder
 from keras_attn.interop.json_files import read_object
 from keras_attn.interop.keras_hub_backbones import read_backbone, read_preset
 from keras_attn.interop.places import find_folder
-from keras_attn.interop.pretrained_model import Pretrained
+from keras_attn.interop.pretrained_model import Pretrained, PretrainedTokenizer
 from keras_attn.interop.sentence_folders import transformer_folder
 from keras_attn.models import BertConfig, with_heads
 from keras_attn.models.tensors import LoadReport, load_tensors
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
 _REFUSED = {"xlm-roberta": "An XLM-RoBERTa reads texts by SentencePiece, which is not supported."}
 KERAS_HUB = "keras_hub:"
@@ -93,7 +92,7 @@ def load_pretrained(
     heads: tuple[str, ...] = (),
     num_classes: int | None = None,
     dtype: DType = None,
-) -> tuple[keras.Model, WordPieceTokenizer | BytePairTokenizer | None, LoadReport]:
+) -> tuple[keras.Model, PretrainedTokenizer | None, LoadReport]:
     """Loads a pretrained encoder, alone or with heads, a decoder, or an encoder-decoder.
 
     Args:

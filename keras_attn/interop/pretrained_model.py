@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_attn.models import BertConfig, GptConfig, T5Config, TransformerEncoderDecoderConfig
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
+from keras_attn.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
+
+PretrainedTokenizer = WordPieceTokenizer | BytePairTokenizer | SentencePieceTokenizer
+"""The tokenizers that pretrained models have."""
 
 
 class Pretrained(NamedTuple):
@@ -26,8 +30,8 @@ class Pretrained(NamedTuple):
 
     config: BertConfig | GptConfig | T5Config | TransformerEncoderDecoderConfig
     """Settings of the model."""
-    tokenizer: WordPieceTokenizer | BytePairTokenizer | None
-    """The tokenizer, None if there is none."""
+    tokenizer: PretrainedTokenizer | None
+    """The tokenizer, of the source if there are two; None if there is none."""
     tensors: dict[str, np.ndarray]
     """The weights by our names, as `keras_attn.models.tensors.load_tensors` takes them."""
     heads: tuple[str, ...]
@@ -36,3 +40,7 @@ class Pretrained(NamedTuple):
     """Names of the classes of the head, None if there are none."""
     unused: list[str]
     """Tensors of the file that no layer of ours has."""
+    target_tokenizer: PretrainedTokenizer | None = None
+    """The tokenizer of the target, if an encoder-decoder has two."""
+    search: Mapping[str, Any] = {}
+    """The settings of the search that an encoder-decoder brings, such as `beams`."""

@@ -16,7 +16,7 @@ from keras_attn.interop.bert_weights import NAMES, encoder_weights, part_weights
 from keras_attn.interop.byte_pair_files import write_byte_pairs
 from keras_attn.interop.gpt_settings import gpt_config_file, gpt_kind
 from keras_attn.interop.gpt_weights import HEAD, PREFIXES, decoder_weights, head_weight
-from keras_attn.interop.marian_files import marian_tensors
+from keras_attn.interop.marian_files import save_marian
 from keras_attn.interop.matching import decoder_tensors, encoder_tensors
 from keras_attn.interop.sentence_folders import SentenceSettings, write_sentence_settings
 from keras_attn.interop.t5_files import t5_tensors
@@ -99,7 +99,8 @@ def save_pretrained(
     if isinstance(config, T5Config):
         settings, tensors = t5_tensors(model, config)
     elif isinstance(config, TransformerEncoderDecoderConfig):
-        settings, tensors = marian_tensors(model, config, None, 0)
+        save_marian(folder, model, config, tokenizer)
+        return
     elif isinstance(config, GptConfig):
         settings, tensors = _decoder(model, config, tokenizer, labels)
     else:

@@ -169,7 +169,7 @@ def test_many_widths_are_merged_soon():
         ([[3]], [[-1]], {}, "integer ids >= 0.*smallest -1"),
         ([[3]], [[2**31]], {}, r"below 2\^31. Received: 2147483648"),
         ([[3, 4]], [[3]], {"max_length": 1}, "No pair is left.*shortest has 2"),
-        ([[3]], [[3]], {"pad_id": 1}, "`pad_id` must differ"),
+        ([[3]], [[3]], {"pad_id": 2}, "`pad_id` must differ"),
         ([[3]], [[3]], {"tokens_per_batch": 0}, "`tokens_per_batch` must be >= 1"),
         ([[3]], [[3]], {"max_shapes": 0}, "`max_shapes` must be >= 1"),
         ([[3]], [[3]], {"seed": -1}, "`seed` must be >= 0"),

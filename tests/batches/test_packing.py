@@ -151,7 +151,7 @@ def test_with_few_open_rows_nothing_overflows():
         ({"tokens_per_row": 600}, r"`tokens_per_batch` must be >= 600 \(`tokens_per_row`\)"),
         ({"rows_multiple_of": 0}, "`rows_multiple_of`"),
         ({"seed": -1}, "`seed`"),
-        ({"pad_id": 1}, "`pad_id` must differ"),
+        ({"pad_id": 2}, "`pad_id` must differ"),
         ({"pad_id": 6}, "`pad_id`=6 must not occur in the data"),
         ({"tokens_per_row": 2}, r"No pair is left: .* \(the shortest has 3 ids\)"),
     ],

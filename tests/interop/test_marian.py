@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 
 import h5py
 import numpy as np
@@ -11,13 +12,17 @@ from marian_script import outputs
 from processes import run_python
 
 from keras_attn.interop import load_pretrained, read_pretrained, save_pretrained
-from keras_attn.interop.marian_files import read_marian_config
+from keras_attn.interop.marian_files import read_marian_config, save_marian
+from keras_attn.interop.search_settings import search_file
 from keras_attn.models import TransformerEncoderDecoderConfig
 from keras_attn.models.tensors import model_tensors
+from keras_attn.text import BytePairTokenizer
+from keras_attn.text.language_marks import encode_marked
 
 transformers = pytest.importorskip("transformers", reason="transformers is of the extra `test`")
 
 from interop_toys import perturbed  # noqa: E402
+from marian_toys import PAIRS, translator  # noqa: E402
 
 PAD = 28
 SMALL = {
@@ -252,3 +257,83 @@ def test_the_bias_is_written_for_a_model_without_one(tmp_path):
     assert found.config.pad_id == 3
     assert not found.tensors.pop("source_embedding/bias").any()
     assert found.tensors.keys() == model_tensors(model).keys()
+
+
+@pytest.mark.parametrize("separate", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_tokenizers_and_search(tmp_path, separate):
+    """Ids as of MarianTokenizer, the search of the folder; all of it written again."""
+    translator(tmp_path / "theirs", separate, min_length=2)
+    found = read_pretrained(tmp_path / "theirs")
+    size = found.config.source_vocabulary_size
+    assert found.search == {
+        "beams": 3, "alpha": 1.0, "length_penalty_kind": "power", "early_stopping": False,
+        "min_length": 0, "no_repeat_ngram_size": 0, "forced_first_id": None, "forced_last_id": 0,
+        "suppressed_ids": (size - 1,),
+    }  # fmt: skip
+    own = found.tokenizer, found.target_tokenizer
+    model, *_ = load_pretrained(tmp_path / "theirs")
+    save_marian(tmp_path / "ours", model, found.config, *own, found.search)
+    again = read_pretrained(tmp_path / "ours")
+    assert again.search == found.search
+    assert again.config == found.config
+    for folder in ("theirs", "ours"):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")
+            their = transformers.MarianTokenizer.from_pretrained(tmp_path / folder)
+        for source, target in [*PAIRS[::5], ("", " "), ("an  unknown \u6f22 word", "x")]:
+            source = f">>nld<< {source}"
+            rows = [[*row, 0] for row in encode_marked(own[0], [source])]
+            assert rows == [their(source)["input_ids"]]
+            ids = own[1].encode(target, add_end=True)
+            assert ids == their(text_target=target)["input_ids"]
+            if 1 not in ids:  # what is unknown is "⁇" here, as in SentencePiece
+                assert own[1].decode(ids) == their.decode(ids, skip_special_tokens=True)
+
+
+def test_marks_of_languages(tmp_path):
+    translator(tmp_path)
+    tokenizer = read_pretrained(tmp_path).tokenizer
+    marked = encode_marked(tokenizer, [" >>deu<<two dogs", "two dogs"], "nld")
+    assert [row[0] for row in marked] == [2, 3]
+    assert marked[0][1:] == marked[1][1:] == tokenizer.encode("two dogs")
+    assert encode_marked(tokenizer, [], "nld") == []
+    has = "It has '>>deu<<', '>>nld<<'."
+    with pytest.raises(ValueError, match=f"no language mark '>>fra<<'. {has} Received"):
+        encode_marked(tokenizer, [">>fra<< a"])
+    with pytest.raises(ValueError, match=f"`language` must be .*'>>fra<<'. {has}"):
+        encode_marked(tokenizer, ["a"], "fra")
+    with pytest.raises(ValueError, match="one target language"):
+        encode_marked(BytePairTokenizer.train(["a"], 259), ["a"], "fra")
+
+
+def test_wrong_tokenizers_and_searches(tmp_path):
+    translator(tmp_path)
+    vocabulary = (tmp_path / "vocab.json").read_text(encoding="utf-8")
+    search = json.loads((tmp_path / "generation_config.json").read_text())
+    pieces = json.loads(vocabulary)
+    first, *_, last = pieces
+    cases = [
+        ("vocab.json", {**pieces, "new": len(pieces)}, "must have the 43 pieces.*44 pieces"),
+        ("vocab.json", {**pieces, "new": 5}, "ids 0 to 43, each once"),
+        ("vocab.json", {**pieces, first: pieces[last], last: 0}, "must be '<pad>'. Received: '</s"),
+        ("vocab.json", [], "Expected a JSON object"),
+        ("vocab.json", {f"{p}x": i for p, i in pieces.items()}, "must be '<pad>'"),
+        ("generation_config.json", {**search, "num_beams": 0}, "`num_beams` must be int"),
+        ("generation_config.json", {**search, "do_sample": True}, "`do_sample` must be False"),
+        ("generation_config.json", {**search, "bad_words_ids": [[1, 2]]}, "single tokens"),
+        ("generation_config.json", {**search, "early_stopping": "x"}, "true, false or 'never'"),
+    ]
+    for name, content, message in cases:
+        before = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
+        with pytest.raises(ValueError, match=f"{name}.*{message}|{message}.*{name}"):
+            read_pretrained(tmp_path)
+        (tmp_path / name).write_bytes(before)
+    (tmp_path / "target.spm").write_bytes(b"no model")
+    with pytest.raises(ValueError, match=r"target.spm, with vocab.json"):
+        read_pretrained(tmp_path)
+    (tmp_path / "target.spm").unlink()
+    with pytest.raises(ValueError, match=r"no target.spm"):
+        read_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"a power of the length.*'gnmt'"):
+        search_file({"alpha": 1.0}, 5)

@@ -1,0 +1,135 @@
+"""The search that a model brings: its `generation_config.json`, read as settings of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_attn.interop.json_files import read_object
+
+FILE = "generation_config.json"
+# Our settings, theirs, their kinds and what they are if no file says it.
+_SETTINGS: dict[str, tuple[str, tuple[type, ...], Any]] = {
+    "beams": ("num_beams", (int,), 1),
+    "alpha": ("length_penalty", (int, float), 1.0),
+    "early_stopping": ("early_stopping", (bool, str), False),
+    "min_length": ("min_length", (int,), 0),
+    "no_repeat_ngram_size": ("no_repeat_ngram_size", (int,), 0),
+    "forced_first_id": ("forced_bos_token_id", (int,), None),
+    "forced_last_id": ("forced_eos_token_id", (int,), None),
+}
+# Settings that change what is found, with the values that are computed here.
+_ONLY: dict[str, tuple[Any, ...]] = {
+    "do_sample": (False, None),
+    "num_beam_groups": (1, None),
+    "diversity_penalty": (0.0, None),
+    "repetition_penalty": (1.0, None),
+    "encoder_repetition_penalty": (1.0, None),
+    "encoder_no_repeat_ngram_size": (0, None),
+    "penalty_alpha": (None, 0.0),
+    "begin_suppress_tokens": (None, []),
+    "sequence_bias": (None, {}),
+    "exponential_decay_length_penalty": (None,),
+    "force_words_ids": (None, []),
+}
+
+
+def read_search(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Reads the settings of the search of an encoder-decoder.
+
+    Args:
+        folder: A folder in the form of Hugging Face.
+        settings: Its `config.json`, which has them if there is no `generation_config.json`.
+
+    Returns:
+        Settings of `keras_attn.generation.beam_search` and of the tasks with an encoder-decoder:
+        `beams`, `alpha`, `length_penalty_kind` (`"power"`), `early_stopping`, `min_length`,
+        `no_repeat_ngram_size`, `forced_first_id`, `forced_last_id` and `suppressed_ids`.
+
+    Raises:
+        ValueError: If a setting has a wrong type, or cannot be followed here.
+
+    Example:
+
+    >>> read_search(Path("nowhere"), {"num_beams": 4})["beams"]
+    4
+    """
+    path = folder / FILE
+    given = read_object(path) if path.is_file() else settings
+    where = path if path.is_file() else folder / "config.json"
+    for name, supported in _ONLY.items():
+        if name in given and given[name] not in supported:
+            raise ValueError(
+                f"{where}: `{name}` must be {supported[0]!r}. Received: {given[name]!r}. Searches "
+                "here have no such setting."
+            )
+    found: dict[str, Any] = {"length_penalty_kind": "power"}
+    for ours, (theirs, kinds, default) in _SETTINGS.items():
+        value = given.get(theirs)
+        value = default if value is None else value
+        wrong = type(value) not in kinds and value is not default
+        if wrong or (type(value) is int and value < (ours == "beams") and ours != "alpha"):
+            names = " or ".join(kind.__name__ for kind in kinds)
+            raise ValueError(f"{where}: `{theirs}` must be {names}. Received: {value!r}.")
+        found[ours] = value
+    found["alpha"] = float(found["alpha"])
+    if found["early_stopping"] not in (True, False, "never"):
+        raise ValueError(
+            f"{where}: `early_stopping` must be true, false or 'never'. Received: "
+            f"{found['early_stopping']!r}."
+        )
+    found["suppressed_ids"] = _suppressed(given, where)
+    return found
+
+
+def search_file(search: Mapping[str, Any], pad_id: int) -> dict[str, Any]:
+    """Returns settings of a search as `generation_config.json` has them.
+
+    Args:
+        search: What `read_search` returns, or a part of it.
+        pad_id: Id of padding, which never comes.
+
+    Raises:
+        ValueError: If `transformers` has no such search.
+
+    Example:
+
+    >>> search_file({"beams": 4}, pad_id=7)
+    {'num_beams': 4, 'bad_words_ids': [[7]], 'max_length': 512}
+    """
+    kind = search.get("length_penalty_kind", "gnmt")
+    if "alpha" in search and kind != "power":
+        raise ValueError(
+            "transformers divides scores by a power of the length. Received: "
+            f"length_penalty_kind={kind!r} with alpha={search['alpha']!r}. Take 'power', or leave "
+            "`alpha` out."
+        )
+    found = {
+        theirs: search[ours]
+        for ours, (theirs, _, default) in _SETTINGS.items()
+        if ours in search and (search[ours] is not None or default is not None)
+    }
+    ids = dict.fromkeys([pad_id, *search.get("suppressed_ids", ())])
+    return {**found, "bad_words_ids": [[i] for i in ids], "max_length": 512}
+
+
+def _suppressed(given: Mapping[str, Any], where: Path) -> tuple[int, ...]:
+    """The tokens that never come; sequences of several tokens are refused."""
+    rows = given.get("bad_words_ids") or []
+    tokens = given.get("suppress_tokens") or []
+    for name, value in (("bad_words_ids", rows), ("suppress_tokens", tokens)):
+        if not isinstance(value, list):
+            raise ValueError(f"{where}: `{name}` must be a list. Received: {value!r}.")
+    ids = [*tokens]
+    for row in rows:
+        if not isinstance(row, list) or len(row) != 1:
+            raise ValueError(
+                f"{where}: `bad_words_ids` must have single tokens, lists of one id. Received: "
+                f"{str(row)[:80]}. Sequences of tokens cannot be suppressed here."
+            )
+        ids += row
+    wrong = [i for i in ids if type(i) is not int or i < 0]
+    if wrong:
+        raise ValueError(f"{where}: suppressed tokens must be ids. Received: {wrong[0]!r}.")
+    return tuple(dict.fromkeys(ids))
