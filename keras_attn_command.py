@@ -27,6 +27,7 @@ translation
     fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on pairs of yours.
     predict: Translate FILES, a sentence a line, in their order; standard input if there are none.
+    score: Score given targets: how probable the model finds the second text of each pair.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
     export: Export a SavedModel, which only needs TensorFlow.
 text-generation

@@ -34,7 +34,10 @@ from keras_attn.models.sequence_decoder import SequenceDecoder
 from keras_attn.models.small_image_encoders import patch_encoder, small_cnn_encoder
 from keras_attn.models.soft_attention_captioner import SoftAttentionCaptionerConfig
 from keras_attn.models.t5 import T5Config
-from keras_attn.models.target_probability import target_log_probability
+from keras_attn.models.target_probability import (
+    target_log_probabilities,
+    target_log_probability,
+)
 from keras_attn.models.text_classifier import classifier_kind, embedding_and_rest
 from keras_attn.models.text_encoder import TextEncoderConfig
 from keras_attn.models.token_decoder import TokenDecoder
@@ -98,6 +101,7 @@ __all__ = [
     "picture_questions",
     "sentence_encoder",
     "small_cnn_encoder",
+    "target_log_probabilities",
     "target_log_probability",
     "with_heads",
 ]

@@ -1,5 +1,7 @@
 """How probable a target is, given what came before it."""
 
+from __future__ import annotations
+
 import keras
 from keras import ops
 
@@ -7,37 +9,43 @@ from keras_attn.hints import Tensor
 from keras_attn.ops.token_losses import token_cross_entropy
 
 
-def target_log_probability(
-    model: keras.Model, ids: Tensor, targets: Tensor, start_id: int, max_length: int
+def target_log_probabilities(
+    model: keras.Model,
+    ids: Tensor,
+    targets: Tensor,
+    start_id: int,
+    max_length: int | None = None,
+    source: str = "source_ids",
 ) -> Tensor:
-    """Returns `log p(target | ids)`, the sum over the tokens of the target.
+    """Returns `log p(token | ids, tokens before)` of each token of a target.
 
     An encoder-decoder reads `ids` with its encoder. A model of one row reads each target directly
     behind its ids.
 
     Args:
-        model: A model of `source_ids` and `target_ids`, or of one row of ids, to logits. Its
-            padding has the id 0.
-        ids: int32 `(B, S)`, with padding on the right.
-        targets: int32 `(B, T)`, each with its end, then padding.
+        model: A model of a source and `target_ids`, or of one row of ids, to logits. The padding of
+            one row has the id 0.
+        ids: int32 `(B, S)`, with padding on the right; or another source of an encoder-decoder.
+        targets: int32 `(B, T)`, each with its end, then padding, whose results mean nothing.
         start_id: Id of the token that a decoder with an encoder reads first.
         max_length: Largest number of ids and target together, for a model of one row.
+        source: Name of the input of an encoder-decoder that is the source.
 
     Returns:
-        float32 `(B,)`.
+        float32 `(B, T)`.
 
     Example:
 
     >>> model = GptConfig(20, dim=8, num_layers=1, num_heads=2, sequence_length=9).build()
     >>> ids, targets = ops.array([[5, 6], [7, 0]]), ops.array([[8, 9, 2], [9, 2, 0]])
-    >>> tuple(target_log_probability(model, ids, targets, start_id=1, max_length=9).shape)
-    (2,)
+    >>> tuple(target_log_probabilities(model, ids, targets, start_id=1, max_length=9).shape)
+    (2, 3)
     """
     ids, targets = ops.convert_to_tensor(ids), ops.convert_to_tensor(targets)
     if isinstance(model.input, dict):
         start = targets[:, :1] * 0 + start_id
         inputs = ops.concatenate([start, targets[:, :-1]], axis=1)
-        logits = model({"source_ids": ids, "target_ids": inputs}, training=False)
+        logits = model({source: ids, "target_ids": inputs}, training=False)
     else:
         length = ops.sum(ops.cast(ops.not_equal(ids, 0), "int32"), axis=1, keepdims=True)
         both = ops.concatenate([ids, targets], axis=1)  # (B, S + T)
@@ -50,5 +58,30 @@ def target_log_probability(
         logits = model(row, training=False)
         slots = ops.cumsum(ops.ones_like(targets), axis=1) - 2 + length  # (B, T)
         logits = ops.take_along_axis(logits, ops.expand_dims(slots, 2), axis=1)
-    nats = token_cross_entropy(targets, ops.cast(logits, "float32"))
-    return -ops.sum(ops.where(ops.equal(targets, 0), 0.0, nats), axis=1)
+    return -token_cross_entropy(targets, ops.cast(logits, "float32"))
+
+
+def target_log_probability(
+    model: keras.Model, ids: Tensor, targets: Tensor, start_id: int, max_length: int
+) -> Tensor:
+    """Returns `log p(target | ids)`, the sum of `target_log_probabilities`.
+
+    Args:
+        model: As there.
+        ids: As there.
+        targets: int32 `(B, T)`, each with its end, then padding of the id 0.
+        start_id: As there.
+        max_length: As there.
+
+    Returns:
+        float32 `(B,)`.
+
+    Example:
+
+    >>> model = GptConfig(20, dim=8, num_layers=1, num_heads=2, sequence_length=9).build()
+    >>> ids, targets = ops.array([[5, 6], [7, 0]]), ops.array([[8, 9, 2], [9, 2, 0]])
+    >>> tuple(target_log_probability(model, ids, targets, start_id=1, max_length=9).shape)
+    (2,)
+    """
+    found = target_log_probabilities(model, ids, targets, start_id, max_length)
+    return ops.sum(ops.where(ops.equal(targets, 0), 0.0, found), axis=1)

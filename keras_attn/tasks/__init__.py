@@ -66,6 +66,7 @@ from keras_attn.tasks.families.attention_views import (
 )
 from keras_attn.tasks.families.classes import Prediction
 from keras_attn.tasks.families.encoder_task import EncoderData, EncoderTask
+from keras_attn.tasks.families.sequence_to_sequence import TargetScore
 from keras_attn.tasks.pretraining import (
     Pretrainer,
     PretrainingData,
@@ -199,6 +200,7 @@ __all__ = [
     "TaggingTraining",
     "TaggingUse",
     "Talker",
+    "TargetScore",
     "Task",
     "TextClassificationData",
     "TextClassificationTest",

@@ -497,6 +497,10 @@ class Captioner(PictureTask, SequenceToSequence):
         shape = (-1, self.encoder.num_regions, self.encoder.region_dim)
         return self.decoding.encode(ops.reshape(sources, shape))
 
+    def source_rows(self, inputs: list[Any], use: CaptioningUse) -> Sequence[np.ndarray]:
+        """Returns the regions of images."""
+        return list(self.regions(inputs, use.batch_size))
+
     def source_batches(
         self, sources: Sequence[np.ndarray], batch_size: int, jit_compile: bool | None
     ) -> Iterator[DecodingBatch]:

@@ -28,7 +28,7 @@ from keras_attn.fields import (
     spoken,
     with_marks,
 )
-from keras_attn.generation import CompiledFunction, Generation, prompt_seeds, sample
+from keras_attn.generation import Generation, prompt_seeds, sample
 from keras_attn.generation.numbers import is_tensor, of_rows, sampling_inputs
 from keras_attn.generation.ranking import Ranking
 from keras_attn.generation.sampling import SAMPLING
@@ -43,7 +43,12 @@ from keras_attn.metrics.conversation import (
     random_answers,
     score_conversation,
 )
-from keras_attn.models import CONVERSATION_MODELS, language_decoder, target_log_probability
+from keras_attn.models import (
+    CONVERSATION_MODELS,
+    language_decoder,
+    target_log_probabilities,
+    target_log_probability,
+)
 from keras_attn.records import (
     Dialogues,
     exchanges,
@@ -532,28 +537,26 @@ class Talker(SequenceToSequence):
         return target_log_probability(self.model, ids, answers, self.tokenizer.start_id, most)
 
     def log_probabilities(
-        self, rows: Sequence[list[int]], answers: Sequence[list[int]], batch_size: int
+        self,
+        sources: Sequence[Any],
+        targets: Sequence[Sequence[int]],
+        batch_size: int,
+        given: int | None = None,
     ) -> np.ndarray:
-        """Returns the log-probability of each answer, float64 `(N,)`.
+        """Refuses answers for which a model of one row has no room."""
+        longest, most = max(map(len, targets), default=0), self.data.max_answer
+        if not self.encodes and longest > most:
+            raise ValueError(
+                f"Expected answers of at most {most} tokens with the end (`max_answer`). Received: "
+                f"one of {longest}."
+            )
+        return super().log_probabilities(sources, targets, batch_size, given)
 
-        Args:
-            rows: Ids of the turns of each.
-            answers: Ids of each answer, with its end.
-            batch_size: Answers computed at a time.
-        """
-        found = np.zeros(len(rows), "float64")
-        function = self.kept(
-            lambda: CompiledFunction(
-                lambda ids, length, answers: self.log_probability(ids, answers), self.model
-            ),
-            "log_probability",
-        )
-        for numbers, ids, _ in self.source_batches(rows, batch_size, jit_compile=False):
-            given = np.full((len(ids), self.data.max_answer), self.tokenizer.pad_id, "int32")
-            for r, i in enumerate(numbers):
-                given[r, : len(answers[i])] = answers[i]
-            found[numbers] = function(ids, 1, given)[: len(numbers)]
-        return found
+    def token_log_probabilities(self, sources: Tensor, targets: Tensor) -> Tensor:
+        """Returns the log-probability of each token of answers, `(B, T)`."""
+        most = self.data.max_context + self.data.max_answer
+        start = self.tokenizer.start_id
+        return target_log_probabilities(self.model, sources, targets, start, most)
 
     def source_maps(self, source: Array, target: Sequence[int]) -> list[np.ndarray]:
         """Returns the attention to the turns in each layer."""

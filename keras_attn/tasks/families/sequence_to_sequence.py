@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 import numpy as np
@@ -13,12 +13,19 @@ from keras import ops
 
 from keras_attn.arrays import Array, ArrayModule
 from keras_attn.fields import checked_texts
-from keras_attn.generation import CompiledFunction, Decoder, Generation, beam_search
+from keras_attn.generation import (
+    CompiledFunction,
+    Decoder,
+    Generation,
+    beam_search,
+    length_penalty,
+)
 from keras_attn.generation.numbers import columns, is_tensor
 from keras_attn.hints import Tensor
+from keras_attn.inputs import listed
 from keras_attn.layers import RecurrentEncoder, attention_maps
 from keras_attn.layers.collect import AttentionMaps
-from keras_attn.models import SequenceDecoder
+from keras_attn.models import SequenceDecoder, target_log_probabilities
 from keras_attn.ops.compilers import compiler
 from keras_attn.settings import Choice, Settings
 from keras_attn.tasks.base.constructed import Given
@@ -32,6 +39,23 @@ Prompt = tuple[Decoder, Tensor, Tensor | None, Tensor | None, Tensor | None]
 
 RESULTS = ("best", "tokens", "lengths", "scores", "truncated", "weights")
 """Names of what a search returns."""
+
+
+class TargetScore(NamedTuple):
+    """How probable a target is, given its source.
+
+    Example:
+
+    >>> TargetScore(-4.0, 2, -2.0).length
+    2
+    """
+
+    log_probability: float
+    """The sum of the natural logarithms of the probabilities of the tokens, with the end."""
+    length: int
+    """The number of tokens, with the end."""
+    score: float
+    """The log-probability divided by the length penalty: what a beam search ranks by."""
 
 
 class SequenceToSequence(Task[Given]):
@@ -269,7 +293,7 @@ class SequenceToSequence(Task[Given]):
         return found
 
     def _padded(self, rows: Sequence[Sequence[int]], count: int) -> np.ndarray:
-        """Ids of beginnings as `count` rows; JAX compiles for each of their widths."""
+        """Ids of targets as `count` rows; JAX compiles for each of their widths."""
         width = max(map(len, rows), default=0) or 1
         if keras.backend.backend() == "jax":
             width = -(-width // 8) * 8
@@ -277,6 +301,98 @@ class SequenceToSequence(Task[Given]):
         for r, row in enumerate(rows):
             padded[r, : len(row)] = row
         return padded
+
+    # Given targets
+
+    def token_log_probabilities(self, sources: Tensor, targets: Tensor) -> Tensor:
+        """Returns the log-probability of each token of targets, float32 `(B, T)`."""
+        start = self.target_tokenizer.start_id
+        return target_log_probabilities(self.generator, sources, targets, start, source=self.source)
+
+    def source_rows(self, inputs: list[Any], use: Any) -> Sequence[Any]:
+        """Returns what the model reads of inputs, a row for each."""
+        return self.signatures(use)["serving_default"].field.encode(inputs)[self.source]
+
+    def log_probabilities(
+        self,
+        sources: Sequence[Any],
+        targets: Sequence[Sequence[int]],
+        batch_size: int,
+        given: int | None = None,
+    ) -> np.ndarray:
+        """Returns the log-probability of each target, float64 `(N,)`.
+
+        Args:
+            sources: What the model reads of each source.
+            targets: Ids of each target, with its end.
+            batch_size: Targets computed at a time.
+            given: Id of a first token that is given, and not predicted.
+        """
+        found = np.zeros(len(sources), "float64")
+        function = self.kept(
+            lambda: CompiledFunction(
+                lambda rows, length, given: self.token_log_probabilities(rows, given),
+                self.generator,
+                **self.source_form,
+            ),
+            "log_probabilities",
+        )
+        batches = self.source_batches(sources, batch_size, jit_compile=False) if found.size else ()
+        for rows, batch, _ in batches:
+            ids = self._padded([targets[i] for i in rows], len(batch))
+            for i, row in zip(rows, function(batch, 1, ids), strict=False):
+                first = int(targets[i][0] == given)
+                found[i] = row[first : len(targets[i])].sum(dtype="float64")
+        return found
+
+    def score_targets(self, pairs: Iterable[Any], **settings: Any) -> list[TargetScore]:
+        """Computes how probable given targets are, to rank candidates or to clean a corpus.
+
+        The score is that of the search: a result of `predict` or of the n best has the same,
+        except for tokens that were forced at the largest length and for a given beginning. A
+        `forced_first_id` costs nothing here, either. A target may be longer than any result.
+
+        Args:
+            pairs: Tuples of an input, as `predict` takes it, and a string.
+            **settings: Settings `Use`: `alpha` and `length_penalty_kind` rank, `batch_size` is the
+                number of pairs computed at a time.
+
+        Returns:
+            A `TargetScore` for each pair, in their order.
+
+        Raises:
+            TypeError: If an element is not a pair, or a target is not a string.
+            ValueError: If a setting is out of range.
+
+        Example:
+
+        >>> tokenizer = BytePairTokenizer.train(["one dog", "ein Hund"], 259)
+        >>> translator = Translator(tokenizer, model={"dim": 16, "num_layers": 1})
+        >>> (best,) = translator.score_targets([("one dog", "ein Hund")])
+        >>> best.length, best.score > best.log_probability
+        (9, True)
+        """
+        use = self.used(settings)
+        given = listed(pairs, "pairs of an input and its target")
+        for number, pair in enumerate(given):
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise TypeError(
+                    "Expected pairs of an input and its target. Received: "
+                    f"{pair!r:.100} at position {number}."
+                )
+        if not given:
+            return []
+        inputs, texts = ([pair[side] for pair in given] for side in (0, 1))
+        targets = self.target_tokenizer.encode(checked_texts(texts), add_end=True)
+        sources = self.source_rows(self.asked(inputs), use)
+        sums = self.log_probabilities(sources, targets, use.batch_size, use.forced_first_id)
+        lengths = np.array([len(row) for row in targets])
+        penalty = length_penalty(lengths, use.alpha, use.length_penalty_kind)
+        ranked = sums / np.asarray(ops.convert_to_numpy(penalty), "float64")
+        return [
+            TargetScore(*values)
+            for values in zip(sums.tolist(), lengths.tolist(), ranked.tolist(), strict=True)
+        ]
 
     @property
     def _batches(self) -> DecodingBatches:

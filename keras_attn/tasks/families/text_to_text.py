@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -29,6 +30,7 @@ from keras_attn.fields.signature import OutputField
 from keras_attn.models import ENCODER_DECODERS, RecurrentEncoderDecoderConfig
 from keras_attn.settings import Settings, setting
 from keras_attn.tasks.base.checks import Pairs, checked_pairs
+from keras_attn.tasks.base.steps import step
 from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.families.sequence_to_sequence import SequenceToSequence
 from keras_attn.text import BytePairTokenizer
@@ -204,6 +206,12 @@ class TextToText(SequenceToSequence):
         rows |= self.computed(rows, signature.use, jit_compile)
         return signature.outputs[self.gives[0]].decode(rows)
 
+    def source_rows(self, inputs: list[str], use: Any) -> Sequence[Any]:
+        """Returns the ids of texts; those that are cut are warned of."""
+        rows = self.field.encode(inputs)
+        self._warn_of_cut(rows["cut"], stacklevel=4)
+        return rows["source_ids"]
+
     def _alignment(
         self, text: str, source: list[int], target: list[int], weights: np.ndarray
     ) -> Alignment:
@@ -259,6 +267,28 @@ class TextToText(SequenceToSequence):
                 f"{self.max_source_length} tokens and were cut. {self.long_sources}",
                 stacklevel=stacklevel,
             )
+
+    @step(
+        "score",
+        takes={"use": ("alpha", "length_penalty_kind", "batch_size")},
+        reads="only_pairs",
+        writes="lines",
+        to="file of the scores; standard output if none",
+        device=True,
+    )
+    def _score_lines(self, inputs: Iterable[list[tuple[str, str]]], use: Any) -> Iterator[str]:
+        """Score given targets: how probable the model finds the second text of each pair.
+
+        It writes a line of JSON for each pair, in their order, with the log-probability of the
+        target, its length in tokens, and the score that ranks it: the first divided by the length
+        penalty. So candidates are ranked, and a corpus is cleaned of pairs that do not fit.
+        """
+        for pairs in inputs:
+            for (source, target), score in zip(
+                pairs, self.score_targets(pairs, **use.to_dict()), strict=True
+            ):
+                line = {"source": source, "target": target, **score._asdict()}
+                yield json.dumps(line, ensure_ascii=False)
 
     # Explaining
 
