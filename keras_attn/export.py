@@ -115,6 +115,9 @@ def export_text_functions(
         packages = [name.replace("_", "-") for name in requirements]
         lines = [f"{name}=={importlib.metadata.version(name)}\n" for name in packages]
         (folder / "requirements.txt").write_text("".join(lines), encoding="utf-8")
+        more = [name for name in requirements if name != "tensorflow"]
+        if more:
+            tell(f"a process that loads the SavedModel must import {' and '.join(more)} before")
         if limits:
             text = json.dumps(dict(limits), indent=2) + "\n"
             (folder / "limits.json").write_text(text, encoding="utf-8")

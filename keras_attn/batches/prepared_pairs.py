@@ -27,7 +27,7 @@ from keras_attn.records import (
 )
 from keras_attn.records.readers import pair_columns
 from keras_attn.settings import Settings, read_settings, write_settings
-from keras_attn.text import BytePairTokenizer
+from keras_attn.text.registry import PieceTokenizer, load_pieces, train_pieces
 from keras_attn.text.special_tokens import say_written, written_special_tokens
 
 PREPARED_VERSION = 2
@@ -41,7 +41,7 @@ class PreparedPairs:
     """Sentence pairs to train on and to test with. `prepare` writes them, `load` reads them.
 
     A subclass names the class `Data` of its settings: those of the files, `dev_size`, `test_size`,
-    `split_seed`, `vocabulary_size`, `separate_vocabularies` and `max_length`.
+    `split_seed`, `tokenizer`, `vocabulary_size`, `separate_vocabularies` and `max_length`.
 
     Args:
         settings: How it was made.
@@ -58,8 +58,8 @@ class PreparedPairs:
     Data: ClassVar[type[Settings]]
 
     settings: Any
-    source_tokenizer: BytePairTokenizer
-    target_tokenizer: BytePairTokenizer
+    source_tokenizer: PieceTokenizer
+    target_tokenizer: PieceTokenizer
     sources: list[Row]
     targets: list[Row]
     dev: list[TranslationPair]
@@ -109,7 +109,7 @@ class PreparedPairs:
             log(", ".join(f"{name}: {count:,}" for name, count in counts.items()))
             sizes = " and ".join(f"{t.vocabulary_size:,}" for t in dict.fromkeys(tokenizers))
             tokens = sum(map(len, sources)), sum(len(row) + 1 for row in targets)
-            log(f"{sizes} byte pairs; {tokens[0]:,} source and {tokens[1]:,} target tokens")
+            log(f"{sizes} different tokens; {tokens[0]:,} of sources and {tokens[1]:,} of targets")
             _write(building, settings, tokenizers, sources, targets, dev, test, counts)
         return cls.load(folder)
 
@@ -135,10 +135,10 @@ class PreparedPairs:
         )
         if not {"fingerprint", "counts"} <= header.keys():
             raise ValueError(f"Expected prepared data in {folder}. Received: another {_HEADER}.")
-        source = BytePairTokenizer.load_assets(folder / "source_tokenizer")
+        source = load_pieces(folder / "source_tokenizer")
         target = source
         if (folder / "target_tokenizer").is_dir():
-            target = BytePairTokenizer.load_assets(folder / "target_tokenizer")
+            target = load_pieces(folder / "target_tokenizer")
         sources, targets = _read_rows(folder / _IDS, source, target)
         return cls(
             cls.Data(**read_settings(folder / _SETTINGS, {"data": cls.Data})["data"]),
@@ -204,11 +204,11 @@ def _read(
     return train, given["dev"], given["test"], removed
 
 
-def make_tokenizers(settings: Any, pairs: Sequence[Sequence[str]]) -> list[BytePairTokenizer]:
+def make_tokenizers(settings: Any, pairs: Sequence[Sequence[str]]) -> list[PieceTokenizer]:
     """Makes the tokenizers of training pairs.
 
     Args:
-        settings: `vocabulary_size` and `separate_vocabularies`.
+        settings: `tokenizer`, `vocabulary_size` and `separate_vocabularies`.
         pairs: (source, target) strings.
 
     Returns:
@@ -217,14 +217,14 @@ def make_tokenizers(settings: Any, pairs: Sequence[Sequence[str]]) -> list[ByteP
     size = settings.vocabulary_size
     sides = [[pair[0] for pair in pairs], [pair[1] for pair in pairs]]
     if settings.separate_vocabularies:
-        return [BytePairTokenizer.train(side, size, allow_fewer=True) for side in sides]
-    both = BytePairTokenizer.train([*sides[0], *sides[1]], size, allow_fewer=True)
+        return [train_pieces(settings.tokenizer, side, size) for side in sides]
+    both = train_pieces(settings.tokenizer, [*sides[0], *sides[1]], size)
     return [both, both]
 
 
 def _make_ids(
     settings: Any, train: list[TranslationPair]
-) -> tuple[list[BytePairTokenizer], list[Row], list[Row], int]:
+) -> tuple[list[PieceTokenizer], list[Row], list[Row], int]:
     """Returns the tokenizers, the ids of both sides, and how many pairs were too long."""
     sides = [[pair.source for pair in train], [pair.target for pair in train]]
     tokenizers = make_tokenizers(settings, [pair[:2] for pair in train])
@@ -244,7 +244,7 @@ def _make_ids(
 def _write(
     folder: Path,
     settings: Any,
-    tokenizers: list[BytePairTokenizer],
+    tokenizers: list[PieceTokenizer],
     sources: list[Row],
     targets: list[Row],
     dev: list[TranslationPair],
@@ -281,7 +281,7 @@ def _write(
 
 
 def _read_rows(
-    path: Path, source: BytePairTokenizer, target: BytePairTokenizer
+    path: Path, source: PieceTokenizer, target: PieceTokenizer
 ) -> tuple[list[Row], list[Row]]:
     """The ids of both sides, which their lengths cut into rows."""
     rows: list[Any] = []

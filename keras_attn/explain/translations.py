@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attn.explain.alignment import Alignment
-from keras_attn.text import BytePairTokenizer
+from keras_attn.text import SentencePieceTokenizer
 from keras_attn.text.readable import readable_tokens
+from keras_attn.text.registry import PieceTokenizer
 
 
 class NBestTranslations(NamedTuple):
@@ -36,9 +37,9 @@ class NBestTranslations(NamedTuple):
 
 
 def aligned(
-    source_tokenizer: BytePairTokenizer,
+    source_tokenizer: PieceTokenizer,
     source: list[int],
-    target_tokenizer: BytePairTokenizer,
+    target_tokenizer: PieceTokenizer,
     target: list[int],
     weights: np.ndarray,
     text: str | None = None,
@@ -54,7 +55,11 @@ def aligned(
         text: The source as its tokenizer reads it, for the borders of words.
     """
     translation = target_tokenizer.decode(target)
-    broken = "\ufffd" in translation  # bytes that are no text, which are not its tokens
+    # Bytes that are no text are not its tokens. Those of SentencePiece have a space in front, and
+    # all of their text.
+    broken = "\ufffd" in translation or isinstance(target_tokenizer, SentencePieceTokenizer)
+    if isinstance(source_tokenizer, SentencePieceTokenizer):
+        text = None
     return Alignment(
         readable_tokens(source_tokenizer, source),
         readable_tokens(target_tokenizer, target),

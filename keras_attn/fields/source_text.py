@@ -11,7 +11,7 @@ import numpy as np
 from keras_attn.arrays import Array
 from keras_attn.fields.signature import Encode
 from keras_attn.fields.text import checked_texts
-from keras_attn.text import BytePairTokenizer
+from keras_attn.text.tokenizer import Tokenizer
 from keras_attn.white_space import normalize_white_space, normalize_white_space_in_graph
 
 
@@ -19,7 +19,7 @@ class SourceText:
     """Texts as the sources of an encoder-decoder: their ids, each with its end.
 
     Args:
-        tokenizer: Byte pairs.
+        tokenizer: Has `encode`, `end_id`, `pad_id` and `to_graph`.
         max_length: Largest number of ids of a row, its end included; what is longer is cut.
         graph: Returns the tokenizer's graph, which other fields may have; that of the tokenizer if
             None.
@@ -28,6 +28,7 @@ class SourceText:
 
     Example:
 
+    >>> from keras_attn.text import BytePairTokenizer
     >>> field = SourceText(BytePairTokenizer.train(["ab"], 259), max_length=2)
     >>> rows = field.encode(["ab", " "])
     >>> [len(row) for row in rows["source_ids"]], rows["cut"].tolist(), rows["some"].tolist()
@@ -36,7 +37,7 @@ class SourceText:
 
     def __init__(
         self,
-        tokenizer: BytePairTokenizer,
+        tokenizer: Tokenizer,
         max_length: int,
         graph: Callable[[], Any] | None = None,
         *,

@@ -543,10 +543,6 @@ class TextClassifier(ClassTask):
         """Returns the settings of an export, with the method of the weights."""
         return dataclasses.replace(use, method=checked_method(self.model, use.method))
 
-    def exported_with(self) -> Sequence[str]:
-        """Returns the modules that a process must import to load the SavedModel."""
-        return self.tokenizer.exported_with
-
 
 def _texts(examples: Sequence[LabelledText]) -> list[str]:
     """All texts; of pairs both, one behind the other."""

@@ -35,7 +35,7 @@ from keras_attn.tasks.families import training_settings
 from keras_attn.tasks.families.data_settings import BadLines, Tables
 from keras_attn.tasks.families.text_to_text import TextToText, WrittenScores
 from keras_attn.tasks.families.use_settings import BeamSearchUse
-from keras_attn.text import BytePairTokenizer
+from keras_attn.text.registry import PIECES, PieceTokenizer
 
 FORMATS = ("auto", "tsv", "csv", "parallel", "jsonl", "multi30k", "tatoeba")
 TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")
@@ -72,9 +72,8 @@ class TranslationData(Tables, BadLines):
     )
     dev_size: int = setting(1000, "pairs drawn for development", at_least=1)
     test_size: int = setting(1000, "pairs drawn for the test", at_least=1)
-    vocabulary_size: int = setting(
-        8000, "largest number of byte pairs of the tokenizer", at_least=259
-    )
+    tokenizer: str = setting("byte_pair", "kind of tokenizer", choices=tuple(PIECES))
+    vocabulary_size: int = setting(8000, "largest number of tokens", at_least=259)
     separate_vocabularies: bool = setting(False, "make a tokenizer for each side, not one for both")
     max_length: int = setting(
         256, "largest number of tokens of a side; longer pairs are left out", at_least=2
@@ -194,8 +193,8 @@ class TranslationLearned(Learned):
         TypeError: If a tokenizer is of another class.
     """
 
-    tokenizer: BytePairTokenizer
-    target_tokenizer: BytePairTokenizer | None = None
+    tokenizer: PieceTokenizer
+    target_tokenizer: PieceTokenizer | None = None
     """Tokenizer of the target, for two vocabularies."""
 
     def __post_init__(self) -> None:
@@ -204,10 +203,11 @@ class TranslationLearned(Learned):
             value = getattr(self, name)
             if value is None and name == "target_tokenizer":
                 continue
-            if not isinstance(value, BytePairTokenizer):
+            if not isinstance(value, PieceTokenizer):
                 raise TypeError(
-                    f"`{name}` must be a BytePairTokenizer. Received: {type(value).__name__}. "
-                    "Make one with BytePairTokenizer.train(texts, vocabulary_size)."
+                    f"`{name}` must be a BytePairTokenizer or a SentencePieceTokenizer. Received: "
+                    f"{type(value).__name__}. Make one with BytePairTokenizer.train(texts, "
+                    "vocabulary_size)."
                 )
             check_padding(value)
 

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from keras_attn.text.byte_pair import BytePairTokenizer
 from keras_attn.text.sentence_piece import SentencePieceTokenizer
@@ -17,6 +19,10 @@ TOKENIZERS = {
     "words": WordTokenizer,
 }
 """The tokenizers of words, or parts of them, that a task can choose by name."""
+
+PieceTokenizer = BytePairTokenizer | SentencePieceTokenizer
+"""Tokenizers whose ids decode to the text, for models that write."""
+PIECES = {"byte_pair": BytePairTokenizer, "sentence_piece": SentencePieceTokenizer}
 
 
 def tokenizer_name(tokenizer: object) -> str:
@@ -66,6 +72,29 @@ def train_pieces(
     if name == "sentence_piece":
         return SentencePieceTokenizer.train(texts, vocabulary_size, allow_fewer=True)
     return BytePairTokenizer.train(texts, vocabulary_size, allow_fewer=True)
+
+
+def load_pieces(directory: str | os.PathLike[str]) -> PieceTokenizer:
+    """Loads a tokenizer of `PIECES` that `save_assets` wrote.
+
+    Args:
+        directory: The directory with its file.
+
+    Raises:
+        ValueError: If the file is missing, broken, or of a newer version.
+
+    Example:
+
+    >>> import tempfile
+    >>> directory = tempfile.mkdtemp()
+    >>> SentencePieceTokenizer.train(["a text"], 265).save_assets(directory)
+    >>> load_pieces(directory)
+    <SentencePieceTokenizer vocabulary_size=265>
+    """
+    for kind in PIECES.values():
+        if Path(directory, f"{kind.assets_name}.json").exists():
+            return kind.load_assets(directory)
+    return BytePairTokenizer.load_assets(directory)
 
 
 def vocabulary_digest(tokenizer: Tokenizer) -> str:

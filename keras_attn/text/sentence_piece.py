@@ -186,9 +186,9 @@ class SentencePieceTokenizer(PlacedTokenizer):
         Example:
 
         >>> from keras_attn.text import SentencePieceTokenizer
-        >>> tokenizer = SentencePieceTokenizer.train(["a rose is a rose is a rose"] * 9, 271)
+        >>> tokenizer = SentencePieceTokenizer.train(["a rose is a rose is a rose"] * 9, 268)
         >>> tokenizer.tokens(tokenizer.encode("Rose is a rose"))
-        ['▁', '<0x52>', 'ose', '▁is▁', 'a', '▁', 'r', 'ose']
+        ['▁', '<0x52>', 'o', 's', 'e', '▁', 'i', 's', '▁', 'a', '▁rose']
         """
         return cls(
             train_model(
@@ -297,7 +297,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
 
         >>> import tensorflow as tf
         >>> from keras_attn.text import SentencePieceTokenizer
-        >>> tokenizer = SentencePieceTokenizer.train(["a rose is a rose is a rose"] * 9, 271)
+        >>> tokenizer = SentencePieceTokenizer.train(["a rose is a rose is a rose"] * 9, 268)
         >>> graph = tokenizer.to_graph()
         >>> graph.encode(tf.constant(["a rose", ""])).to_list() == tokenizer.encode(["a rose", ""])
         True

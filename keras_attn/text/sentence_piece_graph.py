@@ -28,12 +28,12 @@ class GraphSentencePiece(GraphTokenizer):
     >>> import tempfile
     >>> import tensorflow as tf
     >>> from keras_attn.text import SentencePieceTokenizer
-    >>> tokenizer = SentencePieceTokenizer.train(["a rose is a rose is a rose"] * 9, 271)
+    >>> tokenizer = SentencePieceTokenizer.train(["a rose is a rose is a rose"] * 9, 268)
     >>> with tempfile.TemporaryDirectory() as path:
     ...     tf.saved_model.save(tokenizer.to_graph(), path)
     ...     loaded = tf.saved_model.load(path)
-    >>> loaded.decode(loaded.encode(tf.constant(["Is  a rose"]))).numpy().tolist()
-    [b'Is a rose']
+    >>> loaded.encode(tf.constant(["is a  rose"])).to_list() == [tokenizer.encode("is a rose")]
+    True
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -93,7 +93,6 @@ class GraphSentencePiece(GraphTokenizer):
             start, end = _filled(start, end, of_text)
             return ids, ids.with_flat_values(start - before), ids.with_flat_values(end - before)
 
-    @tf.function(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
         """Turns ids into strings. Special ids are skipped; broken UTF-8 becomes U+FFFD.
 
@@ -107,22 +106,25 @@ class GraphSentencePiece(GraphTokenizer):
             if isinstance(ids, tf.RaggedTensor):
                 if ids.ragged_rank > 1:
                     return ids.with_values(self.decode(ids.values))
-                return self._texts(ids)
+                return self.texts(ids)
             shape = tf.shape(ids)
             rows = tf.reshape(ids, [tf.reduce_prod(shape[:-1]), shape[-1]])
-            texts = self._texts(tf.RaggedTensor.from_tensor(rows))
+            texts = self.texts(tf.RaggedTensor.from_tensor(rows))
             return tf.ensure_shape(tf.reshape(texts, shape[:-1]), ids.shape[:-1])
 
-    def _texts(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """The texts of rows of ids."""
-        pieces = ids.with_values(tf.gather(self._spelled, ids.values)).merge_dims(-2, -1)
-        if self._dropped_spaces != 1:
-            return self._encoder.detokenize(pieces)
-        # These ops drop the space of every piece at the start, and the Python library that of one.
-        guard = tf.RaggedTensor.from_tensor(tf.fill([pieces.nrows(), 1], "."))
-        text = self._encoder.detokenize(tf.concat([guard, pieces], 1))
-        begins = tf.strings.regex_full_match(join_rows(tf, pieces[:, :1]), f"(?s){SPACE}.*")
-        return tf.strings.substr(text, tf.where(begins, 2, 1), tf.strings.length(text))
+    # Rows alone: a function of any rank would lose the rank of what it returns.
+    @tf.function(reduce_retracing=True, autograph=False)
+    def texts(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """Turns rows of ids, ragged `(B, None)`, into strings `(B,)`; see `decode`."""
+        with tf.device("CPU:0"):
+            pieces = ids.with_values(tf.gather(self._spelled, ids.values)).merge_dims(-2, -1)
+            if self._dropped_spaces != 1:
+                return self._encoder.detokenize(pieces)
+            # These ops drop the space of every piece at the start, the Python library that of one.
+            guard = tf.RaggedTensor.from_tensor(tf.fill([pieces.nrows(), 1], "."))
+            text = self._encoder.detokenize(tf.concat([guard, pieces], 1))
+            begins = tf.strings.regex_full_match(join_rows(tf, pieces[:, :1]), f"(?s){SPACE}.*")
+            return tf.strings.substr(text, tf.where(begins, 2, 1), tf.strings.length(text))
 
     def _numbers(self, found: tf.RaggedTensor) -> tf.RaggedTensor:
         """The ids of the pieces that the op gives: strings if they are renumbered, else its ids."""

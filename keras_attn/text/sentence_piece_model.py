@@ -67,7 +67,7 @@ def model_pieces(model: bytes) -> tuple[str, ...]:
     Example:
 
     >>> from keras_attn.text import SentencePieceTokenizer
-    >>> model_pieces(SentencePieceTokenizer.train(["a rose is a rose"], 270).model)[:5]
+    >>> model_pieces(SentencePieceTokenizer.train(["a rose is a rose"], 267).model)[:5]
     ('<pad>', '<s>', '</s>', '<unk>', '<0x00>')
     """
     return tuple(read_model(model)[1])

@@ -15,6 +15,7 @@ from keras_attn.tasks import (
     TranslationTraining,
     Translator,
 )
+from keras_attn.text import SentencePieceTokenizer
 
 SMALL = {"dev_size": 5, "test_size": 7, "vocabulary_size": 300, "max_length": 64}
 
@@ -63,7 +64,7 @@ def test_small_data_give_fewer_byte_pairs(tmp_path, pairs, separate):
     data = PreparedTranslation.prepare(settings, tmp_path / "data", said.append)
     sizes = [t.vocabulary_size for t in (data.source_tokenizer, data.target_tokenizer)]
     assert all(259 < size < 400 for size in sizes)
-    assert said[-1].startswith(f"{sizes[0]} and {sizes[1]}" if separate else f"{sizes[0]} byte")
+    assert said[-1].startswith(f"{sizes[0]} and {sizes[1]}" if separate else f"{sizes[0]} diff")
 
 
 def test_given_sets_and_two_vocabularies(tmp_path, pairs):
@@ -212,3 +213,19 @@ def test_vocabularies_that_are_learned(separate):
     assert (learned.target_tokenizer is None) == (not separate)
     if separate:
         assert learned.target_tokenizer.get_config() != learned.tokenizer.get_config()
+
+
+def test_sentence_pieces(tmp_path, pairs):
+    settings = TranslationData(train=pairs, tokenizer="sentence_piece", **SMALL)
+    data = PreparedTranslation.prepare(settings, tmp_path / "data")
+    again = PreparedTranslation.load(tmp_path / "data")
+    tokenizer = again.source_tokenizer
+    assert isinstance(tokenizer, SentencePieceTokenizer) and again.target_tokenizer is tokenizer
+    assert [list(row) for row in again.sources] == [list(row) for row in data.sources]
+    translator = Translator(tokenizer, model={"dim": 8, "num_layers": 1, "num_heads": 1})
+    translator.save(tmp_path / "task")
+    translator = Translator.load(tmp_path / "task")
+    assert translator.source_tokenizer.get_config() == tokenizer.get_config()
+    assert translator.exported_with() == ("tensorflow", "tensorflow_text")
+    alignment = translator.align(again.test[0].source, again.test[0].target)
+    assert len(alignment.source_tokens) == alignment.weights.shape[1]

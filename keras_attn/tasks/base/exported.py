@@ -257,9 +257,10 @@ class Exported(Saved, Keeper):
     def export(self, path: str | os.PathLike, *, overwrite: bool = False, **use: Any) -> None:
         """Exports a TensorFlow SavedModel that takes and gives strings.
 
-        It loads with `import tensorflow` and nothing else; a file `requirements.txt` in it has the
-        version, and `limits.json` has the limits of requests, if there are any. Before it is put in
-        its place it is loaded and compared with this object. On JAX and PyTorch a child process
+        It loads with `import tensorflow` and nothing else, except with a `SentencePieceTokenizer`,
+        whose ops need `import tensorflow_text` too. A file `requirements.txt` in it has the
+        versions, and `limits.json` has the limits of requests, if there are any. Before it is put
+        in its place it is loaded and compared with this object. On JAX and PyTorch a child process
         with the TensorFlow backend does the work.
 
         Args:
@@ -323,4 +324,7 @@ class Exported(Saved, Keeper):
 
     def exported_with(self) -> Sequence[str]:
         """Returns the modules that a process must import to load the SavedModel."""
-        return ("tensorflow",)
+        modules = dict.fromkeys(("tensorflow",))
+        for value in vars(self.learned).values():
+            modules.update(dict.fromkeys(getattr(value, "exported_with", ())))
+        return tuple(modules)

@@ -33,9 +33,8 @@ from keras_attn.tasks.base.checks import Pairs, checked_pairs
 from keras_attn.tasks.base.steps import step
 from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.families.sequence_to_sequence import SequenceToSequence
-from keras_attn.text import BytePairTokenizer
 from keras_attn.text.readable import readable_tokens
-from keras_attn.text.registry import vocabulary_digest
+from keras_attn.text.registry import PieceTokenizer, vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 from keras_attn.training.token_means import token_means
 from keras_attn.visualize import AttentionView, attention_viewer
@@ -69,12 +68,12 @@ class TextToText(SequenceToSequence):
     main_layer = "encoder"
 
     @property
-    def source_tokenizer(self) -> BytePairTokenizer:
+    def source_tokenizer(self) -> PieceTokenizer:
         """Tokenizer of the source."""
         return self.learned.tokenizer
 
     @property
-    def target_tokenizer(self) -> BytePairTokenizer:
+    def target_tokenizer(self) -> PieceTokenizer:
         """Tokenizer of the target, which may be that of the source."""
         return getattr(self.learned, "target_tokenizer", None) or self.learned.tokenizer
 
