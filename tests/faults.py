@@ -28,7 +28,7 @@ COPIED = (
     "keras_attn keras_attn_command.py tests benchmarks examples docs pyproject.toml setup.cfg "
     "README.md"
 ).split()
-SECONDS = 300  # a run of tests that takes longer is ended
+SECONDS = 300  # the tests of a fault that take longer are ended
 MEANINGS = {2: "interrupted, or tests that cannot be collected", 4: "no such test", 5: "no test"}
 
 
@@ -99,7 +99,7 @@ def stale(fault: Fault) -> str:
     return ""
 
 
-def run(folder: Path, tests: list[str]) -> Run:
+def run(folder: Path, tests: list[str], seconds: int = SECONDS) -> Run:
     """Runs tests in a fork: it has imported what is not ours, and nothing of `keras_attn`."""
     began = time.monotonic()
     said = folder / "said.json"
@@ -109,7 +109,7 @@ def run(folder: Path, tests: list[str]) -> Run:
     if child == 0:
         status = 70
         try:
-            signal.alarm(SECONDS)
+            signal.alarm(seconds)
             output = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             for number in (1, 2):
                 os.dup2(output, number)
@@ -199,7 +199,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder).resolve()
         prepare(folder)
-        whole = run(folder, list(dict.fromkeys(test for f in chosen for test in f.tests)))
+        tests = list(dict.fromkeys(test for f in chosen for test in f.tests))
+        whole = run(folder, tests, SECONDS + 30 * len(tests))
         if whole.status:
             print((folder / "output.txt").read_text(encoding="utf-8", errors="replace"))
             print(f"Without any fault: {whole.error() or whole.failed}")

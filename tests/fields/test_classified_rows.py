@@ -1,5 +1,7 @@
 """Rows of texts and of pairs, words of texts, and padded outputs: the same as TensorFlow ops."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -40,11 +42,17 @@ def test_the_graph_keeps_the_same_ids(strategy, most):
     assert found.to_list() == [truncate(row, most, strategy) for row in rows]
 
 
-@pytest.mark.parametrize("tokenizer", TOKENIZERS.values(), ids=TOKENIZERS)
-@pytest.mark.parametrize("strategy", TRUNCATIONS)
-@pytest.mark.parametrize("ends", [False, True])
-def test_rows_and_their_tokens(tokenizer, strategy, ends):
+@pytest.mark.parametrize(
+    "name, strategy, ends",
+    [
+        # Each pair of two settings once.
+        pytest.param(*case, marks=[] if case[2] == (i // 2) % 2 else pytest.mark.slow)
+        for i, case in enumerate(itertools.product(TOKENIZERS, TRUNCATIONS, (False, True)))
+    ],
+)
+def test_rows_and_their_tokens(name, strategy, ends):
     """The rows, and the tokens between the ends, in Python and in a graph of unknown shapes."""
+    tokenizer = TOKENIZERS[name]
     field = EncoderInput(tokenizer, 9, start=ends, end=ends, truncation=strategy)
     found = TextRows(field).encode(TEXTS)
     encode, _ = TextRows(field).to_graph(tf)

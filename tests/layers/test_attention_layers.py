@@ -351,11 +351,12 @@ def test_in_tf_function_of_unknown_shapes():
     traces = []
 
     @tf.function(
+        autograph=False,
         input_signature=[
             tf.TensorSpec([None, None, D]),
             tf.TensorSpec([None, None, D]),
             tf.TensorSpec([None, None], tf.bool),
-        ]
+        ],
     )
     def run(x, memory, mask):
         traces.append(1)

@@ -55,7 +55,7 @@ def run(make, rematerialize, compiled=False, training=True, scores=False, steps=
         inputs = [x, memory] if make is decoder else [x]
         return outputs, tape.gradient(loss, [*inputs, *[w.value for w in stack.trainable_weights]])
 
-    step = tf.function(step, jit_compile=compiled == "xla") if compiled else step
+    step = tf.function(step, jit_compile=compiled == "xla", autograph=False) if compiled else step
     results = [numpy(step()) for _ in range(steps)]
     seeds = [v.numpy() for v in stack.non_trainable_variables]
     return results, seeds, stack

@@ -527,6 +527,7 @@ def test_it_names_what_is_there(kind):
     assert (looked == region_at).mean() > 0.9, history
 
 
+@pytest.mark.slow
 def test_an_encoder_before_it():
     """One model from pictures to logits trains both; the captioner within decodes."""
     encoder = small_cnn_encoder(8, (4, D))

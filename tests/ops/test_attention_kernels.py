@@ -187,7 +187,10 @@ def test_first_derivatives_of_a_tape_that_is_kept():
     x = tf.constant(np.random.default_rng(0).normal(size=(1, 4, 1, 2)), "float32")
     found = []
     for kernel in KERNELS:
-        attend = tf.function(lambda x, kernel=kernel: dot_product_attention(x, x, x, kernel=kernel))
+        attend = tf.function(
+            lambda x, kernel=kernel: dot_product_attention(x, x, x, kernel=kernel),
+            autograph=False,
+        )
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(x)
             context = attend(x)
@@ -314,7 +317,7 @@ def test_what_is_chosen_here(monkeypatch):
     assert choose_attention_kernel(x(9), x(9), x(9), kernel="plain") == "plain"
     chosen = []
 
-    @tf.function(input_signature=[tf.TensorSpec((None, None, 2, 4))])
+    @tf.function(input_signature=[tf.TensorSpec((None, None, 2, 4))], autograph=False)
     def call(x):
         chosen.append(choose_attention_kernel(x, x, x))
         return dot_product_attention(x, x, x)

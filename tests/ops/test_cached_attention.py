@@ -80,11 +80,12 @@ def test_unknown_shapes_in_a_graph():
     query, key, value = arrays(4, 2, 3, 2)
 
     @tf.function(
+        autograph=False,
         input_signature=[
             tf.TensorSpec([None, None, 4, H]),
             tf.TensorSpec([None, None, 2, H]),
             tf.TensorSpec([None, None, 2, HV]),
-        ]
+        ],
     )
     def run(query, key, value):
         return cached_attention(query, to_cache(key), to_cache(value), return_attention_scores=True)

@@ -38,7 +38,11 @@ def test_masks_of_jax():
 def test_values_and_gradients(dtype, jit_compile):
     """Kept units are scaled, in both directions; what was dropped is forgotten, NaN too."""
 
-    @tf.function(jit_compile=jit_compile, input_signature=[tf.TensorSpec((None, None), dtype)])
+    @tf.function(
+        jit_compile=jit_compile,
+        input_signature=[tf.TensorSpec((None, None), dtype)],
+        autograph=False,
+    )
     def both(x):
         with tf.GradientTape() as tape:
             tape.watch(x)

@@ -177,7 +177,7 @@ def test_nothing_visible(dtype, jit, how):
             loss = tf.reduce_sum(tf.cast(context, "float32") * [1.0, 2.0, -1.0])
         return context, weights, *tape.gradient(loss, [x, memory])
 
-    run = run if jit is None else tf.function(run, jit_compile=jit)
+    run = run if jit is None else tf.function(run, jit_compile=jit, autograph=False)
     context, weights, of_x, of_memory = (tf.cast(t, "float32").numpy() for t in run(x, memory))
     assert (context[0, 1] == 0).all()
     assert (weights[0, :, 1] == 0).all()

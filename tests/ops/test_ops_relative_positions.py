@@ -115,7 +115,7 @@ def test_only_distances_count(jit_compile):
         plain = dot_product_attention(q, k, v, bias=bias)
         return dot_product_attention(*rotated, v, use_causal_mask=True), plain
 
-    attend = tf.function(attend, jit_compile=jit_compile)
+    attend = tf.function(attend, jit_compile=jit_compile, autograph=False)
     positions = tf.constant([[0, 1, 2, 3, 4], [0, 2, 3, 3, 9]])
     for here, moved, apart in zip(
         attend(positions, tf.constant(0)),

@@ -36,7 +36,7 @@ def test_known_values():
     assert known_value(tf.constant([3])).tolist() == [3]
     assert known_value([1, 2]) is None
 
-    @tf.function
+    @tf.function(autograph=False)
     def traced(x):
         assert known_value(x) is None
         return x
@@ -77,4 +77,4 @@ def test_a_promise_of_right_padding_is_checked_where_it_can_be():
         with pytest.raises(ValueError, match=r"`right_padding=True` promises.*row 1.*0, 0, 1, 1"):
             layer(x, **{name: left})
     # In a graph it stays a promise.
-    tf.function(lambda mask: layer(x, padding_mask=mask))(tf.constant(left))
+    tf.function(lambda mask: layer(x, padding_mask=mask), autograph=False)(tf.constant(left))

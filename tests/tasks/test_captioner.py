@@ -176,6 +176,7 @@ def test_several_captions_of_a_picture_and_any_pairs(files):
 # Captions
 
 
+@pytest.mark.slow
 def test_n_best(fitted):
     found = fitted.caption_n_best([*PICTURES, *NEW], R, beams=BEAMS)
     assert [[*map(type, captions)] for captions in found] == [[Caption] * R] * 8

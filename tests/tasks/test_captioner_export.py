@@ -147,6 +147,7 @@ def check_details(outputs, results, grid, tolerance):
             check_equal(name, found[name].astype(values.dtype), values, tolerance)
 
 
+@pytest.mark.slow
 def test_the_saved_model_gives_what_python_gives(fitted, folder, served):
     assert (folder / "requirements.txt").read_text().startswith("tensorflow==2.21")
     assert json.loads((folder / "limits.json").read_text()) == {"max_pixels": 50_000_000}

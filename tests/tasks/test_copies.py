@@ -50,7 +50,14 @@ def asked(request, eager):
     return task, ask, ask(task)
 
 
-@pytest.mark.parametrize("asked", CASES, indirect=True)
+QUICK = ("tagging", "similarity", "translation", "text generation", "visual questions")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES],
+    indirect=True,
+)
 def test_a_copy_shares_nothing(asked):
     task, ask, before = asked
     made = copy.deepcopy(task)

@@ -100,7 +100,7 @@ def test_what_was_loaded_is_said(gpt2, tmp_path, capsys):
     assert "dim = 12" in found and "backbone = " in found
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("kind", ["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
 def test_lora_trains_its_own_weights_alone(kind, request, tmp_path):
     place, _ = request.getfixturevalue(kind)
     generator = TextGenerator.create(TEXT, data={"backbone": place})

@@ -101,6 +101,7 @@ def test_a_text_has_its_least_length_as_a_number(monkeypatch):
     assert len(whole) == 2 and lengths[0] < 3
 
 
+@pytest.mark.slow
 def test_ends_may_be_set_after_a_call():
     """Both ways of writing follow it."""
     generator = random_generator(ends=True, bias=3.0)
@@ -151,6 +152,7 @@ def check_scores(found):
     np.testing.assert_allclose(*zip(*compared, strict=True), rtol=1e-4)
 
 
+@pytest.mark.slow
 @on_tensorflow
 def test_one_function_translates_with_all_length_penalties(monkeypatch):
     translator = fitted()

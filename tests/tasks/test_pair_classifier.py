@@ -251,6 +251,7 @@ def test_the_saved_model(tasks, tmp_path):
     assert serve(text=tf.constant([], tf.string), second=tf.constant([], tf.string))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["torch", pytest.param("jax", marks=pytest.mark.slow)])
 def test_the_same_on_other_backends(tasks, backend, eager):
     result = answer(backend, Path(pair_toys.__file__), tasks[1], *KINDS)

@@ -55,6 +55,7 @@ def test_texts_with_the_numbers_of_each_request(generator, unsaved):
         functions["with_settings"](**given, **{**numbers, "top_p": tf.constant([1.0])})
 
 
+@pytest.mark.slow
 def test_what_ignores_the_numbers_is_not_kept(generator, unsaved, monkeypatch):
     monkeypatch.setattr(exported, "checked_numbers", lambda tf, numbers: {})
     with pytest.raises(RuntimeError, match="another `with_settings: text` than the Python object"):
@@ -62,6 +63,7 @@ def test_what_ignores_the_numbers_is_not_kept(generator, unsaved, monkeypatch):
     assert not unsaved
 
 
+@pytest.mark.slow
 def test_beams_have_no_numbers(generator, unsaved, eager):
     generator.export("nowhere", beams=2)
     assert set(unsaved[0]) == {"serving_default"}

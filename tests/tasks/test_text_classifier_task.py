@@ -793,6 +793,7 @@ def test_a_loaded_one_learns_on(tasks):
     assert loaded.evaluate(examples, num_bootstrap=0).log_loss.value < before
 
 
+@pytest.mark.slow
 def test_mixed_precision(fitted, tmp_path, eager, unsaved):
     fitted.save(tmp_path / "f.task")
     half = TextClassifier.load(tmp_path / "f.task", dtype="mixed_bfloat16")
@@ -892,6 +893,7 @@ def check_outputs(classifier, method, call, outputs):
         assert not any(weights[len(e.tokens) :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     ["bag", *(pytest.param(c, marks=pytest.mark.slow) for c in ("rnn", "first", "several"))],
@@ -962,6 +964,7 @@ def assert_same(found, expected, cases=CASES):
                 np.testing.assert_allclose(mine[2], other[2], atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("backend", "cases"),
     [

@@ -328,6 +328,7 @@ def test_export_leaves_what_is_there(random_weights, served, tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_the_same_on_other_backends(random_weights, expected, backend):
     _, path = random_weights

@@ -184,6 +184,7 @@ def deep():
     )
 
 
+@pytest.mark.slow
 def test_alignments_are_those_of_a_block(deep, eager):
     first, second, last = (deep.align("the one and two", "die eins", n) for n in (0, 1, -1))
     np.testing.assert_array_equal(second.weights, last.weights)

@@ -308,7 +308,7 @@ def test_graph_encodes_any_batch_with_one_trace(tokenizer):
     graph = tokenizer.to_graph()
     traces = []
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def ids_of(text):
         traces.append(text)
         return graph.encode(text)
@@ -328,11 +328,11 @@ def test_saved_model_needs_tensorflow_alone(tokenizer, tmp_path):
             super().__init__()
             self.graph = graph
 
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
         def ids(self, text):
             return self.graph.encode(text)
 
-        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
         def text(self, ids):
             return self.graph.decode(ids)
 

@@ -79,9 +79,9 @@ def test_value_and_gradients(chunk, smoothing, with_bias, mode):
 
     if mode == "graph":  # of a number of tokens that is not known
         shapes = [[None, D], [V, D], [V]][: len(given)]
-        run = tf.function(run, input_signature=[tf.TensorSpec(s) for s in shapes])
+        run = tf.function(run, input_signature=[tf.TensorSpec(s) for s in shapes], autograph=False)
     elif mode == "xla":
-        run = tf.function(run, jit_compile=True)
+        run = tf.function(run, jit_compile=True, autograph=False)
     loss, gradients = run(*map(tf.constant, given))
     expected, wanted = reference(hidden, kernel, bias, labels, weights, smoothing)
     assert float(loss) == pytest.approx(expected, abs=2e-6)

@@ -27,7 +27,7 @@ def fresh(dtype="float32"):
 
 def trained(optimizer, variables, **settings):
     optimizer.build(variables)
-    step = tf.function(lambda *g: optimizer.apply(list(g), variables), **settings)
+    step = tf.function(lambda *g: optimizer.apply(list(g), variables), autograph=False, **settings)
     for gradients in STEPS:
         step(*(tf.constant(g, variables[0].dtype) for g in gradients))
     return [np.array(v) for v in variables]
