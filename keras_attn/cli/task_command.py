@@ -67,7 +67,7 @@ def all_steps(task: type[Task]) -> dict[str, Step]:
 
     >>> from keras_attn.tasks import Translator
     >>> list(all_steps(Translator))
-    ['prepare', 'fit', 'evaluate', 'predict', 'quantize', 'export']
+    ['prepare', 'fit', 'evaluate', 'predict', 'score', 'quantize', 'export']
     """
     known = standard_steps(task)
     found = {name: known[name] for name in task.steps}

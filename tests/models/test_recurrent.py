@@ -133,7 +133,7 @@ def test_models_by_name():
     assert half.get_layer("decoder").compute_dtype == "bfloat16"
     with pytest.raises(
         TypeError,
-        match=r"\['TransformerEncoderDecoderConfig', 'RecurrentEncoderDecoderConfig'\]\. .* dict",
+        match=r"'RecurrentEncoderDecoderConfig', 'T5Config'\]\. .* dict",
     ):
         ENCODER_DECODERS.name_of({})
 

@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from processes import run_python
 
 import keras_attn.text
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, WordTokenizer
+from keras_attn.text import (
+    BytePairTokenizer,
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+    WordTokenizer,
+)
 from keras_attn.text.word_piece_engine import without_long_words
 
 ROOT = pathlib.Path(keras_attn.text.__file__).parents[2]
@@ -329,6 +334,7 @@ def test_a_saved_model_needs_tensorflow_alone(tokenizer, graph, tmp_path):
 def test_tokenizers_by_name():
     names = {
         "byte_pair": BytePairTokenizer,
+        "sentence_piece": SentencePieceTokenizer,
         "word_piece": WordPieceTokenizer,
         "words": WordTokenizer,
     }
