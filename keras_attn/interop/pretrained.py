@@ -10,6 +10,7 @@ import keras
 from keras_attn.hints import DType
 from keras_attn.interop import bert_settings, gpt_settings, marian_files, t5_files
 from keras_attn.interop.bert_weights import NAMES
+from keras_attn.interop.ctranslate2_folders import is_ctranslate2, read_ctranslate2
 from keras_attn.interop.decoder_folders import read_decoder
 from keras_attn.interop.encoder_folders import POOLERS, read_encoder
 from keras_attn.interop.json_files import read_object
@@ -68,6 +69,8 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
         config, tensors = read_backbone(place)
         return Pretrained(config, None, tensors, (), None, [])
     folder = transformer_folder(find_folder(place))
+    if is_ctranslate2(folder):
+        return read_ctranslate2(folder)
     path = folder / "config.json"
     if not path.is_file():
         raise FileNotFoundError(f"Expected a folder with a config.json. Received: {folder}.")

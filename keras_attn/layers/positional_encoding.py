@@ -68,6 +68,7 @@ class PositionalEncoding(_AddPositions):
     Args:
         max_wavelength: Base of the wavelengths; 10000 in the paper.
         halves: Whether sines and cosines stand in two halves instead of alternating.
+        first: What is added to all positions, 1 where they are counted from 1.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -88,7 +89,9 @@ class PositionalEncoding(_AddPositions):
     [0.0, 1.0, 0.0, 1.0]
     """
 
-    def __init__(self, *, max_wavelength: float = 10000.0, halves: bool = False, **kwargs):
+    def __init__(
+        self, *, max_wavelength: float = 10000.0, halves: bool = False, first: int = 0, **kwargs
+    ):
         super().__init__(**kwargs)
         if max_wavelength <= 1:
             raise ValueError(
@@ -96,9 +99,10 @@ class PositionalEncoding(_AddPositions):
             )
         self.max_wavelength = max_wavelength
         self.halves = halves
+        self.first = first
 
     def _encode(self, positions: Tensor, shape: Shape):
-        return sinusoids(positions, shape[-1], self.max_wavelength, self.halves)
+        return sinusoids(positions + self.first, shape[-1], self.max_wavelength, self.halves)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the config."""
@@ -106,6 +110,7 @@ class PositionalEncoding(_AddPositions):
             **super().get_config(),
             "max_wavelength": self.max_wavelength,
             "halves": self.halves,
+            "first": self.first,
         }
 
 

@@ -20,7 +20,9 @@ from keras_attn.ops import token_positions
 from keras_attn.ops.attention_kernels import KERNELS
 from keras_attn.settings import setting, size, with_defaults
 
-TRANSFORMER_POSITIONS = ("sinusoidal", "sinusoidal_halves", "rotary", "alibi")
+TRANSFORMER_POSITIONS = (
+    "sinusoidal", "sinusoidal_halves", "sinusoidal_from_one", "rotary", "alibi",
+)  # fmt: skip
 
 
 @CONVERSATION_MODELS.register("transformer")
@@ -62,8 +64,9 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         use_bias: Whether the projections of the blocks have biases.
         layer_norm_epsilon: Epsilon of the norms.
         positions: `"sinusoidal"`, added to the embeddings, `"sinusoidal_halves"`, with all sines
-            before all cosines, or `"rotary"` or `"alibi"`, in the
-            self-attention of each block.
+            before all cosines, `"sinusoidal_from_one"`, likewise but with the first position 1 and
+            the wavelengths of Tensor2Tensor and OpenNMT-tf, whose longest is exactly 10000 times
+            the shortest; or `"rotary"` or `"alibi"`, in the self-attention of each block.
         rematerialize: Whether training computes each block again for its gradients, to save memory.
         attention_kernel: `"auto"`, `"plain"`, `"chunked"` or `"flash"`; see
             `keras_attn.ops.dot_product_attention`.
@@ -142,8 +145,7 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         ]
         block: dict[str, Any] = {**self.block(), "dtype": dtype}
         if self.positions.startswith("sinusoidal"):
-            halves = self.positions == "sinusoidal_halves"
-            layers.append(PositionalEncoding(halves=halves, dtype=dtype, name="positions"))
+            layers.append(PositionalEncoding(**self._sinusoids(), dtype=dtype, name="positions"))
         else:
             block["positions"] = self.positions
             layers.append(keras.layers.Identity(dtype=dtype, name="no_positions"))
@@ -157,6 +159,14 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
             head = keras.layers.Dense(size, use_bias=self.output_bias, dtype=dtype, name="head")
             layers.append(head)
         return layers
+
+    def _sinusoids(self) -> dict[str, Any]:
+        """Returns the settings of the layer `positions`."""
+        if self.positions != "sinusoidal_from_one":
+            return {"halves": self.positions == "sinusoidal_halves"}
+        waves = self.dim // 2
+        exponent = waves / max(waves - 1, 1)
+        return {"halves": True, "first": 1, "max_wavelength": 10000.0**exponent}
 
     def build(self, dtype: DType = None, name: str = "transformer") -> keras.Model:
         """Builds the model.

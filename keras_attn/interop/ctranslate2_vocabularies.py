@@ -1,0 +1,239 @@
+"""Vocabularies, tokenizers and settings of the folders of CTranslate2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from keras_attn.input_files import read_input
+from keras_attn.interop.ctranslate2_files import ModelFile
+from keras_attn.interop.json_files import parse_list, read_object
+from keras_attn.text import CharacterTokenizer, SentencePieceTokenizer
+from keras_attn.text.characters import SPECIAL_TOKENS
+
+PIECES = "sentencepiece.model"
+_BLANKS = ("<blank>", "<pad>", "<PAD>")
+_NEW = ("<pad>", "<padding>", "<no token>")
+_KNOWN = {
+    "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "decoder_start_token": "<s>",
+    "add_source_bos": False, "add_source_eos": False, "layer_norm_epsilon": None,
+    "multi_query_attention": False,
+}  # fmt: skip
+_WANTED = "Such models cannot be loaded."
+
+
+class TranslatorSettings(NamedTuple):
+    """The settings of a translator: those of its `config.json`.
+
+    Example:
+
+    >>> TranslatorSettings("<unk>", "<s>", "</s>", "<s>", False, True, None).source_end
+    True
+    """
+
+    unknown: str
+    bos: str
+    end: str
+    start: str
+    """The token from which the decoder starts."""
+    source_start: bool
+    """Whether sources begin with `bos`."""
+    source_end: bool
+    """Whether sources end with `end`."""
+    epsilon: float | None
+    """Epsilon of the norms."""
+
+
+class Vocabularies(NamedTuple):
+    """The tokens of both sides in our order, and where their rows go.
+
+    Example:
+
+    >>> settings = TranslatorSettings("<unk>", "<s>", "</s>", "<s>", False, True, None)
+    >>> Vocabularies(settings, (("a",), ("a",)), ((0,), (0,)), 0, False, None).sizes
+    (1, 1)
+    """
+
+    settings: TranslatorSettings
+    tokens: tuple[tuple[str, ...], tuple[str, ...]]
+    """The tokens of sources and targets by their ids."""
+    rows: tuple[tuple[int, ...], tuple[int, ...]]
+    """For each row of the file its id."""
+    pad_id: int
+    starts_with_padding: bool
+    """Whether the decoder starts from padding, whose embedding is of zeros."""
+    pieces: bytes | None
+    """The SentencePiece model; None: each token is a character."""
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Numbers of tokens."""
+        return len(self.tokens[0]), len(self.tokens[1])
+
+    @property
+    def shared(self) -> bool:
+        """Whether both sides have one vocabulary."""
+        return self.tokens[0] == self.tokens[1]
+
+    def tokenizers(self, two: bool) -> tuple[Any, Any]:
+        """Returns the tokenizers of sources and, if there are `two` embeddings, of targets."""
+        source, *target = (self._tokenizer(side) for side in ((0, 1) if two else (0,)))
+        return source, target[0] if target else None
+
+    def _tokenizer(self, side: int) -> CharacterTokenizer | SentencePieceTokenizer:
+        tokens = self.tokens[side]
+        if self.pieces is None:
+            return CharacterTokenizer(tokens)
+        pad, known = tokens[self.pad_id], self.settings
+        start = pad if self.starts_with_padding else known.start
+        return SentencePieceTokenizer(
+            self.pieces,
+            tokens,
+            pad_token=pad,
+            start_token=start if start in tokens else pad,
+            end_token=known.end if known.end in tokens else pad,
+            unknown_token=known.unknown,
+        )
+
+    def added(self, pad_id: int) -> tuple[int, ...]:
+        """Returns the ids of targets that the file does not have, but for padding."""
+        return tuple(sorted(set(range(self.sizes[1])) - set(self.rows[1]) - {pad_id}))
+
+
+def read_vocabularies(folder: Path, file: ModelFile) -> Vocabularies:
+    """Reads the vocabularies and the settings of a folder.
+
+    Args:
+        folder: The folder.
+        file: The header of its `model.bin`.
+
+    Raises:
+        ValueError: If a file is missing or damaged, or asks for what cannot be followed here.
+    """
+    settings = _read_settings(folder, file)
+    pieces = next((x for x in (folder / PIECES, folder.parent / PIECES) if x.is_file()), None)
+    given = [_read_tokens(folder, side, settings.unknown) for side in ("source", "target")]
+    for name, token in (("eos_token", settings.end), ("decoder_start_token", settings.start)):
+        if token not in given[1]:
+            raise ValueError(
+                f"{folder}: `{name}` must be in the vocabulary of the targets. Received: {token!r}."
+            )
+    if settings.source_end and settings.end not in given[0]:
+        raise ValueError(
+            f"{folder}: `eos_token`, which ends sources, must be in their vocabulary. Received: "
+            f"{settings.end!r}."
+        )
+    zeros = bool(file.number("decoder/start_from_zero_embedding"))
+    if pieces is None:
+        return _of_characters(folder, settings, given, zeros)
+    return _of_pieces(settings, given, zeros, read_input(pieces, "a SentencePiece model"))
+
+
+def _of_pieces(
+    settings: TranslatorSettings, given: list[list[str]], zeros: bool, pieces: bytes
+) -> Vocabularies:
+    """Keeps the order of the file; a token for padding is added behind it if it has none."""
+    source, target = given
+    alike = [
+        x for x in _BLANKS if x in source and x in target and source.index(x) == target.index(x)
+    ]
+    rows = tuple(range(len(source))), tuple(range(len(target)))
+    pad_id = source.index(alike[0]) if alike and not zeros else max(map(len, given))
+    for tokens in given:
+        if pad_id >= len(tokens):
+            names = (x for x in (*_NEW, *(f"<no token {i}>" for i in range(pad_id + 1))))
+            free = (x for x in names if x not in source and x not in target)
+            pad, *others = (next(free) for _ in range(pad_id + 1 - len(tokens)))
+            tokens += [*others, pad]
+    starts = zeros or settings.start == target[pad_id]
+    return Vocabularies(settings, (tuple(source), tuple(target)), rows, pad_id, starts, pieces)
+
+
+def _of_characters(
+    folder: Path, settings: TranslatorSettings, given: list[list[str]], zeros: bool
+) -> Vocabularies:
+    """Puts tokens that are characters in the order of a `CharacterTokenizer`."""
+    # A start whose embedding is of zeros is a token that the file does not have.
+    start = None if zeros else settings.start
+    rows, tokens = [], []
+    for side in given:
+        blank = next((x for x in _BLANKS if x in side), None)
+        special = [blank, start, settings.end, settings.unknown]
+        others = [x for x in side if x not in special]
+        several = [x for x in others if len(x) != 1]
+        if several or start == settings.end:
+            what = f"the tokens {several[:3]}" if several else "the end as the start"
+            raise ValueError(
+                f"{folder}: expected a {PIECES}, or tokens that are characters, with a token for "
+                f"the start. Received: {what} without one. Copy the SentencePiece model of the "
+                "translator there."
+            )
+        tokens.append((*SPECIAL_TOKENS, *others))
+        ids = {x: i for i, x in enumerate([*special, *others]) if x is not None}
+        rows.append(tuple(ids[x] for x in side))
+    return Vocabularies(settings, (tokens[0], tokens[1]), (rows[0], rows[1]), 0, False, None)
+
+
+def _read_settings(folder: Path, file: ModelFile) -> TranslatorSettings:
+    path = folder / "config.json"
+    given = read_object(path) if path.is_file() else {}
+    unknown = [name for name, value in given.items() if value and name not in _KNOWN]
+    if unknown:
+        raise ValueError(
+            f"{path}: the setting `{unknown[0][:40]}` is not supported. Received: "
+            f"{str(given[unknown[0]])[:80]!r}. {_WANTED}"
+        )
+    if not path.is_file():  # before version 6 these were variables
+        flags = {name: bool(file.number(f"with_{name}")) for name in ("source_bos", "source_eos")}
+        given = {f"add_{name}": value for name, value in flags.items()}
+        if file.number("with_target_bos") == 0:
+            given["decoder_start_token"] = "</s>"
+    values = {name: given.get(name, default) for name, default in _KNOWN.items()}
+    strings = [name for name in _KNOWN if name.endswith("_token") and name != "bos_token"]
+    for name in strings:
+        if not isinstance(values[name], str):
+            raise ValueError(
+                f"{path}: `{name}` must be a token. Received: {str(values[name])[:40]!r}. {_WANTED}"
+            )
+    for name in ("multi_query_attention", "add_source_bos"):
+        if values[name]:
+            raise ValueError(f"{path}: `{name}` must be false. Received: true. {_WANTED}")
+    epsilon = values["layer_norm_epsilon"]
+    if epsilon is not None and not (isinstance(epsilon, int | float) and 0 < epsilon < 1):
+        raise ValueError(
+            f"{path}: `layer_norm_epsilon` must be a number above 0. Received: "
+            f"{str(epsilon)[:40]!r}."
+        )
+    return TranslatorSettings(
+        values["unk_token"],
+        str(values["bos_token"]),
+        values["eos_token"],
+        values["decoder_start_token"],
+        bool(values["add_source_bos"]),
+        bool(values["add_source_eos"]),
+        epsilon,
+    )
+
+
+def _read_tokens(folder: Path, side: str, unknown: str) -> list[str]:
+    """Reads the tokens of a side; the last one is `unknown` if the file has none."""
+    names = [f"{x}_vocabulary.{end}" for x in (side, "shared") for end in ("json", "txt")]
+    path = next((folder / name for name in names if (folder / name).is_file()), None)
+    if path is None:
+        raise ValueError(f"{folder}: expected one of {', '.join(names)}. Received: none of them.")
+    content = read_input(path, "a vocabulary")
+    if path.suffix == ".json":
+        tokens = parse_list(content, str(path))
+    else:
+        try:
+            tokens = content.decode("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} must be UTF-8. Received: {error}.") from error
+        tokens = tokens[:-1] if tokens[-1] == "" else tokens
+    wrong = next((x for x in tokens if not isinstance(x, str)), None)
+    if wrong is not None or len(set(tokens)) < len(tokens):
+        raise ValueError(
+            f"{path} must have different tokens, strings. Received: "
+            + (f"{str(wrong)[:40]!r}." if wrong is not None else "a token twice.")
+        )
+    return tokens if unknown in tokens else [*tokens, unknown]
