@@ -109,7 +109,7 @@ class ModelFile(NamedTuple):
         numbers = variable.numbers()
         if variable.dtype not in ("int8", "int16"):
             return numbers.astype(np.float32, copy=False)
-        scale = self.variables.get(name + _SCALE)
+        scale = self.variables.get(variable.name + _SCALE)  # of an alias, too
         if scale is None and variable.dtype == "int8":
             raise ValueError(f"{self.path}: {name} has int8 numbers, but there is no {name}_scale.")
         factors = np.array(_OLD_SCALE) if scale is None else scale.numbers().astype(np.float32)

@@ -27,19 +27,16 @@ class TranslatorSettings(NamedTuple):
 
     Example:
 
-    >>> TranslatorSettings("<unk>", "<s>", "</s>", "<s>", False, True, None).source_end
+    >>> TranslatorSettings("<unk>", "</s>", "<s>", True, None).source_end
     True
     """
 
     unknown: str
-    bos: str
     end: str
     start: str
     """The token from which the decoder starts."""
-    source_start: bool
-    """Whether sources begin with `bos`."""
     source_end: bool
-    """Whether sources end with `end`."""
+    """Whether sources end with `end`, as those of Marian always do."""
     epsilon: float | None
     """Epsilon of the norms."""
 
@@ -49,7 +46,7 @@ class Vocabularies(NamedTuple):
 
     Example:
 
-    >>> settings = TranslatorSettings("<unk>", "<s>", "</s>", "<s>", False, True, None)
+    >>> settings = TranslatorSettings("<unk>", "</s>", "<s>", True, None)
     >>> Vocabularies(settings, (("a",), ("a",)), ((0,), (0,)), 0, False, None).sizes
     (1, 1)
     """
@@ -110,7 +107,8 @@ def read_vocabularies(folder: Path, file: ModelFile) -> Vocabularies:
     Raises:
         ValueError: If a file is missing or damaged, or asks for what cannot be followed here.
     """
-    settings = _read_settings(folder, file)
+    zeros = bool(file.number("decoder/start_from_zero_embedding"))
+    settings = _read_settings(folder, file, zeros)
     pieces = next((x for x in (folder / PIECES, folder.parent / PIECES) if x.is_file()), None)
     given = [_read_tokens(folder, side, settings.unknown) for side in ("source", "target")]
     for name, token in (("eos_token", settings.end), ("decoder_start_token", settings.start)):
@@ -123,7 +121,6 @@ def read_vocabularies(folder: Path, file: ModelFile) -> Vocabularies:
             f"{folder}: `eos_token`, which ends sources, must be in their vocabulary. Received: "
             f"{settings.end!r}."
         )
-    zeros = bool(file.number("decoder/start_from_zero_embedding"))
     if pieces is None:
         return _of_characters(folder, settings, given, zeros)
     return _of_pieces(settings, given, zeros, read_input(pieces, "a SentencePiece model"))
@@ -139,12 +136,11 @@ def _of_pieces(
     ]
     rows = tuple(range(len(source))), tuple(range(len(target)))
     pad_id = source.index(alike[0]) if alike and not zeros else max(map(len, given))
+    known = {*source, *target}
+    free = [x for x in (*_NEW, *(f"<no token {i}>" for i in range(pad_id))) if x not in known]
     for tokens in given:
-        if pad_id >= len(tokens):
-            names = (x for x in (*_NEW, *(f"<no token {i}>" for i in range(pad_id + 1))))
-            free = (x for x in names if x not in source and x not in target)
-            pad, *others = (next(free) for _ in range(pad_id + 1 - len(tokens)))
-            tokens += [*others, pad]
+        count = pad_id + 1 - len(tokens)
+        tokens += [*free[1:count], *free[: min(count, 1)]] if count > 0 else []
     starts = zeros or settings.start == target[pad_id]
     return Vocabularies(settings, (tuple(source), tuple(target)), rows, pad_id, starts, pieces)
 
@@ -174,7 +170,7 @@ def _of_characters(
     return Vocabularies(settings, (tokens[0], tokens[1]), (rows[0], rows[1]), 0, False, None)
 
 
-def _read_settings(folder: Path, file: ModelFile) -> TranslatorSettings:
+def _read_settings(folder: Path, file: ModelFile, zeros: bool) -> TranslatorSettings:
     path = folder / "config.json"
     given = read_object(path) if path.is_file() else {}
     unknown = [name for name, value in given.items() if value and name not in _KNOWN]
@@ -206,11 +202,9 @@ def _read_settings(folder: Path, file: ModelFile) -> TranslatorSettings:
         )
     return TranslatorSettings(
         values["unk_token"],
-        str(values["bos_token"]),
         values["eos_token"],
         values["decoder_start_token"],
-        bool(values["add_source_bos"]),
-        bool(values["add_source_eos"]),
+        bool(values["add_source_eos"]) or zeros,
         epsilon,
     )
 

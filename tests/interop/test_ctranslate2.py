@@ -20,6 +20,7 @@ from keras_attn.interop import read_pretrained  # noqa: E402
 from keras_attn.interop.ctranslate2_files import read_model_file  # noqa: E402
 from keras_attn.interop.ctranslate2_folders import read_ctranslate2  # noqa: E402
 from keras_attn.models.tensors import load_tensors  # noqa: E402
+from keras_attn.text import SentencePieceTokenizer  # noqa: E402
 
 SOURCES, TARGETS = ["abcd", "hg", "eefgabcd"], ["hgfe", "a", "bbcddc"]
 SAME = [*SPECIAL, *LETTERS]
@@ -158,12 +159,15 @@ def test_smaller_weights(folders, dtype):
 def test_older_files(folders, tmp_path, version):
     """Of version 2 without aliases and settings, of version 3 with both; int16 without a scale."""
     _, _, revision, variables, aliases = parts_of(folders["int16"] / "model.bin")
-    same = {alias: variables[name] for alias, name in aliases} if version == 2 else {}
+    same = {}
+    if version == 2:
+        for alias, name in aliases:
+            same |= {f"{alias}{x}": variables[f"{name}{x}"] for x in ("", "_scale")}
     path = tmp_path / "model.bin"
     path.write_bytes(file_of(version, "TransformerSpec", revision, {**variables, **same}, aliases))
     new, old = read_model_file(folders["int16"] / "model.bin"), read_model_file(path)
     assert (old.version, old.spec) == (version, "TransformerSpec")
-    assert old.variables.keys() == new.variables.keys()
+    assert old.variables.keys() == new.variables.keys() | same.keys()
     for name in new.variables:
         if name.endswith("weight"):
             np.testing.assert_array_equal(old.weights(name), new.weights(name))
@@ -243,6 +247,32 @@ def test_vocabularies(tmp_path):
     (tmp_path / "argos").mkdir()
     folder.rename(tmp_path / "argos" / "model")
     assert read_pretrained(tmp_path / "argos").config == other.config
+
+
+def test_sentence_pieces(tmp_path):
+    """The rows of the file keep their order; both sides have padding behind the longer one."""
+    words = ["the dog runs", "a cat sleeps", "the red bird", "a small hound"] * 9
+    model = SentencePieceTokenizer.train(words, 60, byte_fallback=False, allow_fewer=True).model
+    own = [*SPECIAL[1:3], "<unk>", *SentencePieceTokenizer(model).vocabulary[4:]]
+    source, target = [*own, "more"], own
+    config = {"add_source_eos": True, "decoder_start_token": "</s>"}
+    for name, zeros, pair in (("a", False, (source, target)), ("b", True, (own, own))):
+        folder = folder_of(tmp_path / name, *pair, layers=(1, 1), zero_start=zeros, config=config)
+        (folder / "sentencepiece.model").write_bytes(model)
+        found = read_ctranslate2(folder)
+        size = len(pair[0])
+        assert found.config.source_vocabulary_size == size + 1
+        assert found.config.target_vocabulary_size == (None if zeros else size + 1)
+        assert found.config.pad_id == found.tokenizer.pad_id == size
+        assert found.tokenizer.vocabulary == (*pair[0], "<pad>")
+        both = found.target_tokenizer or found.tokenizer
+        assert both.start_id == (size if zeros else 1) and both.end_id == 1
+        bias = found.tensors["source_embedding/bias" if zeros else "target_embedding/bias"]
+        assert (bias == -30000).tolist() == [i >= len(pair[1]) for i in range(size + 1)]
+        assert found.search["suppressed_ids"] == (() if zeros else (size - 1,))
+        assert found.search["beams"] == 2
+        text = "the small cat"
+        assert found.tokenizer.decode(found.tokenizer.encode([text])) == [text]
 
 
 def change_config(folder, **values):

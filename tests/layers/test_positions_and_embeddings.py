@@ -27,6 +27,8 @@ def test_sinusoids_are_added(D):
     added = expected - x
     halves = x + np.concatenate([added[..., 0::2], added[..., 1::2]], axis=-1)
     np.testing.assert_allclose(PositionalEncoding(halves=True)(x), halves, atol=1e-5)
+    later = PositionalEncoding(first=2)(x[:, :-2])
+    np.testing.assert_allclose(later - x[:, :-2], added[..., 2:, :], atol=1e-5)
 
 
 @pytest.mark.parametrize("D", [2, 6, 8])

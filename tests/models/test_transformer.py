@@ -228,7 +228,7 @@ def test_config_round_trip():
         ({"attention_dropout": 1.0}, "`attention_dropout` .* Received: 1.0"),
         ({"dropout": 1.5}, "Received: .*1.5"),
         ({"activation": "no such"}, "no such"),
-        ({"positions": "learned"}, "'sinusoidal_halves', 'rotary', 'alibi'. Received: 'learned'"),
+        ({"positions": "learned"}, "'sinusoidal_from_one', 'rotary', 'alibi'. Received: 'learned'"),
         ({"normalization": "batch"}, "'layer_norm', 'rms_norm'. Received: 'batch'"),
         ({"positions": "rotary", "dim": 6}, "even. Received: width 3"),
     ],
