@@ -308,6 +308,7 @@ class Losses(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("images", marks=pytest.mark.slow), "regions"])
 def test_a_resumed_run_is_the_uninterrupted_one(name, files, tmp_path):
     pictures = PictureFiles(files, 4)

@@ -241,6 +241,7 @@ def test_evaluate(place, run, captioner, tmp_path):
     assert "captions with sides" in err
 
 
+@pytest.mark.slow
 def test_predict(run, captioner, tmp_path, capfd):
     folder = tmp_path / "pictures"
     (folder / "within").mkdir(parents=True)
@@ -294,6 +295,7 @@ def test_predict(run, captioner, tmp_path, capfd):
     assert lines.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_explain(run, captioner, tmp_path, monkeypatch):
     files = [tmp_path / f"{name}.png" for name in ("a", "b")]
     for file, picture in zip(files, PICTURES[1:3], strict=True):

@@ -71,6 +71,7 @@ def test_explain(best, tmp_path, eager):
     assert "hound" in page and "gradient x input" in page
 
 
+@pytest.mark.slow
 def test_embed(best, tmp_path, capfd, eager):
     scorer = SimilarityScorer.load(best)
     texts = ["a big dog", "", "naïve \U0001f600\twith a tab"]

@@ -77,6 +77,7 @@ def test_xla_gives_the_same(model, compiled, num_beams):
     assert calls == [6]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_beams", [None, 3])
 def test_rows_and_padding_do_not_matter(compiled, num_beams):
     """A source alone == in a batch with longer ones == with more padding."""

@@ -303,6 +303,7 @@ def test_step_by_step_is_teacher_forcing(variant):
             np.testing.assert_allclose(weights, aligned[:, t], atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variant", some_slow(["soft", "soft, as its code", "transformer, grid"], ["soft"])
 )
@@ -455,6 +456,7 @@ MIXED = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @MIXED
 def test_mixed_precision(variant, policy):
     model, (exact, _) = make(variant, dtype=policy), toy(variant)

@@ -206,6 +206,7 @@ def test_the_weights_are_collected():
     assert PAIR_CLASSIFIERS.name_of(EntailmentConfig(2, num_classes=2)) == "lstm"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "attention"), [("mixed_bfloat16", "word_by_word"), ("mixed_float16", "matching")]
 )

@@ -403,6 +403,7 @@ def test_step_by_step_after_other_prompts(variant, prompt):
     check_steps(variant, prompt)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dtype, tolerance",
     [
@@ -446,6 +447,7 @@ def recomputed(forward, function, ids, **settings):
     return function(RecomputeDecoder(whole), prompt, None, ids, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variant",
     some_slow(["none", "general, lstm", "normalized, lstm, two layers"], ["general, lstm"]),

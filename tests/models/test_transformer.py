@@ -317,6 +317,7 @@ HALF = {"mixed_bfloat16": 0.15, "mixed_float16": 0.02}
 QUICK_HALF = ("modern mixed_float16",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "tolerance", "settings"),
     [

@@ -260,6 +260,7 @@ def test_it_learns(tmp_path):
     assert loaded.evaluate(dev, num_bootstrap=0).reciprocal_rank == pytest.approx(run.best_score)
 
 
+@pytest.mark.slow
 @EAGER
 def test_files_and_precisions(saved, tmp_path):
     selector, path = saved
@@ -292,6 +293,7 @@ def test_lone_surrogates_can_be_saved(tmp_path):
     assert report.questions == 1
 
 
+@pytest.mark.slow
 def test_an_encoder_of_another_task(saved):
     selector, path = saved
     other = AnswerSelector.from_backbone(path, ["a dog", "a cat"], max_length=16)

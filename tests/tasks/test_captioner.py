@@ -191,6 +191,7 @@ def test_n_best(fitted):
     assert [c.text for c in alone[:R]] == [c.text for c in found[0]]
 
 
+@pytest.mark.slow
 @SOFT_FIRST
 def test_attention(tasks, case):
     captioner = tasks[0][case]
@@ -246,6 +247,7 @@ def test_scores_are_those_of_the_plain_model(tasks, case, eager):
             assert caption.score == pytest.approx(total / ((5 + len(ids)) / 6) ** 0.7, abs=2e-4)
 
 
+@pytest.mark.slow
 @SOFT_FIRST
 def test_neighbours_and_batches_change_nothing(tasks, expected, case):
     captioner = tasks[0][case]
@@ -406,6 +408,7 @@ def test_mixed_precision(fitted, tmp_path, eager):
     np.testing.assert_array_equal(again.regions(PICTURES), captioner.regions(PICTURES))
 
 
+@pytest.mark.slow
 def test_the_cache_of_another_encoder_is_refused(files, tmp_path, eager):
     captioner = small("soft", train_encoder=False)
     captioner.dataset(files, tmp_path, verbose=0)

@@ -658,6 +658,7 @@ def test_an_encoder_of_keras():
     assert (found.name, found.grid) == ("mobilenetv2_encoder", (1, 1))
 
 
+@pytest.mark.slow
 def test_encoders(monkeypatch):
     assert (make().image_size, make().grid, make().region_dim) == ((64, 64), (4, 4), 256)
     small_cnn = make(filters="4, 8", image_attention="cbam", image_size=24, encoder_dropout=0.2)

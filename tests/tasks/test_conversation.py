@@ -178,6 +178,7 @@ def test_samples_follow_seed_and_turns_alone(talkers, eager):
     assert not {*seeds} & {*np.asarray(prompt_seeds(rows, 2)).tolist()}
 
 
+@pytest.mark.slow
 def test_a_prompt_that_fills_the_context(talkers, eager):
     """There is room for an answer of the greatest length behind it."""
     for talker in (talkers["transformer"], talkers["gpt"]):
@@ -187,6 +188,7 @@ def test_a_prompt_that_fills_the_context(talkers, eager):
         assert len(ids) == DATA["max_answer"] or ids[-1] == talker.tokenizer.end_id
 
 
+@pytest.mark.slow
 def test_inputs(talkers, eager):
     talker = talkers["transformer"]
     assert talker.answer([]) == [] and talker.answer("") == talker.answer(()) == ""

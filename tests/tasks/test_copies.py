@@ -126,6 +126,7 @@ def test_layers_that_are_frozen(asked):
     assert same(ask(made), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["tagging", "answer selection"], indirect=True)
 def test_a_model_that_is_quantized_after_a_call(asked):
     task, ask, before = asked

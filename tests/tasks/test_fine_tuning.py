@@ -135,6 +135,7 @@ def adapted_here(tmp_path_factory):
         return adapted(tmp_path_factory.mktemp("adapted") / "run")
 
 
+@pytest.mark.slow
 def test_a_run_with_lora_ends_with_the_weights_of_its_file(adapted_here):
     found = adapted_here
     assert found["saved"] == 0.0 and found["names"]

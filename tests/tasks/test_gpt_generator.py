@@ -195,6 +195,7 @@ def test_special_tokens_are_not_written():
     assert generator.writer.rules(generator.ends)["suppressed_ids"] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file", ["config.json", pytest.param("generation_config.json", marks=pytest.mark.slow)]
 )

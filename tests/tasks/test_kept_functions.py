@@ -86,6 +86,7 @@ def test_one_function_writes_with_all_values_of_a_number(monkeypatch):
             whole.append(None)
 
 
+@pytest.mark.slow
 @on_tensorflow
 def test_a_text_has_its_least_length_as_a_number(monkeypatch):
     generator = random_generator(ends=True, bias=3.0)

@@ -163,6 +163,7 @@ def test_labels_without_entities():
     assert tagger.evaluate(examples, num_bootstrap=9).f1 is None
 
 
+@pytest.mark.slow
 def test_labels_that_were_never_seen(random_weights, tmp_path, eager):
     tagger, path = random_weights
     strange = [(["Ada", "codes"], ["B-JOB", "X"])]

@@ -403,6 +403,7 @@ def test_few_examples_do_not_make_it_certain():
     assert classifier.calibrate(examples) == 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["bag", pytest.param("several", marks=pytest.mark.slow)])
 def test_calibration(case, tmp_path):
     """Logits that are five times too large are found out, and no label changes."""
@@ -784,6 +785,7 @@ def test_files(tasks, case, eager):
         Translator.load(path)
 
 
+@pytest.mark.slow
 def test_a_loaded_one_learns_on(tasks):
     loaded = TextClassifier.load(tasks[1] / "bag.task")
     examples = [*EXAMPLES, ("neither here nor there", "na\u00efve")] * 2
@@ -929,6 +931,7 @@ def test_the_exported_function_gives_what_python_gives(
         check_outputs(classifier, method, call, plain)
 
 
+@pytest.mark.slow
 def test_export_leaves_what_is_there(tasks, served, tmp_path, monkeypatch):
     classifier = tasks[0]["bag"]
     with pytest.raises(FileExistsError, match="overwrite"):

@@ -316,6 +316,7 @@ def test_the_saved_model_needs_tensorflow_alone(random_weights, served):
     assert answer("alone", script, served.path) == expected
 
 
+@pytest.mark.slow
 def test_export_leaves_what_is_there(random_weights, served, tmp_path, monkeypatch):
     generator, _ = random_weights
     with pytest.raises(FileExistsError, match="overwrite"):

@@ -124,6 +124,7 @@ def test_the_settings_reach_the_training(data, tmp_path, monkeypatch):
     assert seen["batches"].shapes[0][1] <= 64
 
 
+@pytest.mark.slow
 def test_what_else_is_compiled_reaches_the_form(data):
     translator = Translator.create(data, model=MODEL)
     settings = {"epochs": 1, "tokens_per_batch": 256, "tokens_per_row": 64, "batching": "packed"}

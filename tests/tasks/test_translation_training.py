@@ -186,6 +186,7 @@ def test_of_equal_bleu_the_lower_loss_is_kept(data, tmp_path, monkeypatch, eager
     assert run.best_epoch == 1 + losses.index(min(losses)) > 1
 
 
+@pytest.mark.slow
 def test_a_checkpoint_has_the_best_bleu_and_its_loss(data, tmp_path, monkeypatch):
     """So that of equal BLEU the lower loss is known when a run is taken up."""
     translator = Translator.create(data, model=MODEL)

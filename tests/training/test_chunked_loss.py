@@ -221,6 +221,7 @@ def test_training_equals_that_of_whole_logits(make, chunks):
         assert len(chunked.trainable_variables) == len(other.trainable_variables)
 
 
+@pytest.mark.slow
 def test_xla_and_half_precision():
     ids = keras.Input((8,), dtype="int32")
     model = keras.Model(
