@@ -96,6 +96,9 @@ def test_each_place_is_read_off_in_one_window(room, margin):
     assert found.counts.tolist() == [expected.count(n) for n in lengths]
     for length, first, count in zip(lengths, found.rows, found.counts, strict=True):
         assert (found.owner[first : first + count] == length).all()
+        own = slice(first, first + count)
+        assert found.first[own].tolist() == [0, *found.behind[own][:-1]]
+        assert found.behind[own][-1] == length
         places = np.arange(length, dtype="int32")
         numbers = arrays.window_numbers(np, places, np.full_like(places, length), room, margin)
         assert numbers.tolist() == [expected.number(p, length) for p in places]

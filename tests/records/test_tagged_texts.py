@@ -85,6 +85,8 @@ def test_bad_lines_are_named_or_their_sentences_left_out(tmp_path):
     assert words(found) == [("d", "O"), ("g", "O")]
     assert [problem.line for problem in found.problems] == [2, 8] and found.skipped == 2
     assert "2 bad lines were left out" in found.summary()
+    wide = place(tmp_path, b"a O\nb c O\nd O\n\ne O\n", "wide.txt")
+    assert words(read_tagged(wide, on_error="skip")) == [("e", "O")]
     only = place(tmp_path, b"a O\nb\n", "b.txt")
     with pytest.raises(ValueError, match="expected"):
         read_tagged(only, on_error="skip")
