@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -128,12 +129,14 @@ class GeneratedText:
         """
         texts = self.tokenizer.decode(tensors[self.of])
         if self.stops:
-            texts = [cut_at_stop(text, self.stops) for text in texts]
+            cut = functools.partial(cut_at_stop, stops=self.stops)
+            texts = [_each(cut, text) for text in texts]
         if self.some:
             rows = zip(texts, tensors[self.some], strict=True)
             texts = [x if some else "" if isinstance(x, str) else [""] * len(x) for x, some in rows]
         if self.after:
-            texts = [a + text for a, text in zip(tensors[self.after], texts, strict=True)]
+            rows = zip(tensors[self.after], texts, strict=True)
+            texts = [_each(before.__add__, text) for before, text in rows]
         return texts
 
     def modules(self) -> list[object]:
@@ -155,4 +158,12 @@ class GeneratedText:
             some = tensors[self.some]
             some = tf.reshape(some, [-1, *[1] * (texts.shape.rank - 1)])
             texts = tf.where(some, texts, "")
-        return tf.strings.join([tensors[self.after], texts]) if self.after else texts
+        if not self.after:
+            return texts
+        before = tensors[self.after]
+        return tf.add(before if texts.shape.rank == 1 else tf.expand_dims(before, 1), texts)
+
+
+def _each(function: Callable[[str], str], text: Any) -> Any:
+    """Applies a function to a text, or to each of a list of texts."""
+    return function(text) if isinstance(text, str) else [function(x) for x in text]

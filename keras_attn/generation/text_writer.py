@@ -52,13 +52,32 @@ class Writing(NamedTuple):
     """Width of a beam search for the most probable text, instead of a sample."""
     stops: tuple[str, ...] = ()
     """Strings at which a text ends."""
+    ranking: tuple[tuple[str, Any], ...] = (("alpha", 1.0),)
+    """Arguments of `beam_search` that rank texts, with their names."""
+    suppressed_ids: tuple[int, ...] = ()
+    """Ids that are never written, beside those of special tokens."""
+
+    @property
+    def no_repeat_ngram_size(self) -> int:
+        """Size of the n-grams that may not repeat."""
+        return dict(self.sampling).get("no_repeat_ngram_size", 0)
 
     def parted(self) -> tuple[Writing, dict[str, float]]:
         """Returns what a function is compiled for, and the numbers that are its inputs."""
-        numbers, fixed = sampling_inputs({} if self.beams else dict(self.sampling))
+        given = {"no_repeat_ngram_size": self.no_repeat_ngram_size} if self.beams else self.sampling
+        numbers, fixed = sampling_inputs(dict(given))
+        ranking = dict(self.ranking)
+        if self.beams:
+            numbers["alpha"] = ranking["alpha"]
         if self.min_length:
             numbers["min_length"] = self.min_length
-        return Writing(tuple(fixed.items()), self.ends, beams=self.beams), numbers
+        kind = self._replace(
+            sampling=tuple(fixed.items()),
+            min_length=0,
+            stops=(),
+            ranking=tuple({**ranking, "alpha": 1.0}.items()),
+        )
+        return kind, numbers
 
 
 class TextWriter:
@@ -102,6 +121,7 @@ class TextWriter:
         seeds: Tensor,
         max_lengths: Tensor | None = None,
         numbers: Mapping[str, Tensor] | None = None,
+        count: int | None = None,
     ) -> Generation:
         """Samples or searches after prompts; for any backend, and for the export.
 
@@ -112,25 +132,34 @@ class TextWriter:
             seeds: int32 `(B,)`.
             max_lengths: int32 `(B,)`, the number of new tokens of each row; `max_length` if None.
             numbers: Tensors `(B,)` that replace arguments of the search.
+            count: Number R of texts of a beam search; None: the best one.
 
         Returns:
-            `Generation`.
+            A `Generation` `(B, ...)`, with a count `(B, R, ...)`.
         """
         mask, given = self._mask(ids), numbers or {}
         settings: dict[str, Any] = {
             "max_length": max_length,
             "max_lengths": max_lengths,
             "min_length": how.min_length,
-            **self.rules(how.ends),
+            **self.rules(how.ends, how.suppressed_ids),
         }
         if how.beams is None:
             settings = {**settings, **dict(how.sampling), **given}
             return sample(self.decoder, ids, mask, seed=seeds, **settings)
         # What never ends has an end token too, which is then among the suppressed ids.
         end = settings["end_id"] or self.tokenizer.end_id
-        settings = {**settings, "end_id": end, "num_beams": how.beams, "alpha": 1.0, **given}
+        settings = {
+            **settings,
+            "end_id": end,
+            "num_beams": how.beams,
+            "num_return_sequences": count or 1,
+            "no_repeat_ngram_size": how.no_repeat_ngram_size,
+            **dict(how.ranking),
+            **given,
+        }
         beams = beam_search(self.decoder, ids, mask, **settings)
-        return Generation(*(values[:, 0] for values in beams))
+        return beams if count else Generation(*(values[:, 0] for values in beams))
 
     def tokens(
         self,
@@ -153,14 +182,50 @@ class TextWriter:
             The new ids of each text. A text with a stop string has all of it, and maybe more.
         """
         written: list[list[int]] = [[] for _ in rows]
-        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
-        for first in range(0, len(rows), batch_size):
-            members = order[first : first + batch_size]
-            ids = self.padded([rows[i] for i in members], batch_size)
+        for members, ids in self._batches(rows, batch_size):
             new = self._new(ids, np.resize(seeds[members], len(ids)), len(members), count, how)
             for i, row in zip(members, new, strict=True):
                 written[i] = row
         return written
+
+    def best(
+        self,
+        rows: Sequence[Sequence[int]],
+        count: int,
+        how: Writing,
+        several: int,
+        batch_size: int = 64,
+    ) -> dict[str, list[np.ndarray]]:
+        """Finds the best texts after prompts by a beam search.
+
+        Args:
+            rows: Ids of each prompt, the start token first.
+            count: Largest number of new tokens.
+            how: How; with `beams`.
+            several: Number R of texts for each prompt.
+            batch_size: As in `tokens`.
+
+        Returns:
+            The fields of a `Generation` by their names: for each prompt an array `(R, ...)`.
+        """
+        found: dict[str, list[np.ndarray]] = {
+            name: [np.zeros(0)] * len(rows) for name in Generation._fields
+        }
+        for members, ids in self._batches(rows, batch_size):
+            seeds = np.zeros(len(ids), "int32")
+            for name, values in self._searched(ids, seeds, count, how, several).items():
+                for i, value in zip(members, values, strict=False):
+                    found[name][i] = value
+        return found
+
+    def _batches(
+        self, rows: Sequence[Sequence[int]], batch_size: int
+    ) -> Iterator[tuple[list[int], np.ndarray]]:
+        """Numbers of prompts of like lengths, and their padded ids."""
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+        for first in range(0, len(rows), batch_size):
+            members = order[first : first + batch_size]
+            yield members, self.padded([rows[i] for i in members], batch_size)
 
     def stream(
         self, row: Sequence[int], seed: np.ndarray, count: int, how: Writing
@@ -190,17 +255,29 @@ class TextWriter:
             steps = STEPS_TO_STOP if how.stops else _ROOM
             parts = [new for new, _ in self._pieces(ids, seeds, rows, count, how, steps)]
             return [[*itertools.chain.from_iterable(row)] for row in zip(*parts, strict=True)]
+        return self._searched(ids, seeds, count, how)["tokens"][:rows].tolist()
+
+    def _searched(
+        self,
+        ids: np.ndarray,
+        seeds: np.ndarray,
+        count: int,
+        how: Writing,
+        several: int | None = None,
+    ) -> dict[str, np.ndarray]:
+        """What `search` returns for padded prompts, by a compiled function."""
         kind, numbers = how.parted()
         names = tuple(numbers)
 
-        def search(ids: Tensor, room: Size, limits: Tensor, seeds: Tensor, *more: Tensor) -> Tensor:
+        def search(ids: Tensor, room: Size, limits: Tensor, seeds: Tensor, *more: Tensor) -> Any:
             given = dict(zip(names, more, strict=True))
-            return self.search(ids, kind, room, seeds, limits, given).tokens
+            return self.search(ids, kind, room, seeds, limits, given, several)._asdict()
 
-        run = self._compiled.get((kind, names), lambda: CompiledFunction(search, self.model))
-        room = _room(count) if compiles_each_length else count
-        tokens = run(ids, room, np.full(len(ids), count), seeds, *columns(numbers, len(ids)))
-        return tokens[:rows, :count].tolist()
+        key = (kind, names, several)
+        run = self._compiled.get(key, lambda: CompiledFunction(search, self.model))
+        room = _room(count) if keras.backend.backend() == "jax" else count
+        found = run(ids, room, np.full(len(ids), count), seeds, *columns(numbers, len(ids)))
+        return {**found, "tokens": found["tokens"][..., :count]}
 
     def _pieces(
         self, ids: np.ndarray, seeds: np.ndarray, rows: int, count: int, how: Writing, steps: int
@@ -234,7 +311,8 @@ class TextWriter:
         """Writes `count` tokens at a time."""
 
         def make() -> CompiledSteps:
-            steps = SampledSteps(self.decoder, **{**self.rules(kind.ends), **dict(kind.sampling)})
+            rules = self.rules(kind.ends, kind.suppressed_ids)
+            steps = SampledSteps(self.decoder, **{**rules, **dict(kind.sampling)})
 
             def begin(ids: Tensor, room: Size, limits: Tensor, seeds: Tensor, *more: Tensor) -> Any:
                 numbers = dict(zip(names, more, strict=True))
@@ -245,11 +323,12 @@ class TextWriter:
 
         return self._compiled.get(("steps", count, kind, names), make)
 
-    def rules(self, ends: bool) -> dict[str, Any]:
+    def rules(self, ends: bool, suppressed_ids: Sequence[int] = ()) -> dict[str, Any]:
         """Returns the special tokens, as `sample` takes them.
 
         Args:
             ends: Whether the end token ends a text.
+            suppressed_ids: Further ids that are never written.
         """
         tokenizer = self.tokenizer
         # Some models of Llama's kind end a text at any of several tokens.
@@ -261,7 +340,7 @@ class TextWriter:
         return {
             "end_id": list(end_ids) or None,
             "pad_id": tokenizer.pad_id,
-            "suppressed_ids": sorted(special - {None, *end_ids}),
+            "suppressed_ids": sorted({*(special - {None, *end_ids}), *suppressed_ids}),
         }
 
     def padded(self, rows: Sequence[Sequence[int]], batch_size: int) -> np.ndarray:

@@ -102,6 +102,7 @@ from keras_attn.tasks.text_classification import (
     TextClassifier,
 )
 from keras_attn.tasks.text_generation import (
+    NBestTexts,
     TextGenerationData,
     TextGenerationTest,
     TextGenerationTraining,
@@ -171,6 +172,7 @@ __all__ = [
     "LabelledPairs",
     "Learned",
     "LoadReport",
+    "NBestTexts",
     "NBestTranslations",
     "Note",
     "Prediction",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
 import numpy as np
@@ -19,7 +20,15 @@ from keras_attn.arrays import ArrayModule
 from keras_attn.batches import TextWindows, scoring_windows
 from keras_attn.corpora import load_shakespeare
 from keras_attn.export import limited
-from keras_attn.fields import ODD_TEXTS, GeneratedText, PromptInput, Signature, checked_texts
+from keras_attn.fields import (
+    ODD_TEXTS,
+    GeneratedText,
+    Numbers,
+    PromptInput,
+    Signature,
+    checked_texts,
+)
+from keras_attn.fields.signature import OutputField
 from keras_attn.generation import CompiledFunction, TextWriter, WindowDecoder, Writing
 from keras_attn.generation.noise import seeds_of
 from keras_attn.generation.sampling import SAMPLING
@@ -42,7 +51,7 @@ from keras_attn.tasks.base.task import Examples, Task
 from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families.data_settings import READ, HeldOutShares
-from keras_attn.tasks.families.use_settings import SamplingUse
+from keras_attn.tasks.families.use_settings import RankingUse, SamplingUse, TokenRulesUse
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 from keras_attn.text.checks import well_formed
 from keras_attn.text.pieces import checked_stops
@@ -53,6 +62,7 @@ TOKENIZERS = {"characters": CharacterTokenizer, "byte_pair": BytePairTokenizer}
 BYTE_PAIRS = 2000
 SEQUENCE_LENGTH = 256
 _SAMPLING = ("predict", "export")
+_RANKING = ("alpha", "length_penalty_kind", "early_stopping")
 _POSITIONS = "positions/embedding/embeddings"
 
 
@@ -108,10 +118,14 @@ class TextGenerationTraining(FineTuning):
 @dataclass(frozen=True)
 @with_defaults(
     temperature=0.8,
-    words={"rows": "texts, or windows,", "sample": ""},
-    steps={**dict.fromkeys(SAMPLING, _SAMPLING), "seed": ("predict",)},
+    words={"rows": "texts, or windows,", "sample": "", "beam": "beams: "},
+    help={"min_length": "number of new tokens before which a text has no end token"},
+    steps={
+        **dict.fromkeys((*SAMPLING, *_RANKING, "min_length", "suppressed_ids"), _SAMPLING),
+        "seed": ("predict",),
+    },
 )
-class TextGenerationUse(SamplingUse):
+class TextGenerationUse(SamplingUse, RankingUse, TokenRulesUse):
     """Settings of the texts that are written, and of the SavedModel."""
 
     num_characters: int = setting(
@@ -126,13 +140,13 @@ class TextGenerationUse(SamplingUse):
         True, "end a text at the end token, if the model knows one, as GPT-2 does",
         steps=_SAMPLING,
     )  # fmt: skip
-    min_length: int = setting(
-        0, "number of new tokens before which a text has no end token", at_least=0,
-        steps=_SAMPLING,
-    )  # fmt: skip
     beams: int | None = setting(
         None, "width of a beam search for the most probable text, instead of a sample", kind=int,
         at_least=1, steps=_SAMPLING,
+    )  # fmt: skip
+    num_return_sequences: int | None = setting(
+        None, "beams: texts in the signature `details`; as many as beams if none", kind=int,
+        at_least=1, steps=("export",),
     )  # fmt: skip
     max_num_characters: int = setting(
         10_000, "largest number of new tokens of each text that a request to the SavedModel may "
@@ -142,13 +156,39 @@ class TextGenerationUse(SamplingUse):
     def __post_init__(self) -> None:
         object.__setattr__(self, "stop", checked_stops(self.stop))
         super().__post_init__()
+        others, message = _RANKING, "ranks the texts of a beam search. Received: no `beams` with "
+        if self.beams is not None:
+            others = tuple(name for name in SAMPLING if name != "no_repeat_ngram_size")
+            message = "`beams` searches for the most probable text, without a sample. Received: "
         own = type(self)
-        given = [f"{n}={x!r}" for n, x in self.sampling().items() if x != getattr(own, n)]
-        if self.beams is not None and given:
+        values = {name: getattr(self, name) for name in others}
+        given = [f"{name}={x!r}" for name, x in values.items() if x != getattr(own, name)]
+        if given:
+            if self.beams is None:
+                message = f"`{given[0].partition('=')[0]}` {message}"
+            raise ValueError(f"{message}{', '.join(given)}. Leave one of them out.")
+        if (self.num_return_sequences or 0) > (self.beams or 0):
             raise ValueError(
-                "`beams` searches for the most probable text, without a sample. Received: "
-                f"{', '.join(given)}. Leave one of them out."
+                "`num_return_sequences` must be at most `beams`. Received: "
+                f"num_return_sequences={self.num_return_sequences}, beams={self.beams}."
             )
+
+
+class NBestTexts(NamedTuple):
+    """The best texts that continue a prompt, the best first.
+
+    Example:
+
+    >>> NBestTexts(["to be", "to do"], [-0.5, -0.7], [True, True]).texts[0]
+    'to be'
+    """
+
+    texts: list[str]
+    """The prompt and what follows."""
+    scores: list[float]
+    """Log-probabilities of the new tokens, divided by the length penalty."""
+    truncated: list[bool]
+    """Whether a text has no end token, since it has as many tokens as were asked for."""
 
 
 @dataclass(frozen=True)
@@ -590,8 +630,7 @@ class TextGenerator(Task[str]):
             seed: Integer, of which each prompt gets a seed of its own; or a list of seeds.
 
         Returns:
-            The prompt and what follows: a string for a string, a list for a list. A beam search
-            divides the scores of texts that end by the length penalty with `alpha=1`.
+            The prompt and what follows: a string for a string, a list for a list.
 
         Raises:
             TypeError: If an input is not a string, or a setting is unknown.
@@ -620,6 +659,71 @@ class TextGenerator(Task[str]):
         """
         return self.predict(prompts, num_characters=num_characters, **settings)
 
+    def generate_n_best(
+        self,
+        prompts: str | Sequence[str] = "",
+        num_characters: int = TextGenerationUse.num_characters,
+        num_return_sequences: int | None = None,
+        **settings: Any,
+    ) -> Any:
+        """Finds the most probable continuations of texts by a beam search, with their scores.
+
+        Args:
+            prompts: A string or a list of strings.
+            num_characters: Number of new tokens: characters, or byte pairs.
+            num_return_sequences: Number R of texts for each prompt, at most `beams`; `beams` if
+                None.
+            **settings: As in `predict`: `beams`, which is 4 if it is not given, or R if that is
+                more; `alpha`, `length_penalty_kind`, `stop`, ...
+
+        Returns:
+            `NBestTexts` for a string, a list of them for a list. The first text is that of
+            `generate` with the same settings.
+
+        Raises:
+            TypeError: If an input is not a string, or a setting is unknown.
+            ValueError: If a setting is out of range.
+
+        Example:
+
+        >>> tokenizer = CharacterTokenizer.train(["to be"])
+        >>> generator = TextGenerator(tokenizer, model={"units": 8}, data={"sequence_length": 8})
+        >>> found = generator.generate_n_best("to", num_characters=5, num_return_sequences=2)
+        >>> len(found.texts), found.scores[0] >= found.scores[1], found.truncated
+        (2, True, [True, True])
+        """
+        given = {"num_characters": num_characters, **settings}
+        if given.get("beams", self.own_use.get("beams")) is None:
+            given["beams"] = max(4, num_return_sequences or 0)
+        use, _ = self._parted("predict", given)
+        several = use.beams if num_return_sequences is None else num_return_sequences
+        use = dataclasses.replace(use, num_return_sequences=several)
+        self._check_least(use, num_characters)
+        one = isinstance(prompts, str)
+        texts = checked_texts([prompts] if one else prompts)
+        inputs = {
+            "prompt": texts,
+            "seed": seeds_of(0, len(texts)),
+            "num_characters": num_characters,
+        }
+        found = self._decoded(self.signatures(use)["details"], inputs, use)
+        best = [
+            NBestTexts(*([x for x, score in zip(row, scores, strict=True) if score > -math.inf]
+                         for row in (written, scores, cut)))
+            for written, scores, cut in zip(*found.values(), strict=True)
+        ]  # fmt: skip
+        return best[0] if one else best
+
+    def used(self, given: Mapping[str, Any]) -> TextGenerationUse:
+        """Returns settings `Use`; of `own_use` none of a sample if a search is asked for."""
+        own = dict(self.own_use)
+        beams = given.get("beams", own.get("beams"))
+        if beams is None:
+            dropped: tuple[str, ...] = (*_RANKING, "num_return_sequences")
+        else:
+            dropped = tuple(name for name in SAMPLING if name != "no_repeat_ngram_size")
+        return self.Use.made({**{n: x for n, x in own.items() if n not in dropped}, **given})
+
     def _check_least(self, use: TextGenerationUse, most: int) -> None:
         if use.min_length > most:
             raise ValueError(
@@ -634,7 +738,11 @@ class TextGenerator(Task[str]):
 
     def _writing(self, use: TextGenerationUse) -> Writing:
         sampling = tuple(use.sampling().items())
-        return Writing(sampling, use.end_token and self.ends, use.min_length, use.beams, use.stop)
+        ranking = tuple((name, getattr(use, name)) for name in _RANKING)
+        ends = use.end_token and self.ends
+        return Writing(
+            sampling, ends, use.min_length, use.beams, use.stop, ranking, use.suppressed_ids
+        )
 
     def stream(
         self,
@@ -765,7 +873,9 @@ class TextGenerator(Task[str]):
         `generate(prompt, num_characters, ..., seed=[...])` with the settings of the export, stop
         strings and end token too. The signature `with_settings` also takes `temperature`, `top_p`,
         `min_p` and `repetition_penalty: float32 (B,)` and `top_k: int32 (B,)`. A `top_k` of 0
-        keeps all. An export with `beams` does not have it. A greater number of characters than
+        keeps all. An export with `beams` does not have it: it has the signature `details`, which
+        takes the same as `serving_default` and gives what `generate_n_best` gives: `texts`,
+        `scores` and `truncated` `(B, R)`, the best first. A greater number of characters than
         `max_num_characters`, and another number of seeds than of prompts, are errors.
 
         Args:
@@ -783,7 +893,18 @@ class TextGenerator(Task[str]):
         prompts = PromptInput(tokenizer, self.longest_prompt, limit, graph)
         text = GeneratedText(tokenizer, after="prompt", stops=use.stop, graph=graph)
         names = ("prompt", "seed", "num_characters")
-        return {"serving_default": Signature(names, prompts, {"text": text})}
+        one = dataclasses.replace(use, num_return_sequences=None)
+        found = {"serving_default": Signature(names, prompts, {"text": text}, one)}
+        if use.beams is not None:
+            count = use.num_return_sequences or use.beams
+            several = dataclasses.replace(use, num_return_sequences=count)
+            details: dict[str, OutputField] = {
+                "texts": GeneratedText(tokenizer, after="prompt", stops=use.stop, graph=graph),
+                "scores": Numbers("scores"),
+                "truncated": Numbers("truncated"),
+            }
+            found["details"] = Signature(names, prompts, details, several)
+        return found
 
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Tensor], use: TextGenerationUse
@@ -792,15 +913,19 @@ class TextGenerator(Task[str]):
         numbers = {name: tensors[name] for name in SAMPLED if name in tensors}
         texts = self.writer.search(
             tensors["ids"], self._writing(use), tensors["num_tokens"], tensors["seed"],
-            numbers=numbers,
+            numbers=numbers, count=use.num_return_sequences,
         )  # fmt: skip
-        return {"tokens": texts.tokens}
+        truncated = keras.ops.logical_not(texts.finished)
+        return {"tokens": texts.tokens, "scores": texts.scores, "truncated": truncated}
 
     def computed(self, tensors: Mapping[str, Any], use: TextGenerationUse) -> dict[str, Any]:
         """Continues them in batches of prompts of like lengths, up to stop strings."""
         rows, seeds, count = (tensors[name] for name in ("ids", "seed", "num_tokens"))
-        how = self._writing(use)
-        return {"tokens": self.writer.tokens(rows, seeds, count, how, use.batch_size)}
+        how, several = self._writing(use), use.num_return_sequences
+        if several is None:
+            return {"tokens": self.writer.tokens(rows, seeds, count, how, use.batch_size)}
+        found = self.writer.best(rows, count, how, several, use.batch_size)
+        return {**found, "truncated": [np.logical_not(x) for x in found["finished"]]}
 
     def export_examples(self) -> dict[str, Any]:
         """Odd prompts and seeds beside ordinary ones."""

@@ -128,7 +128,7 @@ def test_help_in_groups_and_steps_in_order():
     )
     listed = [line.split()[0] for line in shown.partition("Steps:")[2].splitlines() if line]
     assert listed == list(all_steps(Translator))
-    assert listed == ["prepare", "fit", "evaluate", "predict", "quantize", "export"]
+    assert listed == ["prepare", "fit", "evaluate", "predict", "score", "quantize", "export"]
     assert "Train; the same command again" in shown
 
 
