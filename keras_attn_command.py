@@ -30,6 +30,15 @@ translation
     score: Score given targets: how probable the model finds the second text of each pair.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
     export: Export a SavedModel, which only needs TensorFlow.
+summarization
+  Summarise texts: T5, or a model of your own, trained on texts with summaries.
+    fit: Train; the same command again resumes a run that was interrupted.
+    evaluate: Measure a model on pairs of yours.
+    predict: Reads texts and writes a text for each.
+    explain: Write a page that shows what decided.
+    score: Score given targets: how probable the model finds the second text of each pair.
+    quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+    export: Export a SavedModel, which only needs TensorFlow.
 text-generation
   Write texts: a language model, trained on a text of your own.
     fit: Train; the same command again resumes a run that was interrupted.

@@ -39,6 +39,7 @@ NAMED = {
         tasks.Pretrainer,
         tasks.QuestionAnswerer,
         tasks.SimilarityScorer,
+        tasks.Summarizer,
         tasks.Tagger,
         tasks.Talker,
         tasks.TextClassifier,
@@ -61,7 +62,8 @@ ELSEWHERE = {
 SLOW = {
     "README.md", "answer_selection.md", "bert.md", "captioning.md", "conversation.md",
     "decoding.md", "entailment.md", "fine_tuning.md", "pretrained.md", "question_answering.md",
-    "sentiment.md", "serving.md", "similarity.md", "speed.md", "text_generation.md",
+    "sentiment.md", "serving.md", "similarity.md", "speed.md", "summarization.md",
+    "text_generation.md",
     "translation.md", "visual_questions.md", "word_embeddings.md",
 }  # fmt: skip
 

@@ -19,6 +19,7 @@ from keras_attn.tasks import (
     Pretrainer,
     QuestionAnswerer,
     SimilarityScorer,
+    Summarizer,
     Tagger,
     Talker,
     TextClassifier,
@@ -31,6 +32,7 @@ from keras_attn.version import __version__
 
 TASKS = (
     Translator,
+    Summarizer,
     TextGenerator,
     TextClassifier,
     EntailmentClassifier,

@@ -19,7 +19,7 @@ from keras_attn.interop.gpt_weights import HEAD, PREFIXES, decoder_weights, head
 from keras_attn.interop.marian_files import save_marian
 from keras_attn.interop.matching import decoder_tensors, encoder_tensors
 from keras_attn.interop.sentence_folders import SentenceSettings, write_sentence_settings
-from keras_attn.interop.t5_files import t5_tensors
+from keras_attn.interop.t5_files import save_t5
 from keras_attn.interop.tensor_files import WEIGHTS
 from keras_attn.interop.tokenizer_files import write_tokenizer
 from keras_attn.interop.weights import check_shapes
@@ -97,11 +97,12 @@ def save_pretrained(
             f"`sentences` belong to an encoder. Received: those of a {type(config).__name__}."
         )
     if isinstance(config, T5Config):
-        settings, tensors = t5_tensors(model, config)
-    elif isinstance(config, TransformerEncoderDecoderConfig):
+        save_t5(folder, model, config, tokenizer)
+        return
+    if isinstance(config, TransformerEncoderDecoderConfig):
         save_marian(folder, model, config, tokenizer)
         return
-    elif isinstance(config, GptConfig):
+    if isinstance(config, GptConfig):
         settings, tensors = _decoder(model, config, tokenizer, labels)
     else:
         settings, tensors = _encoder(model, config, tokenizer, labels)

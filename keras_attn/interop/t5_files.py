@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,17 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_attn.files import atomic_folder
 from keras_attn.interop.activations import checked_activation, theirs_of
+from keras_attn.interop.json_files import to_json
 from keras_attn.interop.matching import checked_tensors
 from keras_attn.interop.pretrained_model import Pretrained
-from keras_attn.interop.tensor_files import stored_tensors
+from keras_attn.interop.search_settings import read_search
+from keras_attn.interop.t5_tokenizers import read_t5_tokenizer, t5_tokenizer_files
+from keras_attn.interop.tensor_files import WEIGHTS, stored_tensors
 from keras_attn.interop.weights import Weight, check_shapes, check_stored, read_weights
 from keras_attn.models import T5Config
+from keras_attn.models.tensors import to_bytes
 
 KINDS = ("t5", "mt5")
 """The kinds of models that can be read."""
@@ -221,13 +227,29 @@ def read_t5(folder: Path, settings: dict[str, Any]) -> Pretrained:
     used = {name for weight in weights for name in weight.theirs}
     used |= {_SHARED, _HEAD, _UNREAD, *_COPIES}
     unused = [name for name in stored if name not in used]
-    return Pretrained(config, None, read_weights(weights, stored), (), None, unused)
+    tokenizer = read_t5_tokenizer(folder, settings, config.source_vocabulary_size)
+    tensors = read_weights(weights, stored)
+    search = read_search(folder, settings)
+    return Pretrained(config, tokenizer, tensors, (), None, unused, search=search)
 
 
-def t5_tensors(
-    model: keras.Model, config: T5Config
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Returns the `config.json` of a T5 and its tensors, by the names of Hugging Face."""
+def save_t5(
+    folder: str | os.PathLike[str], model: keras.Model, config: T5Config, tokenizer: object = None
+) -> None:
+    """Writes a T5 for `T5ForConditionalGeneration` and `T5Tokenizer` of transformers.
+
+    Args:
+        folder: The folder; it must not exist, or be empty.
+        model: A model of `config.build`.
+        config: Its settings.
+        tokenizer: Its `SentencePieceTokenizer`, or None.
+
+    Raises:
+        FileExistsError: If there is something in the folder.
+        TypeError: If the tokenizer is of another class.
+        ValueError: If transformers has no class for the model or its tokenizer.
+    """
+    files = t5_tokenizer_files(tokenizer, config.source_vocabulary_size)
     settings = t5_config_file(config)
     tensors = checked_tensors(model, config, T5Config)
     weights = list(t5_weights(config))
@@ -240,4 +262,8 @@ def t5_tensors(
     }
     if config.tied_output and not config.scale_output:  # older versions do not tie it then
         written[_HEAD] = written[_SHARED]
-    return settings, written
+    files["config.json"] = to_json(settings)
+    with atomic_folder(folder) as partial:
+        for name, content in files.items():
+            (partial / name).write_bytes(content)
+        (partial / WEIGHTS).write_bytes(to_bytes(written, format="pt"))

@@ -49,6 +49,7 @@ from keras_attn.metrics.masked_words import (
 )
 from keras_attn.metrics.ranking import RankingReport, ranks_of, score_ranking, score_ranks
 from keras_attn.metrics.reports import Estimate, Report
+from keras_attn.metrics.summaries import RougeReport, rouge, score_summaries
 from keras_attn.metrics.text_score import TextScore
 from keras_attn.metrics.tokens import MaskedAccuracy, Perplexity
 from keras_attn.metrics.translation import TranslationScores
@@ -84,6 +85,7 @@ __all__ = [
     "PretrainingReport",
     "RankingReport",
     "Report",
+    "RougeReport",
     "TaggingReport",
     "TextScore",
     "TranslationScores",
@@ -114,10 +116,12 @@ __all__ = [
     "random_answers",
     "ranks_of",
     "repair_bio",
+    "rouge",
     "score_answers",
     "score_masked_words",
     "score_ranking",
     "score_ranks",
+    "score_summaries",
     "score_tags",
     "spearman",
     "tokenize_captions",

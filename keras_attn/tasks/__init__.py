@@ -11,7 +11,7 @@ from keras_attn.explain import (
 )
 from keras_attn.explain.word_maps import Caption, VisualAnswer, VisualExplanation
 from keras_attn.fields import Answer, AnswerSpan, EntityPlace, FoundAnswer, Guess, TaggedWords
-from keras_attn.metrics import ConversationScores, PretrainingReport, TranslationScores
+from keras_attn.metrics import ConversationScores, PretrainingReport, RougeReport, TranslationScores
 from keras_attn.models.tensors import LoadReport
 from keras_attn.records.labelled_pairs import LabelledPair, LabelledPairs, read_labelled_pairs
 from keras_attn.tasks.answer_selection import (
@@ -86,6 +86,13 @@ from keras_attn.tasks.similarity import (
     SimilarityScorer,
     SimilarityTest,
     SimilarityUse,
+)
+from keras_attn.tasks.summarization import (
+    SummarizationData,
+    SummarizationTest,
+    SummarizationTraining,
+    SummarizationUse,
+    Summarizer,
 )
 from keras_attn.tasks.tagging import (
     Tagger,
@@ -188,6 +195,7 @@ __all__ = [
     "QuestionAnsweringTest",
     "QuestionAnsweringTraining",
     "QuestionAnsweringUse",
+    "RougeReport",
     "Scored",
     "SentenceIds",
     "SimilarityData",
@@ -195,6 +203,11 @@ __all__ = [
     "SimilarityTest",
     "SimilarityUse",
     "Step",
+    "SummarizationData",
+    "SummarizationTest",
+    "SummarizationTraining",
+    "SummarizationUse",
+    "Summarizer",
     "TaggedWords",
     "Tagger",
     "TaggingData",

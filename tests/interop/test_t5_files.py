@@ -1,6 +1,7 @@
 """T5 of transformers, in and out."""
 
 import dataclasses
+import io
 import json
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from keras_attn.interop import load_pretrained, read_pretrained, save_pretrained
 from keras_attn.interop.t5_files import read_t5_config
 from keras_attn.models import SequenceDecoder, T5Config
 from keras_attn.models.tensors import model_tensors
+from keras_attn.text import SentencePieceTokenizer
 
 transformers = pytest.importorskip("transformers", reason="transformers is of the extra `test`")
 
@@ -25,6 +27,7 @@ SMALL = {
     "vocab_size": 31, "d_model": 12, "d_kv": 5, "d_ff": 20, "num_layers": 2, "num_heads": 3,
     "relative_attention_num_buckets": 8, "relative_attention_max_distance": 10,
 }  # fmt: skip
+TEXTS = ["the cat sat on the mat", "a cat ran to the hat", "that is a mat"]
 V1_1 = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 # Settings, and whether the output has a matrix of its own.
 CASES = {
@@ -126,6 +129,52 @@ def test_models_on_other_backends(backend, tmp_path):
     for name, model in models.items():
         found = np.load(tmp_path / name / "found.npz")
         compare([found[key] for key in found.files], theirs(model, inputs), inputs)
+
+
+def sentence_pieces(folder):
+    """A SentencePiece model as T5 has it: padding, end and unknown first, and no start."""
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS * 9), model_writer=model, vocab_size=40, pad_id=0, eos_id=1,
+        unk_id=2, bos_id=-1, hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
+    (folder / "spiece.model").write_bytes(model.getvalue())
+    return len(sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()))
+
+
+def test_a_tokenizer_with_sentinels_in_and_out(tmp_path):
+    pieces = sentence_pieces(tmp_path)
+    size = pieces + 100 + 4  # T5 has more rows than tokens
+    settings = {**SMALL, **V1_1, "vocab_size": size}
+    model = transformers.T5ForConditionalGeneration(transformers.T5Config(**settings))
+    model.save_pretrained(tmp_path)
+    ours, tokenizer, _ = load_pretrained(tmp_path)
+    assert (tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id) == (0, 0, 1)
+    assert tokenizer.vocabulary[-1] == "<extra_id_0>" and tokenizer.vocabulary_size == size - 4
+    config = read_pretrained(tmp_path).config
+    save_pretrained(tmp_path / "b", ours, config, tokenizer)
+    theirs = transformers.T5Tokenizer.from_pretrained(tmp_path / "b")
+    for text in [*TEXTS, "A  cat\nran; ½ of it", ""]:
+        assert tokenizer.encode(text, add_end=True) == theirs(text).input_ids, text
+    assert theirs.convert_tokens_to_ids("<extra_id_7>") == tokenizer.vocabulary.index(
+        "<extra_id_7>"
+    )
+    again = read_pretrained(tmp_path / "b").tokenizer
+    assert again.get_config() == tokenizer.get_config()
+
+    (tmp_path / "tokenizer_config.json").write_text('{"extra_ids": 105}')
+    with pytest.raises(ValueError, match=r"105 sentinels come behind them\. The model has"):
+        read_pretrained(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"extra_ids": "many"}')
+    with pytest.raises(ValueError, match="`extra_ids`, the number of sentinels, must be"):
+        read_pretrained(tmp_path)
+    own = SentencePieceTokenizer.train(TEXTS * 9, 300, allow_fewer=True)
+    with pytest.raises(ValueError, match="The tokenizer of a T5 has the ids of its"):
+        save_pretrained(tmp_path / "c", ours, config, own)
+    with pytest.raises(TypeError, match=r"must be a SentencePieceTokenizer\. Received: str"):
+        save_pretrained(tmp_path / "c", ours, config, "words")
 
 
 def test_settings_of_real_files():

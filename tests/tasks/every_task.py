@@ -9,6 +9,7 @@ import entailment_toys
 import pretraining_toys
 import selection_toys
 import similarity_toys
+import summarization_toys
 import tagging_toys
 import text_classification_toys
 import text_generation_toys
@@ -34,6 +35,11 @@ def ask_translator(task):
     with mock.patch.object(type(task), "longest", lambda task, length: length * 0 + 3):
         found = task.translate_n_best(["the one", "two"], 1, 2)
         return [task.translate("the one", 1), *(x.scores for x in found)]
+
+
+def ask_summarizer(task):
+    texts = summarization_toys.TEXTS[:2]
+    return [*task.predict(texts, beams=1), *task.view(texts[0], "a dog").parts[0].layers[0][0]]
 
 
 def ask_talker(task):
@@ -137,6 +143,7 @@ CASES = {
         lambda: Translator(translation_toys.tokenizer(), model=SMALL, data={"max_length": 8}),
         ask_translator,
     ),
+    "summarization": (summarization_toys.make, ask_summarizer),
     "conversation": (
         lambda: Talker.create(
             conversation_toys.TALKS,

@@ -146,6 +146,7 @@ CHANGED = {
     "conversation": {"empty_contexts": True, "max_turns": 2},
     "tagging": {"train": "a.txt", "dev_share": 0.5},
     "translation": {"source": "en", "target": "de"},
+    "summarization": {"max_summary_length": 9, "prefix": "sum: "},
 }
 
 

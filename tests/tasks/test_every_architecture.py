@@ -7,6 +7,7 @@ import captioning_toys
 import conversation_toys
 import numpy as np
 import pytest
+import summarization_toys
 import text_classification_toys
 import text_generation_toys
 import translation_toys
@@ -57,6 +58,10 @@ CASES = {
     ),
     "translation": (
         tasks.Translator, translation_toys.PAIRS[:12], {"max_length": 8}, {}, ["the one"],
+    ),
+    "summarization": (
+        tasks.Summarizer, summarization_toys.PAIRS[:12], summarization_toys.DATA, {},
+        summarization_toys.TEXTS[:1],
     ),
     "conversation": (
         tasks.Talker, conversation_toys.TALKS, conversation_toys.DATA, {},

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attn.models import ENCODERS, LANGUAGE_MODELS, GptConfig, RobertaConfig
+from keras_attn.models import ENCODER_DECODERS, ENCODERS, LANGUAGE_MODELS, GptConfig, RobertaConfig
 from keras_attn.settings import (
     Choice,
     Kinds,
@@ -238,6 +238,64 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
         return unpacked(config["learned"]["tokenizer"])
 
     return Backbone(name, settings, saved.check(make), saved.tensors)
+
+
+def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
+    """Reads an encoder-decoder with its tokenizers and its search.
+
+    Args:
+        place: A file written by `save` of a task with an encoder-decoder, such as a translator; or
+            a folder of Hugging Face weights, or their name on the hub, as for
+            `keras_attn.interop.read_pretrained`.
+
+    Returns:
+        A `Backbone`, whose `learned` has the `target_tokenizer` and `own_use`, settings of its
+        search.
+
+    Raises:
+        FileNotFoundError: If there is nothing.
+        ValueError: If it is no encoder-decoder, has no tokenizer, or is damaged.
+    """
+    path = Path(place).expanduser()
+    if not path.is_file():
+        from keras_attn.interop import read_pretrained
+
+        found = read_pretrained(place)
+        if not isinstance(found.config, tuple(ENCODER_DECODERS.values())):
+            raise ValueError(
+                f"Expected an encoder-decoder of {', '.join(map(repr, ENCODER_DECODERS))}. "
+                f"Received: {place}, which has {type(found.config).__name__}."
+            )
+        if found.tokenizer is None:
+            raise ValueError(
+                f"Expected weights with their tokenizer. Received: {place}, which has no file of "
+                "one."
+            )
+        learned = {"target_tokenizer": found.target_tokenizer, "own_use": dict(found.search)}
+        settings = found.config.to_dict()
+        name = ENCODER_DECODERS.name_of(found.config)
+        return Backbone(name, settings, found.tokenizer, dict(found.tensors), learned, found.unused)
+    saved = read_task(path, None)
+    model = saved.config.get("model")
+    known = isinstance(model, Mapping) and model.get(ENCODER_DECODERS.key) in ENCODER_DECODERS
+    if not known or "source_vocabulary_size" not in model:
+        raise ValueError(
+            "Expected a task with an encoder-decoder, or a folder of Hugging Face weights. "
+            f"Received: {path}, which has none."
+        )
+
+    def make(config: dict[str, Any]) -> Backbone:
+        ENCODER_DECODERS.make(model).build()
+        settings = dict(model)
+        own = config["learned"]
+        learned = {
+            "target_tokenizer": unpacked(own.get("target_tokenizer")),
+            "own_use": config.get("use", {}),
+        }
+        name = settings.pop(ENCODER_DECODERS.key)
+        return Backbone(name, settings, unpacked(own["tokenizer"]), saved.tensors, learned)
+
+    return saved.check(make)
 
 
 _TABLE, _HEAD = "embedding/embedding/embeddings", "head/kernel"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -28,8 +29,11 @@ from keras_attn.fields import (
 )
 from keras_attn.fields.signature import OutputField
 from keras_attn.models import ENCODER_DECODERS, RecurrentEncoderDecoderConfig
-from keras_attn.settings import Settings, setting
+from keras_attn.models.tensors import load_tensors
+from keras_attn.settings import Choice, Settings, setting
+from keras_attn.tasks.base.backbones import Backbone, read_encoder_decoder
 from keras_attn.tasks.base.checks import Pairs, checked_pairs
+from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.base.steps import step
 from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.families.sequence_to_sequence import SequenceToSequence
@@ -49,6 +53,10 @@ class WrittenScores(Settings):
     score_beams: int = setting(1, "width of the beam search then; 1 is greedy", at_least=1)
 
 
+LONGEST = 512
+"""Longest source of a model with weights of others, in tokens."""
+
+
 class TextToText(SequenceToSequence):
     """A task that reads a text and writes a text, by an encoder-decoder of `ENCODER_DECODERS`.
 
@@ -66,6 +74,81 @@ class TextToText(SequenceToSequence):
     examples_are = "pairs"
     inputs_are = "a string or a list of strings"
     main_layer = "encoder"
+
+    # What it starts from
+
+    @classmethod
+    def begin(cls, examples: Any, data: Any, model: Any, dtype: Any, **parts: Any) -> Beginning:
+        """Learns from examples, or takes the tokenizers and the weights of the backbone."""
+        if not getattr(data, "backbone", ""):
+            return super().begin(examples, data, model, dtype, **parts)
+        return cls.beginning(read_encoder_decoder(data.backbone), data, model)
+
+    @classmethod
+    def beginning(cls, start: Backbone, data: Any, model: Any = None) -> Beginning:
+        """Starts from an encoder-decoder.
+
+        Args:
+            start: What `keras_attn.tasks.base.backbones.read_encoder_decoder` returned.
+            data: Settings `Data`.
+            model: As in `create`.
+        """
+        chosen = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
+        if "right_padding" in chosen.values:  # as the batches are
+            chosen.values["right_padding"] = True
+        return Beginning(cls.learned_of(start, data), chosen, start)
+
+    @classmethod
+    def learned_of(cls, start: Backbone, data: Any) -> Any:
+        """Returns an instance of `Learned` for an encoder-decoder that the task starts from."""
+        own = {"tokenizer": start.tokenizer, **start.learned}
+        names = {field.name for field in dataclasses.fields(cls.Learned)}
+        return cls.Learned(**{name: value for name, value in own.items() if name in names})
+
+    @classmethod
+    def begun(cls, start: Beginning, data: Any, dtype: Any = None) -> Self:
+        """Makes a task, with all weights and the search that it starts from."""
+        task = super().begun(start._replace(backbone=None), data, dtype)
+        if start.backbone is not None:
+            tensors = of_tokens(start.backbone.tensors, task.source_tokenizer.vocabulary_size)
+            loaded = load_tensors(task.model, tensors)
+            task.loaded = loaded._replace(left_over=list(start.backbone.unused))
+            task.pretrained = True
+            task.own_use = start.backbone.learned["own_use"]
+        return task
+
+    @classmethod
+    def model_of(cls, data: Any, model: Any) -> Choice:
+        """The settings of the model of a run: those of `data.backbone` if there is one."""
+        chosen = cls.kinds.made({} if model is None else model)
+        if not getattr(data, "backbone", ""):
+            return chosen
+        return read_encoder_decoder(data.backbone).declared(cls.kinds, chosen)
+
+    @classmethod
+    def from_pretrained(cls, place: str | os.PathLike[str], dtype: Any = None) -> Self:
+        """Makes a task of an encoder-decoder with its tokenizers, such as a Marian of OPUS-MT.
+
+        The model brings its search: `own_use` has the settings of its `generation_config.json`.
+
+        Args:
+            place: As for `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face; or
+                a file of another task with an encoder-decoder.
+            dtype: As in the constructor.
+
+        Returns:
+            A task, which can be used, trained further and exported.
+
+        Raises:
+            FileNotFoundError: See `read_pretrained`.
+            ImportError: See `read_pretrained`.
+            OSError: See `read_pretrained`.
+            ValueError: See `read_pretrained`; or if it is no encoder-decoder, or has no tokenizer.
+        """
+        data = cls.Data(max_length=LONGEST)
+        return cls.begun(cls.beginning(read_encoder_decoder(place), data), data, dtype)
+
+    # What it reads
 
     @property
     def source_tokenizer(self) -> PieceTokenizer:
@@ -373,6 +456,25 @@ class TextToText(SequenceToSequence):
     def export_examples(self) -> dict[str, Any]:
         """Returns odd texts beside ordinary ones."""
         return {"text": [text for text in ODD_TEXTS if len(text) < 100]}
+
+
+def of_tokens(tensors: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
+    """Leaves out the rows of a shared vocabulary that no token has: T5 has more rows than tokens.
+
+    Example:
+
+    >>> of_tokens({"head/kernel": np.zeros((2, 8))}, 5)["head/kernel"].shape
+    (2, 5)
+    """
+    found = dict(tensors)
+    if "target_embedding/embedding/embeddings" in tensors:
+        return found
+    table = "source_embedding/embedding/embeddings"
+    if table in found:
+        found[table] = found[table][:size]
+    if "head/kernel" in found:
+        found["head/kernel"] = found["head/kernel"][:, :size]
+    return found
 
 
 def viewer_page(found: AttentionView | Sequence[AttentionView], title: str) -> str:

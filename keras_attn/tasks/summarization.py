@@ -1,0 +1,289 @@
+"""Summarization: long texts in, short texts out."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from keras_attn.batches import TokenBatches
+from keras_attn.fields import SourceText
+from keras_attn.metrics.summaries import WORDS, RougeReport, rouge, score_summaries
+from keras_attn.records import ParallelText, read_pairs, split_pairs
+from keras_attn.records.readers import pair_columns
+from keras_attn.settings import RunDefault, setting, with_defaults
+from keras_attn.tasks.base.backbones import Backbone, BackboneStart, refuse_new_tokenizer
+from keras_attn.tasks.base.checks import Pairs, check_padding, checked_pairs
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.training_settings import default_epochs
+from keras_attn.tasks.families import training_settings
+from keras_attn.tasks.families.data_settings import COLUMN_OR_NUMBER, Files, Tables, column
+from keras_attn.tasks.families.text_to_text import TextToText, WrittenScores, viewer_page
+from keras_attn.tasks.families.use_settings import BeamSearchUse, BootstrapTest
+from keras_attn.text import BytePairTokenizer, SentencePieceTokenizer
+from keras_attn.visualize import AttentionView
+
+_FORMATS = {"auto": "auto", "csv": "csv", "tsv": "tsv", "json_lines": "jsonl"}
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    words={
+        "examples": "pairs of texts and summaries",
+        "tokens": "vocabulary",
+        "backbones": "T5 or Flan-T5, or a summarizer",
+    },
+)
+class SummarizationData(BackboneStart, Tables, Files):
+    """The pairs that are read, and their tokens."""
+
+    text: str = column("text", "texts", COLUMN_OR_NUMBER)
+    summary: str = column("summary", "summaries", COLUMN_OR_NUMBER)
+    vocabulary_size: int = setting(
+        8000, "largest number of byte pairs, without --backbone", at_least=259
+    )
+    max_length: int = setting(
+        512, "largest number of tokens of a text, its prefix and end included; the rest is not "
+        "read", at_least=2,
+    )  # fmt: skip
+    max_summary_length: int = setting(
+        64, "largest number of tokens of a summary, its end included; longer ones are not learnt",
+        at_least=2,
+    )  # fmt: skip
+    prefix: str | None = setting(
+        None, "what is put before each text; if none, nothing, or 'summarize: ' with a T5 as "
+        "--backbone", kind=str,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_new_tokenizer(self, "vocabulary_size")
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    epochs=default_epochs(10, backbone=3),
+    learning_rate=RunDefault(1e-3, backbone=1e-4),
+    words={"tokens": "tokens of a batch on its longer side, with padding", "written": "summarised"},
+)
+class SummarizationTraining(WrittenScores, training_settings.TokenBatches):
+    """Settings of the training of a summarizer."""
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"rows": "texts"})
+class SummarizationUse(BeamSearchUse):
+    """Settings of the search for summaries."""
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"examples": "pairs of texts and summaries, as for fit"})
+class SummarizationTest(BootstrapTest):
+    """Settings of the evaluation of a summarizer."""
+
+    words: str = setting(
+        "english", "words of ROUGE: runs of a-z and 0-9, stemmed, or words of any script",
+        choices=WORDS,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SummarizationLearned(Learned):
+    """What a summarizer learned beside its weights."""
+
+    tokenizer: BytePairTokenizer | SentencePieceTokenizer
+    prefix: str = ""
+    """What is put before each text."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, BytePairTokenizer | SentencePieceTokenizer):
+            raise TypeError(
+                "`tokenizer` must be a BytePairTokenizer or a SentencePieceTokenizer. Received: "
+                f"{type(self.tokenizer).__name__}."
+            )
+        check_padding(self.tokenizer)
+
+
+class Summarizer(TextToText):
+    """An encoder-decoder that reads a long text and writes a short one.
+
+    `.model` is the plain Keras model from ids to logits, `.dataset(pairs)` what its `fit` takes.
+    Each run of white space in a text, of line breaks too, is read as one space. What is longer than
+    the model reads is cut, with a warning.
+
+    Args:
+        tokenizer: Tokenizer of texts and summaries.
+        prefix: What is put before each text, such as T5's `"summarize: "`.
+        model: Settings of the model: a `TransformerEncoderDecoderConfig`, a
+            `RecurrentEncoderDecoderConfig` or a `T5Config`, or a dict of the settings of one with
+            its name, `{"model": "t5", ...}` (`"transformer"` if none is named).
+        data: Settings `SummarizationData`, or a dict of some of them, such as `max_length` and
+            `max_summary_length`.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If a setting is unknown or out of range.
+
+    Example:
+
+    >>> pairs = [("The dog ran home. It rained.", "dog"), ("The cat slept. It snowed.", "cat")] * 4
+    >>> sizes = {"dim": 16, "num_layers": 1, "intermediate_dim": 32}
+    >>> summarizer = Summarizer.create(pairs, data={"vocabulary_size": 262}, model=sizes)
+    >>> run = summarizer.fit(pairs, epochs=1, verbose=0)
+    >>> isinstance(summarizer.predict("The dog slept."), str)
+    True
+    """
+
+    name = "summarization"
+    summary = "Summarise texts: T5, or a model of your own, trained on texts with summaries."
+    gives = ("summary", "summaries")
+    written_by = "ROUGE-L"
+    long_sources = "Summarise their parts, or raise `max_length`."
+    Data, Learned, Training = SummarizationData, SummarizationLearned, SummarizationTraining
+    Use, Test = SummarizationUse, SummarizationTest
+    data: SummarizationData
+    learned: SummarizationLearned
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    page: Any = staticmethod(viewer_page)
+    warmup = (0.1, 4000)
+    adam: ClassVar = {"beta_2": 0.98, "epsilon": 1e-9}
+
+    def source_field(self, graph: Callable[[], Any] | None = None) -> SourceText:
+        """Returns what reads texts, on one line and behind the prefix."""
+        return SourceText(
+            self.source_tokenizer,
+            self.max_source_length,
+            graph,
+            prefix=self.learned.prefix,
+            one_line=True,
+        )
+
+    def longest(self, length: Any) -> int:
+        """Returns the largest number of tokens of a summary."""
+        return self.data.max_summary_length
+
+    @classmethod
+    def read_file(cls, path: str, data: SummarizationData) -> ParallelText:
+        """Reads pairs of a text and a summary: columns of a table, or keys of JSON lines."""
+        return read_pairs(
+            os.path.expanduser(path),
+            format=_FORMATS[data.format],
+            on_error=data.on_error,
+            max_characters=1_000_000,
+            **pair_columns(data.text, data.summary, data.delimiter),
+        )
+
+    @classmethod
+    def split(cls, examples: ParallelText, data: SummarizationData) -> tuple[Any, Any]:
+        """Splits pairs so that no text or summary is on both sides, with other digits too."""
+        size = max(1, round(data.dev_share * len(examples)))
+        sides = split_pairs(examples, 0, size, seed=data.split_seed)
+        return sides.train, sides.validation
+
+    @classmethod
+    def learned_of(cls, start: Backbone, data: SummarizationData) -> SummarizationLearned:
+        """Takes the tokenizer of a model, with the prefix that the data or the model have."""
+        own = "summarize: " if start.model == "t5" else ""
+        prefix = start.learned.get("prefix", own) if data.prefix is None else data.prefix
+        return SummarizationLearned(start.tokenizer, prefix)
+
+    @classmethod
+    def learn(cls, examples: Pairs, data: SummarizationData) -> SummarizationLearned:
+        """Makes a tokenizer of texts and summaries."""
+        texts = [side for pair in checked_pairs(examples) for side in pair]
+        tokenizer = BytePairTokenizer.train(texts, data.vocabulary_size, allow_fewer=True)
+        return SummarizationLearned(tokenizer, data.prefix or "")
+
+    def dataset(self, pairs: Pairs, **settings: Any) -> TokenBatches:
+        """Tokenizes pairs into batches for `model.fit`.
+
+        Args:
+            pairs: (text, summary) strings.
+            **settings: Of `keras_attn.batches.TokenBatches`: `tokens_per_batch`, `seed`, ...
+
+        Returns:
+            `TokenBatches`. Texts are cut; pairs with a summary of more than `max_summary_length`
+            tokens are left out. A warning counts both.
+
+        Raises:
+            ValueError: If there are no pairs, or an element is not a pair of strings.
+        """
+        pairs, most = checked_pairs(pairs), self.data.max_summary_length
+        targets = self.target_tokenizer.encode([summary for _, summary in pairs])
+        kept = [n for n, target in enumerate(targets) if len(target) < most]
+        rows = self.field.encode([pairs[n][0] for n in kept])
+        if not kept:
+            raise ValueError(
+                f"Expected a summary of at most `max_summary_length`={most} tokens, its end "
+                f"included. Received: {len(pairs):,} pairs, all with longer ones. Raise it."
+            )
+        told = [
+            (int(sum(rows["cut"])), f"texts of more than `max_length`={self.max_source_length} "
+             "tokens are cut"),
+            (len(pairs) - len(kept), f"pairs with a summary of more than `max_summary_length`="
+             f"{most} tokens are left out"),
+        ]  # fmt: skip
+        for count, what in told:
+            if count:
+                warnings.warn(f"{count:,} of {len(pairs):,} {what}.", stacklevel=2)
+        return self._id_batches(
+            TokenBatches, rows["source_ids"], [targets[n] for n in kept], **settings
+        )
+
+    def score_of(
+        self, written: list[str], pairs: list[tuple[str, str]], training: SummarizationTraining
+    ) -> tuple[str, float]:
+        """ROUGE-L, of words of any script."""
+        found = rouge([summary for _, summary in pairs], written, "unicode")
+        return "rougeL", float(found[:, 2].mean())
+
+    def report(
+        self,
+        pairs: list[tuple[str, str]],
+        results: tuple[list[str], SummarizationUse],
+        *,
+        words: str,
+        num_bootstrap: int,
+    ) -> RougeReport:
+        """Measures the summaries of texts by ROUGE, beside the first sentence of each text.
+
+        Args:
+            pairs: (text, summary) strings.
+            results: What was written, and how.
+            words: Words of ROUGE, see `keras_attn.metrics.rouge`.
+            num_bootstrap: Samples of the pairs for the 95 % intervals; 0 computes none.
+
+        Returns:
+            A `keras_attn.metrics.RougeReport`; `print` shows it.
+
+        Raises:
+            ImportError: If `rouge-score` is not installed.
+            ValueError: If there are no pairs.
+        """
+        return score_summaries(pairs, results[0], words, num_bootstrap)
+
+    def explained(self, texts: list[str], use: SummarizationUse) -> list[AttentionView]:
+        """Shows where in a text the model looked for each token of its summary.
+
+        Args:
+            texts: A string or a list of strings.
+            use: Settings `Use`.
+
+        Returns:
+            For each text an `AttentionView` of the cross-attention and the self-attention, which
+            `page` writes.
+
+        Raises:
+            TypeError: If an input is not a string.
+            ValueError: If the model has no attention.
+        """
+        return [self.view(text) for text in texts]
+
+    @staticmethod
+    def readable(result: str) -> str:
+        """Returns a summary as the command writes it, on one line."""
+        return " ".join(result.split())
