@@ -237,7 +237,18 @@ def everything():
             end_id=END,
         )
 
-    found = {"toy beam": run(CompiledFunction(toy_search, []), prompt, 6)}
+    def ruled_search(ids, max_length):
+        return beam_search(
+            TableDecoder(), ids, ops.not_equal(ids, PAD), ops.convert_to_tensor(table), num_beams=3,
+            num_return_sequences=2, max_length=max_length, end_id=END, alpha=1.0,
+            length_penalty_kind="power", early_stopping=False, no_repeat_ngram_size=2,
+            forced_last_id=END, beginning=ids, beginning_mask=ops.not_equal(ids, PAD),
+        )  # fmt: skip
+
+    found = {
+        "toy beam": run(CompiledFunction(toy_search, []), prompt, 6),
+        "toy rules": run(CompiledFunction(ruled_search, []), prompt, 6),
+    }
     model = small_transformer()
     ids = sources([5, 2, 1, 4], 5)
     greedy = translate(model)
