@@ -26,7 +26,7 @@ class Beams(NamedTuple):
     that are among the K best of all when they end.
     """
 
-    count: int
+    num_beams: int
     """The number K."""
     returned: int
     """The number R of sequences that are returned."""
@@ -43,13 +43,13 @@ class Beams(NamedTuple):
     @property
     def frozen(self) -> bool:
         """Whether sequences that have ended keep their places. A beam of one is greedy search."""
-        return self.early_stopping is None or self.count == 1
+        return self.early_stopping is None or self.num_beams == 1
 
     @property
     def candidates(self) -> int:
         """Number of best candidates of which the next beams are taken."""
         ends = 0 if self.frozen else max(1, len(end_ids_of(self.end_id)))
-        return self.count * (1 + ends)
+        return self.num_beams * (1 + ends)
 
     @property
     def most(self) -> int:
@@ -69,10 +69,10 @@ class Beams(NamedTuple):
 
     def begin(self) -> tuple[Generation, Generation, Tensor]:
         """Returns the beams, of which only the first is possible, nothing collected, not over."""
-        first = ops.convert_to_tensor(np.arange(self.count)[None] == 0)
-        beams = self.nothing(self.count)
+        first = ops.convert_to_tensor(np.arange(self.num_beams)[None] == 0)
+        beams = self.nothing(self.num_beams)
         beams = beams._replace(scores=ops.where(first, 0.0, beams.scores))
-        kept = self.nothing(self.returned if self.frozen else self.count)
+        kept = self.nothing(self.returned if self.frozen else self.num_beams)
         return beams, kept, ops.cast(ops.zeros_like(self.limits), "bool")
 
     def following(self, allowed: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -110,10 +110,10 @@ class Beams(NamedTuple):
         else:
             found, parent, token = self._candidates(step, logp, tokens, beams)
             ended = ops.logical_not(self._is_open(found))
-            among = ops.convert_to_tensor(np.arange(found.scores.shape[1])[None] < self.count)
+            among = ops.convert_to_tensor(np.arange(found.scores.shape[1])[None] < self.num_beams)
             new = ops.logical_and(ops.logical_and(ended, among), ops.logical_not(over))
             best = self._remember(best, found, new)
-            scores, kept = ordered_top_k(ops.where(ended, IMPOSSIBLE, found.scores), self.count)
+            scores, kept = ordered_top_k(ops.where(ended, IMPOSSIBLE, found.scores), self.num_beams)
             beams = _take(found, kept)._replace(scores=scores)
             parent, token = (ops.take_along_axis(x, kept, axis=1) for x in (parent, token))
         over = ops.logical_or(over, self._over(step + 1, beams, best))
@@ -137,7 +137,7 @@ class Beams(NamedTuple):
         self, step: Size, logp: Tensor, tokens: Tensor, beams: Generation
     ) -> tuple[Generation, Tensor, Tensor, Tensor]:
         """The K best of K beams with their next tokens, where ended ones stay as they are."""
-        K, most = self.count, self.most
+        K, most = self.num_beams, self.most
         once = np.where(np.arange(most) == 0, 0.0, IMPOSSIBLE)
         once = ops.convert_to_tensor(once, "float32")
         open_ = self._is_open(beams)
@@ -167,7 +167,7 @@ class Beams(NamedTuple):
         self, step: Size, logp: Tensor, tokens: Tensor, beams: Generation
     ) -> tuple[Generation, Tensor, Tensor]:
         """The best sequences of one more token; of equal lengths, so their sums rank them."""
-        width = self.count * self.most
+        width = self.num_beams * self.most
         total = ops.reshape(ops.expand_dims(beams.scores, -1) + logp, (-1, width))
         scores, index = ordered_top_k(total, min(self.candidates, width))
         parent = index // self.most

@@ -1,5 +1,7 @@
 """Penalties and blocks of repeated tokens."""
 
+from collections.abc import Mapping
+
 from keras import ops
 
 from keras_attn.generation.numbers import is_tensor, of_rows
@@ -50,7 +52,7 @@ class History:
         less = ops.where(logits < 0, logits * self.penalty, logits / self.penalty)
         return ops.where(history["seen"], less, logits)
 
-    def repeats(self, history: dict[str, Tensor], count: Tensor) -> Tensor | None:
+    def repeats(self, history: Mapping[str, Tensor], count: Tensor) -> Tensor | None:
         """Returns whether tokens would repeat an n-gram, bool `(B, V)`; None if any may."""
         if "ids" not in history:
             return None

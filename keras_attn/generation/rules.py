@@ -94,14 +94,14 @@ class TokenRules:
         self._check_left(end_id, min_length)
         self.forced_first_id, self.forced_last_id = forced_first_id, forced_last_id
         self.past = past
-        given = _checked_beginning(beginning, beginning_mask)
-        self.begins = given is not None
+        begins = _checked_beginning(beginning, beginning_mask)
+        self.begins = begins is not None
         self.rows: dict[str, Any] = {
             "least": of_rows("min_length", min_length),
             "limits": ops.expand_dims(limits, 1),
             "lengths": lengths,
-            "beginning": None if given is None else given[0],
-            "mask": None if given is None else given[1],
+            "beginning": None if begins is None else begins[0],
+            "mask": None if begins is None else begins[1],
         }
 
     def _check_left(self, end_id: int | Sequence[int] | None, min_length: int | Tensor) -> None:
@@ -202,5 +202,5 @@ def _checked_beginning(
         )
     if mask is None:
         return ops.cast(ids, "int32"), ops.ones_like(ids, dtype="bool")
-    mask = check_padding_mask(mask, *ids.shape, "beginning_mask")
+    mask = check_padding_mask(mask, ids.shape[0], ids.shape[1], "beginning_mask")
     return ops.cast(ids, "int32"), mask

@@ -239,7 +239,7 @@ def beam_search(
     rows = ops.cumsum(ops.ones_like(lengths)) - 1
     first_of_row = ops.expand_dims(rows * K, 1)
     search = Beams(
-        count=K,
+        num_beams=K,
         returned=R,
         vocabulary=logits.shape[-1],
         limits=ops.expand_dims(limits, 1),
@@ -250,7 +250,9 @@ def beam_search(
         early_stopping=early_stopping,
     )
 
-    def extended(step: Size, history: Nest, token: Tensor, parent: Tensor) -> tuple[Nest, Tensor]:
+    def extended(
+        step: Size, history: dict[str, Tensor], token: Tensor, parent: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor]:
         """The history of the chosen beams, and the rows that they continue."""
         rows = ops.reshape(first_of_row + parent, (-1,))
         history = {name: ops.take(x, rows, axis=0) for name, x in history.items()}
@@ -262,7 +264,7 @@ def beam_search(
         beams: Generation,
         best: Generation,
         over: Tensor,
-        history: Nest,
+        history: dict[str, Tensor],
         state: Nest,
     ):
         positions = within_room(decoder, beam_lengths + step)
@@ -271,9 +273,9 @@ def beam_search(
         logp, tokens = (
             ops.reshape(x, (-1, K, search.most)) for x in search.following(allowed, logits)
         )
-        *chosen, parent = search.choose(step + 1, logp, tokens, beams, best, over)
-        history, rows = extended(step + 1, history, chosen[0], parent)
-        return (step + 1, *chosen, history, reorder(decoder, state, rows))
+        token, beams, best, over, parent = search.choose(step + 1, logp, tokens, beams, best, over)
+        history, rows = extended(step + 1, history, token, parent)
+        return step + 1, token, beams, best, over, history, reorder(decoder, state, rows)
 
     def going(
         step: Tensor,
@@ -281,7 +283,7 @@ def beam_search(
         beams: Generation,
         best: Generation,
         over: Tensor,
-        history: Nest,
+        history: dict[str, Tensor],
         state: Nest,
     ) -> Tensor:
         return ops.logical_and(step + 1 < max_length, ops.logical_not(ops.all(over)))
@@ -290,9 +292,9 @@ def beam_search(
     history = past.start(max_length)
     of_first = search.following(rules.allowed(logits, 0, history), logits)
     logp, tokens = (ops.repeat(ops.expand_dims(x, 1), K, axis=1) for x in of_first)
-    *chosen, parent = search.choose(0, logp, tokens, *search.begin())
-    history, _ = extended(0, repeat_rows(history, K), chosen[0], parent)
+    token, *kept, parent = search.choose(0, logp, tokens, *search.begin())
+    history, _ = extended(0, repeat_rows(history, K), token, parent)
     first = ops.convert_to_tensor(0, "int32")
-    loop = (first, *chosen, history, repeat(decoder, state, K))
+    loop = (first, token, *kept, history, repeat(decoder, state, K))
     _, _, _, best, *_ = ops.while_loop(going, body, loop)
     return search.result(best)

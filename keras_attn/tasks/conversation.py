@@ -516,15 +516,14 @@ class Talker(SequenceToSequence):
             found = Generation(tokens, *others)
         return results(found)
 
-    def parted(
-        self, use: ConversationUse
-    ) -> tuple[ConversationUse, dict[str, Any], dict[str, Any]]:
+    def parted(self, use: ConversationUse) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
         """Parts settings into what a search is compiled for and the numbers that are its inputs."""
         if use.search == "beam":
-            kind, numbers, fixed = super().parted(use)
+            plain = dataclasses.replace(use, mutual_information=0.0)
+            kind, numbers, fixed = super().parted(plain)
             if use.mutual_information:
                 numbers["mutual_information"] = use.mutual_information
-            return dataclasses.replace(kind, mutual_information=0.0), numbers, fixed
+            return kind, numbers, fixed
         default = {name: getattr(ConversationUse, name) for name in OF_SEARCH["sample"]}
         kind, numbers, _ = super().parted(dataclasses.replace(use, **default))
         drawn, fixed = sampling_inputs(use.sampling())

@@ -156,7 +156,8 @@ class TextGenerationUse(SamplingUse, RankingUse, TokenRulesUse):
     def __post_init__(self) -> None:
         object.__setattr__(self, "stop", checked_stops(self.stop))
         super().__post_init__()
-        others, message = _RANKING, "ranks the texts of a beam search. Received: no `beams` with "
+        others: tuple[str, ...] = _RANKING
+        message = "ranks the texts of a beam search. Received: no `beams` with "
         if self.beams is not None:
             others = tuple(name for name in SAMPLING if name != "no_repeat_ngram_size")
             message = "`beams` searches for the most probable text, without a sample. Received: "
@@ -700,7 +701,7 @@ class TextGenerator(Task[str]):
         use = dataclasses.replace(use, num_return_sequences=several)
         self._check_least(use, num_characters)
         one = isinstance(prompts, str)
-        texts = checked_texts([prompts] if one else prompts)
+        texts = self.asked([prompts] if one else prompts)
         inputs = {
             "prompt": texts,
             "seed": seeds_of(0, len(texts)),
