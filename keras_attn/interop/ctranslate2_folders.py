@@ -30,7 +30,10 @@ _IGNORED = (
     "scale_alibi", "start_from_zero_embedding", "with_source_bos", "with_source_eos",
     "with_target_bos", "num_heads", "scale_embeddings", *_SETTINGS, *_ZERO,
 )  # fmt: skip
-_SEARCH = {"beams": 2, "alpha": 1.0, "length_penalty_kind": "power", "early_stopping": True}
+_SEARCH = {
+    "beams": 2, "alpha": 1.0, "length_penalty_kind": "power", "early_stopping": True,
+    "min_length": 2,  # a token and the end
+}  # fmt: skip
 """The search of CTranslate2, whose folders have no settings of their own."""
 _NEVER = -30000.0
 """The bias of tokens that CTranslate2 does not have."""
@@ -97,7 +100,8 @@ def read_ctranslate2(folder: Path) -> Pretrained:
     _fit_vocabularies(tensors, config, vocabularies)
     source, target = vocabularies.tokenizers(config.target_vocabulary_size is not None)
     search = {**_SEARCH, "suppressed_ids": vocabularies.added(config.pad_id)}
-    return Pretrained(config, source, tensors, (), None, [], target, search)
+    ends = vocabularies.settings.source_end
+    return Pretrained(config, source, tensors, (), None, [], target, search, ends)
 
 
 def _config(file: ModelFile, vocabularies: Vocabularies) -> TransformerEncoderDecoderConfig:

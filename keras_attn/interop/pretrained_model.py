@@ -44,3 +44,5 @@ class Pretrained(NamedTuple):
     """The tokenizer of the target, if an encoder-decoder has two."""
     search: Mapping[str, Any] = {}
     """The settings of the search that an encoder-decoder brings, such as `beams`."""
+    source_ends: bool = True
+    """Whether sources of an encoder-decoder have the end token, as most of OpenNMT have not."""

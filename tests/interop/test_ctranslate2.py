@@ -226,6 +226,7 @@ def test_where_numbers_of_heads_are_not_said(folders, tmp_path):
         config = read_ctranslate2(tmp_path / name).config
         assert (config.num_heads, config.normalize_first) == (heads, True)
         assert config.positions == "sinusoidal_from_one"
+        assert not read_ctranslate2(tmp_path / name).source_ends
 
 
 def test_vocabularies(tmp_path):
@@ -270,7 +271,7 @@ def test_sentence_pieces(tmp_path):
         bias = found.tensors["source_embedding/bias" if zeros else "target_embedding/bias"]
         assert (bias == -30000).tolist() == [i >= len(pair[1]) for i in range(size + 1)]
         assert found.search["suppressed_ids"] == (() if zeros else (size - 1,))
-        assert found.search["beams"] == 2
+        assert found.search["beams"] == 2 and found.source_ends
         text = "the small cat"
         assert found.tokenizer.decode(found.tokenizer.encode([text])) == [text]
 
