@@ -20,6 +20,7 @@ from keras_attn.interop import read_pretrained  # noqa: E402
 from keras_attn.interop.ctranslate2_files import read_model_file  # noqa: E402
 from keras_attn.interop.ctranslate2_folders import read_ctranslate2  # noqa: E402
 from keras_attn.models.tensors import load_tensors  # noqa: E402
+from keras_attn.tasks.base.backbones import read_encoder_decoder  # noqa: E402
 from keras_attn.text import SentencePieceTokenizer  # noqa: E402
 
 SOURCES, TARGETS = ["abcd", "hg", "eefgabcd"], ["hgfe", "a", "bbcddc"]
@@ -227,6 +228,8 @@ def test_where_numbers_of_heads_are_not_said(folders, tmp_path):
         assert (config.num_heads, config.normalize_first) == (heads, True)
         assert config.positions == "sinusoidal_from_one"
         assert not read_ctranslate2(tmp_path / name).source_ends
+    with pytest.raises(ValueError, match="Tasks end each source"):
+        read_encoder_decoder(tmp_path / name)
 
 
 def test_vocabularies(tmp_path):

@@ -271,6 +271,11 @@ def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
                 f"Expected weights with their tokenizer. Received: {place}, which has no file of "
                 "one."
             )
+        if not found.source_ends:
+            raise ValueError(
+                f"Tasks end each source. Received: {place}, whose sources have no end. Load "
+                "it by `keras_attn.interop.load_pretrained`, and search by `keras_attn.generation`."
+            )
         learned = {"target_tokenizer": found.target_tokenizer, "own_use": dict(found.search)}
         settings = found.config.to_dict()
         name = ENCODER_DECODERS.name_of(found.config)
