@@ -13,6 +13,7 @@ from keras_attn.arrays import Array
 from keras_attn.fields.signature import Encode
 from keras_attn.fields.text import checked_texts
 from keras_attn.hints import Tensor
+from keras_attn.text import SentencePieceTokenizer
 from keras_attn.text.checks import well_formed
 from keras_attn.text.pieces import cut_at_stop, stop_pattern
 from keras_attn.text.tokenizer import Tokenizer
@@ -127,7 +128,13 @@ class GeneratedText:
         Args:
             tensors: Arrays by their names.
         """
-        texts = self.tokenizer.decode(tensors[self.of])
+        ids = tensors[self.of]
+        if self.after and isinstance(self.tokenizer, SentencePieceTokenizer):
+            texts = self.tokenizer.continuation(ids)
+            before = zip(texts, tensors[self.after], strict=True)
+            texts = [text if after else text.removeprefix(" ") for text, after in before]
+        else:
+            texts = self.tokenizer.decode(ids)
         if self.stops:
             cut = functools.partial(cut_at_stop, stops=self.stops)
             texts = [_each(cut, text) for text in texts]
@@ -151,7 +158,13 @@ class GeneratedText:
             tf: The module `tensorflow`.
             tensors: Tensors by their names.
         """
-        texts = self._graph.decode(tensors[self.of])
+        ids = tensors[self.of]
+        if self.after and isinstance(self.tokenizer, SentencePieceTokenizer):
+            texts = self._graph.continuation(ids)
+            begun = tf.strings.regex_replace(texts, "^ ", "")
+            texts = tf.where(tensors[self.after] == "", begun, texts)
+        else:
+            texts = self._graph.decode(ids)
         if self.stops:
             texts = tf.strings.regex_replace(texts, stop_pattern(self.stops), "")
         if self.some:

@@ -12,8 +12,8 @@ import numpy as np
 from keras_attn.arrays import Array, ArrayModule, Windows, joined, starts_of, windows
 from keras_attn.fields.signature import Encode
 from keras_attn.fields.word_rows import int32_of
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, WordTokenizer
 from keras_attn.text.offsets import ids_and_places, leading_blanks_graph
+from keras_attn.text.tokenizer import OffsetTokenizer
 
 
 class QuestionRows:
@@ -23,7 +23,7 @@ class QuestionRows:
     `[CLS] question [SEP] part of the text [SEP]`.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` or a `WordTokenizer`.
+        tokenizer: Such as a `WordPieceTokenizer`, with `encode_with_offsets` and `to_graph`.
         max_length: Largest number of ids of a row, special tokens included.
         max_question_length: Largest number of pieces of a question; the rest is cut off.
         overlap: Pieces that two neighbouring windows share; at most half of the room that a window
@@ -42,7 +42,7 @@ class QuestionRows:
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer | BytePairTokenizer | WordTokenizer,
+        tokenizer: OffsetTokenizer,
         max_length: int,
         max_question_length: int,
         overlap: int,

@@ -25,11 +25,10 @@ from keras_attn.fields.signature import Encode
 from keras_attn.fields.text import ODD_TEXTS
 from keras_attn.text import (
     BytePairTokenizer,
-    WordPieceTokenizer,
-    WordTokenizer,
     split_words,
     split_words_graph,
 )
+from keras_attn.text.tokenizer import OffsetTokenizer
 
 
 def int32_of(numbers: Sequence[int]) -> np.ndarray:
@@ -45,7 +44,7 @@ class WordRows:
     A word without a piece, of characters that the tokenizer removes, becomes an unknown one.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` or a `WordTokenizer`.
+        tokenizer: Such as a `WordPieceTokenizer`, with `encode`, `unknown_id` and `to_graph`.
         max_length: Largest number of ids of a row, special tokens included.
 
     Example:
@@ -58,9 +57,7 @@ class WordRows:
     [[2, 4, 5, 4, 3], [2, 3, 0, 0, 0]]
     """
 
-    def __init__(
-        self, tokenizer: WordPieceTokenizer | BytePairTokenizer | WordTokenizer, max_length: int
-    ):
+    def __init__(self, tokenizer: OffsetTokenizer, max_length: int):
         self.tokenizer = tokenizer
         self.lead = " " if isinstance(tokenizer, BytePairTokenizer) else ""
         self.unknown_id = tokenizer.unknown_id or tokenizer.pad_id

@@ -20,8 +20,9 @@ from keras_attn.generation.sampled_steps import SampledSteps
 from keras_attn.generation.sampling import sample
 from keras_attn.generation.search import beam_search
 from keras_attn.hints import Size, Tensor
-from keras_attn.text import BytePairTokenizer, CharacterTokenizer
+from keras_attn.text import CharacterTokenizer
 from keras_attn.text.pieces import StopReader, TokenReader
+from keras_attn.text.registry import PieceTokenizer
 
 PIECES = ((2e6, 64), (2e7, 16))
 """Tokens of a piece of a stream for models with so many weights at most; 4 for larger ones. A call
@@ -104,7 +105,7 @@ class TextWriter:
         self,
         model: keras.Model,
         decoder: Decoder,
-        tokenizer: BytePairTokenizer | CharacterTokenizer,
+        tokenizer: PieceTokenizer | CharacterTokenizer,
         max_prompt: int,
     ):
         self.model = model

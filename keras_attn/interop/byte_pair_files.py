@@ -37,10 +37,6 @@ def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer
     """Reads the tokenizer of a folder."""
     fast, vocabulary, merges = (folder / name for name in (FAST, VOCABULARY, MERGES))
     if not fast.is_file() and not vocabulary.is_file():
-        if (folder / SENTENCE_PIECE).is_file():
-            raise ValueError(
-                f"{folder / SENTENCE_PIECE}: SentencePiece is not supported. {_LEAVE_OUT}"
-            )
         return None
     roberta = settings.get("model_type") == "roberta"
     own = read_object(folder / SETTINGS) if (folder / SETTINGS).is_file() else {}
@@ -60,17 +56,17 @@ def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer
     tokens = _in_order(found["vocabulary"], folder)
     usual = _ROBERTA if roberta else {"end": GPT2_END}
     # RoBERTa's `sep_token` and `cls_token` are those of its rows.
-    end = _named(own, *(["sep_token"] if roberta else []), "eos_token")
-    ends = _numbered(_end_ids(folder, settings), tokens)
+    end = named_token(own, *(["sep_token"] if roberta else []), "eos_token")
+    ends = numbered_tokens(end_ids_of(folder, settings), tokens)
     end = end or next(iter(ends), usual["end"])
-    start = _named(own, *(["cls_token"] if roberta else []), "bos_token")
-    first = _numbered(settings.get("bos_token_id"), tokens)
+    start = named_token(own, *(["cls_token"] if roberta else []), "bos_token")
+    first = numbered_tokens(settings.get("bos_token_id"), tokens)
     start = start or next(iter(first), usual.get("start", end))
-    filling = _numbered(settings.get("pad_token_id"), tokens)
-    pad = _named(own, "pad_token") or next(iter(filling), usual.get("pad", end))
-    others = [*found["special"], *filter(None, [_named(own, "unk_token")])]
+    filling = numbered_tokens(settings.get("pad_token_id"), tokens)
+    pad = named_token(own, "pad_token") or next(iter(filling), usual.get("pad", end))
+    others = [*found["special"], *filter(None, [named_token(own, "unk_token")])]
     if roberta:
-        names = _named(own, "mask_token"), *_ROBERTA.values()
+        names = named_token(own, "mask_token"), *_ROBERTA.values()
         others += [token for token in names if token in found["vocabulary"]]
     special = [pad, start, end, *dict.fromkeys(t for t in others if t not in (pad, start, end))]
     try:
@@ -229,7 +225,7 @@ def _in_order(ids_of: dict[str, Any], folder: Path) -> list[str]:
     return sorted(ids_of, key=ids_of.__getitem__)
 
 
-def _named(settings: dict[str, Any], *names: str) -> str | None:
+def named_token(settings: dict[str, Any], *names: str) -> str | None:
     """The first of some special tokens that a `tokenizer_config.json` has."""
     for name in names:
         value = settings.get(name)
@@ -239,14 +235,14 @@ def _named(settings: dict[str, Any], *names: str) -> str | None:
     return None
 
 
-def _end_ids(folder: Path, settings: Mapping[str, Any]) -> Any:
+def end_ids_of(folder: Path, settings: Mapping[str, Any]) -> Any:
     """The id or ids at which transformers ends a text."""
     path = folder / GENERATION
     own = read_object(path) if path.is_file() else {}
     return own.get("eos_token_id", settings.get("eos_token_id"))
 
 
-def _numbered(ids: object, tokens: list[str]) -> list[str]:
+def numbered_tokens(ids: object, tokens: list[str]) -> list[str]:
     """Special tokens by their id in a `config.json`, which may be a list of several."""
     ids = ids if isinstance(ids, list) else [ids]
     return [tokens[i] for i in ids if type(i) is int and 0 <= i < len(tokens)]

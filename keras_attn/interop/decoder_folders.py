@@ -19,6 +19,7 @@ from keras_attn.interop.gpt_weights import (
     plain_name,
 )
 from keras_attn.interop.pretrained_model import Pretrained
+from keras_attn.interop.sentence_piece_files import has_sentence_pieces, read_sentence_pieces
 from keras_attn.interop.tensor_files import StoredTensor, stored_tensors
 from keras_attn.interop.weights import check_stored, read_weights
 
@@ -47,7 +48,8 @@ def read_decoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
         if not equal:
             config = dataclasses.replace(config, tie_embeddings=False)
             weights.append(head)
-    tokenizer = read_byte_pairs(folder, settings)
+    pieces = has_sentence_pieces(folder)
+    tokenizer = (read_sentence_pieces if pieces else read_byte_pairs)(folder, settings)
     if tokenizer is not None and tokenizer.vocabulary_size > config.vocabulary_size:
         raise ValueError(
             f"{folder}: the tokenizer has {tokenizer.vocabulary_size} tokens, the model "

@@ -1,4 +1,4 @@
-"""BERT, DistilBERT and RoBERTa from folders in the form of Hugging Face."""
+"""BERT, DistilBERT, RoBERTa and XLM-RoBERTa from folders in the form of Hugging Face."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from keras_attn.interop.bert_weights import (
     pooler_part,
 )
 from keras_attn.interop.byte_pair_files import read_byte_pairs
-from keras_attn.interop.pretrained_model import Pretrained
+from keras_attn.interop.pretrained_model import Pretrained, PretrainedTokenizer
+from keras_attn.interop.sentence_piece_files import XLM_ROBERTA, read_fairseq_pieces
 from keras_attn.interop.tensor_files import StoredTensor, stored_tensors
 from keras_attn.interop.tokenizer_files import read_tokenizer
 from keras_attn.interop.weights import Weight, check_stored, read_weights
 from keras_attn.models import HEADS, BertConfig
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
 POOLERS = {"bert": "tanh", "distilbert": "relu", "roberta": "tanh"}
 """The activation of the pooler of each kind of model."""
@@ -33,6 +33,9 @@ _CLASSIFIERS = {"ForSequenceClassification": "classes", "ForTokenClassification"
 def read_encoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
     """Reads an encoder from a folder in the form of Hugging Face."""
     path = folder / "config.json"
+    fairseq = settings.get("model_type") == XLM_ROBERTA
+    if fairseq:  # a RoBERTa with another tokenizer
+        settings = {**settings, "model_type": "roberta"}
     kind, config = read_bert_config(settings, str(path))
     stored: dict[str, StoredTensor] = {}
     for name, tensor in stored_tensors(folder).items():
@@ -66,8 +69,12 @@ def read_encoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
             own = part_weights(config, kind, "masked_words")
             weights = [weight for weight in weights if weight not in own]
             used -= {name for weight in own for name in weight.theirs}
-    roberta = kind == "roberta"
-    tokenizer = read_byte_pairs(folder, settings) if roberta else read_tokenizer(folder)
+    tokenizer: PretrainedTokenizer | None
+    if fairseq:
+        tokenizer = read_fairseq_pieces(folder)
+    else:
+        roberta = kind == "roberta"
+        tokenizer = read_byte_pairs(folder, settings) if roberta else read_tokenizer(folder)
     if tokenizer is not None:
         _check_tokenizer(tokenizer, config, settings, folder)
     tensors = read_weights(weights, stored)
@@ -142,7 +149,7 @@ def _tied(
 
 
 def _check_tokenizer(
-    tokenizer: WordPieceTokenizer | BytePairTokenizer,
+    tokenizer: PretrainedTokenizer,
     config: BertConfig,
     settings: dict[str, Any],
     folder: Path,

@@ -18,10 +18,10 @@ from keras_attn.interop.keras_hub_backbones import read_backbone, read_preset
 from keras_attn.interop.places import find_folder
 from keras_attn.interop.pretrained_model import Pretrained, PretrainedTokenizer
 from keras_attn.interop.sentence_folders import transformer_folder
+from keras_attn.interop.sentence_piece_files import XLM_ROBERTA
 from keras_attn.models import BertConfig, with_heads
 from keras_attn.models.tensors import LoadReport, load_tensors
 
-_REFUSED = {"xlm-roberta": "An XLM-RoBERTa reads texts by SentencePiece, which is not supported."}
 KERAS_HUB = "keras_hub:"
 """Prefix of the names of KerasHub presets."""
 
@@ -31,14 +31,16 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
 
     The files are data: JSON, safetensors and HDF5, nothing in them is run. Names, shapes, dtypes
     and places of the tensors are checked against the settings before a tensor is read. Weights of
-    float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, GPT-2, Llama, T5, mT5
-    and Marian can be read; whatever would compute something else here is refused by name.
+    float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, XLM-RoBERTa, GPT-2,
+    Llama, T5, mT5 and Marian can be read; whatever would compute something else here is refused by
+    name.
 
     Args:
         place: A folder with `config.json`, `model.safetensors` (or several files with
             `model.safetensors.index.json`; for Marian `tf_model.h5` will do) and, for the
-            tokenizer, `vocab.txt`, `vocab.json` with `merges.txt`, or `tokenizer.json`, and
-            `tokenizer_config.json`; or a name on Hugging Face's hub, such as
+            tokenizer, `vocab.txt`, `vocab.json` with `merges.txt`, `tokenizer.json`,
+            `tokenizer.model` or `sentencepiece.bpe.model`, and `tokenizer_config.json`; or a name
+            on Hugging Face's hub, such as
             `"google/bert_uncased_L-2_H-128_A-2"`; or `"keras_hub:"` and the name or folder of a
             preset of KerasHub, such as `"keras_hub:bert_tiny_en_uncased"`; or a
             `keras_hub.models.BertBackbone` or `GPT2Backbone`.
@@ -76,11 +78,17 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
         raise FileNotFoundError(f"Expected a folder with a config.json. Received: {folder}.")
     settings = read_object(path)
     kind = settings.get("model_type", "bert")
-    kinds = (*bert_settings.KINDS, *gpt_settings.KINDS, *t5_files.KINDS, *marian_files.KINDS)
+    kinds = (
+        *bert_settings.KINDS,
+        XLM_ROBERTA,
+        *gpt_settings.KINDS,
+        *t5_files.KINDS,
+        *marian_files.KINDS,
+    )
     if kind not in kinds:
         raise ValueError(
             f"{path}: `model_type` must be one of {list(kinds)}. Received: {kind!r}. "
-            f"{_REFUSED.get(str(kind), 'Other models cannot be loaded.')}"
+            "Other models cannot be loaded."
         )
     if kind in t5_files.KINDS:
         return t5_files.read_t5(folder, settings)

@@ -18,7 +18,9 @@ from keras_attn.interop.gpt_settings import gpt_config_file, gpt_kind
 from keras_attn.interop.gpt_weights import HEAD, PREFIXES, decoder_weights, head_weight
 from keras_attn.interop.marian_files import save_marian
 from keras_attn.interop.matching import decoder_tensors, encoder_tensors
+from keras_attn.interop.pretrained_model import PretrainedTokenizer
 from keras_attn.interop.sentence_folders import SentenceSettings, write_sentence_settings
+from keras_attn.interop.sentence_piece_files import write_sentence_pieces
 from keras_attn.interop.t5_files import save_t5
 from keras_attn.interop.tensor_files import WEIGHTS
 from keras_attn.interop.tokenizer_files import write_tokenizer
@@ -31,7 +33,8 @@ from keras_attn.models import (
     TransformerEncoderDecoderConfig,
 )
 from keras_attn.models.tensors import to_bytes
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
+from keras_attn.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
+from keras_attn.text.registry import PieceTokenizer
 from keras_attn.text.tokenizer import Tokenizer
 
 _ENDS = {
@@ -51,7 +54,7 @@ def save_pretrained(
     folder: str | os.PathLike[str],
     model: keras.Model,
     config: BertConfig | GptConfig | T5Config | TransformerEncoderDecoderConfig,
-    tokenizer: WordPieceTokenizer | BytePairTokenizer | None = None,
+    tokenizer: PretrainedTokenizer | None = None,
     labels: Sequence[str] | None = None,
     sentences: SentenceSettings | None = None,
 ) -> None:
@@ -114,6 +117,8 @@ def save_pretrained(
         if isinstance(tokenizer, WordPieceTokenizer):
             kind = settings["model_type"]
             write_tokenizer(partial, tokenizer, kind, length)
+        elif isinstance(tokenizer, SentencePieceTokenizer):
+            write_sentence_pieces(partial, tokenizer, settings["model_type"], length)
         elif tokenizer is not None:
             kind = settings["model_type"]
             write_byte_pairs(partial, tokenizer, length, kind)
@@ -124,7 +129,7 @@ def save_pretrained(
 def _encoder(
     model: keras.Model,
     config: BertConfig,
-    tokenizer: WordPieceTokenizer | BytePairTokenizer | None,
+    tokenizer: PretrainedTokenizer | None,
     labels: Sequence[str] | None,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Returns the `config.json` of an encoder and its tensors."""
@@ -136,7 +141,9 @@ def _encoder(
     classifier = next((head for head in heads if head in ("classes", "tags")), None)
     num_classes = tensors[f"{classifier}/bias"].shape[0] if classifier else None
     labels = _checked_labels(labels, num_classes)
-    _check_tokenizer(tokenizer, config, _TOKENIZERS.get(kind, WordPieceTokenizer))
+    fairseq = kind == "roberta" and isinstance(tokenizer, SentencePieceTokenizer)
+    wanted = SentencePieceTokenizer if fairseq else _TOKENIZERS.get(kind, WordPieceTokenizer)
+    _check_tokenizer(tokenizer, config, wanted)
     if (
         config.first_position is not None
         and kind == "roberta"
@@ -162,13 +169,16 @@ def _encoder(
         for name, array in zip(weight.theirs, weight.split(tensors[weight.ours]), strict=True):
             written[f"{prefix if inside else ''}{name}"] = array
     settings = bert_config_file(config, kind, f"{_STARTS[kind]}{_ENDS[heads]}", labels)
+    if fairseq:
+        settings["model_type"] = "xlm-roberta"
+        settings["architectures"] = [f"XLM{name}" for name in settings["architectures"]]
     return settings, written
 
 
 def _decoder(
     model: keras.Model,
     config: GptConfig,
-    tokenizer: WordPieceTokenizer | BytePairTokenizer | None,
+    tokenizer: PretrainedTokenizer | None,
     labels: Sequence[str] | None,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Returns the `config.json` of a decoder and its tensors."""
@@ -176,9 +186,10 @@ def _decoder(
     tensors = decoder_tensors(model, config)
     if labels is not None:
         raise ValueError("`labels` belong to the heads 'classes' and 'tags'. A decoder has none.")
-    _check_tokenizer(tokenizer, config, BytePairTokenizer)
+    pieces = isinstance(tokenizer, SentencePieceTokenizer) and kind == "llama"
+    _check_tokenizer(tokenizer, config, SentencePieceTokenizer if pieces else BytePairTokenizer)
     ids: tuple[Any, ...] = ()
-    if isinstance(tokenizer, BytePairTokenizer):
+    if isinstance(tokenizer, PieceTokenizer):
         end, *others = tokenizer.end_ids
         ids = tokenizer.start_id, [end, *others] if others else end
     settings = gpt_config_file(config, *ids)

@@ -52,13 +52,15 @@ from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families.data_settings import READ, HeldOutShares
 from keras_attn.tasks.families.use_settings import RankingUse, SamplingUse, TokenRulesUse
-from keras_attn.text import BytePairTokenizer, CharacterTokenizer
+from keras_attn.text import CharacterTokenizer, SentencePieceTokenizer
 from keras_attn.text.checks import well_formed
 from keras_attn.text.pieces import checked_stops
+from keras_attn.text.registry import PIECES, PieceTokenizer
 from keras_attn.text.special_tokens import ENDS, SpecialTokenReader, pattern_of
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 
-TOKENIZERS = {"characters": CharacterTokenizer, "byte_pair": BytePairTokenizer}
+GeneratorTokenizer = CharacterTokenizer | PieceTokenizer
+TOKENIZERS = {"characters": CharacterTokenizer, **PIECES}
 BYTE_PAIRS = 2000
 SEQUENCE_LENGTH = 256
 _SAMPLING = ("predict", "export")
@@ -85,7 +87,7 @@ class TextGenerationData(BackboneStart, HeldOutShares):
         shapes_result=False, steps=READ,
     )  # fmt: skip
     tokenizer: str = setting(
-        "characters", "what a token is, without --backbone: a character, or a byte pair",
+        "characters", "what a token is, without --backbone: a character, or a piece of a word",
         choices=tuple(TOKENIZERS),
     )  # fmt: skip
     vocabulary_size: int | None = setting(
@@ -228,7 +230,7 @@ def check_prompts(files: Sequence[Path], predict: Prompts) -> None:
 class GeneratorLearned(Learned):
     """What a text generator learned beside its weights."""
 
-    tokenizer: CharacterTokenizer | BytePairTokenizer
+    tokenizer: GeneratorTokenizer
     ends: bool = False
     """Whether the model knows where texts end."""
     sequence_length: int = SEQUENCE_LENGTH
@@ -238,8 +240,9 @@ class GeneratorLearned(Learned):
         super().__post_init__()
         if not isinstance(self.tokenizer, tuple(TOKENIZERS.values())):
             raise TypeError(
-                "`tokenizer` must be a CharacterTokenizer or BytePairTokenizer. Received: "
-                f"{type(self.tokenizer).__name__}. Make one with CharacterTokenizer.train(texts)."
+                "`tokenizer` must be a CharacterTokenizer, a BytePairTokenizer or a "
+                f"SentencePieceTokenizer. Received: {type(self.tokenizer).__name__}. Make one with "
+                "CharacterTokenizer.train(texts)."
             )
         if getattr(self.tokenizer, "normalize", False):
             raise ValueError(
@@ -303,7 +306,7 @@ class TextGenerator(Task[str]):
     learned: GeneratorLearned
 
     @property
-    def tokenizer(self) -> CharacterTokenizer | BytePairTokenizer:
+    def tokenizer(self) -> GeneratorTokenizer:
         """The tokenizer."""
         return self.learned.tokenizer
 
@@ -385,12 +388,13 @@ class TextGenerator(Task[str]):
             return cls._beginning(read_language_model(data.backbone), data, model)
         if data.special_tokens:
             texts = pattern_of(ENDS).split(examples)[::2]
-        tokenizer: CharacterTokenizer | BytePairTokenizer
+        tokenizer: GeneratorTokenizer
         if data.tokenizer == "characters":
             tokenizer = CharacterTokenizer.train(texts, data.vocabulary_size)
         else:
             most = data.vocabulary_size or BYTE_PAIRS
-            tokenizer = BytePairTokenizer.train(texts, most, allow_fewer=True, normalize=False)
+            kind = PIECES[data.tokenizer]
+            tokenizer = kind.train(texts, most, allow_fewer=True, normalize=False)
         return Beginning(GeneratorLearned(tokenizer), model)
 
     @classmethod
@@ -795,7 +799,10 @@ class TextGenerator(Task[str]):
         seeds = seeds_of(more.get("seed", use.seed), 1)
         prompts = self.signatures(use)["serving_default"].field
         (row,) = prompts.encode([prompt], seeds, num_characters)["ids"]
-        return self.writer.stream(row, seeds, num_characters, self._writing(use))
+        pieces = self.writer.stream(row, seeds, num_characters, self._writing(use))
+        if prompt or not isinstance(self.tokenizer, SentencePieceTokenizer):
+            return pieces
+        return _begun(pieces)
 
     def streamed(
         self,
@@ -947,3 +954,9 @@ def _text_of(data: TextGenerationData) -> str:
     if data.text:
         return read_text(data.text)
     return "\n".join(work.text for work in load_shakespeare())
+
+
+def _begun(pieces: Iterator[str]) -> Iterator[str]:
+    """The pieces of a text from its beginning, where SentencePiece has a space that is none."""
+    first = next(pieces, "").removeprefix(" ")
+    return itertools.chain([first] if first else [], pieces)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import keras
 
-from keras_attn.text.checks import well_formed
+from keras_attn.hints import TensorLike
+from keras_attn.text.checks import checked_ids, for_each_row, well_formed
 from keras_attn.text.offsets import Offsets, original_offsets
 from keras_attn.text.row_tokenizer import PlacedTokenizer, Rows
 from keras_attn.text.sentence_piece_model import SPACE, read_model, train_model
@@ -56,6 +57,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
         mask_token: The token of a word to guess, if there is one.
         special_tokens: Other tokens that are never made of a text and decode to nothing, such as
             language marks and sentinels. Control symbols of the model are among them anyway.
+        end_tokens: Tokens that end a text besides `end_token`.
 
     Raises:
         TypeError: If `model` is not bytes, or a token is not a string.
@@ -89,6 +91,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
         unknown_token: str | None = None,
         mask_token: str | None = None,
         special_tokens: Sequence[str] = (),
+        end_tokens: Sequence[str] = (),
     ) -> None:
         processor, own = read_model(model)
         self._processor = processor
@@ -113,6 +116,9 @@ class SentencePieceTokenizer(PlacedTokenizer):
         """Id of the token of a word to guess, or None."""
         for token in special_tokens:
             self._id(token, "special_tokens")
+        others = (self._id(token, "end_tokens") for token in end_tokens)
+        self.end_ids = tuple(dict.fromkeys([self.end_id, *others]))
+        """The ids of all tokens that end a text, `end_id` first."""
         self._tokens = {
             "pad_token": pad_token,
             "start_token": start_token,
@@ -120,6 +126,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
             "unknown_token": unknown_token,
             "mask_token": mask_token,
             "special_tokens": list(special_tokens),
+            "end_tokens": list(end_tokens),
         }
         controls = (p for i, p in enumerate(own) if processor.is_control(i) and p in self._ids_of)
         first = [self.vocabulary[i] for i in (self.pad_id, self.start_id, self.end_id)]
@@ -281,8 +288,31 @@ class SentencePieceTokenizer(PlacedTokenizer):
             found, [self.is_text[i] and s == e for i, (s, e) in zip(ids, found, strict=True)]
         )
 
+    def continuation(self, ids: TensorLike) -> Any:
+        """Turns ids into texts like `decode`, with the space at the start of each text.
+
+        `decode` drops it, since it is none of the text that was encoded. In ids that continue a
+        text it is the space between two words.
+
+        Args:
+            ids: As in `decode`.
+
+        Example:
+
+        >>> from keras_attn.text import SentencePieceTokenizer
+        >>> tokenizer = SentencePieceTokenizer.train(["a rose is a rose is a rose"] * 9, 268)
+        >>> ids = tokenizer.encode("a rose")
+        >>> tokenizer.decode(ids), tokenizer.continuation(ids)
+        ('a rose', ' a rose')
+        """
+        size = self.vocabulary_size
+        return for_each_row(ids, lambda row: self._spelled_text(checked_ids(row, size), ".")[1:])
+
     def _text(self, ids: list[int]) -> str:
-        pieces = [*chain.from_iterable(self.spelled[index] for index in ids)]
+        return self._spelled_text(ids)
+
+    def _spelled_text(self, ids: list[int], *before: str) -> str:
+        pieces = [*before, *chain.from_iterable(self.spelled[index] for index in ids)]
         return self._processor.decode_pieces(pieces)
 
     def to_graph(self) -> GraphSentencePiece:

@@ -117,14 +117,27 @@ class GraphSentencePiece(GraphTokenizer):
     def texts(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Turns rows of ids, ragged `(B, None)`, into strings `(B,)`; see `decode`."""
         with tf.device("CPU:0"):
-            pieces = ids.with_values(tf.gather(self._spelled, ids.values)).merge_dims(-2, -1)
+            pieces = self._pieces_of(ids)
             if self._dropped_spaces != 1:
                 return self._encoder.detokenize(pieces)
             # These ops drop the space of every piece at the start, the Python library that of one.
-            guard = tf.RaggedTensor.from_tensor(tf.fill([pieces.nrows(), 1], "."))
-            text = self._encoder.detokenize(tf.concat([guard, pieces], 1))
+            text = self._whole(pieces)
             begins = tf.strings.regex_full_match(join_rows(tf, pieces[:, :1]), f"(?s){SPACE}.*")
-            return tf.strings.substr(text, tf.where(begins, 2, 1), tf.strings.length(text))
+            return tf.strings.substr(text, tf.cast(begins, tf.int32), tf.strings.length(text))
+
+    def continuation(self, ids: tf.Tensor) -> tf.Tensor:
+        """Turns ids `(B, T)` that continue texts into strings `(B,)`, with a space at the start."""
+        with tf.device("CPU:0"):
+            return self._whole(self._pieces_of(tf.RaggedTensor.from_tensor(ids)))
+
+    def _pieces_of(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
+        return ids.with_values(tf.gather(self._spelled, ids.values)).merge_dims(-2, -1)
+
+    def _whole(self, pieces: tf.RaggedTensor) -> tf.Tensor:
+        """The text of pieces with the space of the first one, before which another one stands."""
+        guard = tf.RaggedTensor.from_tensor(tf.fill([pieces.nrows(), 1], "."))
+        text = self._encoder.detokenize(tf.concat([guard, pieces], 1))
+        return tf.strings.substr(text, tf.ones_like(text, tf.int32), tf.strings.length(text))
 
     def _numbers(self, found: tf.RaggedTensor) -> tf.RaggedTensor:
         """The ids of the pieces that the op gives: strings if they are renumbered, else its ids."""

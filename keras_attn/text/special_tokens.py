@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.text.byte_pair import BytePairTokenizer
 from keras_attn.text.characters import CharacterTokenizer
 from keras_attn.text.checks import well_formed
+from keras_attn.text.registry import PieceTokenizer
 
 ENDS = ("<end>", "</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>")
 """Names that common tokenizers give to the token that ends a text."""
@@ -101,7 +101,7 @@ def say_written(
         log(f"Special tokens in the examples are read as tokens: {counted(as_tokens)}.")
 
 
-def readable_tokens(tokenizer: BytePairTokenizer | CharacterTokenizer) -> dict[str, int]:
+def readable_tokens(tokenizer: PieceTokenizer | CharacterTokenizer) -> dict[str, int]:
     """The special tokens that a text can have for a tokenizer, with their ids.
 
     A tokenizer that came with special tokens of its own, such as GPT-2's, has these. In one that
@@ -128,7 +128,7 @@ class SpecialTokenReader:
     ([4, 5, 2, 4], 4, True)
     """
 
-    def __init__(self, tokenizer: BytePairTokenizer | CharacterTokenizer, as_tokens: bool):
+    def __init__(self, tokenizer: PieceTokenizer | CharacterTokenizer, as_tokens: bool):
         self.tokenizer = tokenizer
         self.tokens = readable_tokens(tokenizer) if as_tokens else {}
         """Ids of the special tokens that are read as tokens, by their names."""

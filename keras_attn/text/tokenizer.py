@@ -47,6 +47,10 @@ class OffsetTokenizer(Tokenizer, Protocol):
     """A tokenizer that says which characters each token stands for."""
 
     @property
+    def unknown_id(self) -> int | None:
+        """Id of what is not in the vocabulary; None if all is."""
+
+    @property
     def vocabulary(self) -> Sequence[str]:
         """The tokens in the order of their ids."""
 

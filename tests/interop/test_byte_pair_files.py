@@ -109,7 +109,7 @@ def test_what_is_refused_by_name(model, tmp_path):
             read_pretrained(tmp_path / "a")
     path.unlink()
     (tmp_path / "a" / "tokenizer.model").write_bytes(b"")
-    with pytest.raises(ValueError, match="SentencePiece is not supported"):
+    with pytest.raises(ValueError, match="must be a SentencePiece model"):
         read_pretrained(tmp_path / "a")
     older(tmp_path / "b", model, add_prefix_space=True)
     with pytest.raises(ValueError, match="`add_prefix_space` must be False"):

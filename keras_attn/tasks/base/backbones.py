@@ -213,7 +213,7 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
         if found.tokenizer is None:
             raise ValueError(
                 f"Expected weights with their tokenizer. Received: {place}, which has neither "
-                "vocab.txt nor vocab.json nor tokenizer.json."
+                "vocab.txt, vocab.json, tokenizer.json nor a SentencePiece model."
             )
         settings = found.config.to_dict()
         if isinstance(found.config, RobertaConfig) and settings["pooler_activation"] is None:

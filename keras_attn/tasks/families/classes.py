@@ -37,7 +37,12 @@ from keras_attn.tasks.families.class_weights import (
     warn_of_imbalance,
 )
 from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, WordTokenizer
+from keras_attn.text import (
+    BytePairTokenizer,
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+    WordTokenizer,
+)
 from keras_attn.training import num_data_shards
 
 Labels = list[str | tuple[str, ...]]
@@ -66,7 +71,7 @@ class Prediction(NamedTuple):
 class ClassLearned(Learned):
     """What a classifier learned: its tokenizer and its classes. Subclasses have a `temperature`."""
 
-    tokenizer: BytePairTokenizer | WordPieceTokenizer | WordTokenizer
+    tokenizer: BytePairTokenizer | SentencePieceTokenizer | WordPieceTokenizer | WordTokenizer
     class_names: tuple[str, ...]
     """Names of the classes, in the order of the logits."""
 

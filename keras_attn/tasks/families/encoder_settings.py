@@ -8,11 +8,20 @@ from typing import Protocol
 from keras_attn.settings import setting, with_defaults
 from keras_attn.tasks.base.backbones import BackboneData, refuse_new_tokenizer
 from keras_attn.tasks.base.learned import Learned
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, WordTokenizer
+from keras_attn.text import (
+    BytePairTokenizer,
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+    WordTokenizer,
+)
 
 MAX_LENGTH = 128
 """Largest number of ids of a row where nothing else is said."""
-EncoderTokenizer = WordPieceTokenizer | BytePairTokenizer | WordTokenizer
+EncoderTokenizer = WordPieceTokenizer | BytePairTokenizer | SentencePieceTokenizer | WordTokenizer
+
+
+ENCODER_PIECES = ("word_piece", "sentence_piece")
+"""The tokenizers that are trained for an encoder by name."""
 
 
 class HasRows(Protocol):
@@ -28,12 +37,22 @@ class HasRows(Protocol):
 class EncoderData(BackboneData):
     """The encoder that a task starts from, and its tokens."""
 
-    lowercase: bool = setting(True, "lower-case letters and strip accents, without --backbone")
+    tokenizer: str = setting(
+        "word_piece", "kind of tokenizer, without --backbone", choices=ENCODER_PIECES
+    )
+    lowercase: bool = setting(
+        True, "word_piece: lower-case letters and strip accents, without --backbone"
+    )
     max_length: int = setting(MAX_LENGTH, "largest number of tokens of a row", at_least=5)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_new_tokenizer(self, "vocabulary_size", "lowercase")
+        refuse_new_tokenizer(self, "tokenizer", "vocabulary_size", "lowercase")
+        if self.tokenizer != "word_piece" and not self.lowercase:
+            raise ValueError(
+                "`lowercase` belongs to tokenizer='word_piece'. Received: lowercase=False with "
+                f"tokenizer={self.tokenizer!r}. Leave it out."
+            )
 
 
 @dataclass(frozen=True)
@@ -51,8 +70,9 @@ class EncoderLearned(Learned):
         super().__post_init__()
         if not isinstance(self.tokenizer, EncoderTokenizer):
             raise TypeError(
-                "`tokenizer` must be a WordPieceTokenizer, a BytePairTokenizer or a WordTokenizer. "
-                f"Received: {type(self.tokenizer).__name__}."
+                "`tokenizer` must be a WordPieceTokenizer, a BytePairTokenizer, a "
+                "SentencePieceTokenizer or a WordTokenizer. Received: "
+                f"{type(self.tokenizer).__name__}."
             )
         if getattr(self.tokenizer, "normalize", False):
             raise ValueError(

@@ -30,7 +30,7 @@ from keras_attn.tasks.families.encoder_settings import (
     EncoderTokenizer,
     HasRows,
 )
-from keras_attn.text import WordPieceTokenizer
+from keras_attn.text import SentencePieceTokenizer, WordPieceTokenizer
 from keras_attn.training import num_data_shards
 
 Tensor = Any
@@ -45,8 +45,8 @@ class EncoderTask(Task):
     `.model` is the plain Keras model from ids to a dict of the logits of each head.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, as that of
-            RoBERTa is, or a `WordTokenizer`.
+        tokenizer: A `WordPieceTokenizer`, a `SentencePieceTokenizer`, a `BytePairTokenizer` with
+            `normalize=False`, as that of RoBERTa is, or a `WordTokenizer`.
         model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None for the defaults of BERT. The vocabulary size and the id of padding are those of
             the tokenizer.
@@ -167,8 +167,10 @@ class EncoderTask(Task):
             learn: Returns what the task learns that has this tokenizer.
         """
 
-        def train(given: list[str]) -> WordPieceTokenizer:
+        def train(given: list[str]) -> EncoderTokenizer:
             size = data.vocabulary_size
+            if data.tokenizer == "sentence_piece":
+                return SentencePieceTokenizer.train(given, size, allow_fewer=True)
             return WordPieceTokenizer.train(given, size, data.lowercase, allow_fewer=True)
 
         start = beginning(cls, data, model, texts, train, learn)
