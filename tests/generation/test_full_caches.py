@@ -61,6 +61,20 @@ def test_a_produced_id_of_padding_is_seen(parts):
     assert differs  # else this would find nothing
 
 
+def test_a_step_of_a_recomputed_search_shows_its_token():
+    """Also one with the id of padding."""
+    masks = []
+
+    def function(ids, memory, memory_mask, padding_mask):
+        masks.append(ops.convert_to_numpy(padding_mask).tolist())
+        return ops.zeros((*ids.shape, V))
+
+    decoder = RecomputeDecoder(function)
+    _, state = decoder.prefill(ops.array([[4]]), max_length=3)
+    decoder.step(ops.array([0]), ops.array([1]), state)
+    assert masks == [[[True, False, False]], [[True, True, False]]]
+
+
 FULL = """
 import json, numpy as np
 from keras import ops

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from processes import run_python
+from safetensors.numpy import load_file, save_file
 
 from keras_attn.generation import greedy_search
 from keras_attn.interop import load_pretrained, read_pretrained, save_pretrained
@@ -151,6 +152,19 @@ def test_several_files_and_other_dtypes(tmp_path):
     ids, mask = padded(False)
     for found, wanted in zip(ours(model, ids, mask), theirs(reference, ids, mask), strict=True):
         np.testing.assert_allclose(found[..., mask, :], wanted[..., mask, :], atol=1e-5)
+
+
+def test_a_matrix_of_the_logits_beside_a_tied_table(tmp_path):
+    """It is read, unless it is the table itself; the config says that they are one."""
+    gpt2().save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    table = tensors["transformer.wte.weight"]
+    save_file({**tensors, "lm_head.weight": table.copy()}, file)
+    assert "head" not in model_names(load_pretrained(tmp_path)[0])
+    save_file({**tensors, "lm_head.weight": 2 * table}, file)
+    head = load_pretrained(tmp_path)[0].get_layer("head")
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(head.kernel), 2 * table.T)
 
 
 def test_a_body_without_logits_and_what_is_left_over(tmp_path):
