@@ -27,6 +27,7 @@ from keras_attn.records import (
 )
 from keras_attn.records.readers import pair_columns
 from keras_attn.settings import Settings, read_settings, write_settings
+from keras_attn.text.language_marks import encode_marked
 from keras_attn.text.registry import PieceTokenizer, load_pieces, train_pieces
 from keras_attn.text.special_tokens import say_written, written_special_tokens
 
@@ -98,7 +99,8 @@ class PreparedPairs:
         with atomic_folder(folder) as building:
             train, dev, test, removed = _read(settings, log)
             say_written(written_special_tokens(train), None, log)
-            tokenizers, sources, targets, too_long = _make_ids(settings, train)
+            tokenizers = cls.tokenizers(settings, [pair[:2] for pair in train])
+            sources, targets, too_long = _make_ids(settings, train, tokenizers)
             counts = {
                 "train": len(sources),
                 "dev": len(dev),
@@ -112,6 +114,11 @@ class PreparedPairs:
             log(f"{sizes} different tokens; {tokens[0]:,} of sources and {tokens[1]:,} of targets")
             _write(building, settings, tokenizers, sources, targets, dev, test, counts)
         return cls.load(folder)
+
+    @classmethod
+    def tokenizers(cls, settings: Any, pairs: Sequence[Any]) -> list[PieceTokenizer]:
+        """Makes the tokenizers of training pairs: of the sources and of the targets."""
+        return make_tokenizers(settings, pairs)
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> Self:
@@ -222,15 +229,18 @@ def make_tokenizers(settings: Any, pairs: Sequence[Sequence[str]]) -> list[Piece
     return [both, both]
 
 
+def encode_sources(tokenizer: PieceTokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Returns the ids of sources, with the end; a language mark in front of a text is one token."""
+    return [[*row, tokenizer.end_id] for row in encode_marked(tokenizer, texts)]
+
+
 def _make_ids(
-    settings: Any, train: list[TranslationPair]
-) -> tuple[list[PieceTokenizer], list[Row], list[Row], int]:
-    """Returns the tokenizers, the ids of both sides, and how many pairs were too long."""
+    settings: Any, train: list[TranslationPair], tokenizers: list[PieceTokenizer]
+) -> tuple[list[Row], list[Row], int]:
+    """Returns the ids of both sides, and how many pairs were too long."""
     sides = [[pair.source for pair in train], [pair.target for pair in train]]
-    tokenizers = make_tokenizers(settings, [pair[:2] for pair in train])
-    rows = zip(
-        tokenizers[0].encode(sides[0], add_end=True), tokenizers[1].encode(sides[1]), strict=True
-    )
+    sources = encode_sources(tokenizers[0], sides[0])
+    rows = zip(sources, tokenizers[1].encode(sides[1]), strict=True)
     most = settings.max_length
     kept = [(s, t) for s, t in rows if len(s) <= most and len(t) < most]
     if not kept:
@@ -238,7 +248,7 @@ def _make_ids(
             f"No training pair has at most `max_length`={most} tokens a side. "
             "Raise it, or split the texts into sentences."
         )
-    return tokenizers, [s for s, _ in kept], [t for _, t in kept], len(train) - len(kept)
+    return [s for s, _ in kept], [t for _, t in kept], len(train) - len(kept)
 
 
 def _write(

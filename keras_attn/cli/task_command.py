@@ -227,7 +227,7 @@ def _command(task: type[Task], step: Step) -> StepCommand:
         except WrongUse as error:
             raise click.UsageError(str(error)) from error
         with compute_on(given["device"]) if step.device else contextlib.nullcontext():
-            owner = task.load(given["model_file"]) if step.model else task
+            owner = task.opened(given["model_file"]) if step.model else task
             if isinstance(owner, Task) and owner.own_use:
                 settings.update(merged(owner, step, config, asked))
                 values.update(settings)

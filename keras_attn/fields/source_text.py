@@ -11,6 +11,14 @@ import numpy as np
 from keras_attn.arrays import Array
 from keras_attn.fields.signature import Encode
 from keras_attn.fields.text import checked_texts
+from keras_attn.text.language_marks import (
+    IN_FRONT,
+    checked_mark,
+    encode_marked,
+    language_marks,
+    parted,
+    unknown_mark,
+)
 from keras_attn.text.tokenizer import Tokenizer
 from keras_attn.white_space import normalize_white_space, normalize_white_space_in_graph
 
@@ -25,6 +33,8 @@ class SourceText:
             None.
         prefix: Text that is put before each text.
         one_line: Whether each run of white space, of line breaks too, becomes one space.
+        language: Target language of texts without a language mark, if the tokenizer has marks; see
+            `keras_attn.text.language_marks`.
 
     Example:
 
@@ -43,11 +53,14 @@ class SourceText:
         *,
         prefix: str = "",
         one_line: bool = False,
+        language: str = "",
     ):
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.prefix = prefix
         self.one_line = one_line
+        self.marks = language_marks(tokenizer)
+        self.language = checked_mark(language, self.marks)
         self._graph = graph or tokenizer.to_graph
 
     def read(self, text: str) -> str:
@@ -66,13 +79,15 @@ class SourceText:
 
         Raises:
             TypeError: If an input is not a string.
+            ValueError: If the tokenizer has language marks, but not that of a text.
         """
         texts, most = checked_texts(texts), self.max_length - 1
-        rows = self.tokenizer.encode([*map(self.read, texts)]) if texts else []
+        read = [*map(self.read, texts)]
+        rows = encode_marked(self.tokenizer, read, self.language)
         return {
             "source_ids": [[*row[:most], self.tokenizer.end_id] for row in rows],
             "cut": np.array([len(row) > most for row in rows], bool),
-            "some": np.array([bool(text.strip()) for text in texts], bool),
+            "some": np.array([bool(parted(x, self.marks)[1].strip()) for x in texts], bool),
         }
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
@@ -87,7 +102,11 @@ class SourceText:
             clean = normalize_white_space_in_graph(tf, text)
             read = clean if self.one_line else text
             read = tf.strings.join([self.prefix, read]) if self.prefix else read
-            ids = tokenizer.encode_start(read, most + 1)
+            marks = []
+            if self.marks:
+                mark, read = self._parted_in_graph(tf, read)
+                clean, marks = normalize_white_space_in_graph(tf, read), [mark]
+            ids = tf.concat([*marks, tokenizer.encode_start(read, most + 1)], axis=1)
             end = tf.fill([tf.shape(text)[0], 1], tokenizer.end_id)
             return {
                 "source_ids": tf.concat([ids[:, :most], end], axis=1).to_tensor(tokenizer.pad_id),
@@ -96,3 +115,22 @@ class SourceText:
             }
 
         return encode, [tokenizer]
+
+    def _parted_in_graph(self, tf: ModuleType, text: Array) -> tuple[Array, Array]:
+        """The ids of language marks in front of texts, `(B, 0 or 1)`, and the rests of the texts.
+
+        A mark that the model lacks is an error.
+        """
+        named = tf.strings.regex_full_match(text, IN_FRONT)
+        mark = tf.where(
+            named, tf.strings.regex_replace(text, f"^{IN_FRONT}$", r"\1"), self.language
+        )
+        rest = tf.where(named, tf.strings.regex_replace(text, f"^{IN_FRONT}$", r"\2"), text)
+        names = tf.constant(list(self.marks))
+        equal = tf.expand_dims(mark, 1) == tf.expand_dims(names, 0)  # (B, M)
+        known = tf.reduce_any(equal, axis=1) | (mark == "")
+        message = unknown_mark("that a text has", self.marks)
+        with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(known), [message, mark])]):
+            place = tf.argmax(tf.cast(equal, tf.int32), axis=1)
+        ids = tf.gather(tf.constant(list(self.marks.values()), tf.int32), place)
+        return tf.ragged.boolean_mask(tf.expand_dims(ids, 1), tf.expand_dims(mark != "", 1)), rest

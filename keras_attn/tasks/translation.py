@@ -15,18 +15,26 @@ from typing import Any, ClassVar
 import keras
 
 from keras_attn.batches import PackedBatches, TokenBatches
-from keras_attn.batches.prepared_pairs import PreparedPairs, make_tokenizers
+from keras_attn.batches.prepared_pairs import PreparedPairs, encode_sources, make_tokenizers
 from keras_attn.explain import NBestTranslations
+from keras_attn.fields import SourceText
 from keras_attn.files import check_output, check_writable, open_output
+from keras_attn.interop.marian_files import save_marian
 from keras_attn.metrics import TranslationScores
 from keras_attn.metrics.translation import score_translations
 from keras_attn.records import ParallelText, read_pairs
 from keras_attn.records.parallel import ParallelPairs
 from keras_attn.records.readers import pair_columns
 from keras_attn.records.tables import check_delimiter
-from keras_attn.settings import Settings, WrongUse, setting, with_defaults
-from keras_attn.tasks.base.checks import Pairs, check_padding, checked_pairs
+from keras_attn.settings import RunDefault, Settings, WrongUse, setting, with_defaults
+from keras_attn.tasks.base.backbones import (
+    BackboneStart,
+    read_encoder_decoder,
+    refuse_new_tokenizer,
+)
+from keras_attn.tasks.base.checks import Pairs, checked_pairs
 from keras_attn.tasks.base.compiling import trained_form
+from keras_attn.tasks.base.fine_tuning import LoraTraining
 from keras_attn.tasks.base.learned import Learned
 from keras_attn.tasks.base.steps import Note, step, values_for
 from keras_attn.tasks.base.task import Examples
@@ -44,9 +52,11 @@ BATCHINGS = ("bucketed", "packed")
 
 @dataclass(frozen=True)
 @with_defaults(
-    steps=dict.fromkeys(("format", "delimiter", "on_error"), ()), choices={"format": FORMATS}
+    steps=dict.fromkeys(("format", "delimiter", "on_error"), ()),
+    choices={"format": FORMATS},
+    words={"backbones": "translator", "tokens": "tokenizers"},
 )
-class TranslationData(Tables, BadLines):
+class TranslationData(BackboneStart, Tables, BadLines):
     """The pairs that are read, and their tokens."""
 
     for_steps = ("prepare",)
@@ -80,10 +90,15 @@ class TranslationData(Tables, BadLines):
     )
     split_seed: int = setting(0, "seed of the pairs that are drawn", at_least=0)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_new_tokenizer(self, "tokenizer", "vocabulary_size", "separate_vocabularies")
+
 
 @dataclass(frozen=True)
 @with_defaults(
-    epochs=default_epochs(20),
+    epochs=default_epochs(20, backbone=3),
+    learning_rate=RunDefault(1e-3, lora=1e-3, backbone=5e-5),
     clip_norm=0.0,
     ema_momentum=None,
     checkpoint_steps=1000,
@@ -98,7 +113,7 @@ class TranslationData(Tables, BadLines):
         "written": "translated",
     },
 )
-class TranslationTraining(WrittenScores, training_settings.TokenBatches):
+class TranslationTraining(LoraTraining, WrittenScores, training_settings.TokenBatches):
     """Settings of the training of a translator."""
 
     batching: str = setting(
@@ -134,6 +149,10 @@ class TranslationTraining(WrittenScores, training_settings.TokenBatches):
 @with_defaults(words={"rows": "texts"})
 class TranslationUse(BeamSearchUse):
     """Settings of the search for translations."""
+
+    language: str = setting(
+        "", "target language of texts without a mark such as `>>fra<<`, if the model has several"
+    )
 
 
 @dataclass(frozen=True)
@@ -209,7 +228,12 @@ class TranslationLearned(Learned):
                     f"{type(value).__name__}. Make one with BytePairTokenizer.train(texts, "
                     "vocabulary_size)."
                 )
-            check_padding(value)
+        target = self.target_tokenizer or self.tokenizer
+        if target.pad_id != self.tokenizer.pad_id:
+            raise ValueError(
+                "Both tokenizers must have the same `pad_id`, as the model has one padding. "
+                f"Received: {self.tokenizer.pad_id} and {target.pad_id}."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +254,14 @@ class PreparedTranslation(PreparedPairs):
     """
 
     Data = TranslationData
+
+    @classmethod
+    def tokenizers(cls, settings: TranslationData, pairs: Sequence[Any]) -> list[PieceTokenizer]:
+        """Makes the tokenizers of training pairs, or takes those of the backbone."""
+        if not settings.backbone:
+            return super().tokenizers(settings, pairs)
+        start = read_encoder_decoder(settings.backbone)
+        return [start.tokenizer, start.learned["target_tokenizer"] or start.tokenizer]
 
 
 class Translator(TextToText):
@@ -277,6 +309,15 @@ class Translator(TextToText):
     Test = TranslationTest
     warmup = (0.1, 4000)
     adam: ClassVar = {"beta_2": 0.98, "epsilon": 1e-9}
+
+    def field_of(self, use: TranslationUse, graph: Callable[[], Any] | None = None) -> SourceText:
+        """Returns what reads texts, for a target language if the model has several."""
+        tokenizer, most = self.source_tokenizer, self.max_source_length
+        return SourceText(tokenizer, most, graph, language=use.language)
+
+    def parted(self, use: TranslationUse) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
+        """Parts settings into those that a search is compiled for and its inputs."""
+        return super().parted(dataclasses.replace(use, language=""))
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -380,7 +421,7 @@ class Translator(TextToText):
 
     def _encode(self, pairs: Pairs) -> tuple[list[list[int]], list[list[int]]]:
         return (
-            self.source_tokenizer.encode([source for source, *_ in pairs], add_end=True),
+            encode_sources(self.source_tokenizer, [source for source, *_ in pairs]),
             self.target_tokenizer.encode([target for _, target, *_ in pairs]),
         )
 
@@ -544,6 +585,32 @@ class Translator(TextToText):
         scores, truncated = (row[name][:count].tolist() for name in ("scores", "truncated"))
         cut = bool(row["cut"])
         return NBestTranslations(translations[:count], scores, truncated, cut, alignments)
+
+    # Files
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Writes a folder for `MarianMTModel` and `MarianTokenizer` of transformers.
+
+        `own_use` becomes the `generation_config.json`.
+
+        Args:
+            folder: The folder; it must not exist, or be empty.
+
+        Raises:
+            FileExistsError: If there is something in the folder.
+            TypeError: If a tokenizer is not a `SentencePieceTokenizer`.
+            ValueError: If the model or its search is none of transformers' Marian, as a model with
+                pre-norm is not.
+        """
+        learned = self.learned
+        save_marian(
+            folder,
+            self.model,
+            self.config,
+            learned.tokenizer,
+            learned.target_tokenizer,
+            self.own_use,
+        )
 
     # The command
 

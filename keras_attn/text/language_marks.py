@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from keras_attn.text.byte_pair import BytePairTokenizer
 from keras_attn.text.sentence_piece import SentencePieceTokenizer
+from keras_attn.text.tokenizer import Tokenizer
 
 MARK = r">>[^<>\s]+<<"
 """A regular expression for language marks."""
@@ -22,13 +22,14 @@ def language_marks(tokenizer: object) -> dict[str, int]:
 
     Example:
 
+    >>> from keras_attn.text import BytePairTokenizer
     >>> language_marks(BytePairTokenizer.train(["a"], 259))
     {}
     """
     if not isinstance(tokenizer, SentencePieceTokenizer):
         return {}
-    marks = {token for token in tokenizer.special_tokens if re.fullmatch(MARK, token)}
-    return {piece: i for i, piece in enumerate(tokenizer.vocabulary) if piece in marks}
+    marks = [token for token in tokenizer.special_tokens if re.fullmatch(MARK, token)]
+    return {mark: tokenizer.vocabulary.index(mark) for mark in marks}
 
 
 def unknown_mark(mark: str, marks: Mapping[str, int]) -> str:
@@ -68,8 +69,31 @@ def checked_mark(language: str, marks: Mapping[str, int]) -> str:
     return mark
 
 
+def parted(text: str, marks: Mapping[str, int], default: str = "") -> tuple[str, str]:
+    """Returns the language mark in front of a text, and the rest of the text.
+
+    Args:
+        text: A string.
+        marks: What `language_marks` returned; without any the text is the rest.
+        default: The mark of a text that has none.
+
+    Raises:
+        ValueError: If there are marks, but not that of the text.
+
+    Example:
+
+    >>> parted(">>fra<< two dogs", {">>fra<<": 5})
+    ('>>fra<<', ' two dogs')
+    """
+    found = re.fullmatch(IN_FRONT, text) if marks else None
+    mark, rest = (found[1], found[2]) if found else (default, text)
+    if mark and mark not in marks:
+        raise ValueError(f"{unknown_mark(mark, marks)} Received: {text[:80]!r}.")
+    return mark, rest
+
+
 def encode_marked(
-    tokenizer: BytePairTokenizer | SentencePieceTokenizer, texts: Sequence[str], language: str = ""
+    tokenizer: Tokenizer, texts: Sequence[str], language: str = ""
 ) -> list[list[int]]:
     """Returns the ids of sources, without an end. A language mark in front of a text is one token.
 
@@ -83,6 +107,7 @@ def encode_marked(
 
     Example:
 
+    >>> from keras_attn.text import BytePairTokenizer
     >>> tokenizer = BytePairTokenizer.train(["a"], 259)
     >>> encode_marked(tokenizer, ["a"]) == tokenizer.encode(["a"])
     True
@@ -93,12 +118,6 @@ def encode_marked(
         return []
     if not marks:
         return tokenizer.encode(texts)
-    given, rests = [], []
-    for text in texts:
-        found = re.fullmatch(IN_FRONT, text)
-        mark, rest = (found[1], found[2]) if found else (default, text)
-        if mark and mark not in marks:
-            raise ValueError(f"{unknown_mark(mark, marks)} Received: {text[:80]!r}.")
-        given.append([marks[mark]] if mark else [])
-        rests.append(rest)
-    return [[*mark, *row] for mark, row in zip(given, tokenizer.encode(rests), strict=True)]
+    given, rests = zip(*(parted(text, marks, default) for text in texts), strict=True)
+    rows = zip(given, tokenizer.encode(list(rests)), strict=True)
+    return [[marks[mark], *row] if mark else row for mark, row in rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import chain
 from typing import Any
 
@@ -43,7 +44,11 @@ class GraphSentencePiece(GraphTokenizer):
         kind = tf.string if self._renumbered else tf.int32
         flat = [piece.encode("utf-8") for piece in chain.from_iterable(tokenizer.spelled)]
         with tf.device("CPU:0"):
-            self._encoder = tensorflow_text.SentencepieceTokenizer(tokenizer.model, out_type=kind)
+            # A SavedModel knows models by these names: two of one name would become one.
+            name = f"sentence_piece_{hashlib.sha256(tokenizer.model).hexdigest()[:16]}"
+            self._encoder = tensorflow_text.SentencepieceTokenizer(
+                tokenizer.model, out_type=kind, name=name
+            )
             self._spelled = tf.RaggedTensor.from_row_lengths(
                 tf.constant(flat, tf.string), [*map(len, tokenizer.spelled)]
             )

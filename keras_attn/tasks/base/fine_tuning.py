@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import keras
 
 from keras_attn.adapt import enable_lora, merge_lora
 from keras_attn.adapt.lora import with_lora
-from keras_attn.settings import RunDefault, setting, with_defaults
+from keras_attn.settings import RunDefault, Settings, setting, with_defaults
 from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families.training_settings import BatchTraining
 
 _BELOW = ("embedding", "positions")
+
+
+@dataclass(frozen=True)
+class LoraTraining(Settings):
+    """Whether all weights are trained, or low-rank changes of the attention.
+
+    Example:
+
+    >>> LoraTraining(lora_rank=8).limits
+    True
+    """
+
+    lora_rank: int = setting(
+        0, "rank of LoRA in the attention, while all other weights stay as they are; 0 trains them",
+        at_least=0,
+    )  # fmt: skip
+    layer_decay: ClassVar[float] = 1.0
+    frozen_layers: ClassVar[int] = 0
+
+    @property
+    def limits(self) -> bool:
+        """Whether not all weights are trained."""
+        return bool(self.lora_rank)
 
 
 @dataclass(frozen=True)
@@ -64,11 +88,11 @@ class EncoderTraining(FineTuning):
     """
 
 
-def choose_weights(model: keras.Model, training: FineTuning) -> dict[int, float]:
+def choose_weights(model: keras.Model, training: FineTuning | LoraTraining) -> dict[int, float]:
     """Freezes layers of an encoder or decoder and prepares LoRA, before the model is compiled.
 
     The layers above an encoder are always trained as they are; the output layer of a decoder is a
-    part of it. What a former call froze or
+    part of it, and so is the decoder of an encoder-decoder. What a former call froze or
     prepared is undone first; layers that were frozen before stay so.
 
     Args:
@@ -118,7 +142,7 @@ def choose_weights(model: keras.Model, training: FineTuning) -> dict[int, float]
             chosen.frozen += [(part, part.trainable) for part in (*parts, *own)]
             layer.trainable = False
     if training.lora_rank:
-        encodes = stack is layers.get("encoder")
+        encodes = stack is layers.get("encoder") and "decoder" not in layers
         above = [x for x in model.layers if encodes and x not in (*below, stack)]
         own = [v for layer in above for v in layer.trainable_variables]
         enable_lora(model, training.lora_rank)

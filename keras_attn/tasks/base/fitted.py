@@ -30,6 +30,7 @@ from keras_attn.tasks.base.described import described
 from keras_attn.tasks.base.doubts import doubt_of_rise
 from keras_attn.tasks.base.fine_tuning import (
     FineTuning,
+    LoraTraining,
     choose_weights,
     merge_chosen_lora,
     refuse_adapter,
@@ -133,7 +134,8 @@ class Fitted(Measured[Given]):
         # Keras asks a schedule at the number of batches, of which several make an update, in the
         # last of them.
         steps, warmup = max(total_steps, 1) + accumulation - 1, warmup * accumulation
-        factors = choose_weights(self.model, training) if isinstance(training, FineTuning) else {}
+        tunes = isinstance(training, FineTuning | LoraTraining)
+        factors = choose_weights(self.model, training) if tunes else {}
         optimizer = make_adam(
             make_schedule(steps, training.learning_rate, warmup),
             self.policy,

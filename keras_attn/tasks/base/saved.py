@@ -108,6 +108,18 @@ class Saved:
         """
         raise NotImplementedError
 
+    @classmethod
+    def opened(cls, place: str | os.PathLike[str]) -> Self:
+        """Loads a file that `save` wrote, or makes a task of a folder of weights of others.
+
+        Args:
+            place: The file; or a folder, for a class with `from_pretrained`.
+        """
+        made = getattr(cls, "from_pretrained", None)
+        if made is None or not Path(place).expanduser().is_dir():
+            return cls.load(place)
+        return made(place)
+
     # Copies
 
     def __deepcopy__(self, memo: Any) -> Self:

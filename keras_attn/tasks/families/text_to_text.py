@@ -32,7 +32,7 @@ from keras_attn.models import ENCODER_DECODERS, RecurrentEncoderDecoderConfig
 from keras_attn.models.tensors import load_tensors
 from keras_attn.settings import Choice, Settings, setting
 from keras_attn.tasks.base.backbones import Backbone, read_encoder_decoder
-from keras_attn.tasks.base.checks import Pairs, checked_pairs
+from keras_attn.tasks.base.checks import Pairs, check_padding, checked_pairs
 from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.base.steps import step
 from keras_attn.tasks.base.task_run import Scored
@@ -176,15 +176,37 @@ class TextToText(SequenceToSequence):
     @property
     def field(self) -> SourceText:
         """Reads texts as rows of ids."""
-        return self.source_field()
+        return self.field_of(self.used({}))
+
+    def field_of(self, use: Any, graph: Callable[[], Any] | None = None) -> SourceText:
+        """Returns what reads texts with settings `Use`.
+
+        Args:
+            use: Settings `Use`.
+            graph: As for `source_field`.
+        """
+        return self.source_field(graph)
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the sizes of the vocabularies."""
-        target = getattr(self.learned, "target_tokenizer", None)
-        return {
-            "source_vocabulary_size": self.source_tokenizer.vocabulary_size,
-            "target_vocabulary_size": target and target.vocabulary_size,
+        """Returns the sizes of the vocabularies, and what is padding."""
+        source, target = self.source_tokenizer, self.target_tokenizer
+        sizes = {
+            "source_vocabulary_size": source.vocabulary_size,
+            "target_vocabulary_size": None if target is source else target.vocabulary_size,
+            "pad_id": target.pad_id,
+            "starts_with_padding": target.start_id == target.pad_id,
         }
+        if target is not source and source.vocabulary == target.vocabulary:
+            del sizes["target_vocabulary_size"]  # the model says whether embeddings are shared
+        return sizes
+
+    def configured(self, model: Any) -> Any:
+        """Returns settings and sizes of the model; only a Transformer has a padding of any id."""
+        config = super().configured(model)
+        if not hasattr(config, "pad_id"):
+            check_padding(self.source_tokenizer)
+            check_padding(self.target_tokenizer)
+        return config
 
     # Training
 
@@ -206,7 +228,8 @@ class TextToText(SequenceToSequence):
 
     def objective(self, training: Any) -> dict[str, Any]:
         """Cross-entropy with label smoothing, over real tokens."""
-        return {"loss": MaskedCrossEntropy(training.label_smoothing)}
+        pad_id = self.target_tokenizer.pad_id
+        return {"loss": MaskedCrossEntropy(training.label_smoothing, ignore_id=pad_id)}
 
     def scored_by(self, training: Any) -> tuple[str, int]:
         """The figure of the texts that are written."""
@@ -434,7 +457,7 @@ class TextToText(SequenceToSequence):
         source, target = self.source_tokenizer, self.target_tokenizer
         source_graph = functools.cache(source.to_graph)
         graph = source_graph if target is source else functools.cache(target.to_graph)
-        text = self.source_field(source_graph)
+        text = self.field_of(use, source_graph)
         best = GeneratedText(target, "best", some="some", graph=graph)
         details: dict[str, OutputField] = {
             self.gives[1]: GeneratedText(target, some="some", graph=graph),
