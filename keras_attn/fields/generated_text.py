@@ -177,8 +177,6 @@ class GeneratedText:
         return tf.add(before if texts.shape.rank == 1 else tf.expand_dims(before, 1), texts)
 
 
-def _each(
-    function: Callable[[str], str], text: str | Sequence[str]
-) -> str | list[str]:
+def _each(function: Callable[[str], str], text: str | Sequence[str]) -> str | list[str]:
     """Applies a function to a text, or to each of a list of texts."""
     return function(text) if isinstance(text, str) else [function(x) for x in text]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -128,7 +128,7 @@ def _config(file: ModelFile, vocabularies: Vocabularies) -> TransformerEncoderDe
     gated = "encoder/layer_0/ffn/linear_0_noact/weight" in file.variables
     norm = "encoder/layer_0/ffn/layer_norm"
     rms = f"{norm}/gamma" in file.variables and f"{norm}/beta" not in file.variables
-    settings = {
+    settings: dict[str, Any] = {
         "num_layers": layers["encoder"],
         "num_decoder_layers": None if layers["decoder"] == layers["encoder"] else layers["decoder"],
         "dim": dim,
@@ -177,7 +177,7 @@ def _agreed(file: ModelFile, name: str, default: float) -> float:
 
 def _is_scaled(file: ModelFile, dim: int) -> bool:
     """Whether embeddings are multiplied by the root of the width."""
-    found = set()
+    found: set[bool | None] = set()
     for stack in _STACKS:
         name = f"{stack}/scale_embeddings"
         value = file.number(name)
@@ -221,7 +221,8 @@ def _same(file: ModelFile, *names: str) -> bool:
         return False
     if first == second:
         return True
-    return first.dtype == second.dtype and np.array_equal(*(file.weights(name) for name in names))
+    one, other = (file.weights(name) for name in names)
+    return first.dtype == second.dtype and np.array_equal(one, other)
 
 
 def _count(file: ModelFile, stack: str) -> int:

@@ -1,4 +1,4 @@
-"""Marian translators, as those of OPUS-MT: their `config.json` and weights, read and written."""
+"""Marian translators, as those of OPUS-MT: their folders, read and written."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import keras
 import numpy as np
 
 from keras_attn.files import atomic_folder
-from keras_attn.interop.activations import checked_activation, theirs_of
 from keras_attn.interop.h5_files import stored_anyhow
 from keras_attn.interop.json_files import to_json
+from keras_attn.interop.marian_settings import marian_config_file, read_marian_config, target_size
 from keras_attn.interop.marian_tokenizers import marian_tokenizer_files, read_marian_tokenizers
 from keras_attn.interop.matching import checked_tensors
 from keras_attn.interop.pretrained_model import Pretrained
@@ -27,145 +27,12 @@ from keras_attn.models.tensors import to_bytes
 from keras_attn.ops import sinusoids
 from keras_attn.text import SentencePieceTokenizer
 
-KINDS = ("marian",)
-"""The kinds of models that are read here."""
-# Our settings, theirs and what theirs are if they are not in the file.
-_SETTINGS: dict[str, tuple[str, Any]] = {
-    "source_vocabulary_size": ("vocab_size", 58101),
-    "dim": ("d_model", 1024),
-    "num_layers": ("encoder_layers", 12),
-    "num_decoder_layers": ("decoder_layers", 12),
-    "num_heads": ("encoder_attention_heads", 16),
-    "intermediate_dim": ("encoder_ffn_dim", 4096),
-    "activation": ("activation_function", "gelu"),
-    "dropout": ("dropout", 0.1),
-    "attention_dropout": ("attention_dropout", 0.0),
-    "scale_embeddings": ("scale_embedding", False),
-    "pad_id": ("pad_token_id", 58100),
-    "tied_output": ("tie_word_embeddings", True),
-}
-_EQUAL = {
-    "decoder_attention_heads": "encoder_attention_heads",
-    "decoder_ffn_dim": "encoder_ffn_dim",
-}
-"""Settings of the decoder that must be those of the encoder."""
-_FIXED: dict[str, Any] = {
-    "positions": "sinusoidal_halves", "normalize_first": False, "normalization": "layer_norm",
-    "gated": False, "use_bias": True, "layer_norm_epsilon": 1e-5,
-}  # fmt: skip
-# Settings that change what a model computes, with the values that are computed here.
-_ONLY: dict[str, tuple[Any, ...]] = {
-    "is_encoder_decoder": (True, None),
-    "is_decoder": (False, None),
-    "normalize_before": (False, None),
-    "normalize_embedding": (False, None),
-    "add_final_layer_norm": (False, None),
-    "static_position_embeddings": (True, None),
-    "pruned_heads": ({}, None),
-    "quantization_config": (None,),
-}
 _SHARED, _HEAD, _BIAS = "shared.weight", "lm_head.weight", "final_logits_bias"
 _TABLES = {"source": "encoder.embed_tokens.weight", "target": "decoder.embed_tokens.weight"}
 _IDS_OF_SEARCH = (
     "bos_token_id", "eos_token_id", "forced_eos_token_id", "decoder_start_token_id", "pad_token_id",
 )  # fmt: skip
 _POSITIONS = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
-
-
-def read_marian_config(settings: dict[str, Any], where: str) -> TransformerEncoderDecoderConfig:
-    """Reads the settings of a model from its `config.json`."""
-    for name, supported in _ONLY.items():
-        if name in settings and settings[name] not in supported:
-            raise ValueError(
-                f"{where}: `{name}` must be {supported[0]!r}. Received: {settings[name]!r}. Such "
-                "models cannot be loaded."
-            )
-    given = {theirs: settings.get(theirs, default) for theirs, default in _SETTINGS.values()}
-    for name, other in _EQUAL.items():
-        if settings.get(name, given[other]) != given[other]:
-            raise ValueError(
-                f"{where}: `{name}` must be as `{other}`. Received: {settings[name]!r} and "
-                f"{given[other]!r}. Such models cannot be loaded."
-            )
-    found = {ours: given[theirs] for ours, (theirs, _) in _SETTINGS.items()}
-    found["activation"] = checked_activation(found["activation"], f"{where}: `activation_function`")
-    for name in ("dropout", "attention_dropout"):
-        if type(found[name]) is int:
-            found[name] = float(found[name])
-    start = settings.get("decoder_start_token_id", found["pad_id"])
-    if settings.get("share_encoder_decoder_embeddings", True) is not True:
-        size = settings.get("decoder_vocab_size") or given["vocab_size"]
-        found["target_vocabulary_size"] = size
-    found |= {"starts_with_padding": start == found["pad_id"], "output_bias": True, **_FIXED}
-    try:
-        config = TransformerEncoderDecoderConfig(**found)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{where}: {error}") from error
-    most = min(config.source_vocabulary_size, _target_size(config))
-    ids = {"pad_token_id": config.pad_id, "decoder_start_token_id": start}
-    for name, value in {**ids, "eos_token_id": settings.get("eos_token_id", 0)}.items():
-        if type(value) is not int or not 0 <= value < most:
-            raise ValueError(
-                f"{where}: `{name}` must be an id of the vocabulary, 0 to {most - 1}. Received: "
-                f"{value!r}."
-            )
-    if config.num_decoder_layers == config.num_layers:
-        config = dataclasses.replace(config, num_decoder_layers=None)
-    return config
-
-
-def marian_config_file(
-    config: TransformerEncoderDecoderConfig, start_id: int | None = None, end_id: int = 0
-) -> dict[str, Any]:
-    """Returns the `config.json` of a model.
-
-    Example:
-
-    >>> config = TransformerEncoderDecoderConfig(
-    ...     50, positions="sinusoidal_halves", normalize_first=False, activation="silu"
-    ... )
-    >>> marian_config_file(config)["activation_function"]
-    'silu'
-    """
-    wrong = [
-        f"{name}={getattr(config, name)!r}, not {value!r}"
-        for name, value in _FIXED.items()
-        if getattr(config, name) != value
-    ]
-    if wrong:
-        raise ValueError(
-            "transformers has no class for this encoder-decoder. Received: a model that a Marian "
-            f"is not, with {'; '.join(wrong)}."
-        )
-    values = {theirs: getattr(config, ours) for ours, (theirs, _) in _SETTINGS.items()}
-    if start_id is None and not config.starts_with_padding:
-        raise ValueError(
-            "A model whose start token is not padding is written with its tokenizer, which has the "
-            "id of the start token. Received: no tokenizer."
-        )
-    values["decoder_layers"] = config.num_decoder_layers or config.num_layers
-    values |= {name: values[other] for name, other in _EQUAL.items()}
-    start = config.pad_id if start_id is None else start_id
-    return {
-        "architectures": ["MarianMTModel"],
-        "model_type": "marian",
-        **values,
-        "activation_function": theirs_of(config.activation),
-        "share_encoder_decoder_embeddings": config.target_vocabulary_size is None,
-        "decoder_vocab_size": _target_size(config),
-        "max_position_embeddings": 512,
-        "is_encoder_decoder": True,
-        "static_position_embeddings": True,
-        "normalize_before": False,
-        "normalize_embedding": False,
-        "add_final_layer_norm": False,
-        "bos_token_id": None,
-        "eos_token_id": end_id,
-        "forced_eos_token_id": end_id,
-        "decoder_start_token_id": start,
-        "dtype": "float32",
-        "torch_dtype": "float32",
-    }
 
 
 def marian_weights(config: TransformerEncoderDecoderConfig) -> Iterator[Weight]:
@@ -182,7 +49,7 @@ def marian_weights(config: TransformerEncoderDecoderConfig) -> Iterator[Weight]:
         if size is not None:
             name = _SHARED if target is None else _TABLES[side]
             yield Weight(f"{side}_embedding/embedding/embeddings", (name,), (size, dim))
-    size = _target_size(config)
+    size = target_size(config)
     if not config.tied_output:
         yield Weight("head/kernel", (_HEAD,), (size, dim), turned=True)
     if config.output_bias:
@@ -192,10 +59,6 @@ def marian_weights(config: TransformerEncoderDecoderConfig) -> Iterator[Weight]:
     for stack, count in blocks.items():
         for number in range(count):
             yield from _block(config, stack, number)
-
-
-def _target_size(config: TransformerEncoderDecoderConfig) -> int:
-    return config.target_vocabulary_size or config.source_vocabulary_size
 
 
 def _output_bias(config: TransformerEncoderDecoderConfig) -> str:
@@ -257,7 +120,7 @@ def read_marian(folder: Path, settings: dict[str, Any]) -> Pretrained:
     used = {name for weight in weights for name in weight.theirs}
     used |= {_SHARED, _HEAD, *_TABLES.values(), *_check_positions(config, stored, folder)}
     tensors = read_weights(weights, stored)
-    size, bias = _target_size(config), _output_bias(config)
+    size, bias = target_size(config), _output_bias(config)
     tensors[bias] = np.zeros(size, np.float32) if unbiased else tensors[bias].reshape(size)
     if unbiased:
         warnings.warn(
@@ -269,7 +132,7 @@ def read_marian(folder: Path, settings: dict[str, Any]) -> Pretrained:
     unused = [tensor.name for name, tensor in stored.items() if name not in used]
     found = read_marian_tokenizers(
         folder,
-        {"source": config.source_vocabulary_size, "target": _target_size(config)},
+        {"source": config.source_vocabulary_size, "target": target_size(config)},
         {
             "pad": config.pad_id,
             "start": settings.get("decoder_start_token_id", config.pad_id),
@@ -407,7 +270,7 @@ def _check_sizes(
     source: SentencePieceTokenizer,
     target: SentencePieceTokenizer,
 ) -> None:
-    sizes = config.source_vocabulary_size, _target_size(config)
+    sizes = config.source_vocabulary_size, target_size(config)
     received = source.vocabulary_size, target.vocabulary_size
     if sizes != received or (source.pad_id, target.pad_id) != (config.pad_id,) * 2:
         raise ValueError(
@@ -423,7 +286,7 @@ def marian_tensors(
     """Returns the tensors of a Marian by the names of Hugging Face."""
     tensors = checked_tensors(model, config, TransformerEncoderDecoderConfig)
     bias = _output_bias(config)
-    size = _target_size(config)
+    size = target_size(config)
     if config.output_bias:
         tensors[bias] = tensors[bias][None]
     weights = list(marian_weights(config))

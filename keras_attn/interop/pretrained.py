@@ -8,7 +8,7 @@ import os
 import keras
 
 from keras_attn.hints import DType
-from keras_attn.interop import bert_settings, gpt_settings, marian_files, t5_files
+from keras_attn.interop import bert_settings, gpt_settings, marian_files, marian_settings, t5_files
 from keras_attn.interop.bert_weights import NAMES
 from keras_attn.interop.ctranslate2_folders import is_ctranslate2, read_ctranslate2
 from keras_attn.interop.decoder_folders import read_decoder
@@ -83,7 +83,7 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
         XLM_ROBERTA,
         *gpt_settings.KINDS,
         *t5_files.KINDS,
-        *marian_files.KINDS,
+        *marian_settings.KINDS,
     )
     if kind not in kinds:
         raise ValueError(
@@ -92,7 +92,7 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
         )
     if kind in t5_files.KINDS:
         return t5_files.read_t5(folder, settings)
-    if kind in marian_files.KINDS:
+    if kind in marian_settings.KINDS:
         return marian_files.read_marian(folder, settings)
     read = read_decoder if kind in gpt_settings.KINDS else read_encoder
     return read(folder, settings)

@@ -238,7 +238,7 @@ def _sizes(encoder: Path) -> tuple[int, int]:
     first = 0
     if "roberta" in str(own.get("model_type")):  # the first positions are of padding
         first = own.get("pad_token_id", 1) + 1
-    if not all(type(x) is int for x in (width, positions, first)):
+    if not (type(width) is int and type(positions) is int and type(first) is int):
         raise ValueError(
             f"{path} must say width and positions of the encoder, of integers. Received: "
             f"{str(width)[:40]} and {str(positions)[:40]}."

@@ -66,7 +66,9 @@ def read_t5_config(settings: dict[str, Any], where: str) -> T5Config:
                 f"{where}: `{name}` must be {supported[0]!r}. Received: {settings[name]!r}. Such "
                 "models cannot be loaded."
             )
-    found = {ours: settings.get(theirs, default) for ours, (theirs, default) in _SETTINGS.items()}
+    found: dict[str, Any] = {
+        ours: settings.get(theirs, default) for ours, (theirs, default) in _SETTINGS.items()
+    }
     for name in ("dropout", "layer_norm_epsilon"):
         if type(found[name]) is int:
             found[name] = float(found[name])

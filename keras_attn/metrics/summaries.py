@@ -153,4 +153,5 @@ def score_summaries(
         for column in found.T
     ]
     means = [float(mean) for mean in lead.mean(axis=0)]
-    return RougeReport(*figures, means, list(summaries), len(pairs))
+    rouge1, rouge2, rouge_l = figures
+    return RougeReport(rouge1, rouge2, rouge_l, means, list(summaries), len(pairs))

@@ -76,7 +76,7 @@ def test_the_page_has_the_settings_as_they_are():
         names = [name.strip("| `").removeprefix("--") for name in cells[0].split(", ")]
         for name, value in zip(names, cells[1].split(", "), strict=False):
             found[name.replace("-", "_")] = value.strip("`")
-    assert len(found) == 18
+    assert len(found) == 22
     assert (found.pop("special_tokens"), defaults["special_tokens"]) == ("no", False)
     assert found.pop("vocabulary_size") == "all characters"
     assert found.pop("sequence_length") == f"{SEQUENCE_LENGTH} or the backbone's"

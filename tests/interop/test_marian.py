@@ -12,7 +12,8 @@ from marian_script import outputs
 from processes import run_python
 
 from keras_attn.interop import load_pretrained, read_pretrained, save_pretrained
-from keras_attn.interop.marian_files import read_marian_config, save_marian
+from keras_attn.interop.marian_files import save_marian
+from keras_attn.interop.marian_settings import read_marian_config
 from keras_attn.interop.search_settings import search_file
 from keras_attn.models import TransformerEncoderDecoderConfig
 from keras_attn.models.tensors import model_tensors
