@@ -28,7 +28,7 @@ from keras_attn.records import (
 from keras_attn.records.readers import pair_columns
 from keras_attn.settings import Settings, read_settings, write_settings
 from keras_attn.text.language_marks import encode_marked
-from keras_attn.text.registry import PieceTokenizer, load_pieces, train_pieces
+from keras_attn.text.registry import PIECES, PieceTokenizer, load_pieces
 from keras_attn.text.special_tokens import say_written, written_special_tokens
 
 PREPARED_VERSION = 2
@@ -221,11 +221,11 @@ def make_tokenizers(settings: Any, pairs: Sequence[Sequence[str]]) -> list[Piece
     Returns:
         That of the sources and that of the targets, which may be one object.
     """
-    size = settings.vocabulary_size
+    kind, size = PIECES[settings.tokenizer], settings.vocabulary_size
     sides = [[pair[0] for pair in pairs], [pair[1] for pair in pairs]]
     if settings.separate_vocabularies:
-        return [train_pieces(settings.tokenizer, side, size) for side in sides]
-    both = train_pieces(settings.tokenizer, [*sides[0], *sides[1]], size)
+        return [kind.train(side, size, allow_fewer=True) for side in sides]
+    both = kind.train([*sides[0], *sides[1]], size, allow_fewer=True)
     return [both, both]
 
 

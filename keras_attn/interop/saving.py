@@ -36,6 +36,7 @@ from keras_attn.models.tensors import to_bytes
 from keras_attn.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 from keras_attn.text.registry import PieceTokenizer
 from keras_attn.text.tokenizer import Tokenizer
+from keras_attn.text.words import WordTokenizer
 
 _ENDS = {
     (): "Model",
@@ -54,7 +55,7 @@ def save_pretrained(
     folder: str | os.PathLike[str],
     model: keras.Model,
     config: BertConfig | GptConfig | T5Config | TransformerEncoderDecoderConfig,
-    tokenizer: PretrainedTokenizer | None = None,
+    tokenizer: PretrainedTokenizer | WordTokenizer | None = None,
     labels: Sequence[str] | None = None,
     sentences: SentenceSettings | None = None,
 ) -> None:
@@ -98,6 +99,11 @@ def save_pretrained(
     if sentences is not None and not isinstance(config, BertConfig):
         raise ValueError(
             f"`sentences` belong to an encoder. Received: those of a {type(config).__name__}."
+        )
+    if isinstance(tokenizer, WordTokenizer):
+        raise TypeError(
+            "`tokenizer` must be a WordPieceTokenizer, a BytePairTokenizer or a "
+            "SentencePieceTokenizer. Received: WordTokenizer."
         )
     if isinstance(config, T5Config):
         save_t5(folder, model, config, tokenizer)

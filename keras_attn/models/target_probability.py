@@ -58,7 +58,7 @@ def target_log_probabilities(
         logits = model(row, training=False)
         slots = ops.cumsum(ops.ones_like(targets), axis=1) - 2 + length  # (B, T)
         logits = ops.take_along_axis(logits, ops.expand_dims(slots, 2), axis=1)
-    return -token_cross_entropy(targets, ops.cast(logits, "float32"))
+    return ops.negative(token_cross_entropy(targets, ops.cast(logits, "float32")))
 
 
 def target_log_probability(

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from keras import ops
 
-from keras_attn.arrays import Array, ArrayModule
+from keras_attn.arrays import ArrayModule
 from keras_attn.batches import AnswerBatches, TokenBatches
 from keras_attn.explain import Alignment
 from keras_attn.fields import (
@@ -71,7 +71,12 @@ from keras_attn.tasks.families.data_settings import (
     HeldOutShares,
     TrainingFile,
 )
-from keras_attn.tasks.families.sequence_to_sequence import Prompt, SequenceToSequence, results
+from keras_attn.tasks.families.sequence_to_sequence import (
+    Prompt,
+    SequenceToSequence,
+    Source,
+    results,
+)
 from keras_attn.tasks.families.use_settings import Beams, SamplingUse
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.readable import readable_tokens
@@ -557,7 +562,7 @@ class Talker(SequenceToSequence):
         start = self.tokenizer.start_id
         return target_log_probabilities(self.model, sources, targets, start, most)
 
-    def source_maps(self, source: Array, target: Sequence[int]) -> list[np.ndarray]:
+    def source_maps(self, source: Source, target: Sequence[int]) -> list[np.ndarray]:
         """Returns the attention to the turns in each layer."""
         if self.encodes:
             return super().source_maps(source, target)

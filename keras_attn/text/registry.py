@@ -22,7 +22,10 @@ TOKENIZERS = {
 
 PieceTokenizer = BytePairTokenizer | SentencePieceTokenizer
 """Tokenizers whose ids decode to the text, for models that write."""
-PIECES = {"byte_pair": BytePairTokenizer, "sentence_piece": SentencePieceTokenizer}
+PIECES: dict[str, type[BytePairTokenizer] | type[SentencePieceTokenizer]] = {
+    "byte_pair": BytePairTokenizer,
+    "sentence_piece": SentencePieceTokenizer,
+}
 
 
 def tokenizer_name(tokenizer: object) -> str:

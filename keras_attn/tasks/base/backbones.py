@@ -282,8 +282,11 @@ def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
         return Backbone(name, settings, found.tokenizer, dict(found.tensors), learned, found.unused)
     saved = read_task(path, None)
     model = saved.config.get("model")
-    known = isinstance(model, Mapping) and model.get(ENCODER_DECODERS.key) in ENCODER_DECODERS
-    if not known or "source_vocabulary_size" not in model:
+    if (
+        not isinstance(model, Mapping)
+        or model.get(ENCODER_DECODERS.key) not in ENCODER_DECODERS
+        or "source_vocabulary_size" not in model
+    ):
         raise ValueError(
             "Expected a task with an encoder-decoder, or a folder of Hugging Face weights. "
             f"Received: {path}, which has none."

@@ -22,6 +22,7 @@ from keras_attn.layers.quantization import (
 from keras_attn.models.tensors import LoadReport, load_tensors, model_tensors
 from keras_attn.settings import Settings
 from keras_attn.tasks.base.backbones import read_backbone
+from keras_attn.tasks.base.learned import Learned
 from keras_attn.tasks.base.task_file import read_task, save_task
 from keras_attn.trained import find
 
@@ -33,6 +34,7 @@ class Saved:
     """Name of a layer whose dtype is that of the task."""
 
     model: keras.Model
+    learned: Learned
     _created: bool
     own_use: Any
     pretrained: bool = False

@@ -37,6 +37,9 @@ from keras_attn.text.registry import PieceTokenizer
 Prompt = tuple[Decoder, Tensor, Tensor | None, Tensor | None, Tensor | None]
 """A decoder, what it reads first, and the memory of an encoder, each with its mask."""
 
+Source = Array | Sequence[int]
+"""A source as a model reads it, without the batch axis."""
+
 RESULTS = ("best", "tokens", "lengths", "scores", "truncated", "weights")
 """Names of what a search returns."""
 
@@ -146,14 +149,18 @@ class SequenceToSequence(Task[Given]):
         Returns:
             A `Generation` `(B, R, ...)`.
         """
-        *_, mask = prompt
+        decoder, first, first_mask, memory, mask = prompt
         if "max_length" in tensors:
             max_length = tensors["max_length"]
         else:
             max_length = self.longest(ops.shape(tensors[self.source])[1])
         limits = mask if mask is None else self.longest(ops.sum(ops.cast(mask, "int32"), axis=1))
         return beam_search(
-            *prompt,
+            decoder,
+            first,
+            first_mask,
+            memory,
+            mask,
             num_beams=use.beams,
             max_length=max_length,
             max_lengths=limits if is_tensor(limits) else None,
@@ -404,7 +411,7 @@ class SequenceToSequence(Task[Given]):
 
     # Attention
 
-    def read_along(self, source: Array, target: Sequence[int]) -> AttentionMaps:
+    def read_along(self, source: Source, target: Sequence[int]) -> AttentionMaps:
         """Returns all attention of the model while it reads a source and predicts a target.
 
         Args:
@@ -417,13 +424,13 @@ class SequenceToSequence(Task[Given]):
         }
         return attention_maps(self.generator, inputs)
 
-    def source_maps(self, source: Array, target: Sequence[int]) -> list[np.ndarray]:
+    def source_maps(self, source: Source, target: Sequence[int]) -> list[np.ndarray]:
         """Returns the attention to the source in each layer, `(1, T, S)` or `(1, N, T, S)`."""
         if not self.decoding.num_attentions:
             return []
         return self.read_along(source, target).select(role="cross")
 
-    def source_weights(self, source: Array, target: Sequence[int], layer: int) -> np.ndarray:
+    def source_weights(self, source: Source, target: Sequence[int], layer: int) -> np.ndarray:
         """Returns where the model looks in a source while it predicts a target.
 
         Args:

@@ -95,7 +95,8 @@ class TextToText(SequenceToSequence):
         """
         chosen = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
         if "right_padding" in chosen.values:  # as the batches are
-            chosen.values["right_padding"] = True
+            values = {**chosen.values, "right_padding": True}
+            chosen = dataclasses.replace(chosen, values=values)
         return Beginning(cls.learned_of(start, data), chosen, start)
 
     @classmethod
@@ -145,7 +146,7 @@ class TextToText(SequenceToSequence):
             OSError: See `read_pretrained`.
             ValueError: See `read_pretrained`; or if it is no encoder-decoder, or has no tokenizer.
         """
-        data = cls.Data(max_length=LONGEST)
+        data = cls.Data.made({"max_length": LONGEST})
         return cls.begun(cls.beginning(read_encoder_decoder(place), data), data, dtype)
 
     # What it reads

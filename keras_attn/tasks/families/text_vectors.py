@@ -59,6 +59,7 @@ class VectorData(EncoderData):
 class TextVectors(EncoderTask):
     """Vectors of texts: a base class of tasks whose model is a `sentence_encoder`."""
 
+    data: VectorData
     backbone_settings: ClassVar[tuple[str, ...]]
     """The settings of the data that a sentence-transformers backbone has too."""
 
