@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from keras_attn.batches import TokenBatches
 from keras_attn.fields import SourceText
+from keras_attn.hints import Size
 from keras_attn.metrics.summaries import WORDS, RougeReport, rouge, score_summaries
 from keras_attn.records import ParallelText, read_pairs, split_pairs
 from keras_attn.records.readers import pair_columns
@@ -162,7 +163,7 @@ class Summarizer(TextToText):
             one_line=True,
         )
 
-    def longest(self, length: Any) -> int:
+    def longest(self, length: Size) -> int:
         """Returns the largest number of tokens of a summary."""
         return self.data.max_summary_length
 

@@ -83,6 +83,8 @@ def test_the_page_has_the_settings_as_they_are():
     assert defaults["vocabulary_size"] is defaults["sequence_length"] is None
     assert found.pop("stop") == found.pop("beams") == "none"
     assert not defaults["stop"] and defaults["beams"] is None
+    assert found.pop("suppressed_ids") == found.pop("early_stopping") == "none"
+    assert not defaults["suppressed_ids"] and defaults["early_stopping"] is None
     for name, value in found.items():
         default = getattr(defaults[name], "value", defaults[name])  # of a `RunDefault`
         assert type(default)(value) == default

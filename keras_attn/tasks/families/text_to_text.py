@@ -28,6 +28,7 @@ from keras_attn.fields import (
     checked_texts,
 )
 from keras_attn.fields.signature import OutputField
+from keras_attn.hints import DType
 from keras_attn.models import ENCODER_DECODERS, RecurrentEncoderDecoderConfig
 from keras_attn.models.tensors import load_tensors
 from keras_attn.settings import Choice, Settings, setting
@@ -78,7 +79,7 @@ class TextToText(SequenceToSequence):
     # What it starts from
 
     @classmethod
-    def begin(cls, examples: Any, data: Any, model: Any, dtype: Any, **parts: Any) -> Beginning:
+    def begin(cls, examples: Any, data: Any, model: Any, dtype: DType, **parts: Any) -> Beginning:
         """Learns from examples, or takes the tokenizers and the weights of the backbone."""
         if not getattr(data, "backbone", ""):
             return super().begin(examples, data, model, dtype, **parts)
@@ -107,7 +108,7 @@ class TextToText(SequenceToSequence):
         return cls.Learned(**{name: value for name, value in own.items() if name in names})
 
     @classmethod
-    def begun(cls, start: Beginning, data: Any, dtype: Any = None) -> Self:
+    def begun(cls, start: Beginning, data: Any, dtype: DType = None) -> Self:
         """Makes a task, with all weights and the search that it starts from."""
         task = super().begun(start._replace(backbone=None), data, dtype)
         if start.backbone is not None:
@@ -127,7 +128,7 @@ class TextToText(SequenceToSequence):
         return read_encoder_decoder(data.backbone).declared(cls.kinds, chosen)
 
     @classmethod
-    def from_pretrained(cls, place: str | os.PathLike[str], dtype: Any = None) -> Self:
+    def from_pretrained(cls, place: str | os.PathLike[str], dtype: DType = None) -> Self:
         """Makes a task of an encoder-decoder with its tokenizers, such as a Marian of OPUS-MT.
 
         The model brings its search: `own_use` has the settings of its `generation_config.json`.
@@ -211,7 +212,9 @@ class TextToText(SequenceToSequence):
 
     # Training
 
-    def _id_batches(self, kind: type, sources: Any, targets: Any, **settings: Any) -> Any:
+    def _id_batches(
+        self, kind: type, sources: list[list[int]], targets: list[list[int]], **settings: Any
+    ) -> Any:
         tokenizer = self.target_tokenizer
         return kind(
             sources,

@@ -19,6 +19,7 @@ from keras_attn.explain import Explanation
 from keras_attn.explain.attributions import cosine
 from keras_attn.explain.word_weights import WeightedWord, weighted_words
 from keras_attn.fields import Numbers, Signature, TextRows, checked_texts
+from keras_attn.hints import DType
 from keras_attn.interop import save_pretrained
 from keras_attn.interop.places import find_folder
 from keras_attn.interop.pretrained import KERAS_HUB
@@ -119,7 +120,7 @@ class TextVectors(EncoderTask):
 
     @classmethod
     def untrained(
-        cls, data: Any, dtype: Any, learn: Callable[[EncoderTokenizer], EncoderLearned]
+        cls, data: Any, dtype: DType, learn: Callable[[EncoderTokenizer], EncoderLearned]
     ) -> Self:
         """Makes a task of the encoder `data.backbone`; `learn` says what it learned."""
         return cls.begun(cls.start(list, data, None, learn), data, dtype)
