@@ -213,7 +213,7 @@ class TextToText(SequenceToSequence):
     # Training
 
     def _id_batches(
-        self, kind: type, sources: list[list[int]], targets: list[list[int]], **settings: Any
+        self, kind: type, sources: list[list[int]], targets: list[list[int]], /, **settings: Any
     ) -> Any:
         tokenizer = self.target_tokenizer
         return kind(
