@@ -178,6 +178,11 @@ def beam_search(
         num_return_sequences: Number R of sequences returned, at most K.
         alpha: Exponent of the length penalty; 0 for none, 0.6 to 1 are usual in translation. A
             number, or a tensor `()` or `(B,)`: what is compiled then serves all values.
+        length_penalty_kind: `"gnmt"` or `"power"`; see `length_penalty`.
+        early_stopping: None: as above. The others are those of `transformers`: sequences that have
+            ended make room for open ones, and the K best of them are kept. A row then stops when K
+            have ended (True); when no open beam, at its present length, has a better score than the
+            K-th best of them (False); or when none can reach one at any length (`"never"`).
         min_length: Minimum number of new tokens, with the end token; an integer, or a tensor `()`
             or `(B,)`.
         pad_id: Id of the padding after the end; it may be `end_id`.
@@ -193,7 +198,8 @@ def beam_search(
         `Generation` with shapes `(B, R, max_length)` and `(B, R)`, the best first.
 
     Raises:
-        ValueError: If lengths or counts do not fit, or an id is outside the vocabulary.
+        ValueError: If lengths or counts do not fit, an id is outside the vocabulary, or the kind of
+            penalty or of stopping is unknown.
 
     Example:
 
