@@ -281,7 +281,9 @@ def pretrained(folder, _):
     """As many layers as MiniLM, of few weights."""
     words = ["in", "spring", "a", "clock"]
     tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
-    config = BertConfig(9, dim=8, num_layers=6, num_heads=2, intermediate_dim=8, sequence_length=16)
+    config = BertConfig(
+        9, dim=8, num_layers=6, num_heads=2, intermediate_dim=8, sequence_length=128
+    )
     keras_attn.interop.save_pretrained(folder / "minilm", config.build(), config, tokenizer)
     return gpt2(folder, _)
 
@@ -335,11 +337,12 @@ def sentiment_learnt(names, folder, printed):
 
 
 def text_generation_learnt(names, folder, printed):
-    score, text, texts, streamed, served = printed.rsplit("\n", 5)[:-1]
+    score, text, texts, best, streamed, served = printed.rsplit("\n", 6)[:-1]
     assert "bits per character of 258" in score
     assert names["generator"].evaluate(names["test"]).bits_per_character < 1
     assert text.startswith("to be")
     assert [text[:4] for text in eval(texts)] == ["to b", "that"]
+    assert best.startswith("['to be") and best.endswith("]")
     assert f"to be{streamed}" == names["generator"].generate("to be", 60, stop="\n")
     assert eval(served) == names["generator"].generate(["to be", ""], 20, top_p=0.9, seed=[1, 2])
 
