@@ -99,7 +99,7 @@ def marian_config_file(
     >>> config = TransformerEncoderDecoderConfig(
     ...     50, positions="sinusoidal_halves", normalize_first=False, activation="silu"
     ... )
-    >>> marian_config_file(config)["activation_function"]
+    >>> marian_config_file(config, start_id=1)["activation_function"]
     'silu'
     """
     wrong = [

@@ -86,6 +86,8 @@ def read_sentence_settings(folder: Path) -> SentenceSettings | None:
     >>> import pathlib, tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> write_sentence_settings(folder, SentenceSettings("max", max_length=64), dim=16)
+    >>> sizes = '{"hidden_size": 16, "max_position_embeddings": 512}'
+    >>> _ = (folder / "config.json").write_text(sizes)
     >>> read_sentence_settings(folder)
     SentenceSettings(pooling='max', unit_length=False, max_length=64, prompt='', query_prompt='',
     passage_prompt='')
