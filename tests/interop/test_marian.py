@@ -3,6 +3,7 @@
 import json
 import re
 import warnings
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -138,7 +139,7 @@ def test_every_backend(tmp_path, backend):
     for name, model in models.items():
         inputs = batch(model.config.decoder_start_token_id)
         np.savez(written(model, tmp_path / name) / "inputs.npz", **inputs)
-    run_python(backend, "tests/interop/marian_script.py", str(tmp_path))
+    run_python(backend, Path(__file__).with_name("marian_script.py"), tmp_path)
     for name, model in models.items():
         inputs = batch(model.config.decoder_start_token_id)
         found = np.load(tmp_path / name / "found.npz")
