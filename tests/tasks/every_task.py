@@ -39,7 +39,7 @@ def ask_translator(task):
 
 def ask_summarizer(task):
     texts = summarization_toys.TEXTS[:2]
-    return [*task.predict(texts, beams=1), *task.view(texts[0], "a dog").parts[0].layers[0][0]]
+    return [*task.predict(texts, beams=1), *task.view(texts[0], "a dog").parts[0].weights[0][0]]
 
 
 def ask_talker(task):
