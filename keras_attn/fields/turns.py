@@ -11,31 +11,32 @@ import numpy as np
 from keras_attn.fields.signature import Encode
 from keras_attn.fields.text import checked_texts
 from keras_attn.inputs import listed
-from keras_attn.text import BytePairTokenizer
 from keras_attn.text.ragged_rows import row_numbers
+from keras_attn.text.registry import PieceTokenizer
 from keras_attn.white_space import normalize_white_space_in_graph
 
 MARKS = ("<other>", "<self>")
 """Special tokens before the turns of others and of whoever answers, never made of a text."""
 
 
-def with_marks(tokenizer: BytePairTokenizer) -> BytePairTokenizer:
+def with_marks(tokenizer: PieceTokenizer) -> PieceTokenizer:
     """Returns a tokenizer with the marks of who speaks as further special tokens.
 
     Args:
-        tokenizer: Byte pairs.
+        tokenizer: Byte pairs, or SentencePiece.
 
     Example:
 
+    >>> from keras_attn.text import BytePairTokenizer
     >>> with_marks(BytePairTokenizer.train(["<other>"], 259)).vocabulary[-2:]
     ('<other>', '<self>')
     """
-    return BytePairTokenizer(
-        [*tokenizer.vocabulary, *MARKS],
-        tokenizer.merges,
-        tokenizer.normalize,
-        tokenizer.pattern,
-        [*tokenizer.special_tokens, *MARKS],
+    return tokenizer.from_config(
+        {
+            **tokenizer.get_config(),
+            "vocabulary": [*tokenizer.vocabulary, *MARKS],
+            "special_tokens": [*tokenizer.special_tokens, *MARKS],
+        }
     )
 
 
@@ -88,7 +89,7 @@ class TurnRows:
     mark.
 
     Args:
-        tokenizer: Byte pairs with the special tokens `MARKS`.
+        tokenizer: Byte pairs, or SentencePiece, with the special tokens `MARKS`.
         max_turns: Largest number of turns that are read.
         max_context: Largest number of ids of a row.
         graph: Returns the tokenizer's graph, which other fields may have; that of the tokenizer if
@@ -96,6 +97,7 @@ class TurnRows:
 
     Example:
 
+    >>> from keras_attn.text import BytePairTokenizer
     >>> tokenizer = with_marks(BytePairTokenizer.train(["one dog"], 259))
     >>> field = TurnRows(tokenizer, max_turns=2, max_context=8)
     >>> tokenizer.tokens(field.encode([["Hi.", "So?"]])["source_ids"][0])
@@ -104,7 +106,7 @@ class TurnRows:
 
     def __init__(
         self,
-        tokenizer: BytePairTokenizer,
+        tokenizer: PieceTokenizer,
         max_turns: int,
         max_context: int,
         graph: Callable[[], Any] | None = None,

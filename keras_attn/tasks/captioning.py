@@ -57,7 +57,7 @@ from keras_attn.tasks.base.steps import Note, step
 from keras_attn.tasks.base.task import Examples
 from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.base.training_settings import default_epochs
-from keras_attn.tasks.families.data_settings import READ, ImageFiles, LimitedFiles
+from keras_attn.tasks.families.data_settings import READ, ImageFiles, LimitedFiles, Pieces
 from keras_attn.tasks.families.decoding_batches import DecodingBatch
 from keras_attn.tasks.families.picture_sources import (
     batch_settings,
@@ -73,8 +73,8 @@ from keras_attn.tasks.families.picture_task import (
 from keras_attn.tasks.families.sequence_to_sequence import SequenceToSequence
 from keras_attn.tasks.families.training_settings import BatchTraining, LabelSmoothing, RegionCache
 from keras_attn.tasks.families.use_settings import BeamSearchUse, ImageUse
-from keras_attn.text import BytePairTokenizer
 from keras_attn.text.readable import readable_tokens
+from keras_attn.text.registry import PIECES, PieceTokenizer
 from keras_attn.training import MaskedCrossEntropy, without_autotuning
 from keras_attn.visualize import AttentionView, attention_viewer
 
@@ -103,7 +103,7 @@ _DIFFERENT = 2  # images that CIDEr weighs words by
     choices={"format": FORMATS},
     required={"train": False},
 )
-class CaptioningData(ImageFiles, LimitedFiles):
+class CaptioningData(Pieces, ImageFiles, LimitedFiles):
     """The captioned images that are read, their split, and the tokens of captions."""
 
     train_split: str = setting(
@@ -124,7 +124,7 @@ class CaptioningData(ImageFiles, LimitedFiles):
         "twitter", "emoji: who drew them", choices=("twitter", "google"), steps=READ
     )
     lowercase: bool = setting(True, "learn the captions in lower case")
-    vocabulary_size: int = setting(2000, "largest number of byte pairs", at_least=259)
+    vocabulary_size: int = setting(2000, "largest number of tokens", at_least=259)
     max_length: int = setting(
         40, "largest number of tokens of a caption; longer ones are left out", at_least=2
     )
@@ -233,7 +233,7 @@ def is_figure(to: Path) -> bool:
 class CaptioningLearned(PictureLearned):
     """Tokenizer and encoder of a captioner."""
 
-    reads: ClassVar[type] = BytePairTokenizer
+    reads: ClassVar = tuple(PIECES.values())
 
 
 class Captioner(PictureTask, SequenceToSequence):
@@ -244,7 +244,7 @@ class Captioner(PictureTask, SequenceToSequence):
     examples of `fit` are `CaptionedImage`s, or (picture, captions) pairs.
 
     Args:
-        tokenizer: A `BytePairTokenizer`, trained on captions.
+        tokenizer: A `BytePairTokenizer` or a `SentencePieceTokenizer`, trained on captions.
         encoder: An `ImageEncoder`.
         train_encoder: Whether the encoder is trained with the decoder (those of its weights that
             are trainable), or stays as it is.
@@ -368,7 +368,8 @@ class Captioner(PictureTask, SequenceToSequence):
     ) -> CaptioningLearned:
         """Makes the vocabulary of captions."""
         captions = [text for texts in examples.captions for text in texts]
-        tokenizer = BytePairTokenizer.train(captions, data.vocabulary_size, allow_fewer=True)
+        kind = PIECES[data.tokenizer]
+        tokenizer = kind.train(captions, data.vocabulary_size, allow_fewer=True)
         return CaptioningLearned(tokenizer, encoder, train_encoder)
 
     def prepared(
@@ -474,7 +475,7 @@ class Captioner(PictureTask, SequenceToSequence):
     # The search
 
     @property
-    def target_tokenizer(self) -> BytePairTokenizer:
+    def target_tokenizer(self) -> PieceTokenizer:
         """Tokenizer of the captions."""
         return self.tokenizer
 

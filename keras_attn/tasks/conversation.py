@@ -69,6 +69,7 @@ from keras_attn.tasks.families.data_settings import (
     FileFormat,
     HeldOut,
     HeldOutShares,
+    Pieces,
     TrainingFile,
 )
 from keras_attn.tasks.families.sequence_to_sequence import (
@@ -78,9 +79,8 @@ from keras_attn.tasks.families.sequence_to_sequence import (
     results,
 )
 from keras_attn.tasks.families.use_settings import Beams, SamplingUse
-from keras_attn.text import BytePairTokenizer
 from keras_attn.text.readable import readable_tokens
-from keras_attn.text.registry import vocabulary_digest
+from keras_attn.text.registry import PIECES, PieceTokenizer, vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 
 FORMATS = ("auto", "json_lines", "dailydialog", "chitchat")
@@ -103,7 +103,7 @@ OF_SEARCH = {
     steps=dict.fromkeys(("train", "split_seed"), READ),
     choices={"format": FORMATS},
 )
-class ConversationData(FileFormat, BadLines, HeldOutShares, HeldOut, TrainingFile):
+class ConversationData(Pieces, FileFormat, BadLines, HeldOutShares, HeldOut, TrainingFile):
     """The dialogues that are read, their split, and what is read of the turns so far."""
 
     max_characters: int = setting(
@@ -125,7 +125,7 @@ class ConversationData(FileFormat, BadLines, HeldOutShares, HeldOut, TrainingFil
         at_least=2,
     )  # fmt: skip
     vocabulary_size: int = setting(
-        8000, "largest number of byte pairs; with 261 each byte is a token", at_least=261
+        8000, "largest number of tokens; with 261 byte pairs each byte is a token", at_least=261
     )
     split_digits: bool = setting(
         True, "make each digit a token of its own, so that new numbers can be repeated"
@@ -211,15 +211,15 @@ class ConversationLearned(Learned):
         ValueError: If the tokenizer lacks the marks of turns.
     """
 
-    tokenizer: BytePairTokenizer
+    tokenizer: PieceTokenizer
     empty_contexts: bool = False
     """Whether the model learned answers without any turn too."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.tokenizer, BytePairTokenizer):
+        if not isinstance(self.tokenizer, PieceTokenizer):
             raise TypeError(
-                "`tokenizer` must be a BytePairTokenizer. Received: "
+                "`tokenizer` must be a BytePairTokenizer or a SentencePieceTokenizer. Received: "
                 f"{type(self.tokenizer).__name__}."
             )
         if not set(MARKS) <= set(self.tokenizer.special_tokens):
@@ -241,8 +241,8 @@ class Talker(SequenceToSequence):
         - [Vinyals and Le, 2015](https://arxiv.org/abs/1506.05869): a neural conversational model.
 
     Args:
-        tokenizer: A `BytePairTokenizer` with the special tokens `<other>` and `<self>`, such as
-            `create` makes.
+        tokenizer: A `BytePairTokenizer` or a `SentencePieceTokenizer` with the special tokens
+            `<other>` and `<self>`, such as `create` makes.
         empty_contexts: Whether the model learned answers without any turn too, without which
             `mutual_information` is refused. Batches that have some set it.
         model: Settings of the model: those of one of `CONVERSATION_MODELS`, a dict of some of
@@ -281,7 +281,7 @@ class Talker(SequenceToSequence):
     reads = "turns"
 
     @property
-    def tokenizer(self) -> BytePairTokenizer:
+    def tokenizer(self) -> PieceTokenizer:
         """The tokenizer."""
         return self.learned.tokenizer
 
@@ -291,7 +291,7 @@ class Talker(SequenceToSequence):
         return self.learned.empty_contexts
 
     @property
-    def target_tokenizer(self) -> BytePairTokenizer:
+    def target_tokenizer(self) -> PieceTokenizer:
         """The tokenizer, which is that of the turns too."""
         return self.tokenizer
 
@@ -370,14 +370,14 @@ class Talker(SequenceToSequence):
 
     @classmethod
     def learn(cls, examples: Sequence[Any], data: ConversationData) -> ConversationLearned:
-        """Makes the byte pairs of turns and answers."""
+        """Makes the tokenizer of turns and answers."""
         turns = (text for x in checked_exchanges(examples) for text in (*x.turns, x.answer))
         texts = list(dict.fromkeys(turns))
-        if data.split_digits:  # no pair with a digit is learnt
+        if data.split_digits:  # no token with a digit is learnt
             without = [re.sub(r"\d", " ", text) for text in texts]
             texts = without if any(map(str.strip, without)) else ["?"]
-        size = data.vocabulary_size - len(MARKS)
-        tokenizer = BytePairTokenizer.train(filter(str.strip, texts), size, allow_fewer=True)
+        size, kind = data.vocabulary_size - len(MARKS), PIECES[data.tokenizer]
+        tokenizer = kind.train(filter(str.strip, texts), size, allow_fewer=True)
         return ConversationLearned(with_marks(tokenizer))
 
     def dataset(

@@ -20,10 +20,10 @@ from keras_attn.tasks.base.checks import Pairs, check_padding, checked_pairs
 from keras_attn.tasks.base.learned import Learned
 from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families import training_settings
-from keras_attn.tasks.families.data_settings import COLUMN_OR_NUMBER, Files, Tables, column
+from keras_attn.tasks.families.data_settings import COLUMN_OR_NUMBER, Files, Pieces, Tables, column
 from keras_attn.tasks.families.text_to_text import TextToText, WrittenScores, viewer_page
 from keras_attn.tasks.families.use_settings import BeamSearchUse, BootstrapTest
-from keras_attn.text import BytePairTokenizer, SentencePieceTokenizer
+from keras_attn.text.registry import PIECES, PieceTokenizer
 from keras_attn.visualize import AttentionView
 
 _FORMATS = {"auto": "auto", "csv": "csv", "tsv": "tsv", "json_lines": "jsonl"}
@@ -37,13 +37,13 @@ _FORMATS = {"auto": "auto", "csv": "csv", "tsv": "tsv", "json_lines": "jsonl"}
         "backbones": "T5 or Flan-T5, or a summarizer",
     },
 )
-class SummarizationData(BackboneStart, Tables, Files):
+class SummarizationData(BackboneStart, Pieces, Tables, Files):
     """The pairs that are read, and their tokens."""
 
     text: str = column("text", "texts", COLUMN_OR_NUMBER)
     summary: str = column("summary", "summaries", COLUMN_OR_NUMBER)
     vocabulary_size: int = setting(
-        8000, "largest number of byte pairs, without --backbone", at_least=259
+        8000, "largest number of tokens, without --backbone", at_least=259
     )
     max_length: int = setting(
         512, "largest number of tokens of a text, its prefix and end included; the rest is not "
@@ -60,7 +60,7 @@ class SummarizationData(BackboneStart, Tables, Files):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_new_tokenizer(self, "vocabulary_size")
+        refuse_new_tokenizer(self, "tokenizer", "vocabulary_size")
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,13 @@ class SummarizationTest(BootstrapTest):
 class SummarizationLearned(Learned):
     """What a summarizer learned beside its weights."""
 
-    tokenizer: BytePairTokenizer | SentencePieceTokenizer
+    tokenizer: PieceTokenizer
     prefix: str = ""
     """What is put before each text."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.tokenizer, BytePairTokenizer | SentencePieceTokenizer):
+        if not isinstance(self.tokenizer, PieceTokenizer):
             raise TypeError(
                 "`tokenizer` must be a BytePairTokenizer or a SentencePieceTokenizer. Received: "
                 f"{type(self.tokenizer).__name__}."
@@ -196,7 +196,8 @@ class Summarizer(TextToText):
     def learn(cls, examples: Pairs, data: SummarizationData) -> SummarizationLearned:
         """Makes a tokenizer of texts and summaries."""
         texts = [side for pair in checked_pairs(examples) for side in pair]
-        tokenizer = BytePairTokenizer.train(texts, data.vocabulary_size, allow_fewer=True)
+        kind = PIECES[data.tokenizer]
+        tokenizer = kind.train(texts, data.vocabulary_size, allow_fewer=True)
         return SummarizationLearned(tokenizer, data.prefix or "")
 
     def dataset(self, pairs: Pairs, **settings: Any) -> TokenBatches:

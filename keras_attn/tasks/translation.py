@@ -40,10 +40,10 @@ from keras_attn.tasks.base.steps import Note, step, values_for
 from keras_attn.tasks.base.task import Examples
 from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families import training_settings
-from keras_attn.tasks.families.data_settings import BadLines, Tables
+from keras_attn.tasks.families.data_settings import BadLines, Pieces, Tables
 from keras_attn.tasks.families.text_to_text import TextToText, WrittenScores
 from keras_attn.tasks.families.use_settings import BeamSearchUse
-from keras_attn.text.registry import PIECES, PieceTokenizer
+from keras_attn.text.registry import PieceTokenizer
 
 FORMATS = ("auto", "tsv", "csv", "parallel", "jsonl", "multi30k", "tatoeba")
 TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")
@@ -56,7 +56,7 @@ BATCHINGS = ("bucketed", "packed")
     choices={"format": FORMATS},
     words={"backbones": "translator", "tokens": "tokenizers"},
 )
-class TranslationData(BackboneStart, Tables, BadLines):
+class TranslationData(BackboneStart, Pieces, Tables, BadLines):
     """The pairs that are read, and their tokens."""
 
     for_steps = ("prepare",)
@@ -82,7 +82,6 @@ class TranslationData(BackboneStart, Tables, BadLines):
     )
     dev_size: int = setting(1000, "pairs drawn for development", at_least=1)
     test_size: int = setting(1000, "pairs drawn for the test", at_least=1)
-    tokenizer: str = setting("byte_pair", "kind of tokenizer", choices=tuple(PIECES))
     vocabulary_size: int = setting(8000, "largest number of tokens", at_least=259)
     separate_vocabularies: bool = setting(False, "make a tokenizer for each side, not one for both")
     max_length: int = setting(

@@ -16,18 +16,20 @@ from keras_attn.fields import (
     TurnRows,
     with_marks,
 )
-from keras_attn.text import BytePairTokenizer
+from keras_attn.text import BytePairTokenizer, SentencePieceTokenizer
 
 PLAIN = BytePairTokenizer.train(["A film to remember, the ships of 17 ports"] * 2, 280)
 TOKENIZER = with_marks(PLAIN)
+PIECES = with_marks(SentencePieceTokenizer.train(["A film to remember"] * 2, 290, allow_fewer=True))
+PIECES_GRAPH = functools.cache(PIECES.to_graph)
 GRAPH = functools.cache(TOKENIZER.to_graph)
 TEXTS = [*ODD_TEXTS, "</s> <pad> <end> ▁", "<self> <other>", "x" * 300]
 
 
-def encoded_in_graph(field, values, *shape):
+def encoded_in_graph(field, values, *shape, graph=GRAPH):
     """The rows that a field makes in a graph of unknown shapes."""
     encode, modules = field.to_graph(tf)
-    assert modules == [GRAPH()]
+    assert modules == [graph()]
     spec = tf.TensorSpec(shape, tf.string)
     return tf.function(encode, [spec], autograph=False)(tf.constant(values))
 
@@ -54,16 +56,18 @@ def test_sources(most):
 
 
 @pytest.mark.parametrize("most", [2, 9, 64])
-def test_turns(most):
+@pytest.mark.parametrize("kind", ["byte_pair", "sentence_piece"])
+def test_turns(kind, most):
     rows = [
         *zip(TEXTS, TEXTS[1:], TEXTS[3:], strict=False),
         ("", "", ""),
         ("", "a", ""),
         ("a",) * 3,
     ]
-    field = TurnRows(TOKENIZER, 2, most, GRAPH)
+    tokenizer, graph = (PIECES, PIECES_GRAPH) if kind == "sentence_piece" else (TOKENIZER, GRAPH)
+    field = TurnRows(tokenizer, 2, most, graph)
     expected = field.encode(rows)
-    check_rows(encoded_in_graph(field, rows, None, None), expected)
+    check_rows(encoded_in_graph(field, rows, None, None, graph=graph), expected)
     assert max(map(len, expected["source_ids"])) <= most
     assert expected["some"].tolist() == [any(map(str.strip, row)) for row in rows]
 

@@ -13,6 +13,7 @@ from captioning_toys import (
     CASES,
     CNN,
     LENGTH,
+    MORE,
     PICTURES,
     SIZE,
     SOFT,
@@ -34,7 +35,7 @@ from keras_attn.metrics import caption_scores
 from keras_attn.models import small_cnn_encoder
 from keras_attn.tasks import Caption, Captioner, Translator
 from keras_attn.tasks.families.attention_views import caption_view
-from keras_attn.text import CharacterTokenizer
+from keras_attn.text import CharacterTokenizer, SentencePieceTokenizer
 
 EACH = pytest.mark.parametrize("case", CASES)
 SOFT_FIRST = pytest.mark.parametrize(
@@ -522,6 +523,27 @@ def test_sizes_come_from_the_encoder_and_the_tokenizer():
     encoder.trainable = False
     with pytest.raises(ValueError, match="Set its `trainable` to True"):
         Captioner(TOKENIZER, encoder, train_encoder=True, model=SOFT)
+
+
+@pytest.mark.slow
+def test_sentence_pieces(tmp_path):
+    """Captions by a SentencePiece model, in Python, from a file, and in a SavedModel."""
+    import tensorflow as tf
+
+    data = {"tokenizer": "sentence_piece", "max_length": 20}
+    encoder = {"train_encoder": "yes", "image_size": SIZE, "filters": "8,16"}
+    captioner = Captioner.create(CAPTIONED, encoder=encoder, model=SOFT, data=data)
+    assert isinstance(captioner.tokenizer, SentencePieceTokenizer)
+    settings = {"batch_size": 3, "learning_rate": 0.02, "label_smoothing": 0.0}
+    captioner.fit([*CAPTIONED, *MORE], epochs=15, verbose=0, **settings)
+    captions = captioner.caption(PICTURES, beams=2)
+    assert sum(map(str.__eq__, captions, CAPTIONS)) >= 4
+    captioner.save(tmp_path / "task")
+    assert Captioner.load(tmp_path / "task").caption(PICTURES, beams=2) == captions
+    captioner.export(tmp_path / "model", beams=2)
+    serve = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+    found = serve(image=tf.constant([*map(file_bytes, PICTURES)]))["caption"].numpy()
+    assert [caption.decode() for caption in found] == captions
 
 
 @pytest.mark.slow

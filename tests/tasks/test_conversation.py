@@ -16,7 +16,7 @@ from keras_attn.generation import beam_search, prompt_seeds
 from keras_attn.records import Exchange
 from keras_attn.records.dialogues import TestExchanges
 from keras_attn.tasks import ConversationUse, Talker
-from keras_attn.text import BytePairTokenizer
+from keras_attn.text import BytePairTokenizer, SentencePieceTokenizer
 
 
 class Talkers(dict):
@@ -331,6 +331,31 @@ def test_the_exported_function_gives_what_python_gives(talkers, kind, unsaved, e
     for shape in ((0, 2), (2, 0)):
         none = functions["serving_default"](turns=tf.zeros(shape, tf.string))["answer"].numpy()
         assert none.tolist() == [b""] * shape[0]
+
+
+@pytest.mark.slow
+def test_sentence_pieces(eager, tmp_path):
+    """A task, its file, and a SavedModel that reads the file's bytes of no text as Python does."""
+    import tensorflow as tf
+
+    data = {"tokenizer": "sentence_piece", "vocabulary_size": 400}
+    toys.untrained("gpt", tmp_path / "task", data)
+    talker = Talker.load(tmp_path / "task")
+    assert isinstance(talker.tokenizer, SentencePieceTokenizer)
+    assert talker.tokenizer.vocabulary[-2:] == ("<other>", "<self>")
+    digits = talker.tokenizer.tokens(talker.tokenizer.encode("a 4711"))
+    assert digits[-4:] == [f"<0x3{digit}>" for digit in "4711"]
+    for turns in HOSTILE:
+        assert talker.field.encode([turns])["source_ids"][0] == ids_by_hand(talker, turns)
+    talker.export(tmp_path / "model", **USES["sample"])
+    serve = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+    width = max(map(len, HOSTILE))
+    rows = [[*turns, *[""] * (width - len(turns))] for turns in HOSTILE]
+    found = serve(turns=tf.constant([[text.encode() for text in row] for row in rows]))["answer"]
+    answers = talker.answer(HOSTILE, **USES["sample"])
+    assert [text.decode() for text in found.numpy()] == answers and any(answers)
+    alignment = talker.align(TALKS[0][0])
+    assert alignment.weights.shape[1] == len(alignment.source_tokens)
 
 
 @pytest.mark.slow

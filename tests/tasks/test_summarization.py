@@ -16,6 +16,7 @@ from tracing import eagerly
 
 from keras_attn.metrics import rouge, score_summaries
 from keras_attn.tasks import Summarizer
+from keras_attn.text import SentencePieceTokenizer
 
 
 def test_texts_are_on_one_line_behind_the_prefix():
@@ -45,6 +46,14 @@ def test_what_is_longer_is_said():
         task.dataset([wordy])
     with pytest.warns(UserWarning, match=r"1 of 1 texts are longer .* Summarise their parts"):
         task.predict([long[0]], beams=1)
+
+
+def test_sentence_pieces():
+    data = Summarizer.Data(tokenizer="sentence_piece", vocabulary_size=330)
+    tokenizer = Summarizer.learn(PAIRS, data).tokenizer
+    assert isinstance(tokenizer, SentencePieceTokenizer)
+    with pytest.raises(ValueError, match="`tokenizer` is of a new tokenizer"):
+        Summarizer.Data(tokenizer="sentence_piece", backbone="folder")
 
 
 def test_figures_are_those_of_rouge_score():

@@ -11,6 +11,7 @@ from typing import Any
 
 from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.text.registry import PIECES
 
 READ = ("fit", "evaluate")
 """The steps that read files of examples."""
@@ -128,6 +129,13 @@ class ImageFiles(Tables):
         "disk",
         choices=("float16", "float32"),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pieces(Settings):
+    """The tokenizer of a model that writes."""
+
+    tokenizer: str = setting("byte_pair", "kind of tokenizer", choices=tuple(PIECES))
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from keras_attn.tasks.base.checks import check_count
 from keras_attn.tasks.base.constructed import Beginning, made
 from keras_attn.tasks.base.learned import Learned
 from keras_attn.tasks.base.task import Task
-from keras_attn.text import BytePairTokenizer, WordTokenizer
-from keras_attn.text.registry import vocabulary_digest
+from keras_attn.text import WordTokenizer
+from keras_attn.text.registry import PieceTokenizer, vocabulary_digest
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,20 @@ class PictureLearned(Learned):
         ValueError: If the encoder is to be trained, and has no trainable weights.
     """
 
-    tokenizer: BytePairTokenizer | WordTokenizer
+    tokenizer: PieceTokenizer | WordTokenizer
     encoder: ImageEncoder
     train_encoder: bool = False
     """Whether those weights of the encoder are trained that are trainable."""
-    reads: ClassVar[type] = WordTokenizer
-    """The class of the tokenizer."""
+    reads: ClassVar[tuple[type, ...]] = (WordTokenizer,)
+    """The classes that the tokenizer may have."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.tokenizer, self.reads):
-            kind = self.reads.__name__
+            kind = self.reads[0].__name__
             raise TypeError(
-                f"`tokenizer` must be a {kind}. Received: {type(self.tokenizer).__name__}. Make "
+                f"`tokenizer` must be a {' or a '.join(kind.__name__ for kind in self.reads)}. "
+                f"Received: {type(self.tokenizer).__name__}. Make "
                 f"one with {kind}.train(texts, vocabulary_size)."
             )
         if not isinstance(self.encoder, ImageEncoder):
