@@ -8,9 +8,16 @@ import keras
 from keras_attn.hints import Activation, Initializer, Tensor
 from keras_attn.layers.activations import activation as get_activation
 from keras_attn.layers.activations import activation_config
+from keras_attn.layers.attention_settings import (
+    Function,
+    check_attention_kernel,
+    check_positions_settings,
+    check_score_settings,
+    checked_visibility,
+    function_config,
+)
 from keras_attn.layers.dropout import Dropout
 from keras_attn.layers.feed_forward import FeedForward
-from keras_attn.layers.heads import check_attention_kernel
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
     check_choice,
@@ -20,16 +27,8 @@ from keras_attn.layers.masked_layer import (
     cloned,
     sub_seed,
 )
-from keras_attn.layers.multi_head_self_attention import (
-    MultiHeadSelfAttention,
-    check_positions_settings,
-)
-from keras_attn.layers.normalization import LayerNormalization, RMSNormalization
-
-NORMALIZATIONS = {
-    "layer_norm": LayerNormalization,
-    "rms_norm": RMSNormalization,
-}
+from keras_attn.layers.multi_head_self_attention import MultiHeadSelfAttention
+from keras_attn.layers.normalization import NORMALIZATIONS
 
 _SEEDED = ("dropout", "self_attention", "cross_attention")
 """Sublayers with random numbers."""
@@ -67,6 +66,15 @@ class TransformerBlock(MaskedLayer):
         scale: float | None = None,
         attention_kernel: str = "auto",
         right_padding: bool = False,
+        qk_norm: str | None = None,
+        softcap: float | None = None,
+        attention_sinks: bool = False,
+        sink_tokens: int = 0,
+        score_mod: Function | None = None,
+        mask_mod: Function | None = None,
+        sandwich_norm: bool = False,
+        norm_bias: bool = True,
+        attention_norm: bool = True,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -113,6 +121,27 @@ class TransformerBlock(MaskedLayer):
         check_attention_kernel(kind, attention_kernel, attention_dropout)
         self.attention_kernel = attention_kernel
         self.right_padding = bool(right_padding)
+        check_score_settings(kind, attention_kernel, qk_norm, softcap, attention_sinks)
+        self.qk_norm = qk_norm
+        self.softcap = softcap
+        self.attention_sinks = bool(attention_sinks)
+        self.sink_tokens, self.score_mod, self.mask_mod = checked_visibility(
+            kind, sliding_window, sink_tokens, score_mod, mask_mod, attention_kernel
+        )
+        if not normalize_first and (sandwich_norm or not attention_norm):
+            raise ValueError(
+                f"`sandwich_norm` and `attention_norm` of {kind} change blocks that normalise "
+                f"first. Received: sandwich_norm={sandwich_norm}, attention_norm={attention_norm} "
+                "with normalize_first=False."
+            )
+        self.sandwich_norm = bool(sandwich_norm)
+        self.norm_bias = bool(norm_bias)
+        self.attention_norm = bool(attention_norm)
+
+    @property
+    def reads_positions(self) -> bool:
+        """Whether the self-attention has a use for `positions`."""
+        return not self.positions is self.score_mod is self.mask_mod is None
 
     def _build_common(self, x_shape: tuple[int | None, ...]) -> None:
         check_width(self, x=x_shape)
@@ -125,11 +154,20 @@ class TransformerBlock(MaskedLayer):
             num_buckets=self.num_buckets,
             max_distance=self.max_distance,
             sliding_window=self.sliding_window,
+            sink_tokens=self.sink_tokens,
+            score_mod=self.score_mod,
+            mask_mod=self.mask_mod,
         )
         self.self_attention.relative_bias = self._shared_relative_bias
         self.self_attention._cleans_padding = False  # the block does
         self.self_attention.build(x_shape)
-        self.self_attention_norm = self._norm(x_shape, "self_attention_norm")
+        self.self_attention_norm = None
+        if self.attention_norm:
+            self.self_attention_norm = self._norm(x_shape, "self_attention_norm")
+        self.self_attention_output_norm = self.feed_forward_output_norm = None
+        if self.sandwich_norm:
+            self.self_attention_output_norm = self._norm(x_shape, "self_attention_output_norm")
+            self.feed_forward_output_norm = self._norm(x_shape, "feed_forward_output_norm")
         self.feed_forward = FeedForward(
             self.intermediate_dim,
             activation=self.activation,
@@ -161,6 +199,10 @@ class TransformerBlock(MaskedLayer):
             value_rank=self.value_rank,
             attention_kernel=self.attention_kernel,
             right_padding=self.right_padding,
+            qk_norm=self.qk_norm,
+            qk_norm_epsilon=self.layer_norm_epsilon,
+            softcap=self.softcap,
+            attention_sinks=self.attention_sinks,
             dtype=self.dtype_policy,
             name=name,
             **settings,
@@ -171,8 +213,11 @@ class TransformerBlock(MaskedLayer):
         return sub_seed(self.seed, _SEEDED.index(name))
 
     def _norm(self, x_shape: tuple, name: str) -> keras.layers.Layer:
+        settings = {}
+        if self.normalization == "layer_norm" and not self.norm_bias:
+            settings["center"] = False
         norm = NORMALIZATIONS[self.normalization](
-            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
+            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name, **settings
         )
         norm.build(x_shape)
         return norm
@@ -180,14 +225,17 @@ class TransformerBlock(MaskedLayer):
     def _residual(
         self,
         x: Tensor,
-        norm: keras.layers.Layer,
+        norm: keras.layers.Layer | None,
         sublayer: Callable[[Tensor], tuple[Tensor, Any]],
         training: bool | None,
+        output_norm: keras.layers.Layer | None = None,
     ) -> tuple[Tensor, Any]:
-        """Applies `sublayer` (`x -> (output, extra)`) with its norm and residual connection."""
-        output, extra = sublayer(norm(x) if self.normalize_first else x)
+        """Applies `sublayer` (`x -> (output, extra)`) with its norms and residual connection."""
+        output, extra = sublayer(x if norm is None or not self.normalize_first else norm(x))
+        if output_norm is not None:
+            output = output_norm(output)
         x = x + self.dropout_layer(output, training=training)
-        return (x if self.normalize_first else norm(x)), extra
+        return (x if norm is None or self.normalize_first else norm(x)), extra
 
     def _feed_forward(self, x: Tensor, training: bool | None) -> Tensor:
         return self._residual(
@@ -195,6 +243,7 @@ class TransformerBlock(MaskedLayer):
             self.feed_forward_norm,
             lambda h: (self.feed_forward(h, training=training), None),
             training,
+            self.feed_forward_output_norm,
         )[0]
 
     def _settings(self) -> dict[str, Any]:
@@ -226,6 +275,15 @@ class TransformerBlock(MaskedLayer):
             "scale": self.scale,
             "attention_kernel": self.attention_kernel,
             "right_padding": self.right_padding,
+            "qk_norm": self.qk_norm,
+            "softcap": self.softcap,
+            "attention_sinks": self.attention_sinks,
+            "sink_tokens": self.sink_tokens,
+            "score_mod": self.score_mod,
+            "mask_mod": self.mask_mod,
+            "sandwich_norm": self.sandwich_norm,
+            "norm_bias": self.norm_bias,
+            "attention_norm": self.attention_norm,
         }
 
     def get_config(self) -> dict[str, Any]:
@@ -236,6 +294,8 @@ class TransformerBlock(MaskedLayer):
             "activation": activation_config(self.activation),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "score_mod": function_config(self.score_mod, "score_mod"),
+            "mask_mod": function_config(self.mask_mod, "mask_mod"),
         }
 
 

@@ -64,6 +64,17 @@ class DecoderBlock(TransformerBlock):
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
         right_padding: A promise that padding stands only at the end of rows. Kernels then get the
             number of tokens of each row; with other padding they would hide the wrong keys.
+        qk_norm: Norm of queries and keys over the width of a head: "rms_norm" or "layer_norm"; none
+            if None. See `MultiHeadSelfAttention` for this and the next five settings.
+        softcap: Limit of the scaled products by a hyperbolic tangent; none if None.
+        attention_sinks: Whether each head has a learned logit in the denominator of the softmax.
+        sink_tokens: Number of first tokens that the window does not hide.
+        score_mod: Function of scores and positions in the self-attention.
+        mask_mod: Function of positions that hides keys in the self-attention.
+        sandwich_norm: Whether a pre-norm block also normalizes the outputs of its sublayers, before
+            they are added (Gemma Team, 2024).
+        norm_bias: Whether layer norms have a bias.
+        attention_norm: Whether a pre-norm block normalizes the input of its self-attention.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -117,11 +128,16 @@ class DecoderBlock(TransformerBlock):
         """Creates the sublayers; cross-attention only if there is a memory."""
         self._build_common(x_shape)
         self.cross_attention: MultiHeadAttention | None = None
+        self.cross_attention_output_norm = None
         if memory_shape is not None:
             self.cross_attention = self._attention(MultiHeadAttention, "cross_attention")
             self.cross_attention._cleans_padding = False  # the block does
             self.cross_attention.build(x_shape, memory_shape)
             self.cross_attention_norm = self._norm(x_shape, "cross_attention_norm")
+            if self.sandwich_norm:
+                self.cross_attention_output_norm = self._norm(
+                    x_shape, "cross_attention_output_norm"
+                )
 
     def call(
         self,
@@ -174,10 +190,18 @@ class DecoderBlock(TransformerBlock):
             )
             return with_scores(result, return_attention_scores)
 
-        x, own = self._residual(x, self.self_attention_norm, attend_self, training)
+        x, own = self._residual(
+            x, self.self_attention_norm, attend_self, training, self.self_attention_output_norm
+        )
         scores = [own]
         if memory is not None:
-            x, cross = self._residual(x, self.cross_attention_norm, attend_memory, training)
+            x, cross = self._residual(
+                x,
+                self.cross_attention_norm,
+                attend_memory,
+                training,
+                self.cross_attention_output_norm,
+            )
             scores.append(cross)
         x = self._feed_forward(x, training)
         return (x, *scores) if return_attention_scores else x
@@ -243,9 +267,13 @@ class DecoderBlock(TransformerBlock):
             projected = cross.project_memory(cast(Tensor, memory))
             return cross.attend_projected(h, projected, memory_mask), projected
 
-        x, state["cache"] = self._residual(x, self.self_attention_norm, attend_self, False)
+        x, state["cache"] = self._residual(
+            x, self.self_attention_norm, attend_self, False, self.self_attention_output_norm
+        )
         if memory is not None:
-            x, state["memory"] = self._residual(x, self.cross_attention_norm, attend_memory, False)
+            x, state["memory"] = self._residual(
+                x, self.cross_attention_norm, attend_memory, False, self.cross_attention_output_norm
+            )
         return self._feed_forward(x, False), state
 
     def step(
@@ -291,7 +319,11 @@ class DecoderBlock(TransformerBlock):
             scores.append(weights)
             return output, None
 
-        x, state["cache"] = self._residual(x, self.self_attention_norm, attend_self, False)
+        x, state["cache"] = self._residual(
+            x, self.self_attention_norm, attend_self, False, self.self_attention_output_norm
+        )
         if self.cross_attention is not None:
-            x, _ = self._residual(x, self.cross_attention_norm, attend_memory, False)
+            x, _ = self._residual(
+                x, self.cross_attention_norm, attend_memory, False, self.cross_attention_output_norm
+            )
         return self._feed_forward(x, False), state, tuple(s for s in scores if s is not None)

@@ -6,19 +6,20 @@ import keras
 from keras import ops
 
 from keras_attn.hints import Initializer, Shape, Tensor
+from keras_attn.layers.attention_settings import check_attention_kernel, check_score_settings
 from keras_attn.layers.collect import active_collector
 from keras_attn.layers.flattening import flat, lengths
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
-    check_choice,
     check_positive,
     check_rate,
     cloned,
 )
+from keras_attn.layers.normalization import NORMALIZATIONS
 from keras_attn.ops import combine_masks, dot_product_attention
-from keras_attn.ops.attention_kernels import KERNELS
 from keras_attn.ops.cached_attention import cached_attention
 from keras_attn.ops.padding import check_right_padding
+from keras_attn.ops.score_options import ScoreOptions
 
 
 class _Visible(TypedDict):
@@ -46,6 +47,10 @@ class HeadsLayer(MaskedLayer):
         value_rank: int | None = None,
         attention_kernel: str = "auto",
         right_padding: bool = False,
+        qk_norm: str | None = None,
+        qk_norm_epsilon: float = 1e-6,
+        softcap: float | None = None,
+        attention_sinks: bool = False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -81,6 +86,14 @@ class HeadsLayer(MaskedLayer):
         self.value_rank = value_rank
         self.attention_kernel = attention_kernel
         self.right_padding = bool(right_padding)
+        check_score_settings(kind, attention_kernel, qk_norm, softcap, attention_sinks)
+        self.qk_norm = qk_norm
+        self.qk_norm_epsilon = qk_norm_epsilon
+        self.softcap = softcap
+        self.attention_sinks = bool(attention_sinks)
+        self.sinks: Any = None
+        self.query_norm: keras.layers.Layer | None = None
+        self.key_norm: keras.layers.Layer | None = None
         self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
 
     def _set_widths(self, query_dim: int | None, value_dim: int | None) -> None:
@@ -116,6 +129,28 @@ class HeadsLayer(MaskedLayer):
         if self.value_rank is not None:
             self.value_up_dense = self._dense(self._values_width, "value_up")
             self.value_up_dense.build((*value_shape[:-1], self.value_rank))
+
+    def _build_scores(self) -> None:
+        """Creates the norms of queries and keys, and the sinks."""
+        if self.qk_norm is not None:
+            self.query_norm, self.key_norm = (
+                NORMALIZATIONS[self.qk_norm](
+                    epsilon=self.qk_norm_epsilon, dtype=self.dtype_policy, name=name
+                )
+                for name in ("query_norm", "key_norm")
+            )
+            for norm in (self.query_norm, self.key_norm):
+                norm.build((None, None, None, self._head_dim))
+        if self.attention_sinks:
+            self.sinks = self.add_weight(shape=(self.num_heads,), initializer="zeros", name="sinks")
+
+    def _normalized(self, norm: keras.layers.Layer | None, heads: Tensor) -> Any:
+        return heads if norm is None else norm(heads)
+
+    def _score_options(self) -> dict[str, Any]:
+        """What changes the scores, as arguments of `dot_product_attention`."""
+        options = {"softcap": self.softcap, "sinks": self.sinks}
+        return {name: value for name, value in options.items() if value is not None}
 
     def _split_values(self, projected: Tensor) -> Tensor:
         """Splits projected values into heads, after Wup if there is one."""
@@ -153,6 +188,7 @@ class HeadsLayer(MaskedLayer):
         bias: Tensor | None = None,
         key_lengths: Tensor | None = None,
         sliding_window: int | None = None,
+        **options: Any,
     ) -> Any:
         """Attends with projected `(B, T, N, H)`, `(B, S, K, H)`, `(B, S, K, Hv)`."""
         collector = active_collector()
@@ -173,6 +209,8 @@ class HeadsLayer(MaskedLayer):
             kernel="plain" if collects else self.attention_kernel,
             key_lengths=key_lengths,
             sliding_window=sliding_window,
+            **self._score_options(),
+            **options,
         )
         if return_attention_scores or collector is not None:
             context, scores = context
@@ -192,12 +230,24 @@ class HeadsLayer(MaskedLayer):
         bias: Tensor | None = None,
         return_attention_scores: bool = False,
         used: Tensor | None = None,
+        **options: Any,
     ) -> Any:
         """Attends with projected `(M, T, N, H)` to a cache `(B, K, L, ...)`."""
         collector = active_collector()
         wanted = return_attention_scores or collector is not None
         shared = role != "self"  # beams share the memory of their sentence
-        context = cached_attention(query, *cache, visible, bias, self.scale, wanted, shared, used)
+        options = {**self._score_options(), **options}
+        context = cached_attention(
+            query,
+            *cache,
+            visible,
+            bias,
+            self.scale,
+            wanted,
+            shared,
+            used,
+            ScoreOptions(**options) if options else None,
+        )
         if wanted:
             context, scores = context
             if collector is not None:
@@ -243,15 +293,8 @@ class HeadsLayer(MaskedLayer):
             "value_rank": self.value_rank,
             "attention_kernel": self.attention_kernel,
             "right_padding": self.right_padding,
+            "qk_norm": self.qk_norm,
+            "qk_norm_epsilon": self.qk_norm_epsilon,
+            "softcap": self.softcap,
+            "attention_sinks": self.attention_sinks,
         }
-
-
-def check_attention_kernel(kind: str, attention_kernel: str, attention_dropout: float) -> None:
-    """Raises a ValueError if the kernel is unknown, or lacks the dropout that is asked for."""
-    check_choice(kind, KERNELS, attention_kernel=attention_kernel)
-    if attention_dropout and attention_kernel in ("chunked", "flash"):
-        raise ValueError(
-            f'attention_kernel="{attention_kernel}" of {kind} has no dropout of attention '
-            f"weights. Received: attention_dropout={attention_dropout}. Take "
-            'attention_dropout=0, or attention_kernel="auto", which has it while training.'
-        )

@@ -64,6 +64,13 @@ class MultiHeadAttention(HeadsLayer):
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
         right_padding: A promise that padding stands only at the end of rows. Kernels then get the
             number of tokens of each row; with other padding they would hide the wrong keys.
+        qk_norm: Norm of queries and keys over the width of a head, before positions rotate them
+            (Dehghani et al., 2023): "rms_norm" or "layer_norm"; none if None.
+        qk_norm_epsilon: Epsilon of these norms.
+        softcap: Limit c of the scaled products s, as `c tanh(s / c)` (Gemma Team, 2024); none if
+            None.
+        attention_sinks: Whether each head has a learned logit beside those of the keys, in the
+            denominator of the softmax (OpenAI, 2025); weights then sum to less than 1.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -118,6 +125,7 @@ class MultiHeadAttention(HeadsLayer):
         self.key_dense = self._dense(self._kv_heads * self._head_dim, "key")
         self.value_dense = self._dense(self.value_rank or self._values_width, "value")
         self._build_value_up(value_shape)
+        self._build_scores()
         self.output_dense = self._dense(self.output_dim or query_shape[-1], "output")
         self.query_dense.build(query_shape)
         self.key_dense.build(key_shape)
@@ -163,7 +171,7 @@ class MultiHeadAttention(HeadsLayer):
         value = self._clean(value, value_mask)
         key = None if key is None else self._clean(key, value_mask)
         return self._attend(
-            self._split(flat(self.query_dense, query), self.num_heads),
+            self._project_query(query),
             *self._project(value, key),
             current_role(),
             **self._visible(query, value, attention_mask, value_mask),
@@ -173,11 +181,16 @@ class MultiHeadAttention(HeadsLayer):
             bias=check_attention_bias(attention_bias, query, value, self.num_heads),
         )
 
+    def _project_query(self, query: Tensor) -> Tensor:
+        """Queries `(B, T, N, H)`."""
+        projected = self._split(flat(self.query_dense, query), self.num_heads)
+        return self._normalized(self.query_norm, projected)
+
     def _project(self, value: Tensor, key: Tensor | None) -> tuple[Tensor, Tensor]:
         """Keys `(B, S, K, H)` and values `(B, S, K, Hv)`."""
         key = value if key is None else key
         return (
-            self._split(flat(self.key_dense, key), self._kv_heads),
+            self._normalized(self.key_norm, self._split(flat(self.key_dense, key), self._kv_heads)),
             self._split_values(flat(self.value_dense, value)),
         )
 
@@ -214,7 +227,7 @@ class MultiHeadAttention(HeadsLayer):
             The output, or `(output, weights)`.
         """
         return self._attend_cached(
-            self._split(flat(self.query_dense, query), self.num_heads),
+            self._project_query(query),
             projected,
             None if value_mask is None else as_boolean_mask(value_mask, "value_mask"),
             "cross",

@@ -6,16 +6,18 @@ import keras
 from keras import ops
 
 from keras_attn.hints import Shape, Size, Tensor
+from keras_attn.layers.attention_settings import (
+    Function,
+    check_positions_settings,
+    checked_visibility,
+    function_config,
+)
 from keras_attn.layers.flattening import flat
 from keras_attn.layers.heads import HeadsLayer
 from keras_attn.layers.masked_layer import (
     check_attention_bias,
-    check_choice,
     check_positions,
-    check_positive,
     check_rank,
-    check_rotary_base,
-    check_rotary_scaling,
     sequence_mask,
 )
 from keras_attn.ops import (
@@ -25,8 +27,7 @@ from keras_attn.ops import (
     token_positions,
 )
 from keras_attn.ops.cached_attention import to_cache, write_cache
-
-POSITIONS = (None, "rotary", "alibi", "relative")
+from keras_attn.ops.masks import as_boolean_mask, check_not_rank_2
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -87,6 +88,19 @@ class MultiHeadSelfAttention(HeadsLayer):
         max_distance: Distance from which all relative positions share one bucket.
         sliding_window: Keys at this distance or farther are hidden (Beltagy et al., 2020; Jiang et
             al., 2023); no limit if None.
+        qk_norm: Norm of queries and keys over the width of a head, before positions rotate them
+            (Dehghani et al., 2023): "rms_norm" or "layer_norm"; none if None.
+        qk_norm_epsilon: Epsilon of these norms.
+        softcap: Limit c of the scaled products s, as `c tanh(s / c)` (Gemma Team, 2024); none if
+            None.
+        attention_sinks: Whether each head has a learned logit beside those of the keys, in the
+            denominator of the softmax (OpenAI, 2025); weights then sum to less than 1.
+        sink_tokens: Number of first tokens of a row that the window does not hide (StreamingLLM:
+            Xiao et al., 2024).
+        score_mod: Function `(scores, head, query, key) -> scores` of the positions of queries and
+            keys; see `keras_attn.ops.dot_product_attention`. Register it with
+            `keras.saving.register_keras_serializable`, so that the layer can be saved.
+        mask_mod: Function `(head, query, key) -> visible`, in the same way.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -131,6 +145,9 @@ class MultiHeadSelfAttention(HeadsLayer):
         num_buckets: int = 32,
         max_distance: int = 128,
         sliding_window: int | None = None,
+        sink_tokens: int = 0,
+        score_mod: Function | None = None,
+        mask_mod: Function | None = None,
         **kwargs,
     ):
         super().__init__(num_heads, key_dim, **kwargs)
@@ -149,7 +166,20 @@ class MultiHeadSelfAttention(HeadsLayer):
         self.num_buckets = num_buckets
         self.max_distance = max_distance
         self.sliding_window = sliding_window
+        self.sink_tokens, self.score_mod, self.mask_mod = checked_visibility(
+            "MultiHeadSelfAttention",
+            sliding_window,
+            sink_tokens,
+            score_mod,
+            mask_mod,
+            self.attention_kernel,
+        )
         self.relative_bias: keras.layers.Embedding | None = None
+
+    @property
+    def reads_positions(self) -> bool:
+        """Whether the layer has a use for `positions`."""
+        return not self.positions is self.score_mod is self.mask_mod is None
 
     def build(self, x_shape: Shape):
         """Creates the fused projection and the output projection."""
@@ -178,6 +208,7 @@ class MultiHeadSelfAttention(HeadsLayer):
             self.relative_bias.build()
         self.qkv_dense = self._dense(sum(self._sizes), "qkv")
         self._build_value_up(x_shape)
+        self._build_scores()
         self.output_dense = self._dense(self.output_dim or x_shape[-1], "output")
         self.qkv_dense.build(x_shape)
         width = self.num_heads * self._value_head_dim
@@ -201,8 +232,16 @@ class MultiHeadSelfAttention(HeadsLayer):
         mask = sequence_mask(x, mask, x_mask, name="mask")
         x = self._clean(x, mask)
         positions = self._positions_of(x, positions)
+        window = self.sliding_window
+        if self.sink_tokens and mask is not None and not self.right_padding:
+            near = self._near_slots(mask)  # which are the first depends on where the padding is
+            attention_mask = near if attention_mask is None else self._both(attention_mask, near)
+            window = None
+        query, key, value = self.project(x, positions)
         return self._attend(
-            *self.project(x, positions),
+            query,
+            key,
+            value,
             "self",
             **self._visible(x, x, attention_mask, mask),
             use_causal_mask=use_causal_mask,
@@ -212,12 +251,45 @@ class MultiHeadSelfAttention(HeadsLayer):
                 self._bias(positions, causal=use_causal_mask),
                 check_attention_bias(attention_bias, x, x, self.num_heads),
             ),
-            sliding_window=self.sliding_window,
+            **self._window(window),
+            **self._functions(positions, positions),
         )
+
+    def _window(self, window: int | None) -> dict[str, Any]:
+        """The window of a kernel, with the first tokens beside it."""
+        first = self.sink_tokens if window is not None else 0
+        return {"sliding_window": window, **({"sink_tokens": first} if first else {})}
+
+    def _functions(self, query: Tensor | None, key: Tensor | None) -> dict[str, Any]:
+        """The functions of scores and visibility, with the positions for them."""
+        functions = {"score_mod": self.score_mod, "mask_mod": self.mask_mod}
+        found: dict[str, Any] = {n: f for n, f in functions.items() if f is not None}
+        return {**found, "query_positions": query, "key_positions": key} if found else {}
+
+    def _near_slots(self, mask: Tensor) -> Tensor:
+        """Which slots the window shows to which, with the first tokens, `(B, T, T)`."""
+        slots = token_positions(mask)
+        distance = ops.expand_dims(slots, 2) - ops.expand_dims(slots, 1)
+        first = ops.argmax(ops.cast(mask, "int32"), axis=1)  # after padding on the left
+        of_all = slots < ops.expand_dims(ops.cast(first, "int32"), 1) + self.sink_tokens
+        return ops.logical_or(ops.abs(distance) < self.sliding_window, ops.expand_dims(of_all, 1))
+
+    def _near(self, mask: Tensor, window: int) -> Tensor:
+        """Which tokens before it the window shows to a token, `(B, T, T)`: by counting tokens."""
+        count = ops.cumsum(ops.cast(mask, "int32"), axis=1)
+        near = ops.expand_dims(count, 2) - ops.expand_dims(count, 1) < window
+        if not self.sink_tokens:
+            return near
+        return ops.logical_or(near, ops.expand_dims(count <= self.sink_tokens, 1))
+
+    def _both(self, attention_mask: Tensor, near: Tensor) -> Tensor:
+        mask = as_boolean_mask(attention_mask, "attention_mask")
+        check_not_rank_2(mask, "attention_mask", "mask", causal=True)
+        return ops.logical_and(mask, near if len(mask.shape) == 3 else ops.expand_dims(near, 1))
 
     def _positions_of(self, x: Tensor, positions: Tensor | None) -> Tensor | None:
         """Positions `(1, T)` or `(B, T)`, or None if the layer has no positions."""
-        if self.positions is None:
+        if not self.reads_positions:
             if positions is not None:
                 raise ValueError(
                     f"{self.name} has no use for `positions`: it was made with positions=None. "
@@ -254,7 +326,8 @@ class MultiHeadSelfAttention(HeadsLayer):
         q, k, v = self._sizes
         parts = 3 if q == k == v else [q, q + k]
         query, key, value = ops.split(flat(self.qkv_dense, x), parts, axis=-1)
-        query, key = self._split(query, self.num_heads), self._split(key, self._kv_heads)
+        query = self._normalized(self.query_norm, self._split(query, self.num_heads))
+        key = self._normalized(self.key_norm, self._split(key, self._kv_heads))
         if self.positions == "rotary":
             query, key = (
                 apply_rotary(part, positions, self.rotary_base, self.rotary_scaling)
@@ -286,9 +359,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         query, key, value = self.project(x, positions)
         near, window = None, self.sliding_window
         if window is not None and mask is not None:
-            count = ops.cumsum(ops.cast(mask, "int32"), axis=1)
-            near = ops.expand_dims(count, 2) - ops.expand_dims(count, 1) < window  # (B, P, P)
-            window = None
+            near, window = self._near(mask, window), None
         combined, bias = self._combined_mask(x, x, near, mask), self._bias(positions)
         output = self._attend(
             query,
@@ -298,7 +369,8 @@ class MultiHeadSelfAttention(HeadsLayer):
             combined,
             use_causal_mask=True,
             bias=bias,
-            sliding_window=window,
+            **self._window(window),
+            **self._functions(positions, positions),
         )
         free = max_length - ops.shape(x)[1]
         pad = [[0, 0], [0, 0], [0, free], [0, 0]]
@@ -336,10 +408,19 @@ class MultiHeadSelfAttention(HeadsLayer):
         if self.sliding_window is not None:  # count tokens: there may be padding
             count = ops.cumsum(ops.cast(visible, "int32"), axis=1)
             near = count > ops.max(count, axis=1, keepdims=True) - self.sliding_window
+            if self.sink_tokens:
+                near = ops.logical_or(near, count <= self.sink_tokens)
             visible = ops.logical_and(visible, near)
         cache = (write_cache(cache[0], slot, key), write_cache(cache[1], slot, value))
         result = self._attend_cached(
-            query, cache, visible, "self", bias, return_attention_scores, used=slot + 1
+            query,
+            cache,
+            visible,
+            "self",
+            bias,
+            return_attention_scores,
+            used=slot + 1,
+            **self._functions(here, positions),
         )
         if return_attention_scores:
             return result[0], cache, result[1]
@@ -355,30 +436,10 @@ class MultiHeadSelfAttention(HeadsLayer):
             "num_buckets": self.num_buckets,
             "max_distance": self.max_distance,
             "sliding_window": self.sliding_window,
+            "sink_tokens": self.sink_tokens,
+            "score_mod": function_config(self.score_mod, "score_mod"),
+            "mask_mod": function_config(self.mask_mod, "mask_mod"),
         }
-
-
-def check_positions_settings(
-    kind: str,
-    positions: str | None,
-    rotary_base: float,
-    rotary_scaling: dict[str, Any] | None,
-    num_buckets: int,
-    max_distance: int,
-    sliding_window: int | None,
-) -> None:
-    """Raises a ValueError if a setting of positions is unknown or out of range."""
-    check_choice(kind, POSITIONS, positions=positions)
-    check_rotary_base(rotary_base)
-    check_rotary_scaling(rotary_scaling)
-    check_positive(kind, num_buckets=num_buckets, max_distance=max_distance)
-    if num_buckets % 2 or num_buckets < 4 or max_distance <= num_buckets // 2:
-        raise ValueError(
-            f"`num_buckets` of {kind} must be even and at least 4, and `max_distance` above half "
-            f"of it. Received: num_buckets={num_buckets}, max_distance={max_distance}."
-        )
-    if sliding_window is not None:
-        check_positive(kind, sliding_window=sliding_window)
 
 
 def _sum(*parts: Tensor | None) -> Tensor | None:

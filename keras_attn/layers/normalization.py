@@ -151,3 +151,10 @@ class RMSNormalization(MaskedLayer):
     def get_config(self) -> dict[str, Any]:
         """Returns the config."""
         return {**super().get_config(), "epsilon": self.epsilon}
+
+
+NORMALIZATIONS: dict[str, type[LayerNormalization] | type[RMSNormalization]] = {
+    "layer_norm": LayerNormalization,
+    "rms_norm": RMSNormalization,
+}
+"""The norms by their names in the settings of blocks."""

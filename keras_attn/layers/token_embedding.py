@@ -12,6 +12,7 @@ from keras_attn.layers.masked_layer import MaskedLayer, check_mask, check_positi
 from keras_attn.ops.masks import dtypes_are_guessed
 from keras_attn.ops.padding import known_value
 from keras_attn.ops.positions import no_negative
+from keras_attn.ops.score_options import check_softcap, softcap
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -20,6 +21,7 @@ class TokenEmbedding(MaskedLayer):
 
         embed:    output[b, t] = E[ids[b, t]] * sqrt(D)       (B, T, D)
         reverse:  logits = x E^T (+ b)                        (B, T, V)
+                  logits = c tanh(logits / c)                 with `logit_softcap` c
 
     The scale follows Vaswani et al., 2017, section 3.4, and the tied output Press and Wolf, 2017.
     The initial embeddings are normal with standard deviation `1 / sqrt(D)`, so that both directions
@@ -38,6 +40,7 @@ class TokenEmbedding(MaskedLayer):
         embeddings_initializer: Initializer of E; normal with deviation `1 / sqrt(D)` if None.
         pad_id: Id of padding.
         output_bias: Whether logits have a bias b `(V,)`, as in BERT and Marian.
+        logit_softcap: Limit c of the logits (Gemma Team, 2024); none if None.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -73,9 +76,12 @@ class TokenEmbedding(MaskedLayer):
         embeddings_initializer: Initializer | None = None,
         pad_id: int = 0,
         output_bias: bool = False,
+        logit_softcap: float | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
+        check_softcap(logit_softcap, "logit_softcap")
+        self.logit_softcap = logit_softcap
         self.output_bias = output_bias
         self.bias = None
         check_positive("TokenEmbedding", vocabulary_size=vocabulary_size, dim=dim)
@@ -122,7 +128,7 @@ class TokenEmbedding(MaskedLayer):
                     f"With `reverse`, {self.name} takes vectors of width {self.dim}. "
                     f"Received: shape {tuple(x.shape)}."
                 )
-            return self.biased(flat(self.embedding, x, reverse=True))
+            return self.as_logits(flat(self.embedding, x, reverse=True))
         if "int" not in dtype:
             raise ValueError(
                 f"{self.name} takes integer ids. Received: dtype {dtype}, shape {tuple(x.shape)}. "
@@ -132,15 +138,18 @@ class TokenEmbedding(MaskedLayer):
         x = self.embedding(no_negative(x, self.vocabulary_size))
         return x * ops.cast(self.dim**0.5, x.dtype) if self.scale else x
 
-    def biased(self, logits: Tensor) -> Any:
-        """Adds the output bias, if there is one, to products with `output_kernel`."""
-        return logits if self.bias is None else logits + ops.cast(self.bias, logits.dtype)
+    def as_logits(self, products: Tensor) -> Any:
+        """Returns logits from products with `output_kernel`: adds the bias, applies the cap."""
+        logits = products
+        if self.bias is not None:
+            logits = logits + ops.cast(self.bias, logits.dtype)
+        return logits if self.logit_softcap is None else softcap(logits, self.logit_softcap)
 
     def output_kernel(self) -> Any:
         """Returns the matrix `(D, V)` of the call with `reverse`.
 
-        `biased(x @ kernel)` are the logits. The kernel is a copy in the layout that is fastest for
-        the few rows of a decoding loop.
+        `as_logits(x @ kernel)` are the logits. The kernel is a copy in the layout that is fastest
+        for the few rows of a decoding loop.
 
         Returns:
             The kernel in the dtype of the logits; None for int8 or int4 weights and with a soft
@@ -172,6 +181,7 @@ class TokenEmbedding(MaskedLayer):
             "dim": self.dim,
             "scale": self.scale,
             "output_bias": self.output_bias,
+            "logit_softcap": self.logit_softcap,
             "mask_zero": self.mask_zero,
             "pad_id": self.pad_id,
             "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),

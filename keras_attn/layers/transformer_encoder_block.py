@@ -56,6 +56,17 @@ class TransformerEncoderBlock(TransformerBlock):
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
         right_padding: A promise that padding stands only at the end of rows. Kernels then get the
             number of tokens of each row; with other padding they would hide the wrong keys.
+        qk_norm: Norm of queries and keys over the width of a head: "rms_norm" or "layer_norm"; none
+            if None. See `MultiHeadSelfAttention` for this and the next five settings.
+        softcap: Limit of the scaled products by a hyperbolic tangent; none if None.
+        attention_sinks: Whether each head has a learned logit in the denominator of the softmax.
+        sink_tokens: Number of first tokens that the window does not hide.
+        score_mod: Function of scores and positions in the self-attention.
+        mask_mod: Function of positions that hides keys in the self-attention.
+        sandwich_norm: Whether a pre-norm block also normalizes the outputs of its sublayers, before
+            they are added (Gemma Team, 2024).
+        norm_bias: Whether layer norms have a bias.
+        attention_norm: Whether a pre-norm block normalizes the input of its self-attention.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -129,6 +140,8 @@ class TransformerEncoderBlock(TransformerBlock):
             )
             return with_scores(result, return_attention_scores)
 
-        x, scores = self._residual(x, self.self_attention_norm, attend, training)
+        x, scores = self._residual(
+            x, self.self_attention_norm, attend, training, self.self_attention_output_norm
+        )
         x = self._feed_forward(x, training)
         return (x, scores) if return_attention_scores else x

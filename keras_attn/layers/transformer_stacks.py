@@ -6,96 +6,25 @@ import keras
 from keras import ops, tree
 
 from keras_attn.hints import Shape, Size, Tensor
-from keras_attn.layers.block import TransformerBlock
-from keras_attn.layers.collect import active_collector
 from keras_attn.layers.decoder_block import DecoderBlock
 from keras_attn.layers.masked_layer import (
     check_built,
     check_positions,
-    check_positive,
     check_rank,
     check_same_batch,
     check_step,
-    cloned,
     first_mask,
     sequence_mask,
-    sub_seed,
 )
-from keras_attn.layers.rematerialization import rematerialized
+from keras_attn.layers.stack import TransformerStack
 from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
 from keras_attn.ops import token_positions
 from keras_attn.ops.masks import static_shape
 from keras_attn.ops.padding import known_value
 
 
-class _Stack(TransformerBlock):
-    """Base class of stacks of equal blocks. A pre-norm stack ends with a norm."""
-
-    _query_mask_name = "padding_mask"
-    _key_mask_name = "padding_mask"
-    _block_class: type
-
-    def __init__(
-        self,
-        num_layers: int,
-        num_heads: int,
-        *,
-        intermediate_dim: int,
-        rematerialize: bool = False,
-        output_scale: float | None = None,
-        **kwargs,
-    ):
-        super().__init__(num_heads=num_heads, intermediate_dim=intermediate_dim, **kwargs)
-        check_positive(type(self).__name__, num_layers=num_layers)
-        self.num_layers = num_layers
-        self.rematerialize = rematerialize
-        self.output_scale = output_scale
-
-    def _build_blocks(self, x_shape: tuple, *memory_shape: tuple) -> None:
-        self.blocks: list[TransformerBlock] = []
-        for i in range(self.num_layers):
-            # Blocks with one seed would drop the same units.
-            settings = {**self._settings(), "seed": sub_seed(self.seed, i)}
-            settings["kernel_initializer"] = cloned(self.kernel_initializer)
-            settings["bias_initializer"] = cloned(self.bias_initializer)
-            block = self._block_class(**settings, name=f"block_{i}", dtype=self.dtype_policy)
-            block._cleans_padding = False  # the stack does
-            if self.blocks:  # one table of relative positions for all
-                first = self.blocks[0].self_attention
-                block._shared_relative_bias = first.relative_bias
-            block.build(x_shape, *memory_shape)
-            self.blocks.append(block)
-        self.norm = self._norm(x_shape, "norm") if self.normalize_first else None
-
-    def _apply_block(
-        self,
-        block: keras.layers.Layer,
-        *inputs: Tensor,
-        training: bool | None,
-        attention_bias: Tensor | None,
-        **kwargs: Any,
-    ) -> Any:
-        named = {"attention_bias": attention_bias}
-        # A rematerialized call cannot hand scores to a collector.
-        if self.rematerialize and training and active_collector() is None:
-            return rematerialized(block, *inputs, named=named, training=training, **kwargs)
-        return block(*inputs, training=training, **named, **kwargs)
-
-    def _finish(self, x: Tensor) -> Tensor:
-        x = x if self.norm is None else self.norm(x)
-        return x if self.output_scale is None else x * ops.cast(self.output_scale, x.dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "num_layers": self.num_layers,
-            "rematerialize": self.rematerialize,
-            "output_scale": self.output_scale,
-        }
-
-
 @keras.saving.register_keras_serializable(package="keras_attn")
-class TransformerEncoder(_Stack):
+class TransformerEncoder(TransformerStack):
     """A stack of `TransformerEncoderBlock`s (Vaswani et al., 2017).
 
         x = block_i(x) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x)
@@ -115,6 +44,11 @@ class TransformerEncoder(_Stack):
             again for its gradients. It takes less memory and one more forward pass.
         output_scale: Factor of the output; 1 if None. The decoder of T5 has `1 / sqrt(D)` if the
             logits are tied to the embedding.
+        window_blocks: Which blocks have the `sliding_window`: all if None; blocks 0, n, 2n and so
+            on for a number n; or a list with a boolean for each block.
+        window_rotary_base: Base of the rotary positions in blocks with a window, which have no
+            `rotary_scaling` then; that of all blocks if None.
+        first_norm: Whether a pre-norm stack normalizes the input of its first self-attention.
         **kwargs: All other arguments of `TransformerEncoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:
@@ -195,7 +129,7 @@ class TransformerEncoder(_Stack):
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class TransformerDecoder(_Stack):
+class TransformerDecoder(TransformerStack):
     """A stack of `DecoderBlock`s, with cached step-by-step decoding.
 
         x = block_i(x, memory) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x)
@@ -215,6 +149,11 @@ class TransformerDecoder(_Stack):
             again for its gradients. It takes less memory and one more forward pass.
         output_scale: Factor of the output; 1 if None. The decoder of T5 has `1 / sqrt(D)` if the
             logits are tied to the embedding.
+        window_blocks: Which blocks have the `sliding_window`: all if None; blocks 0, n, 2n and so
+            on for a number n; or a list with a boolean for each block.
+        window_rotary_base: Base of the rotary positions in blocks with a window, which have no
+            `rotary_scaling` then; that of all blocks if None.
+        first_norm: Whether a pre-norm stack normalizes the input of its first self-attention.
         **kwargs: All other arguments of `DecoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:
@@ -363,7 +302,7 @@ class TransformerDecoder(_Stack):
             "visible": ops.pad(visible, [[0, 0], [0, max_length - length]]),
             "slot": ops.sum(ops.cast(ones, "int32"), axis=1),
         }
-        if self.positions is not None:
+        if self.reads_positions:
             given = token_positions(x) if positions is None else check_positions(positions, x)
             given = ops.where(ones, ops.cast(given, "int32"), 0)  # (B, P), from one row too
             state["positions"] = ops.pad(given, [[0, 0], [0, max_length - length]])

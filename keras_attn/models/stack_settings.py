@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from keras_attn.layers.block import NORMALIZATIONS
+from keras_attn.layers.normalization import NORMALIZATIONS
 from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.settings import Settings, setting
 

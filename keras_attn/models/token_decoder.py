@@ -68,7 +68,8 @@ class TokenDecoder:
         if self.head is not None:
             return self.head(x)
         if self._kernel is not None:
-            return self.embedding.biased(ops.matmul(ops.cast(x, self._kernel.dtype), self._kernel))
+            products = ops.matmul(ops.cast(x, self._kernel.dtype), self._kernel)
+            return self.embedding.as_logits(products)
         return self.embedding(x, reverse=True)
 
     def laid_out(self) -> "TokenDecoder":
@@ -124,8 +125,8 @@ class TokenDecoder:
         count = ops.cumsum(ops.cast(mask, "int32"), axis=1)
         positions, more = ops.maximum(count - 1, 0), {}
         x = self._embed(prompt, positions)
-        if prompt_mask is not None and getattr(self.decoder, "positions", None) is not None:
-            more["positions"] = positions  # of rotary, ALiBi or relative attention
+        if prompt_mask is not None and getattr(self.decoder, "reads_positions", False):
+            more["positions"] = positions  # of attention that reads them
         x, state = self.decoder.prefill(x, mask, memory, memory_mask, max_length, **more)
         index = ops.cumsum(ops.ones_like(count), axis=1) - 1
         last = ops.max(ops.where(mask, index, 0), axis=1)

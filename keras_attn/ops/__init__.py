@@ -24,6 +24,7 @@ from keras_attn.ops.relative_positions import (
     relative_position_buckets,
     rotary_rates,
 )
+from keras_attn.ops.score_options import softcap
 from keras_attn.ops.segments import segment_mask, segment_positions
 from keras_attn.ops.summaries import summarize
 from keras_attn.ops.windows import gaussian_window, key_positions, local_window
@@ -52,6 +53,7 @@ __all__ = [
     "segment_positions",
     "sinusoids",
     "sliding_window_mask",
+    "softcap",
     "summarize",
     "token_positions",
 ]

@@ -12,6 +12,7 @@ from keras_attn.ops.attention_kernels import (
     check_kernel,
     choose,
     conjunction,
+    options_of,
     perhaps_right_padding,
     split_bias,
 )
@@ -19,18 +20,23 @@ from keras_attn.ops.cheap_dropout import dropout as random_dropout
 from keras_attn.ops.chunked_attention import chunked_attention
 from keras_attn.ops.flash_attention import flash_attention, flash_if_right_padded
 from keras_attn.ops.masks import MASKED, as_boolean_mask, static_shape
+from keras_attn.ops.score_options import MaskMod, ScoreMod, pair_positions
 
 
-def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+def masked_softmax(
+    scores: Tensor, mask: Tensor | None = None, sinks: Tensor | None = None
+) -> Tensor:
     """Softmax in float32 over the visible entries of the last axis.
 
-        weights[s] = mask[s] exp(scores[s]) / sum_r mask[r] exp(scores[r])
+        weights[s] = mask[s] exp(scores[s]) / (exp(sink) + sum_r mask[r] exp(scores[r]))
 
-    A row without visible entries gives zeros (not NaN, not a mean), with zero gradients.
+    Without sinks exp(sink) is 0. With them the weights sum to less than 1. A row without visible
+    entries gives zeros (not NaN, not a mean), with zero gradients.
 
     Args:
         scores: Tensor `(..., S)`.
         mask: Boolean or 0/1 integer tensor that broadcasts to `scores`; all visible if None.
+        sinks: Logits that broadcast to `(..., 1)`, one for each row.
 
     Returns:
         float32 tensor `(..., S)`, float64 for float64 scores.
@@ -50,13 +56,24 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
         scores = ops.clip(ops.cast(scores, "float32"), -65504.0, 65504.0)
     scores = scores if ops.dtype(scores) == "float64" else ops.cast(scores, "float32")
     # ops.softmax warns about an axis of size 1. PyTorch's tracer may see 1 for any size.
-    if static_shape(scores)[-1] == 1:
+    if sinks is not None:
+        weights = _softmax_with_sinks(scores, mask, ops.cast(sinks, scores.dtype))
+    elif static_shape(scores)[-1] == 1:
         weights = ops.ones_like(scores)
     else:
         weights = ops.softmax(scores if mask is None else ops.where(mask, scores, MASKED), axis=-1)
     if mask is None:
         return weights
     return weights * ops.cast(ops.any(mask, axis=-1, keepdims=True), weights.dtype)
+
+
+def _softmax_with_sinks(scores: Tensor, mask: Tensor | None, sinks: Tensor) -> Tensor:
+    scores = scores if mask is None else ops.where(mask, scores, MASKED)
+    largest = ops.max(scores, axis=-1, keepdims=True, initial=MASKED)  # there may be no key
+    largest = ops.stop_gradient(ops.maximum(largest, sinks))
+    exponentials = ops.exp(scores - largest)
+    total = ops.sum(exponentials, axis=-1, keepdims=True) + ops.exp(sinks - largest)
+    return exponentials / total
 
 
 def dot_product_attention(
@@ -73,6 +90,13 @@ def dot_product_attention(
     kernel: str = "auto",
     key_lengths: Tensor | None = None,
     sliding_window: int | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+    sink_tokens: int = 0,
+    score_mod: ScoreMod | None = None,
+    mask_mod: MaskMod | None = None,
+    query_positions: Tensor | None = None,
+    key_positions: Tensor | None = None,
 ) -> Any:
     """Scaled dot-product attention (Vaswani et al., 2017), with grouped key/value heads.
 
@@ -87,6 +111,22 @@ def dot_product_attention(
     Masking: a query that sees no key has zero weights and a zero context, with finite gradients, in
     every dtype. Causal masks and windows are aligned bottom-right (`causal_mask`). An entry -inf of
     `bias` hides the key. The softmax is computed in float32 or better.
+
+    Options of scores: all but the window change scores in this order, in float32 or better:
+
+        scores = softcap * tanh(scores / softcap)                    (Gemma Team, 2024)
+        scores = scores + bias
+        scores = score_mod(scores, head, query, key)                 (Dong et al., 2024)
+        weights[s] = exp(scores[s]) / (exp(sinks[n]) + sum_r exp(scores[r]))
+
+    `sinks` are learned logits, one for each head, that take a part of the weights (OpenAI, 2025):
+    the weights of a query sum to less than 1. `sink_tokens` is another thing of that name: the
+    number of first keys that `sliding_window` does not hide (Xiao et al., 2024). `score_mod` and
+    `mask_mod` receive the numbers of heads `(1, N, 1, 1)`, the positions of queries `(b, 1, T, 1)`
+    and of keys `(b, 1, 1, S)`, all int32, of all pairs or of a chunk of them. They are made of
+    `keras.ops`, compute each pair alone, and give finite numbers for hidden pairs too. The
+    gradient of scores goes through `score_mod`; weights of a model inside of it have gradients in
+    "plain" only.
 
     Kernels: "plain" computes the formula directly and keeps all weights, `B N T S` numbers.
     "chunked" holds only the weights of one chunk of queries and keys (`CHUNK` = 512) and recomputes
@@ -113,6 +153,14 @@ def dot_product_attention(
             right padding; cuDNN accepts it as it is.
         sliding_window: Keys at this distance or farther are hidden. A query sees as many keys back,
             with its own, and without a causal mask as many ahead.
+        softcap: Limit of the scaled products, by a hyperbolic tangent; none if None.
+        sinks: Floats `(N,)`: logits beside those of the keys, in the denominator.
+        sink_tokens: Number of first keys that `sliding_window` does not hide.
+        score_mod: Function `(scores, head, query, key) -> scores` of scores `(B, N, t, s)`.
+        mask_mod: Function `(head, query, key) -> visible`; booleans that broadcast to
+            `(B, N, t, s)`, True where a key may be attended.
+        query_positions: Integers `(1 or B, T)` for the functions; `S - T ... S - 1` if None.
+        key_positions: Integers `(1 or B, S)` for the functions; `0 ... S - 1` if None.
 
     Returns:
         The context `(B, T, N, Hv)` in the dtype of `value`, or `(context, weights)`.
@@ -141,6 +189,8 @@ def dot_product_attention(
         sliding_window,
         dropout,
         return_attention_scores,
+        sink_tokens,
+        options_of(softcap, sinks, score_mod, mask_mod, query_positions, key_positions),
     )
     call = check_call(call)
     scale = 1.0 / math.sqrt(query.shape[3]) if scale is None else scale
@@ -165,6 +215,8 @@ def _attend(call: Call, kernel: str, scale: float, seed: Seed) -> Any:
         call.use_causal_mask,
         call.key_lengths,
         call.sliding_window,
+        call.sink_tokens,
+        call.options,
     )
 
 
@@ -183,13 +235,18 @@ def _plain(call: Call, scale: float, seed: Seed) -> Any:
         grouped = ops.reshape(query, (-1, T, K, N // K, H))
         scores = ops.einsum("btkgh,bskh->bkgts", grouped, key)
         scores = ops.reshape(scores, (-1, N, T, S))
-    mask = call.whole_mask()
+    mask, options, sinks = call.whole_mask(), call.options, None
+    if options is not None:
+        scores = options.capped(scores)
+        sinks = options.sink_column(ops.dtype(scores))
     if call.bias is not None:
         dtype = "float64" if ops.dtype(scores) == "float64" else "float32"
         bias, visible = split_bias(call.bias, dtype)
         mask = conjunction(mask, visible)
         scores = ops.cast(scores, dtype) + bias
-    weights = ops.cast(masked_softmax(scores, mask), value.dtype)
+    if options is not None and options.score_mod is not None:
+        scores = options.modified(scores, *pair_positions(query, key, options))
+    weights = ops.cast(masked_softmax(scores, mask, sinks), value.dtype)
     kept = random_dropout(weights, call.dropout, seed) if call.dropout else weights
     if K == N:
         context = ops.einsum("bnts,bsnh->btnh", kept, value)

@@ -16,6 +16,13 @@ from keras_attn.ops.masks import (
     sliding_window_mask,
     static_shape,
 )
+from keras_attn.ops.score_options import (
+    MaskMod,
+    ScoreMod,
+    ScoreOptions,
+    check_options,
+    pair_positions,
+)
 
 KERNELS = ("auto", "plain", "chunked", "flash")
 
@@ -41,6 +48,8 @@ class Call(NamedTuple):
     sliding_window: int | None = None
     dropout: float = 0.0
     return_attention_scores: bool = False
+    sink_tokens: int = 0
+    options: ScoreOptions | None = None
 
     @property
     def aligned(self) -> bool:
@@ -53,11 +62,16 @@ class Call(NamedTuple):
         masks = [self.mask]
         if self.sliding_window is not None:
             window, causal = self.sliding_window, self.use_causal_mask
-            masks.append(sliding_window_mask(self.query, self.key, window, causal))
+            masks.append(
+                sliding_window_mask(self.query, self.key, window, causal, self.sink_tokens)
+            )
         elif self.use_causal_mask:
             masks.append(causal_mask(self.query, self.key))
         if self.key_lengths is not None:
             masks.append(key_length_mask(self.key, self.key_lengths))
+        if self.options is not None and self.options.mask_mod is not None:
+            positions = pair_positions(self.query, self.key, self.options)
+            masks.append(self.options.seen(self.query.shape[2], *positions))
         return conjunction(*masks)
 
 
@@ -90,6 +104,11 @@ def choose_attention_kernel(
     dropout: float = 0.0,
     return_attention_scores: bool = False,
     kernel: str = "auto",
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+    sink_tokens: int = 0,
+    score_mod: ScoreMod | None = None,
+    mask_mod: MaskMod | None = None,
 ) -> str:
     """Returns the name of the kernel that `dot_product_attention` takes for these arguments.
 
@@ -98,7 +117,8 @@ def choose_attention_kernel(
       (`key_lengths`), a causal mask with T = S, and a window within it; for other masks and biases
       cuDNN needs all query-key pairs, and computes their gradient. A `mask` of keys alone,
       `(B, 1, 1, S)`, is inspected on JAX while the program runs: "flash" is taken if it hides only
-      the end of every row, else the kernel that is returned here.
+      the end of every row, else the kernel that is returned here. Fused kernels have no `softcap`,
+      `sinks` and `score_mod`; on JAX they pay with none of the options below.
     - "chunked" for long sequences, where T S is at least 1024² on JAX and 4096² on TensorFlow and
       PyTorch. Lengths must be known when a graph is traced.
     - "plain" otherwise, and always with dropout or returned weights.
@@ -115,6 +135,11 @@ def choose_attention_kernel(
         dropout: See `dot_product_attention`.
         return_attention_scores: See `dot_product_attention`.
         kernel: "auto", or a kernel that is returned if it is available.
+        softcap: See `dot_product_attention`.
+        sinks: See `dot_product_attention`.
+        sink_tokens: See `dot_product_attention`.
+        score_mod: See `dot_product_attention`.
+        mask_mod: See `dot_product_attention`.
 
     Returns:
         "plain", "chunked" or "flash".
@@ -142,8 +167,15 @@ def choose_attention_kernel(
         sliding_window,
         dropout,
         return_attention_scores,
+        sink_tokens,
+        options_of(softcap, sinks, score_mod, mask_mod),
     )
     return choose(call, kernel)
+
+
+def options_of(*options: Any) -> ScoreOptions | None:
+    """The options of scores in their order; None if none is given."""
+    return None if all(option is None for option in options) else ScoreOptions(*options)
 
 
 def check_kernel(kernel: str) -> None:
@@ -208,6 +240,12 @@ def _obstacle_of_chunked() -> str | None:
 
 def _obstacle_of_flash(call: Call) -> str | None:
     backend = keras.backend.backend()
+    for name in ("softcap", "sinks", "score_mod"):
+        if call.options is not None and getattr(call.options, name) is not None:
+            return (
+                f'fused kernels have no `{name}`. Take "auto", or "chunked" for memory linear '
+                "in the length."
+            )
     if backend == "tensorflow":
         return (
             'TensorFlow has no flash attention. Take "auto", or "chunked" for memory linear in '
@@ -260,6 +298,7 @@ def _flash_pays(call: Call) -> bool:
     return (
         call.mask is None
         and call.bias is None
+        and call.options is None
         and (call.aligned or not positional)
         and (call.sliding_window is None or cudnn_window(call))
     )
@@ -292,7 +331,8 @@ def cudnn_window(call: Call) -> bool:
 
     With lengths some queries would see nothing, and their gradients in cuDNN are not known.
     """
-    return call.use_causal_mask and call.aligned and call.key_lengths is None
+    causal = call.use_causal_mask and call.aligned
+    return causal and call.key_lengths is None and not call.sink_tokens
 
 
 def _device() -> Any:
@@ -338,7 +378,20 @@ def check_call(call: Call) -> Call:
             "`sliding_window` must be a positive integer: the number of keys that a query sees "
             f"back, its own included. Received: {window!r}. Leave it out to see all."
         )
-    return call._replace(mask=mask, bias=bias, key_lengths=lengths)
+    number = call.sink_tokens
+    if isinstance(number, bool) or not isinstance(number, numbers.Integral) or number < 0:
+        raise ValueError(
+            "`sink_tokens` must be an integer of at least 0: the number of first keys that a "
+            f"window does not hide. Received: {number!r}."
+        )
+    if number and window is None:
+        raise ValueError(
+            f"`sink_tokens` belongs to a `sliding_window`. Received: sink_tokens={number} without "
+            "one."
+        )
+    options = call.options
+    options = None if options is None else check_options(options, call.query, call.key)
+    return call._replace(mask=mask, bias=bias, key_lengths=lengths, options=options)
 
 
 def _rank_4(x: Tensor) -> Tensor:

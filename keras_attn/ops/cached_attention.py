@@ -2,16 +2,18 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import keras
 from keras import ops
 
 from keras_attn.hints import Size, Tensor
 from keras_attn.ops.attention import masked_softmax
+from keras_attn.ops.attention_kernels import conjunction
 from keras_attn.ops.compilers import compiler, on_cpu
 from keras_attn.ops.masks import static_shape
 from keras_attn.ops.padding import known_value
+from keras_attn.ops.score_options import ScoreOptions
 
 LEAST_READ = 32  # fewer slots of a cache are not worth a part of their own
 DIVISORS = (128, 32, 8, 2, 1)  # a step reads the cache divided by one of these
@@ -58,6 +60,7 @@ def cached_attention(
     return_attention_scores: bool = False,
     shared: bool = True,
     used: Tensor | None = None,
+    options: ScoreOptions | None = None,
 ) -> Any:
     """Scaled dot-product attention from queries to a cache (Vaswani et al., 2017).
 
@@ -68,11 +71,17 @@ def cached_attention(
     memory: with M = B R, rows `b R ... b R + R - 1` of the queries read row b. The cache is not
     repeated.
 
+    Options of scores are those of `dot_product_attention`. Functions of positions need them given,
+    and rows of their own.
+
     Masking: a query that sees no key has zero weights and a zero context.
     """
     if used is not None and not return_attention_scores:
 
         def attend(length: Size):
+            told = options
+            if told is not None and told.key_positions is not None:
+                told = told._replace(key_positions=told.key_positions[:, :length])
             return cached_attention(
                 query,
                 keys[:, :, :length],
@@ -81,11 +90,12 @@ def cached_attention(
                 None if bias is None else bias[..., :length],
                 scale,
                 shared=shared,
+                options=told,
             )
 
         return _of_the_first(used, keys, attend)
     N, H, K = query.shape[2], query.shape[3], keys.shape[1]
-    T, G = ops.shape(query)[1], N // K
+    T, S, G = ops.shape(query)[1], ops.shape(keys)[2], N // K
     scale = 1.0 / math.sqrt(H) if scale is None else scale
     query = query * ops.cast(scale, query.dtype)
     rows = ops.shape(keys)[0]
@@ -97,19 +107,39 @@ def cached_attention(
         query = ops.reshape(query, (rows, -1, K, G, H))  # (B, R T, K, G, H)
         query = ops.reshape(ops.transpose(query, (0, 2, 3, 1, 4)), (rows, K, -1, H))
     scores = ops.einsum("bkqh,bksh->bkqs", query, keys)  # (B, K, G R T, L)
+    if options is not None:
+        scores = options.capped(scores)
     if bias is not None:
         by_head = ops.reshape(bias, (-1, K, G * T, ops.shape(bias)[3]))
         dtype = "float64" if ops.dtype(scores) == "float64" else "float32"
         scores = ops.cast(scores, dtype) + ops.cast(by_head, dtype)
     if visible is not None:
         visible = ops.expand_dims(ops.expand_dims(visible, 1), 1)
-    weights = ops.cast(masked_softmax(scores, visible), values.dtype)
+    if options is None:
+        weights = masked_softmax(scores, visible)
+    else:
+        weights = _with_options(ops.reshape(scores, (rows, N, -1, S)), visible, options)
+        weights = ops.reshape(weights, (rows, K, -1, S))
+    weights = ops.cast(weights, values.dtype)
     context = ops.einsum("bkqs,bksh->bkqh", weights, values)
     context = _by_row(context, one, rows, N, T)
     if not return_attention_scores:
         return context
     weights = _by_row(weights, one, rows, N, T)  # (M, T, N, L)
     return context, ops.transpose(weights, (0, 2, 1, 3))
+
+
+def _with_options(scores: Tensor, visible: Tensor | None, options: ScoreOptions) -> Tensor:
+    """The weights of capped scores `(B, N, T, L)`."""
+    if options.of_positions:
+        query, key = (
+            ops.cast(cast(Tensor, x), "int32")
+            for x in (options.query_positions, options.key_positions)
+        )
+        query, key = query[:, None, :, None], key[:, None, None, :]
+        scores = options.modified(scores, query, key)
+        visible = conjunction(visible, options.seen(scores.shape[1], query, key))
+    return masked_softmax(scores, visible, options.sink_column(ops.dtype(scores)))
 
 
 def _of_the_first(used: Tensor, cache: Tensor, attend: Callable[[Any], Tensor]) -> Tensor:

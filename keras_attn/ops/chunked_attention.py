@@ -1,15 +1,18 @@
 """Dot-product attention by chunks, with memory linear in the length."""
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import keras
 from keras import ops
 
 from keras_attn.hints import Size, Tensor
-from keras_attn.ops.derivatives import first_derivatives_only
+from keras_attn.ops.chunk_ranges import ChunkRanges
+from keras_attn.ops.derivatives import first_derivatives_only, with_pullback
 from keras_attn.ops.loops import repeated, stacked
 from keras_attn.ops.masks import MASKED, not_hidden
+from keras_attn.ops.score_options import ScoreOptions, pair_positions, softcap
 
 # Maximum number of queries and keys of a chunk.
 CHUNK = 512
@@ -33,6 +36,8 @@ def chunked_attention(
     use_causal_mask: bool = False,
     key_lengths: Tensor | None = None,
     sliding_window: int | None = None,
+    sink_tokens: int = 0,
+    options: ScoreOptions | None = None,
 ) -> Tensor:
     """`dot_product_attention` of scaled queries, chunk by chunk (Rabe and Staats, 2021; Dao, 2023).
 
@@ -48,7 +53,8 @@ def chunked_attention(
         p = exp(scores - m),  of_c = of_context / l,  of_p = of_c value^T
         of_scores = p (of_p - sum of_c context)
 
-    Chunks of keys that a causal mask or a window hides from all queries of a chunk are skipped.
+    Sinks are where the sums begin: m = sink, l = 1, c = 0. Chunks of keys that a causal mask or a
+    window hides from all queries of a chunk are skipped.
     """
     B, T, S = ops.shape(query)[0], ops.shape(query)[1], ops.shape(key)[1]
     N, K, Hv = query.shape[2], key.shape[2], value.shape[3]
@@ -76,6 +82,14 @@ def chunked_attention(
     arguments = [q, in_chunks(key), in_chunks(value)]
     if bias is not None:
         arguments.append(in_groups(ops.cast(bias, precise)))
+    names = ["q", "k", "v", *([] if bias is None else ["bias"])]
+    positions = None
+    if options is not None:
+        if options.sinks is not None:
+            names.append("sinks")
+            arguments.append(ops.reshape(ops.cast(options.sinks, precise), (K, N // K)))
+        if options.of_positions:
+            positions = tuple(in_groups(x) for x in pair_positions(query, key, options))
     blocks = _Blocks(
         sizes=(size_q, size_k),
         chunks=(chunks_q, chunks_k),
@@ -86,20 +100,24 @@ def chunked_attention(
         key_lengths=key_lengths,
         window=sliding_window,
         dtype=precise,
+        sink_tokens=sink_tokens,
+        options=options or ScoreOptions(),
+        positions=positions,
     )
 
     @ops.custom_gradient
     def attend(*given):
         # Without it an eager tape would keep all that is computed inside.
         arguments = [ops.stop_gradient(x) for x in given]
-        context, maxima, sums = blocks.contexts(*arguments)
+        context, maxima, sums = blocks.contexts(**dict(zip(names, arguments, strict=True)))
 
         def gradients(*args, upstream: Tensor | None = None):
             upstream = args[0] if upstream is None else upstream
             upstream, *saved = [
                 first_derivatives_only(x, error=SECOND_DERIVATIVE) for x in (upstream, *given)
             ]
-            return blocks.gradients(upstream, context, maxima, sums, *saved)
+            named = dict(zip(names, saved, strict=True))
+            return blocks.gradients(upstream, context, maxima, sums, **named)
 
         # Not `context` itself: on PyTorch that would be a reference cycle.
         return ops.stop_gradient(context), gradients
@@ -110,8 +128,8 @@ def chunked_attention(
     return context[:, :T] if _differ(padded[0], T) else context
 
 
-@dataclass(frozen=True)
-class _Blocks:
+@dataclass(frozen=True, kw_only=True)
+class _Blocks(ChunkRanges):
     """Visibility of blocks, and the loops over blocks of queries and keys.
 
     q is `(chunks, B, K, G C, H)`, with the C queries of each of the G = N / K heads of a group. k
@@ -119,17 +137,19 @@ class _Blocks:
     `(b, K or 1, G or 1, T or 1, S or 1)`.
     """
 
-    sizes: tuple[int, int]
-    chunks: tuple[Size, Size]
-    lengths: tuple[Size, Size]
-    padded: bool
     mask: Tensor | None
-    causal: bool
-    key_lengths: Tensor | None
-    window: int | None
     dtype: str
+    options: ScoreOptions = field(default_factory=ScoreOptions)
+    positions: tuple[Tensor, ...] | None = None
 
-    def contexts(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> tuple:
+    def contexts(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        bias: Tensor | None = None,
+        sinks: Tensor | None = None,
+    ) -> tuple:
         """The context of each query, and the maximum m and the sum l of its softmax."""
 
         def of_queries(i: Size):
@@ -137,7 +157,7 @@ class _Blocks:
 
             def body(j: Size, so_far: tuple):
                 maxima, sums, context = so_far
-                scores = self._scores(q_i, k[j], bias, i, j)
+                scores, _ = self._scores(q_i, k[j], bias, i, j)
                 larger = ops.maximum(maxima, ops.max(scores, axis=-1))
                 p = ops.exp(scores - ops.expand_dims(larger, -1))
                 remains = ops.exp(maxima - larger)
@@ -148,7 +168,9 @@ class _Blocks:
             zeros = ops.zeros_like(q_i[..., 0], dtype=self.dtype)
             context = ops.zeros((*ops.shape(q_i)[:-1], v.shape[-1]), dtype=self.dtype)
             start = (zeros + MASKED, zeros, context)
-            maxima, sums, context = repeated(*self._keys_of(i), body, start)
+            if sinks is not None:
+                start = (zeros + self._by_query(sinks), zeros + 1.0, context)
+            maxima, sums, context = self.over_keys(i, body, start)
             sums = ops.where(sums > 0, sums, 1.0)  # 0 if a query sees no key
             return context / ops.expand_dims(sums, -1), maxima, sums
 
@@ -166,8 +188,9 @@ class _Blocks:
         k: Tensor,
         v: Tensor,
         bias: Tensor | None = None,
+        sinks: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
-        """Gradients of q, k, v and bias, in one loop over queries and one over keys."""
+        """Gradients of all given tensors, in one loop over queries and one over keys."""
         upstream = upstream / ops.expand_dims(sums, -1)  # so that blocks need not be divided
         inner = ops.sum(upstream * context, axis=-1)
         upstream = ops.cast(upstream, v.dtype)
@@ -177,43 +200,44 @@ class _Blocks:
 
         def block(
             i: Size, j: Size, q_i: Tensor, k_j: Tensor, v_j: Tensor, upstream_i: Tensor
-        ) -> tuple[Tensor, Tensor]:
-            scores = self._scores(q_i, k_j, bias, i, j)
+        ) -> tuple[Tensor, Tensor, Tensor]:
+            """The weights times l, and the gradients of scores with the bias and without it."""
+            scores, pullback = self._scores(q_i, k_j, bias, i, j, pulls=True)
             p = ops.exp(scores - ops.expand_dims(maxima[i], -1))
             of_p = self._product("bkqh,bksh->bkqs", upstream_i, v_j)
-            return p, p * (of_p - ops.expand_dims(inner[i], -1))
+            return (p, *pullback(p * (of_p - ops.expand_dims(inner[i], -1))))
 
         def of_queries(i: Size):
             q_i, upstream_i = q[i], upstream[i]
 
             def body(j: Size, so_far: tuple):
                 k_j = k[j]
-                _, of_scores = block(i, j, q_i, k_j, v[j], upstream_i)
+                _, of_biased, of_scores = block(i, j, q_i, k_j, v[j], upstream_i)
                 of_q = so_far[0] + self._product("bkqs,bksh->bkqh", of_scores, k_j)
-                return (of_q, *(self._added(x, of_scores, j) for x in so_far[1:]))
+                return (of_q, *(self._added(x, of_biased, j) for x in so_far[1:]))
 
             start: tuple[Tensor, ...] = (ops.zeros_like(q_i, dtype=self.dtype),)
             if by_query:
                 b, n, g, _, s = ops.shape(bias)
                 start = (*start, ops.zeros((b, n, g, self.sizes[0], s), dtype=self.dtype))
-            return repeated(*self._keys_of(i), body, start)
+            return self.over_keys(i, body, start)
 
         def of_keys(j: Size):
             k_j, v_j = k[j], v[j]
 
             def body(i: Size, so_far: tuple):
                 q_i, upstream_i = q[i], upstream[i]
-                p, of_scores = block(i, j, q_i, k_j, v_j, upstream_i)
+                p, of_biased, of_scores = block(i, j, q_i, k_j, v_j, upstream_i)
                 of_k = so_far[0] + self._product("bkqs,bkqh->bksh", of_scores, q_i)
                 of_v = so_far[1] + self._product("bkqs,bkqh->bksh", p, upstream_i)
-                return (of_k, of_v, *(self._added(x, of_scores, 0) for x in so_far[2:]))
+                return (of_k, of_v, *(self._added(x, of_biased, 0) for x in so_far[2:]))
 
             start = tuple(ops.zeros_like(x, dtype=self.dtype) for x in (k_j, v_j))
             if bias is not None and by_key:
                 b, n, g, _, s = ops.shape(bias)
                 s = s if bias.shape[4] == 1 else self.sizes[1]
                 start = (*start, ops.zeros((b, n, g, 1, s), dtype=self.dtype))
-            return repeated(*self._queries_of(j), body, start)
+            return repeated(*self.queries_of(j), body, start)
 
         specs_q, specs_k, specs_v = ([(tuple(x.shape[1:]), self.dtype)] for x in (q, k, v))
         if bias is not None:
@@ -224,36 +248,87 @@ class _Blocks:
         of_k = stacked(of_keys, self.chunks[1], specs_k + specs_v)
         computed = (of_q[0], of_k[0], of_k[1])
         results = tuple(ops.cast(x, y.dtype) for x, y in zip(computed, (q, k, v), strict=True))
+        of_sinks: tuple[Tensor, ...] = ()
+        if sinks is not None:
+            lost = ops.exp(self._by_query(sinks) - maxima) * inner
+            lost = ops.reshape(lost, (-1, *sinks.shape, self.sizes[0]))
+            of_sinks = (-ops.sum(lost, axis=(0, 3)),)
         if bias is None:
-            return results
+            return (*results, *of_sinks)
         if by_query:
             of_bias = ops.transpose(of_q[1], (1, 2, 3, 0, 4, 5))
         elif bias.shape[4] != 1:
             of_bias = ops.transpose(of_k[2], (1, 2, 3, 4, 0, 5))
         else:
             of_bias = ops.sum(of_k[2], axis=0)
-        return (*results, ops.reshape(of_bias, ops.shape(bias)))
+        return (*results, ops.reshape(of_bias, ops.shape(bias)), *of_sinks)
+
+    def _by_query(self, sinks: Tensor) -> Tensor:
+        """Repeats sinks `(K, G)` for the queries of a chunk, `(K, G C)`."""
+        return ops.repeat(sinks, self.sizes[0], axis=1)
 
     def _product(self, equation: str, a: Tensor, b: Tensor) -> Tensor:
         return ops.cast(ops.einsum(equation, ops.cast(a, b.dtype), b), self.dtype)
 
-    def _scores(self, q_i: Tensor, k_j: Tensor, bias: Tensor | None, i: Size, j: Size) -> Tensor:
+    def _scores(
+        self, q_i: Tensor, k_j: Tensor, bias: Tensor | None, i: Size, j: Size, pulls: bool = False
+    ) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor, Tensor]]]:
+        """The scores of a block, and the way of their gradients back.
+
+        It leads to the gradients of scores before `score_mod`, which are those of the bias, and
+        before the cap, which are those of the products.
+        """
         scores = self._product("bkqh,bksh->bkqs", q_i, k_j)
         shape = ops.shape(scores)
+        cap = self.options.softcap
+        scores = capped = scores if cap is None else softcap(scores, cap)
         scores = self._by_head(scores)
-        visible = self._positions_seen(i, j)
+        visible = self.positions_seen(i, j)
         if self.mask is not None:
             visible.append(self._block_of(self.mask, i, j))
         if bias is not None:
             added = self._block_of(bias, i, j)
             visible.append(not_hidden(added))
             scores = scores + ops.where(visible[-1], added, 0.0)
+        back: Callable[[Tensor], Tensor] | None = None
+        if self.positions is not None:
+            scores, back, seen = self._modified(scores, i, j, pulls)
+            visible += [] if seen is None else [seen]
         if visible:
             seen = visible[0]
             for part in visible[1:]:
                 seen = ops.logical_and(seen, part)
             scores = ops.where(seen, scores, HIDDEN)
-        return ops.reshape(scores, shape)
+
+        def pullback(upstream: Tensor) -> tuple[Tensor, Tensor]:
+            if back is not None:
+                upstream = ops.reshape(back(self._by_head(upstream)), shape)
+            slope = None if cap is None else 1.0 - ops.square(capped / cap)
+            return upstream, upstream if slope is None else upstream * slope
+
+        return ops.reshape(scores, shape), pullback
+
+    def _modified(
+        self, scores: Tensor, i: Size, j: Size, pulls: bool
+    ) -> tuple[Tensor, Callable[[Tensor], Tensor] | None, Tensor | None]:
+        """`score_mod` of a block `(B, K, G, C, C)`, its pullback, and `mask_mod`."""
+        shape = ops.shape(scores)
+        N = int(scores.shape[1]) * int(scores.shape[2])
+        query, key = (
+            ops.squeeze(self._block_of(x, i, j), 1) for x in cast(Any, self.positions)
+        )  # (b, 1, C, 1) and (b, 1, 1, C)
+        back, seen = None, self.options.seen(N, query, key)
+        if seen is not None:
+            every = ops.ones((shape[0], N, *self.sizes), dtype="bool")
+            seen = ops.reshape(ops.logical_and(seen, every), shape)
+        if self.options.score_mod is not None:
+
+            def modify(x: Tensor) -> Tensor:
+                x = ops.reshape(x, (-1, N, *self.sizes))
+                return ops.reshape(self.options.modified(x, query, key), shape)
+
+            scores, back = with_pullback(modify, scores) if pulls else (modify(scores), None)
+        return scores, back, seen
 
     def _by_head(self, x: Tensor) -> Tensor:
         """Reshapes `(B, K, G C, C)` to `(B, K, G, C, C)`."""
@@ -281,58 +356,6 @@ class _Blocks:
         b, n, g, t, _ = ops.shape(of_bias)
         before = ops.slice(of_bias, start, (b, n, g, t, self.sizes[1]))
         return ops.slice_update(of_bias, start, before + part)
-
-    def _positions_seen(self, i: Size, j: Size) -> list[Tensor]:
-        T, S = self.lengths
-        s = ops.expand_dims(ops.arange(self.sizes[1]) + j * self.sizes[1], 0)
-        t = ops.expand_dims(ops.arange(self.sizes[0]) + i * self.sizes[0], 1) + (S - T)
-        visible = []
-        if self.padded:
-            visible.append(s < S)
-        if self.key_lengths is not None:
-            lengths = ops.reshape(ops.cast(self.key_lengths, s.dtype), (-1, 1, 1, 1, 1))
-            visible.append(s < lengths)
-        if self.causal:
-            visible.append(s <= t)
-        if self.window is not None:
-            visible.append(s > t - self.window)
-            if not self.causal:
-                visible.append(s < t + self.window)
-        return visible
-
-    def _keys_of(self, i: Size) -> tuple[Any, Any]:
-        """The range of chunks of keys that queries of chunk i can see."""
-        (size, width), (_, most) = self.sizes, self.chunks
-        first = i * size + self.lengths[1] - self.lengths[0]
-        last = first + size - 1
-        lower, upper = 0, most
-        if self.causal:
-            upper = _within(last // width + 1, most)
-        if self.window is not None:
-            lower = _within((first - self.window + 1) // width, most)
-            if not self.causal:
-                upper = _within((last + self.window - 1) // width + 1, most)
-        return lower, upper
-
-    def _queries_of(self, j: Size) -> tuple[Any, Any]:
-        """The range of chunks of queries that can see keys of chunk j."""
-        (width, size), (most, _) = self.sizes, self.chunks
-        first = j * size - self.lengths[1] + self.lengths[0]
-        last = first + size - 1
-        lower, upper = 0, most
-        if self.causal:
-            lower = _within(first // width, most)
-        if self.window is not None:
-            upper = _within((last + self.window - 1) // width + 1, most)
-            if not self.causal:
-                lower = _within((first - self.window + 1) // width, most)
-        return lower, upper
-
-
-def _within(chunk: Size, most: Size) -> Any:
-    if isinstance(chunk, int) and isinstance(most, int):
-        return min(max(chunk, 0), most)
-    return ops.minimum(ops.maximum(chunk, 0), most)
 
 
 def _chunks(length: Size) -> tuple[int, Any]:

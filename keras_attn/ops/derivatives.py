@@ -1,4 +1,7 @@
-"""Errors for derivatives that hand-written gradients do not have."""
+"""Derivatives inside hand-written gradients, and errors for those that they do not have."""
+
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
@@ -34,3 +37,37 @@ def first_derivatives_only(x: Tensor, *sources: Tensor, error: str) -> Tensor:
         return ops.stop_gradient(x), gradients
 
     return identity(x, *sources)
+
+
+def with_pullback(function: Callable[[Any], Any], x: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Returns `function(x)`, and a function from gradients of it to gradients of `x`.
+
+    Example:
+
+    >>> y, pullback = with_pullback(ops.square, ops.array([3.0]))
+    >>> float(y[0]), float(pullback(ops.array([1.0]))[0])
+    (9.0, 6.0)
+    """
+    backend = keras.backend.backend()
+    if backend == "jax":
+        import jax
+
+        y, pull = jax.vjp(function, x)
+        return y, lambda upstream: pull(upstream)[0]
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        return y, lambda upstream: tape.gradient(
+            y, x, output_gradients=upstream, unconnected_gradients="zero"
+        )
+    import torch
+
+    with torch.enable_grad():
+        x = x.detach().requires_grad_(True)
+        y = function(x)
+    if not y.requires_grad:
+        return y, lambda upstream: torch.zeros_like(x)
+    return y.detach(), lambda upstream: torch.autograd.grad(y, x, upstream)[0]

@@ -75,6 +75,7 @@ def _by_cudnn(call: Call, scale: float) -> Tensor:
         call.mask is not None
         or call.use_causal_mask != causal
         or (call.sliding_window is not None and not windowed)
+        or call.options is not None
     )
     bias: Any = None  # arrays of JAX, or None
     mask: Any = None
@@ -127,6 +128,7 @@ def _by_torch(call: Call, scale: float) -> Tensor:
         call.use_causal_mask
         and call.aligned
         and call.mask is call.bias is call.key_lengths is call.sliding_window is None
+        and call.options is None
     )
     if causal:
         mask = None

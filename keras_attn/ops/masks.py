@@ -253,21 +253,27 @@ def causal_mask(query: Tensor, key: Tensor) -> Tensor:
 
 
 def sliding_window_mask(
-    query: Tensor, key: Tensor, sliding_window: int, use_causal_mask: bool = False
+    query: Tensor,
+    key: Tensor,
+    sliding_window: int,
+    use_causal_mask: bool = False,
+    sink_tokens: int = 0,
 ) -> Tensor:
     """Lets query t see keys that are less than `sliding_window` positions away.
 
-        visible[t, s] = |t + (S - T) - s| < sliding_window
+        visible[t, s] = |t + (S - T) - s| < sliding_window  or  s < sink_tokens
 
     The window is aligned bottom-right, like `causal_mask`. With a causal mask a query sees the last
     `sliding_window` keys, with its own (Beltagy et al., 2020; Jiang et al., 2023); without one it
-    sees as many after it too.
+    sees as many after it too. The first `sink_tokens` keys stay visible beside the window (Xiao et
+    al., 2024).
 
     Args:
         query: Tensor `(B, T, ...)`.
         key: Tensor `(B, S, ...)`.
         sliding_window: Positive integer.
         use_causal_mask: Whether later keys are hidden as well.
+        sink_tokens: Number of first keys that the window does not hide.
 
     Returns:
         Boolean tensor `(1, 1, T, S)`.
@@ -281,7 +287,7 @@ def sliding_window_mask(
     T, S = static_shape(query)[1], static_shape(key)[1]
     if T is not None and S is not None:
         distance = np.arange(T)[:, None] + (S - T) - np.arange(S)
-        mask = np.abs(distance) < sliding_window
+        mask = (np.abs(distance) < sliding_window) | (np.arange(S) < sink_tokens)
         return ops.convert_to_tensor(
             (mask & (distance >= 0) if use_causal_mask else mask)[None, None]
         )
@@ -289,6 +295,9 @@ def sliding_window_mask(
     after_key = ops.expand_dims(_positions_from_end(key[:1, :]), 1)
     distance = after_key - after_query
     mask = ops.abs(distance) < sliding_window
+    if sink_tokens:
+        from_start = ops.cumsum(ops.ones_like(after_key), axis=2)
+        mask = ops.logical_or(mask, from_start <= sink_tokens)
     if use_causal_mask:
         mask = ops.logical_and(mask, distance >= 0)
     return ops.expand_dims(mask, 1)

@@ -157,14 +157,15 @@ def _last_layer(model: keras.Model) -> tuple[Any, Any]:
     layer, node, _ = model.outputs[0]._keras_history
     arguments = layer._inbound_nodes[node].arguments
     backwards = arguments.kwargs.get("reverse", len(arguments.args) > 1 and arguments.args[1])
-    is_embedding = isinstance(layer, TokenEmbedding) and backwards
+    is_embedding = isinstance(layer, TokenEmbedding) and backwards and layer.logit_softcap is None
     is_dense = isinstance(layer, keras.layers.Dense) and (
         layer.activation is keras.activations.linear and not layer.lora_enabled
     )
     if not (is_embedding or is_dense) or _is_quantized(layer):
         raise ValueError(
-            "The logits of `model` must come from a TokenEmbedding with `reverse=True`, or from a "
-            "Dense without activation, neither of them quantized or with LoRA. "
+            "The logits of `model` must come from a TokenEmbedding with `reverse=True` and without "
+            "`logit_softcap`, or from a Dense without activation, neither of them quantized or "
+            "with LoRA. "
             f"Received: {type(layer).__name__} {layer.name!r}."
         )
     return layer, arguments.keras_tensors[0]

@@ -38,6 +38,27 @@ LLAMA = {
     "normalization": "rms_norm", "gated": True, "activation": "silu", "use_bias": False,
     "positions": "rotary", "num_kv_heads": 2, "normalize_first": True, "rotary_base": 50.0,
 }  # fmt: skip
+
+
+@keras.saving.register_keras_serializable(package="tests")
+def far_is_less(scores, head, query, key):
+    """Scores by distance, in each head otherwise, and not in proportion."""
+    distance = ops.cast((query - key) * (1 + head), scores.dtype)
+    return ops.sin(scores) - 0.2 * distance
+
+
+@keras.saving.register_keras_serializable(package="tests")
+def by_absolute_position(head, query, key):
+    """Hides some keys by where they are, not by how far."""
+    return ((query + key + head) % 3 != 0) | (query == key)
+
+
+TODAY = {  # of the attention of today, all at once
+    "normalize_first": True, "positions": "rotary", "num_kv_heads": 2, "qk_norm": "rms_norm",
+    "softcap": 1.0, "attention_sinks": True, "sliding_window": 2, "sink_tokens": 1,
+    "window_blocks": 2, "window_rotary_base": 20.0, "sandwich_norm": True,
+    "score_mod": far_is_less, "mask_mod": by_absolute_position,
+}  # fmt: skip
 CASES = [  # settings of the stack, memory, prompt
     *(  # four of these so that any two of the first setting, memory and prompt are tried together
         pytest.param(
@@ -61,6 +82,9 @@ CASES = [  # settings of the stack, memory, prompt
     pytest.param(LLAMA, False, "right", marks=pytest.mark.slow),
     (LLAMA, False, "left"),
     pytest.param(LLAMA, False, "equal", marks=pytest.mark.slow),
+    (TODAY, True, "left"),
+    pytest.param(TODAY, False, "right", marks=pytest.mark.slow),
+    ({"score_mod": far_is_less, "mask_mod": by_absolute_position}, False, "right"),
     ({"positions": "alibi"}, True, "right"),
     pytest.param({"positions": "alibi", "num_kv_heads": 2}, False, "left", marks=pytest.mark.slow),
     ({"positions": "alibi", "normalize_first": True}, False, "one token"),
@@ -87,7 +111,9 @@ def fill_free_slots(cache, used, value):
     return ops.where(free, ops.cast(value, cache.dtype), cache)
 
 
-@pytest.mark.parametrize("settings, with_memory, prompt", CASES, ids=str)
+@pytest.mark.parametrize(
+    "settings, with_memory, prompt", CASES, ids=lambda x: "today" if x is TODAY else str(x)[:80]
+)
 def test_transformer_decoder(settings, with_memory, prompt):
     """Vectors: outputs and weights, with slots to spare and garbage in them."""
     lengths, side = PROMPTS[prompt]
@@ -107,19 +133,23 @@ def test_transformer_decoder(settings, with_memory, prompt):
     prompts = rng.normal(size=(3, width, DIM)).astype("float32")  # padding is garbage too
     for row, n in enumerate(lengths):
         prompts[row, slots[row]] = x[row, :n]
+    # The functions of `TODAY` read absolute positions, which padding on the left shifts.
+    counted = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
+    positions = {"positions": counted} if "mask_mod" in settings else {}
     output, state = stack.prefill(
         ops.convert_to_tensor(prompts),
         None if side is None else mask,
         None if memory is None else ops.convert_to_tensor(memory),
         memory_mask,
         width + STEPS + 2,
+        **positions,
     )
     for row, n in enumerate(lengths):
         np.testing.assert_allclose(numpy(output)[row, slots[row]], full[row, :n], atol=1e-5)
     state["cache"] = keras.tree.map_structure(
         lambda c: fill_free_slots(c, width, 1e4), state["cache"]
     )
-    assert ("positions" in state) == (settings.get("positions") is not None)
+    assert ("positions" in state) == bool({"positions", "score_mod"} & set(settings))
     if "positions" in state:
         free = np.arange(width + STEPS + 2) >= width
         state["positions"] = ops.where(free, 99, state["positions"])
@@ -245,15 +275,19 @@ def language_model(seed=0, positions=None):
         {"positions": "alibi"},
         {"positions": "relative", "max_distance": 4, "num_buckets": 4},
         {"sliding_window": 3},
+        TODAY,
     ],
-    ids=lambda settings: "-".join(map(str, settings.values())) or "learned",
+    ids=lambda settings: (
+        "today" if settings is TODAY else "-".join(map(str, settings.values())) or "learned"
+    ),
 )
 def test_holes_in_a_prompt_count_nowhere(settings):
     """Logits of the prompts and of steps are those of the tokens alone, without padding."""
     keras.utils.set_random_seed(0)
     embedding = TokenEmbedding(9, DIM, mask_zero=False)
     learned = LearnedPositionalEncoding(12) if "positions" not in settings else None
-    stack = TransformerDecoder(2, 2, intermediate_dim=16, normalize_first=True, **settings)
+    settings = {"normalize_first": True, **settings}
+    stack = TransformerDecoder(2, 2, intermediate_dim=16, **settings)
     for layer in filter(None, (embedding, learned, stack)):
         layer.build((None, None, DIM))
     tables = [w for w in stack.weights if "relative" in w.path]

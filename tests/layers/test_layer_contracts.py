@@ -28,6 +28,26 @@ T5 = {
 }  # fmt: skip
 
 
+@keras.saving.register_keras_serializable(package="tests")
+def nearer(scores, head, query, key):
+    """A function of scores: near keys count more, in each head otherwise."""
+    distance = keras.ops.cast(keras.ops.abs(query - key) * (1 + head), scores.dtype)
+    return scores * 1.5 - 0.3 * distance
+
+
+@keras.saving.register_keras_serializable(package="tests")
+def even(head, query, key):
+    """A function of visibility that shows each query itself."""
+    return (query - key + head) % 2 == head % 2
+
+
+GEMMA = {
+    "softcap": 1.5, "qk_norm": "rms_norm", "sandwich_norm": True, "window_blocks": 2,
+    "sliding_window": 2, "sink_tokens": 1, "positions": "rotary", "window_rotary_base": 50.0,
+    "normalize_first": True, "attention_sinks": True, "normalization": "rms_norm",
+}  # fmt: skip
+
+
 def make(cls, **settings):
     return lambda **kwargs: cls(**settings, **kwargs)
 
@@ -41,6 +61,7 @@ def self_attention(**settings):
         attention_mask=SELF,
         scores=(SELF,),
         causal={"use_causal_mask": True},
+        partial_weights=settings.get("attention_sinks", False),
         repeats=True,
     )
 
@@ -72,6 +93,7 @@ def attention(inputs=TWO, **settings):
         attention_mask=("query", "value", N),
         scores=(("query", "value", N),),
         causal={"use_causal_mask": True},
+        partial_weights=settings.get("attention_sinks", False),
         repeats=True,
     )
 
@@ -162,6 +184,7 @@ def block(cls, inputs=X, scores=(SELF,), **settings):
         attention_mask=SELF,
         scores=scores,
         causal={} if decodes else {"use_causal_mask": True},
+        partial_weights=settings.get("attention_sinks", False),
         repeats=True,
     )
 
@@ -214,6 +237,19 @@ CASES = {
         positions="relative", num_buckets=4, max_distance=5, num_kv_heads=1
     ),
     "self_attention_window": self_attention(sliding_window=3),
+    "self_attention_scores": self_attention(
+        qk_norm="layer_norm", softcap=1.5, attention_sinks=True, sliding_window=3, sink_tokens=1,
+        attention_dropout=0.1, score_mod=nearer, mask_mod=even, num_kv_heads=1,
+    ),
+    "self_attention_scores_chunked": by_chunks(
+        self_attention(
+            attention_kernel="chunked", qk_norm="rms_norm", softcap=1.5, attention_sinks=True,
+            sliding_window=3, sink_tokens=1, score_mod=nearer, mask_mod=even, num_kv_heads=1,
+        )
+    ),
+    "attention_scores": attention(
+        qk_norm="rms_norm", softcap=1.5, attention_sinks=True, num_kv_heads=1
+    ),
     "self_attention_chunked": by_chunks(
         self_attention(attention_kernel="chunked", num_kv_heads=1, value_dim=5)
     ),
@@ -384,6 +420,14 @@ CASES = {
         layers.TransformerDecoder, MEMORY, (SELF, SELF, CROSS, CROSS), **STACK, **T5,
         normalize_first=True, output_scale=0.5,
     ),
+    "encoder_local": block(
+        layers.TransformerEncoder, X, (SELF, SELF), **STACK, normalize_first=True, norm_bias=False,
+        first_norm=False, sliding_window=2, window_blocks=[False, True], positions="rotary",
+    ),
+    "decoder_gemma": block(
+        layers.TransformerDecoder, MEMORY, (SELF, SELF, CROSS, CROSS), **STACK, **GEMMA,
+        score_mod=nearer,
+    ),
     "decoder_llama": block(
         layers.TransformerDecoder, MEMORY, (SELF, SELF, CROSS, CROSS), **STACK, **LLAMA,
         attention_dropout=0.1, rematerialize=True,
@@ -426,6 +470,9 @@ SLOW_PAIRS = {
 }  # fmt: skip
 # Their settings are tried in other layers or blocks too, or by the tests of these settings.
 SLOW_VARIANTS = (
+    "attention_scores",
+    "encoder_local",
+    "decoder_gemma",
     "self_attention_chunked",
     "attention_chunked",
     "encoder_rematerialized",

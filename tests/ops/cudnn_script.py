@@ -50,7 +50,9 @@ def instead(query, key, value, **kwargs):
 
 def differences(expected):
     result = {}
-    for number in range(1, len(kernel_cases.CASES), 2):
+    first = kernel_cases.EVERY_OPTION
+    options = filter(kernel_cases.fused, range(first, len(kernel_cases.CASES)))
+    for number in (*range(1, first, 2), *options):
         found = kernel_cases.run(number, "flash", "bfloat16")
         result[str(number)] = kernel_cases.largest_difference(number, found, expected[number])
     return result

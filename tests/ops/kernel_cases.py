@@ -51,6 +51,41 @@ BARE = {"T": 9, "S": 9, "heads": (4, 2), "value_dim": None, "mask": None, "bias"
 BARE = {**BARE, "causal": False, "lengths": False, "window": None, "scale": None}
 CASES += [{**BARE, "causal": True}, {**BARE, "lengths": True}, {**BARE, "window": 2}]
 CASES += [{**BARE, "causal": True, "lengths": True}, {**BARE, "causal": True, "window": 2}]
+for case in CASES:
+    case["options"] = ()
+BARE = {**BARE, "T": 7, "S": 12, "options": ()}
+EVERY_OPTION = len(CASES)
+CASES += [
+    {
+        **BARE, "mask": "BNTS", "bias": "1NTS", "causal": True, "window": 3, "value_dim": 5,
+        "options": ("softcap", "sinks", "sink_tokens", "score_mod", "mask_mod", "positions"),
+    },
+    {**BARE, "bias": "1N1S", "options": ("softcap",)},
+    {**BARE, "mask": "BNTS", "options": ("sinks",)},
+    {**BARE, "window": 3, "lengths": True, "options": ("sink_tokens",)},
+    {**BARE, "causal": True, "options": ("mask_mod",)},
+    {**BARE, "bias": "BNTS", "options": ("score_mod", "positions")},
+    {**BARE, "window": 2, "causal": True, "options": ("sink_tokens", "mask_mod", "positions")},
+]  # fmt: skip
+SINK_TOKENS = 5  # a chunk of 4 and one key of the next
+
+
+def fused(number):
+    """Whether fused kernels have the options of a case."""
+    return not {"softcap", "sinks", "score_mod"} & set(CASES[number]["options"])
+
+
+def changed(scores, head, query, key):
+    """A function of scores that bends them, each head otherwise."""
+    if not isinstance(scores, np.ndarray):
+        head, query, key = (ops.cast(x, ops.dtype(scores)) for x in (head, query, key))
+    sine = np.sin if isinstance(scores, np.ndarray) else ops.sin
+    return sine(scores) * (1.0 + 0.5 * head) - 0.1 * abs(query - key)
+
+
+def shown(head, query, key):
+    """A function of visibility: some distances, each head otherwise."""
+    return (query - key) % 3 != head % 2
 
 
 def _shape(letters, sizes):
@@ -81,6 +116,11 @@ def make(number):
             arrays["bias"][..., 2] = -np.inf
     if case["lengths"]:
         arrays["key_lengths"] = np.array([S - 2, 0 if case["mask"] is None else S], "int32")
+    if "sinks" in case["options"]:
+        arrays["sinks"] = rng.normal(size=N)
+    if "positions" in case["options"]:
+        arrays["query_positions"] = rng.integers(0, 20, (B, T)).astype("int32")
+        arrays["key_positions"] = rng.integers(0, 20, (1, S)).astype("int32")
     return arrays
 
 
@@ -91,7 +131,21 @@ def settings(number):
         "scale": case["scale"],
         "use_causal_mask": case["causal"],
         "sliding_window": case["window"],
+        "softcap": 0.8 if "softcap" in case["options"] else None,
+        "sink_tokens": SINK_TOKENS if "sink_tokens" in case["options"] else 0,
+        "score_mod": changed if "score_mod" in case["options"] else None,
+        "mask_mod": shown if "mask_mod" in case["options"] else None,
     }
+
+
+def head_and_positions(number, arrays):
+    """The arguments of the functions, as arrays that broadcast to `(B, N, T, S)`."""
+    case = CASES[number]
+    S, T = case["S"], case["T"]
+    query = arrays.get("query_positions", np.arange(S - T, S)[None])
+    key = arrays.get("key_positions", np.arange(S)[None])
+    head = np.arange(case["heads"][0])
+    return head[None, :, None, None], query[:, None, :, None], key[:, None, None, :]
 
 
 def visible(number, arrays):
@@ -103,11 +157,14 @@ def visible(number, arrays):
         seen &= arrays["mask"]
     if "bias" in arrays:
         seen &= arrays["bias"] != -np.inf
+    if "mask_mod" in case["options"]:
+        seen &= shown(*head_and_positions(number, arrays))
     for b, t, s in itertools.product(range(B), range(T), range(S)):
         position = t + S - T
         ahead = case["causal"] and s > position
         after = "key_lengths" in arrays and s >= arrays["key_lengths"][b]
         far = case["window"] is not None and abs(position - s) >= case["window"]
+        far &= s >= settings(number)["sink_tokens"]
         if ahead or after or far:
             seen[b, :, t, s] = False
     return seen
@@ -122,17 +179,28 @@ def reference(number, arrays):
     scale = case["scale"] or 1 / np.sqrt(q.shape[3])
     bias = np.broadcast_to(arrays.get("bias", 0.0), seen.shape)
     context = np.zeros((B, case["T"], N, v.shape[3]))
+    head_of, t_of, s_of = (
+        np.broadcast_to(x, seen.shape) for x in head_and_positions(number, arrays)
+    )
     for b, n, t in itertools.product(range(B), range(N), range(case["T"])):
         keys = np.flatnonzero(seen[b, n, t])
         if len(keys):
             head = n // (N // K)
-            scores = k[b, keys, head] @ q[b, t, n] * scale + bias[b, n, t, keys]
-            weights = np.exp(scores - scores.max())
-            context[b, t, n] = weights / weights.sum() @ v[b, keys, head]
+            scores = k[b, keys, head] @ q[b, t, n] * scale
+            if "softcap" in case["options"]:
+                scores = 0.8 * np.tanh(scores / 0.8)
+            scores = scores + bias[b, n, t, keys]
+            if "score_mod" in case["options"]:
+                at = (b, n, t, keys)
+                scores = changed(scores, head_of[at], t_of[at], s_of[at])
+            weights = np.exp(scores)
+            total = weights.sum() + (np.exp(arrays["sinks"][n]) if "sinks" in arrays else 0)
+            context[b, t, n] = weights / total @ v[b, keys, head]
     return context
 
 
-DIFFERENTIATED = ("query", "key", "value", "bias")
+DIFFERENTIATED = ("query", "key", "value", "bias", "sinks")
+HIDING = ("mask", "key_lengths", "query_positions", "key_positions")
 
 
 def run(number, kernel, dtype="float32", arrays=None, jit=None, unknown=False):
@@ -141,7 +209,7 @@ def run(number, kernel, dtype="float32", arrays=None, jit=None, unknown=False):
     names = [name for name in DIFFERENTIATED if name in arrays]
     tensors = [ops.convert_to_tensor(arrays[name], dtype) for name in names]
     upstream = ops.convert_to_tensor(arrays["upstream"], dtype)
-    hiding = {n: ops.convert_to_tensor(arrays[n]) for n in ("mask", "key_lengths") if n in arrays}
+    hiding = {n: ops.convert_to_tensor(arrays[n]) for n in HIDING if n in arrays}
 
     def attend(*tensors, **hiding):
         return dot_product_attention(

@@ -26,7 +26,8 @@ def differences(expected, every):
     result = {}
     for name, kernel in kernels.items():
         step = every if name == "chunked" else every * every
-        for number in range(len(kernel_cases.CASES))[::step]:
+        numbers = {*range(len(kernel_cases.CASES))[::step], kernel_cases.EVERY_OPTION}
+        for number in filter(kernel_cases.fused, numbers) if name == "flash" else numbers:
             with kernel_cases.chunks_of(512 if name == "one chunk" else 4):
                 found = kernel_cases.run(number, kernel)
             difference = kernel_cases.largest_difference(number, found, expected[number])

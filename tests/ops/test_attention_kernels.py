@@ -14,11 +14,13 @@ from kernel_cases import CASES, largest_difference, make, reference, run, settin
 from processes import answer
 
 from keras_attn.ops import attention_kernels, choose_attention_kernel, dot_product_attention
-from keras_attn.ops.chunked_attention import _Blocks
+from keras_attn.ops.chunk_ranges import ChunkRanges
 
 HERE = Path(__file__).parent
 KERNELS = ("plain", "chunked")
 NUMBERS = range(len(CASES))
+EVERY = kernel_cases.EVERY_OPTION
+HALF = (*NUMBERS[1:EVERY:6], EVERY)
 
 
 def expected(number, arrays=None):
@@ -32,8 +34,19 @@ def expected(number, arrays=None):
     key, value = (tensors[n].repeat_interleave(N // K, dim=2) for n in ("key", "value"))
     scale = settings(number)["scale"] or tensors["query"].shape[3] ** -0.5
     scores = torch.einsum("btnh,bsnh->bnts", tensors["query"], key) * scale
-    exponentials = torch.exp(scores + tensors.get("bias", 0)) * seen
-    weights = exponentials / exponentials.sum(-1, keepdim=True).clamp(min=1e-300)
+    options = CASES[number]["options"]
+    if "softcap" in options:
+        scores = 0.8 * torch.tanh(scores / 0.8)
+    scores = scores + tensors.get("bias", 0)
+    if "score_mod" in options:
+        places = kernel_cases.head_and_positions(number, arrays)
+        head, t, s = (torch.tensor(x).double() for x in places)
+        scores = torch.sin(scores) * (1 + 0.5 * head) - 0.1 * (t - s).abs()
+    exponentials = torch.exp(scores) * seen
+    total = exponentials.sum(-1, keepdim=True)
+    if "sinks" in tensors:
+        total = total + torch.exp(tensors["sinks"])[:, None, None]
+    weights = exponentials / total.clamp(min=1e-300)
     context = torch.einsum("bnts,bsnh->btnh", weights, value)
     context.backward(torch.tensor(arrays["upstream"]))
     results = {"context": reference(number, arrays)}
@@ -61,7 +74,7 @@ def some(numbers, quick):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("number", some(NUMBERS, quick=NUMBERS[::2]))
+@pytest.mark.parametrize("number", some(NUMBERS, quick=(*NUMBERS[::2], EVERY)))
 def test_kernel(number, kernel, all_expected):
     """Values and gradients, with every option."""
     with kernel_cases.chunks_of(4):
@@ -73,7 +86,7 @@ def test_kernel(number, kernel, all_expected):
 
 @pytest.mark.parametrize("dtype, tolerance", [("float16", 0.01), ("bfloat16", 0.1)])
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("number", some(NUMBERS[1::6], quick=NUMBERS[1::12]))
+@pytest.mark.parametrize("number", some(HALF, quick=HALF[::2]))
 def test_half_precision(number, kernel, dtype, tolerance, all_expected):
     with kernel_cases.chunks_of(4):
         found = run(number, kernel, dtype)
@@ -82,7 +95,7 @@ def test_half_precision(number, kernel, dtype, tolerance, all_expected):
 
 @pytest.mark.parametrize("unknown", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("jit", [False, True])
-@pytest.mark.parametrize("number", some(NUMBERS[::9], quick=(9, 27)))
+@pytest.mark.parametrize("number", some([*NUMBERS[::9], EVERY], quick=(9, 27, EVERY)))
 def test_compiled(number, jit, unknown, all_expected):
     """In a graph, by XLA, and with a batch and lengths that only the tensors know."""
     with kernel_cases.chunks_of(4):
@@ -106,27 +119,35 @@ def test_values_that_would_overflow_as_a_sum():
     np.testing.assert_allclose(context, np.full((1, 600, 1, 4), 3.0e3), rtol=1e-3)
 
 
-@pytest.mark.parametrize("window", [None, 1, 3, 8])
+@pytest.mark.parametrize(
+    "window, sinks", [(None, 0), (1, 0), (3, 0), (8, 0), (1, 1), (3, 4), (2, 6)]
+)
 @pytest.mark.parametrize("causal", [False, True])
-def test_only_what_cannot_be_seen_is_left_out(causal, window):
+def test_only_what_cannot_be_seen_is_left_out(causal, window, sinks):
     """Of all blocks, and nothing else: counted by hand."""
     for T, S, rows, columns in itertools.product((6, 13), (5, 12), (2, 5), (3, 4)):
         chunks = -(-T // rows), -(-S // columns)
-        blocks = _Blocks(
-            (rows, columns), chunks, (T, S), True, None, causal, None, window, "float32"
+        blocks = ChunkRanges(
+            sizes=(rows, columns),
+            chunks=chunks,
+            lengths=(T, S),
+            causal=causal,
+            window=window,
+            sink_tokens=sinks,
         )
         distance = np.arange(chunks[0] * rows)[:, None] + S - T - np.arange(chunks[1] * columns)
         seen = np.ones(distance.shape, bool)
+        if window:
+            seen &= (np.abs(distance) < window) | (np.arange(distance.shape[1]) < sinks)
         if causal:
             seen &= distance >= 0
-        if window:
-            seen &= np.abs(distance) < window
         seen = seen.reshape(chunks[0], rows, chunks[1], columns).any(axis=(1, 3))
         for i in range(chunks[0]):
-            lower, upper = blocks._keys_of(i)
-            assert list(range(lower, upper)) == np.flatnonzero(seen[i]).tolist()
+            visited = []
+            blocks.over_keys(i, lambda j, so_far, visited=visited: visited.append(j) or so_far, ())
+            assert [int(j) for j in visited] == np.flatnonzero(seen[i]).tolist()
         for j in range(chunks[1]):
-            lower, upper = blocks._queries_of(j)
+            lower, upper = blocks.queries_of(j)
             assert list(range(lower, upper)) == np.flatnonzero(seen[:, j]).tolist()
 
 
@@ -218,7 +239,8 @@ def test_torch(expected_file):
     result = answer("torch", HERE / "kernel_script.py", expected_file)
     check_differences(result)
     for kernel in ("flash", "chunked", "plain", "one chunk"):
-        assert {f"{kernel} {number}" for number in NUMBERS} <= set(result["differences"])
+        numbers = [n for n in NUMBERS if kernel != "flash" or kernel_cases.fused(n)]
+        assert {f"{kernel} {number}" for number in numbers} <= set(result["differences"])
     assert result["chosen"] == ["flash", "plain", "flash", "plain"]
     assert result["flash"] == "flash"
     assert "first derivatives only" in result["second gradient"]
@@ -238,7 +260,8 @@ def test_jax(expected_file, every):
     """JAX compiles each case for a second or two: the quick test takes every twelfth."""
     result = answer("jax", HERE / "kernel_script.py", expected_file, every)
     check_differences(result)
-    assert {f"chunked {number}" for number in NUMBERS[::every]} <= set(result["differences"])
+    numbers = {*NUMBERS[::every], EVERY}
+    assert {f"chunked {number}" for number in numbers} <= set(result["differences"])
     assert result["chosen"] == ["plain", "plain", "chunked", "plain"]
     assert "needs a CUDA GPU" in result["flash"]
     assert "first derivatives only" in result["second gradient"]
@@ -263,7 +286,7 @@ def test_cudnn(expected_file):
     assert result["here"] == "flash" or "needs a CUDA GPU" in result["here"]
     for number, difference in result["differences"].items():
         assert difference < 0.1, number
-    assert len(result["differences"]) == len(CASES) // 2
+    assert len(result["differences"]) == EVERY // 2 + 3
     told = {name: given for name, (_, given) in result["told"].items()}
     chosen = {name for name, (kernel, _) in result["told"].items() if kernel == "flash"}
     assert chosen == {"bare", "causal", "lengths", "causal lengths", "window"}
@@ -341,6 +364,9 @@ def test_what_is_chosen_here(monkeypatch):
         ("chunked", {"dropout": 0.1}, "dropout=0.1"),
         ("flash", {}, "KERAS_BACKEND=jax"),
         ("flash", {"return_attention_scores": True}, "attention_maps"),
+        ("flash", {"softcap": 2.0}, "no `softcap`"),
+        ("flash", {"sinks": np.zeros(2, "float32")}, "no `sinks`"),
+        ("flash", {"score_mod": lambda scores, *_: scores}, "no `score_mod`"),
         ("fast", {}, "'auto', 'plain', 'chunked', 'flash'"),
     ],
 )
@@ -368,6 +394,16 @@ def test_symbolic_tensors():
         ({"sliding_window": 0}, "Received: 0"),
         ({"sliding_window": 2.5}, "Received: 2.5"),
         ({"sliding_window": True}, "Received: True"),
+        ({"sink_tokens": 2}, "sink_tokens=2 without one"),
+        ({"sliding_window": 2, "sink_tokens": -1}, "Received: -1"),
+        ({"softcap": 0.0}, "Received: 0.0"),
+        ({"softcap": True}, "Received: True"),
+        ({"sinks": np.zeros(3, "float32")}, r"\(2,\).*\(3,\)"),
+        ({"query_positions": [[0, 1, 2, 3]]}, "Received: neither"),
+        ({"mask_mod": lambda head, q, k: q >= k, "key_positions": [[1]]}, r"\(1, 1\)"),
+        ({"mask_mod": lambda head, q, k: ops.cast(q, "float32")}, "float32"),
+        ({"mask_mod": lambda head, q, k: (q >= k)[0]}, "broadcast"),
+        ({"score_mod": lambda scores, *_: scores[..., :1]}, r"\(1, 2, 4, 1\)"),
     ],
 )
 def test_lengths_and_windows_that_are_none(options, words):
