@@ -1,10 +1,17 @@
-"""The `config.json` of GPT-2 and Llama, read and written."""
+"""The `config.json` of GPT-2, Llama, Qwen 3 and Gemma, read and written."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from keras_attn.interop.activations import checked_activation, theirs_of
+from keras_attn.interop.window_settings import (
+    FULL,
+    SLIDING,
+    read_windows,
+    rope_of_types,
+    their_windows,
+)
 from keras_attn.models import GptConfig
 
 # Our settings, theirs and what theirs are if they are not in the file.
@@ -38,18 +45,61 @@ _SETTINGS = {
         "tie_embeddings": ("tie_word_embeddings", False),
     },
 }
+_SETTINGS["qwen3"] = {
+    **_SETTINGS["llama"],
+    "vocabulary_size": ("vocab_size", 151936),
+    "key_dim": ("head_dim", 128),
+    "num_kv_heads": ("num_key_value_heads", 32),
+    "intermediate_dim": ("intermediate_size", 22016),
+    "sequence_length": ("max_position_embeddings", 32768),
+}
+_SETTINGS["gemma2"] = {
+    **_SETTINGS["llama"],
+    "vocabulary_size": ("vocab_size", 256000),
+    "dim": ("hidden_size", 2304),
+    "num_layers": ("num_hidden_layers", 26),
+    "num_heads": ("num_attention_heads", 8),
+    "num_kv_heads": ("num_key_value_heads", 4),
+    "key_dim": ("head_dim", 256),
+    "intermediate_dim": ("intermediate_size", 9216),
+    "activation": ("hidden_activation", "gelu_pytorch_tanh"),
+    "sequence_length": ("max_position_embeddings", 8192),
+    "tie_embeddings": ("tie_word_embeddings", True),
+    "softcap": ("attn_logit_softcapping", 50.0),
+    "logit_softcap": ("final_logit_softcapping", 30.0),
+}
+_SETTINGS["gemma3_text"] = {
+    **_SETTINGS["gemma2"],
+    "vocabulary_size": ("vocab_size", 262208),
+    "sequence_length": ("max_position_embeddings", 131072),
+    "softcap": ("attn_logit_softcapping", None),
+    "logit_softcap": ("final_logit_softcapping", None),
+}
 KINDS = tuple(_SETTINGS)
 """The kinds of decoders that can be read."""
+_PLAIN = {
+    "qk_norm": None, "softcap": None, "logit_softcap": None, "scale": None, "sandwich_norm": False,
+    "embedding_scale": False, "sliding_window": None,
+}  # fmt: skip
+"""What is plain in GPT-2 and Llama."""
 # What each kind has always.
-_FIXED = {
+_FIXED: dict[str, dict[str, Any]] = {
     "gpt2": {
+        **_PLAIN,
         "positions": "learned", "normalization": "layer_norm", "gated": False, "use_bias": True,
         "num_kv_heads": None, "key_dim": None,
     },
     "llama": {
+        **_PLAIN,
         "positions": "rotary", "normalization": "rms_norm", "gated": True, "dropout": 0.0,
     },
 }  # fmt: skip
+_ROTARY = {name: value for name, value in _FIXED["llama"].items() if name != "sliding_window"}
+_FIXED["qwen3"] = {**_ROTARY, "qk_norm": "rms_norm", "use_bias": False}
+_GEMMA = {"sandwich_norm": True, "embedding_scale": True, "use_bias": False}
+_OWN = ("softcap", "logit_softcap", "scale")
+_FIXED["gemma2"] = {n: v for n, v in _ROTARY.items() if n not in _OWN} | _GEMMA
+_FIXED["gemma3_text"] = {**_FIXED["gemma2"], "qk_norm": "rms_norm"}
 # Settings that change what a model computes, with the values that are computed here.
 _ONLY: dict[str, dict[str, tuple[Any, ...]]] = {
     "gpt2": {
@@ -58,11 +108,21 @@ _ONLY: dict[str, dict[str, tuple[Any, ...]]] = {
         "add_cross_attention": (False, None),
     },
     "llama": {"sliding_window": (None,), "partial_rotary_factor": (1.0, None)},
+    "qwen3": {"attention_bias": (False, None)},
 }
+for _kind in ("gemma2", "gemma3_text"):
+    _ONLY[_kind] = {**_ONLY["qwen3"], "use_bidirectional_attention": (False, None)}
 _ALWAYS: dict[str, tuple[Any, ...]] = {
     "is_encoder_decoder": (False, None),
     "pruned_heads": ({}, None),
     "quantization_config": (None,),
+}
+_ARCHITECTURES = {
+    "gpt2": "GPT2LMHeadModel",
+    "llama": "LlamaForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "gemma2": "Gemma2ForCausalLM",
+    "gemma3_text": "Gemma3ForCausalLM",
 }
 _LLAMA3 = {  # their names of what scales rotary positions, and ours
     "low_freq_factor": "low_freq_factor",
@@ -89,7 +149,7 @@ def read_gpt_config(settings: dict[str, Any], where: str) -> tuple[str, GptConfi
     }
     name = _SETTINGS[kind]["activation"][0]
     found["activation"] = checked_activation(found["activation"], f"{where}: `{name}`")
-    for ours in ("dropout", "attention_dropout", "layer_norm_epsilon"):
+    for ours in (*_OWN[:2], "dropout", "attention_dropout", "layer_norm_epsilon"):
         if type(found.get(ours)) is int:
             found[ours] = float(found[ours])
     found |= _FIXED[kind]
@@ -97,8 +157,13 @@ def read_gpt_config(settings: dict[str, Any], where: str) -> tuple[str, GptConfi
         if found["intermediate_dim"] is None and type(found["dim"]) is int:
             found["intermediate_dim"] = 4 * found["dim"]
     else:
-        found |= _rotary(settings, where)
-        if settings.get("mlp_bias", False) != found["use_bias"]:
+        found |= _rotary_of_kind(kind, settings, where)
+        if kind != "llama":
+            found |= read_windows(
+                kind, {**settings, "num_hidden_layers": found["num_layers"]}, where
+            )
+            found |= _scaled(kind, settings, found, where)
+        elif settings.get("mlp_bias", False) != found["use_bias"]:
             raise ValueError(
                 f"{where}: `mlp_bias` must be as `attention_bias`. Received: "
                 f"{settings.get('mlp_bias', False)!r} and {found['use_bias']!r}. Models with biases"
@@ -114,16 +179,58 @@ def read_gpt_config(settings: dict[str, Any], where: str) -> tuple[str, GptConfi
         raise ValueError(f"{where}: {error}") from error
 
 
+def _rotary_of_kind(kind: str, settings: dict[str, Any], where: str) -> dict[str, Any]:
+    """Our settings of rotary positions, which Gemma 3 has by the type of a layer."""
+    if kind != "gemma3_text":
+        return _rotary(settings, where)
+    full, local = (_rotary({"rope_parameters": x}, where) for x in rope_of_types(settings))
+    if "rotary_scaling" in local:
+        raise ValueError(
+            f"{where}: rotary positions of layers with a window must not be scaled. Received: "
+            f"{local['rotary_scaling']}. Such models cannot be loaded."
+        )
+    return {**full, "window_rotary_base": local["rotary_base"]}
+
+
+def _scaled(
+    kind: str, settings: dict[str, Any], found: dict[str, Any], where: str
+) -> dict[str, Any]:
+    """The factor of Gemma's scores, and the rotary base of the layers that there are."""
+    result: dict[str, Any] = {}
+    if kind != "qwen3":
+        scalar = settings.get("query_pre_attn_scalar", 256)
+        if type(scalar) is not int or scalar < 1:
+            raise ValueError(
+                f"{where}: `query_pre_attn_scalar` must be an integer of at least 1. Received: "
+                f"{scalar!r}."
+            )
+        result["scale"] = scalar**-0.5
+    local = found.get("window_rotary_base")
+    if local is not None and found.get("window_blocks") is None:  # all have a window, or none has
+        result["window_rotary_base"] = None
+        if found.get("sliding_window") is not None:
+            result |= {"rotary_base": local, "rotary_scaling": None}
+    return result
+
+
 def gpt_kind(config: GptConfig) -> str:
     """Returns the kind of model that a decoder is in `transformers`."""
     kind = "llama" if config.positions == "rotary" else "gpt2"
+    if kind == "llama" and config.sandwich_norm:
+        kind = "gemma2" if config.qk_norm is None else "gemma3_text"
+    elif kind == "llama" and config.qk_norm is not None:
+        kind = "qwen3"
     wrong = [
         f"{name}={getattr(config, name)!r}, not {value!r}"
         for name, value in _FIXED[kind].items()
         if name != "dropout" and getattr(config, name) != value
     ]
-    if kind == "llama" and config.dim % config.num_heads:
+    if kind not in ("gpt2", "qwen3") and config.dim % config.num_heads:
         wrong.append(f"dim={config.dim} that num_heads={config.num_heads} does not divide")
+    if kind in ("gemma2", "gemma3_text") and config.scale is None:
+        wrong.append("scale=None")
+    if kind != "gemma3_text" and config.window_rotary_base is not None:
+        wrong.append(f"window_rotary_base={config.window_rotary_base}")
     if wrong:
         raise ValueError(
             f"transformers has no class for this decoder. Received: positions={config.positions!r}"
@@ -148,13 +255,15 @@ def gpt_config_file(
     if kind == "gpt2":
         values["embd_pdrop"] = config.dropout
     else:
-        values["mlp_bias"] = config.use_bias
         values["head_dim"] = config.head_width
         values["num_key_value_heads"] = config.num_kv_heads or config.num_heads
-        values["rope_theta"] = config.rotary_base
-        values["rope_scaling"] = _their_scaling(config)
+        values |= _their_rotary(kind, config) | their_windows(kind, config)
+        if kind == "llama":
+            values["mlp_bias"] = config.use_bias
+        elif config.scale is not None:
+            values["query_pre_attn_scalar"] = round(config.scale**-2)
     return {
-        "architectures": ["GPT2LMHeadModel" if kind == "gpt2" else "LlamaForCausalLM"],
+        "architectures": [_ARCHITECTURES[kind]],
         "model_type": kind,
         **values,
         "bos_token_id": start_id,
@@ -194,6 +303,21 @@ def _rotary(settings: dict[str, Any], where: str) -> dict[str, Any]:
         )
     scaling = {"type": kind, **{names[name]: value for name, value in given.items()}}
     return {"rotary_base": base, "rotary_scaling": scaling}
+
+
+def _their_rotary(kind: str, config: GptConfig) -> dict[str, Any]:
+    """Their settings of rotary positions."""
+    if kind != "gemma3_text":
+        return {"rope_theta": config.rotary_base, "rope_scaling": _their_scaling(config)}
+    full = {
+        "rope_theta": config.rotary_base,
+        **(_their_scaling(config) or {"rope_type": "default"}),
+    }
+    local = {
+        "rope_theta": config.window_rotary_base or config.rotary_base,
+        "rope_type": "default",
+    }
+    return {"rope_parameters": {FULL: full, SLIDING: local}}
 
 
 def _their_scaling(config: GptConfig) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""The weights of GPT-2 and Llama: our names beside those of Hugging Face."""
+"""The weights of GPT-2 and of decoders of Llama's kind: our names beside those of Hugging Face."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from keras_attn.interop.weights import Weight
 from keras_attn.models import GptConfig
 
 TOKENS = "embedding/embedding/embeddings"
-PREFIXES = {"gpt2": "transformer.", "llama": "model."}
+LLAMAS = ("llama", "qwen3", "gemma2", "gemma3_text")
+"""Decoders with the names of Llama."""
+PREFIXES = {"gpt2": "transformer.", **dict.fromkeys(LLAMAS, "model.")}
 """Prefixes of the names of the decoder in a model with logits."""
-EMBEDDINGS = {"gpt2": "wte.weight", "llama": "embed_tokens.weight"}
+EMBEDDINGS = {"gpt2": "wte.weight", **dict.fromkeys(LLAMAS, "embed_tokens.weight")}
 """The table of the tokens."""
 HEAD = "lm_head.weight"
 """The matrix of the logits."""
@@ -71,7 +73,7 @@ def decoder_weights(config: GptConfig, kind: str) -> Iterator[Weight]:
     if kind == "gpt2":
         yield from _norm("decoder/norm", "ln_f", config.dim)
     else:
-        yield Weight("decoder/norm/scale", ("norm.weight",), (config.dim,))
+        yield _rms("decoder/norm", "norm", config.dim, config)
 
 
 def _gpt2_block(config: GptConfig, number: int) -> Iterator[Weight]:
@@ -112,11 +114,29 @@ def _llama_block(config: GptConfig, number: int) -> Iterator[Weight]:
         yield Weight(f"{ours}/{part}/kernel", kernels, (rows[0], inputs), turned=True, rows=rows)
         if config.use_bias:
             yield Weight(f"{ours}/{part}/bias", biases, (rows[0],), rows=rows)
-    for part, layer in (
-        ("self_attention_norm", "input_layernorm"),
-        ("feed_forward_norm", "post_attention_layernorm"),
-    ):
-        yield Weight(f"{ours}/{part}/scale", (f"{theirs}.{layer}.weight",), (dim,))
+    if config.qk_norm is not None:
+        for part, layer in (("query_norm", "q_norm"), ("key_norm", "k_norm")):
+            yield _rms(
+                f"{ours}/self_attention/{part}", f"{theirs}.self_attn.{layer}", width, config
+            )
+    sandwich = config.sandwich_norm
+    norms = {
+        "self_attention_norm": "input_layernorm",
+        "feed_forward_norm": "pre_feedforward_layernorm"
+        if sandwich
+        else "post_attention_layernorm",
+    }
+    if sandwich:
+        norms["self_attention_output_norm"] = "post_attention_layernorm"
+        norms["feed_forward_output_norm"] = "post_feedforward_layernorm"
+    for part, layer in norms.items():
+        yield _rms(f"{ours}/{part}", f"{theirs}.{layer}", dim, config)
+
+
+def _rms(ours: str, theirs: str, width: int, config: GptConfig) -> Weight:
+    """The scale of a norm; that of Gemma is one less."""
+    added = 1.0 if config.sandwich_norm else 0.0
+    return Weight(f"{ours}/scale", (f"{theirs}.weight",), (width,), added=added)
 
 
 def _norm(ours: str, theirs: str, dim: int) -> Iterator[Weight]:

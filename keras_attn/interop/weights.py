@@ -32,6 +32,8 @@ class Weight(NamedTuple):
     """Whether they are matrices of `(outputs, inputs)`."""
     rows: tuple[int, ...] | None = None
     """The first size of each of theirs, if they differ."""
+    added: float = 0.0
+    """What ours have more than theirs: Gemma's norms multiply by 1 and their weight."""
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -42,11 +44,13 @@ class Weight(NamedTuple):
     def join(self, tensors: Sequence[np.ndarray]) -> np.ndarray:
         """Makes our weight of their tensors."""
         joined = np.concatenate(tensors) if len(tensors) > 1 else tensors[0]
+        joined = joined + np.float32(self.added) if self.added else joined
         return np.ascontiguousarray(joined.T) if self.turned else joined
 
     def split(self, weight: np.ndarray) -> list[np.ndarray]:
         """Makes their tensors of our weight."""
         ends = list(accumulate(shape[0] for shape in self.shapes))
+        weight = weight - np.float32(self.added) if self.added else weight
         return np.split(weight.T if self.turned else weight, ends[:-1])
 
     @property

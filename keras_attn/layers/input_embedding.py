@@ -60,6 +60,7 @@ class InputEmbedding(MaskedLayer):
         mask_zero: Whether id 0 is padding.
         normalize: Whether the sum is normalised.
         layer_norm_epsilon: Epsilon of the norm.
+        norm_bias: Whether the norm has a bias.
         dropout: Dropout rate of the output.
         embeddings_initializer: Initializer of all tables; normal with deviation 0.02 if None.
         positions_initializer: Initializer of learned positions, if it differs.
@@ -106,6 +107,7 @@ class InputEmbedding(MaskedLayer):
         mask_zero: bool = True,
         normalize: bool = True,
         layer_norm_epsilon: float = 1e-12,
+        norm_bias: bool = True,
         dropout: float = 0.0,
         embeddings_initializer: Initializer | None = None,
         positions_initializer: Initializer | None = None,
@@ -137,6 +139,7 @@ class InputEmbedding(MaskedLayer):
         self.mask_zero = mask_zero
         self.normalize = normalize
         self.layer_norm_epsilon = layer_norm_epsilon
+        self.norm_bias = norm_bias
         self.dropout = dropout
         if embeddings_initializer is None:
             embeddings_initializer = keras.initializers.RandomNormal(stddev=0.02)
@@ -183,7 +186,7 @@ class InputEmbedding(MaskedLayer):
             self.position_layer = PositionalEncoding(dtype=policy, name="positions")
         if self.normalize:
             self.norm = LayerNormalization(
-                epsilon=self.layer_norm_epsilon, dtype=policy, name="norm"
+                epsilon=self.layer_norm_epsilon, center=self.norm_bias, dtype=policy, name="norm"
             )
             self.norm.build(shape)
         self.dropout_layer = Dropout(self.dropout, seed=self.seed, dtype=policy, name="dropout")
@@ -264,6 +267,7 @@ class InputEmbedding(MaskedLayer):
             "mask_zero": self.mask_zero,
             "normalize": self.normalize,
             "layer_norm_epsilon": self.layer_norm_epsilon,
+            "norm_bias": self.norm_bias,
             "dropout": self.dropout,
             "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
             "positions_initializer": keras.initializers.serialize(self.positions_initializer),

@@ -112,19 +112,23 @@ class BertConfig(BlockSettings, TextEncoderConfig):
                 name="encoder",
             ),
         ]
-        if self.pooler_activation is not None:
-            layers.append(
-                keras.layers.Dense(
-                    self.dim,
-                    activation=self.pooler_activation,
-                    kernel_initializer=keras.initializers.TruncatedNormal(
-                        stddev=self.initializer_range
-                    ),
-                    dtype=dtype,
-                    name="pooler",
-                )
+        return [*layers, *self.pooler(dtype)]
+
+    def pooler(self, dtype: DType = None) -> list[keras.layers.Layer]:
+        """Creates the pooler, alone in a list; none if the encoder has none."""
+        if self.pooler_activation is None:
+            return []
+        return [
+            keras.layers.Dense(
+                self.dim,
+                activation=self.pooler_activation,
+                kernel_initializer=keras.initializers.TruncatedNormal(
+                    stddev=self.initializer_range
+                ),
+                dtype=dtype,
+                name="pooler",
             )
-        return layers
+        ]
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -16,7 +16,13 @@ from keras_attn.layers import (
 )
 from keras_attn.layers.masked_layer import check_rotary_scaling
 from keras_attn.models.roles import CONVERSATION_MODELS, LANGUAGE_MODELS
-from keras_attn.models.stack_settings import BlockSettings, LlamaSettings
+from keras_attn.models.stack_settings import (
+    BlockSettings,
+    LlamaSettings,
+    ScoreSettings,
+    WindowSettings,
+)
+from keras_attn.ops.score_options import check_softcap
 from keras_attn.settings import setting, size, with_defaults
 
 
@@ -24,7 +30,7 @@ from keras_attn.settings import setting, size, with_defaults
 @LANGUAGE_MODELS.register("gpt")
 @dataclass(frozen=True)
 @with_defaults(activation="gelu_tanh", attention_dropout=0.1)
-class GptConfig(LlamaSettings, BlockSettings):
+class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
     """Settings of a Transformer that predicts the next token (GPT-2: Radford et al., 2019).
 
         x      = dropout(E[ids] + P[positions])                               (B, T, D)
@@ -33,7 +39,9 @@ class GptConfig(LlamaSettings, BlockSettings):
 
     The defaults are GPT-2's, in a small size. A model of Llama's kind (Touvron et al., 2023) has
     `positions="rotary"`, `normalization="rms_norm"`, `gated=True`, `activation="silu"` and
-    `use_bias=False`, perhaps `num_kv_heads` and `tie_embeddings=False`.
+    `use_bias=False`, perhaps `num_kv_heads` and `tie_embeddings=False`. Qwen 3 adds `qk_norm`,
+    Gemma 2 and 3 `embedding_scale`, `sandwich_norm`, `scale` and windows in some blocks, Gemma 2
+    soft caps, and Gemma 3 `qk_norm`.
 
     The logits at a position are those of the next token. The model sees no later token, so right
     padding does not change the logits of the tokens before it, and the loss must ignore it by
@@ -61,6 +69,12 @@ class GptConfig(LlamaSettings, BlockSettings):
         sequence_length: Largest number of tokens of a text. Rotary positions have no limit of their
             own; for them it says how long the texts of the training were.
         rotary_scaling: Scaling of rotary positions, as in `keras_attn.ops.rotary_rates`.
+        embedding_scale: Whether embeddings are multiplied by `sqrt(D)`.
+        logit_softcap: Limit of the logits, see `keras_attn.ops.softcap`; for a tied output.
+        qk_norm: See `keras_attn.layers.DecoderBlock`, as for `softcap`, `scale`, `sandwich_norm`
+            and `sliding_window`.
+        window_blocks: A boolean for each block, whether it has the window; see
+            `keras_attn.layers.TransformerDecoder`, as for `window_rotary_base`.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -90,6 +104,8 @@ class GptConfig(LlamaSettings, BlockSettings):
     rotary_scaling: dict[str, Any] | None = size(  # noqa: RUF009 - it makes a field
         "scaling of rotary positions", default=None, kind=dict
     )
+    embedding_scale: bool = size("scale the embeddings", default=False, kind=bool)
+    logit_softcap: float | None = size("limit of logits", default=None, kind=float)
 
     def __post_init__(self):
         super().__post_init__()
@@ -99,12 +115,21 @@ class GptConfig(LlamaSettings, BlockSettings):
                 f"Received: num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}."
             )
         check_rotary_scaling(self.rotary_scaling)
+        self.check_scores()
+        self.check_windows(self.num_layers)
+        check_softcap(self.logit_softcap, "logit_softcap")
+        if self.logit_softcap is not None and not self.tie_embeddings:
+            raise ValueError(
+                "`logit_softcap` is for an output that is tied to the embedding. Received: "
+                f"logit_softcap={self.logit_softcap} with tie_embeddings=False."
+            )
         if self.positions == "rotary" and self.head_width % 2:
             raise ValueError(
                 "Rotary positions need heads of an even width. Received: a width of "
                 f"{self.head_width}."
             )
-        for name, default in (("rotary_scaling", None), ("rotary_base", 10000.0)):
+        defaults = {"rotary_scaling": None, "rotary_base": 10000.0, "window_rotary_base": None}
+        for name, default in defaults.items():
             if self.positions != "rotary" and getattr(self, name) != default:
                 raise ValueError(
                     f'`{name}` belongs to positions="rotary". Received: '
@@ -146,7 +171,8 @@ class GptConfig(LlamaSettings, BlockSettings):
             TokenEmbedding(
                 self.vocabulary_size,
                 self.dim,
-                scale=False,
+                scale=self.embedding_scale,
+                logit_softcap=self.logit_softcap,
                 mask_zero=False,
                 embeddings_initializer=initializer(),
                 dtype=dtype,

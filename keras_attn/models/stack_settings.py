@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from keras_attn.layers.attention_settings import check_score_settings, checked_windows
 from keras_attn.layers.normalization import NORMALIZATIONS
 from keras_attn.layers.recurrent_cells import CELLS
-from keras_attn.settings import Settings, setting
+from keras_attn.settings import Settings, setting, size
 
 _OF_BLOCKS = (
     "num_heads", "intermediate_dim", "num_kv_heads", "key_dim", "dropout", "attention_dropout",
     "activation", "gated", "use_bias", "normalize_first", "normalization", "layer_norm_epsilon",
     "rotary_base", "rotary_scaling", "rematerialize", "attention_kernel", "right_padding",
+    "scale", "qk_norm", "softcap", "sandwich_norm", "norm_bias", "first_norm", "sliding_window",
+    "window_blocks", "window_rotary_base",
 )  # fmt: skip
 """The settings that `TransformerEncoder` and `TransformerDecoder` take."""
 
@@ -62,6 +65,38 @@ class LlamaSettings(Settings):
     gated: bool = setting(False, "give the feed-forward networks a gate")
     normalization: str = setting("layer_norm", "kind of norm", choices=tuple(NORMALIZATIONS))
     use_bias: bool = setting(True, "use biases in the layers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowSettings(Settings):
+    """Which blocks attend to a window, and their rotary positions."""
+
+    sliding_window: int | None = size("keys that a query sees back", default=None)
+    window_blocks: list[bool] | None = size(  # noqa: RUF009 - it makes a field
+        "which blocks have the window", default=None, kind=list
+    )
+    window_rotary_base: float | None = size(
+        "base of the wavelengths in blocks with a window", default=None, kind=float
+    )
+
+    def check_windows(self, num_layers: int) -> None:
+        """Raises a ValueError if the windows are not those of so many blocks."""
+        windows = self.window_blocks, self.window_rotary_base
+        checked_windows(type(self).__name__, num_layers, self.sliding_window, *windows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreSettings(Settings):
+    """What models after Llama change in the attention and the norms of a block."""
+
+    qk_norm: str | None = size("norm of queries and keys", default=None, kind=str)
+    softcap: float | None = size("limit of scores", default=None, kind=float)
+    scale: float | None = size("factor of scores", default=None, kind=float)
+    sandwich_norm: bool = size("normalise outputs of sublayers too", default=False, kind=bool)
+
+    def check_scores(self) -> None:
+        """Raises a ValueError if a setting is unknown or out of range."""
+        check_score_settings(type(self).__name__, "auto", self.qk_norm, self.softcap, False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,35 @@ def llama(**settings):
     return perturbed(transformers.LlamaForCausalLM(config))
 
 
+SMALL_RECENT = {
+    **SMALL_LLAMA, "head_dim": 4, "num_hidden_layers": 3, "num_key_value_heads": 1,
+    "num_attention_heads": 2, "sliding_window": 3, "bos_token_id": None, "pad_token_id": 0,
+}  # fmt: skip
+SOFT = {"query_pre_attn_scalar": 3, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
+
+
+def recent(kind, **settings):
+    """Qwen 3 and Gemma, with windows shorter than the rows."""
+    config = getattr(transformers, f"{kind}Config")(**{**SMALL_RECENT, **settings})
+    model = getattr(transformers, f"{kind.removesuffix('Text')}ForCausalLM")
+    return perturbed(model(config))
+
+
 MODELS = {
+    "qwen3": lambda: recent("Qwen3", use_sliding_window=False, rms_norm_eps=1e-3),
+    "another qwen3": lambda: recent(
+        "Qwen3", use_sliding_window=True, max_window_layers=1, head_dim=6, tie_word_embeddings=True,
+        rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 100.0},
+    ),
+    "another gemma2": lambda: recent("Gemma2", **SOFT),
+    "gemma3_text": lambda: recent("Gemma3Text", query_pre_attn_scalar=5),
+    "another gemma3_text": lambda: recent(
+        "Gemma3Text", layer_types=["full_attention", "sliding_attention", "full_attention"],
+        rope_parameters={
+            "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 100.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10.0},
+        },
+    ),
     "gpt2": lambda: gpt2(),
     "another gpt2": lambda: gpt2(
         n_inner=7, activation_function="relu", layer_norm_epsilon=1e-3, tie_word_embeddings=False
@@ -87,6 +115,11 @@ def ours(model, ids, mask):
     return states, keras.ops.convert_to_numpy(logits)
 
 
+def close(found, wanted):
+    """To 1e-5 of the largest value."""
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * max(1, np.abs(wanted).max()))
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if "another" in n else pytest.mark.slow) for n in MODELS]
 )
@@ -100,7 +133,7 @@ def test_a_decoder_in_and_out(name, tmp_path):
         ids, mask = padded(left)
         for found, wanted in zip(ours(model, ids, mask), theirs(reference, ids, mask), strict=True):
             assert found.shape == wanted.shape
-            np.testing.assert_allclose(found[..., mask, :], wanted[..., mask, :], atol=1e-5)
+            close(found[..., mask, :], wanted[..., mask, :])
     found = greedy_search(language_decoder(model), ids, mask, max_length=6, end_id=None)
     wanted = theirs(reference, ids, mask, steps=6)
     assert keras.ops.convert_to_numpy(found.tokens).tolist() == wanted.tolist()
@@ -110,8 +143,9 @@ def test_a_decoder_in_and_out(name, tmp_path):
     save_pretrained(tmp_path / "b", model, config)
     again, info = type(reference).from_pretrained(tmp_path / "b", output_loading_info=True)
     assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    atol = 1e-5 if "gemma" in name else 0  # their norms are ours without 1
     for found, wanted in zip(theirs(again, ids, mask), theirs(reference, ids, mask), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=atol)
     assert read_pretrained(tmp_path / "b").config == config
 
 
@@ -135,8 +169,8 @@ def test_decoders_on_other_backends(backend, tmp_path):
         for side in ("right", "left"):
             ids, mask = padded(side == "left")
             states, logits = theirs(reference, ids, mask)
-            np.testing.assert_allclose(found[side][:, mask], states[:, mask], atol=1e-5)
-            np.testing.assert_allclose(found[f"{side}_logits"][mask], logits[mask], atol=1e-5)
+            close(found[side][:, mask], states[:, mask])
+            close(found[f"{side}_logits"][mask], logits[mask])
         wanted = theirs(reference, ids, mask, steps=6)
         assert found["left_tokens"].tolist() == wanted.tolist()
 
@@ -227,6 +261,47 @@ def test_what_is_refused_by_name():
             read_gpt_config({"model_type": "gpt2", **SMALL_GPT2, **settings}, "here")
 
 
+@pytest.mark.parametrize(
+    "kind, settings, message",
+    [
+        ("qwen3", {"attention_bias": True}, "`attention_bias` must be False"),
+        ("qwen3", {"layer_types": ["sliding_attention"] * 3}, "use_sliding_window=False"),
+        ("gemma2", {"use_bidirectional_attention": True}, "`use_bidirectional_attention` must be"),
+        ("gemma2", {"layer_types": ["full_attention"]}, "must be 3 times 'full_attention'"),
+        ("gemma2", {"layer_types": ["chunked_attention"] * 3}, "Received: .'chunked_attention'"),
+        ("gemma2", {"sliding_window": None}, "need a `sliding_window`. Received: None"),
+        ("gemma2", {"num_hidden_layers": 10**9}, "from 1 to 4096. Received: 1000000000"),
+        ("gemma2", {"query_pre_attn_scalar": 0}, "at least 1. Received: 0"),
+        ("gemma2", {"attn_logit_softcapping": -1.0}, "softcap.*Received: -1.0"),
+        ("gemma2", {"tie_word_embeddings": False}, "tied to the embedding"),
+        (
+            "gemma3_text",
+            {"rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2.0}}},
+            "window must not be scaled",
+        ),
+    ],
+)
+def test_what_is_refused_of_recent_decoders(kind, settings, message):
+    given = {"model_type": kind, **SMALL_RECENT, **settings}
+    with pytest.raises(ValueError, match=message):
+        read_gpt_config(given, "here")
+
+
+def test_configs_as_they_stand_on_the_hub():
+    """Without `layer_types`, and with the older names of rotary positions."""
+    old = {"model_type": "gemma3_text", **SMALL_RECENT, "sliding_window_pattern": 2}
+    rope = {"rope_theta": 50.0, "rope_local_base_freq": 5.0, "rope_scaling": None}
+    config = read_gpt_config({**old, **rope}, "here")[1]
+    assert config.window_blocks == [True, False, True]
+    assert (config.rotary_base, config.window_rotary_base) == (50.0, 5.0)
+    config = read_gpt_config({"model_type": "gemma3_text", **SMALL_RECENT}, "here")[1]
+    assert (config.sliding_window, config.window_blocks, config.rotary_base) == (3, None, 1e4)
+    config = read_gpt_config({"model_type": "gemma2", **SMALL_RECENT}, "here")[1]
+    assert config.window_blocks == [True, False, True] and config.logit_softcap == 30.0
+    config = read_gpt_config({"model_type": "qwen3", **SMALL_RECENT}, "here")[1]
+    assert config.sliding_window is None and config.qk_norm == "rms_norm"
+
+
 def test_files_that_contradict_each_other(tmp_path):
     gpt2().save_pretrained(tmp_path)
     path = tmp_path / "config.json"
@@ -241,12 +316,17 @@ def test_files_that_contradict_each_other(tmp_path):
             read_pretrained(tmp_path)
 
 
+LLAMA_LIKE = {"normalization": "rms_norm", "gated": True, "use_bias": False}
+
+
 def test_what_cannot_be_written(tmp_path):
     config = GptConfig(31, dim=12, num_layers=1, num_heads=3, sequence_length=16)
     for settings, message in (
         ({"positions": "rotary"}, "as llama has them, with normalization='layer_norm'"),
         ({"gated": True}, "as gpt2 has them, with gated=True, not False"),
         ({"activation": "selu"}, "transformers has no activation 'selu'"),
+        ({"softcap": 2.0}, "as gpt2 has them, with softcap=2.0, not None"),
+        ({**LLAMA_LIKE, "positions": "rotary", "sandwich_norm": True}, "as gemma2 has them, with"),
     ):
         other = dataclasses.replace(config, **settings)
         with pytest.raises(ValueError, match=message):

@@ -1,0 +1,92 @@
+"""Windows of some layers and their rotary positions, in the `config.json` of decoders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keras_attn.models import GptConfig
+
+FULL, SLIDING = "full_attention", "sliding_attention"
+MOST_LAYERS = 4096
+"""Largest number of layers whose windows are computed from a pattern."""
+
+
+def read_windows(kind: str, settings: dict[str, Any], where: str) -> dict[str, Any]:
+    """Reads which layers have a window, as settings of ours.
+
+    Example:
+
+    >>> read_windows("gemma2", {"num_hidden_layers": 2, "sliding_window": 8}, "here")
+    {'sliding_window': 8, 'window_blocks': [True, False]}
+    """
+    number, types = settings.get("num_hidden_layers"), settings.get("layer_types")
+    if type(number) is not int or not 0 < number <= MOST_LAYERS:
+        raise ValueError(
+            f"{where}: `num_hidden_layers` must be a number from 1 to {MOST_LAYERS}. Received: "
+            f"{number!r}."
+        )
+    if types is None:
+        types = [SLIDING if _slides(kind, i, settings) else FULL for i in range(number)]
+    known = isinstance(types, list) and set(map(str, types)) <= {FULL, SLIDING}
+    if not known or len(types) != number:
+        raise ValueError(
+            f"{where}: `layer_types` must be {number} times {FULL!r} or {SLIDING!r}. Received: "
+            f"{str(types)[:80]}. Such models cannot be loaded."
+        )
+    windowed = [name == SLIDING for name in types]
+    window = settings.get("sliding_window", 4096)
+    off = kind == "qwen3" and not settings.get("use_sliding_window", False)
+    if not any(windowed):
+        return {}
+    if off or type(window) is not int or window < 1:
+        raise ValueError(
+            f"{where}: layers of the type {SLIDING!r} need a `sliding_window`. Received: {window!r}"
+            + (" with use_sliding_window=False." if off else ".")
+        )
+    return {"sliding_window": window, "window_blocks": None if all(windowed) else windowed}
+
+
+def _slides(kind: str, layer: int, settings: dict[str, Any]) -> bool:
+    """Whether a layer has a window if `layer_types` are not in the file."""
+    if kind == "qwen3":
+        used = settings.get("use_sliding_window", False)
+        return bool(used) and layer >= settings.get("max_window_layers", 28)
+    if kind == "gemma2":
+        return layer % 2 == 0
+    names = ("sliding_window_pattern", "_sliding_window_pattern")
+    pattern = next((settings[name] for name in names if name in settings), 6)
+    return bool((layer + 1) % pattern) if type(pattern) is int and pattern > 0 else True
+
+
+def rope_of_types(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the rotary positions of Gemma 3 of its full layers and of those with a window.
+
+    Example:
+
+    >>> rope_of_types({"rope_theta": 50.0})
+    ({'rope_theta': 50.0}, {'rope_theta': 10000.0})
+    """
+    given = settings.get("rope_parameters") or {}
+    full, local = (dict(given.get(name) or {}) for name in (FULL, SLIDING))
+    if not full:
+        full = dict(settings.get("rope_scaling") or {})
+    full.setdefault("rope_theta", settings.get("rope_theta", 1e6))
+    local.setdefault("rope_theta", settings.get("rope_local_base_freq", 1e4))
+    return full, local
+
+
+def their_windows(kind: str, config: GptConfig) -> dict[str, Any]:
+    """Returns the windows of a decoder as settings of theirs.
+
+    Example:
+
+    >>> their_windows("qwen3", GptConfig(50, num_layers=1))["layer_types"]
+    ['full_attention']
+    """
+    if kind not in ("qwen3", "gemma2", "gemma3_text"):
+        return {}
+    window = config.sliding_window
+    windowed = config.window_blocks or [window is not None] * config.num_layers
+    types = [SLIDING if windowed[i] else FULL for i in range(config.num_layers)]
+    own = {"use_sliding_window": window is not None} if kind == "qwen3" else {}
+    return {**own, "sliding_window": window, "layer_types": types}
