@@ -32,8 +32,8 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
     The files are data: JSON, safetensors and HDF5, nothing in them is run. Names, shapes, dtypes
     and places of the tensors are checked against the settings before a tensor is read. Weights of
     float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, XLM-RoBERTa, GPT-2,
-    Llama, T5, mT5 and Marian can be read; whatever would compute something else here is refused by
-    name.
+    Llama, Qwen 3, Gemma 2 and 3 (its text models), T5, mT5 and Marian can be read; whatever would
+    compute something else here is refused by name.
 
     Args:
         place: A folder with `config.json`, `model.safetensors` (or several files with

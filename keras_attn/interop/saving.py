@@ -65,8 +65,9 @@ def save_pretrained(
     `BertForSequenceClassification`, `BertForTokenClassification`, `BertForQuestionAnswering`,
     `BertForMaskedLM`, `BertForNextSentencePrediction`, or `BertForPreTraining` for masked words and
     next sentences. An encoder without segments becomes a DistilBERT, one of `RobertaConfig` a
-    RoBERTa. A decoder with learned positions becomes a `GPT2LMHeadModel`, one with rotary positions
-    a `LlamaForCausalLM`; a T5 becomes a `T5ForConditionalGeneration`, and an encoder-decoder with
+    RoBERTa. A decoder with learned positions becomes a `GPT2LMHeadModel`. One with rotary positions
+    becomes a `LlamaForCausalLM`, `Qwen3ForCausalLM`, `Gemma2ForCausalLM` or `Gemma3ForCausalLM`,
+    depending on its norms. A T5 becomes a `T5ForConditionalGeneration`, and an encoder-decoder with
     the settings of Marian a `MarianMTModel`. Weights are written as float32. The folder is written
     whole or not at all.
 
