@@ -59,6 +59,7 @@ TODAY = {  # of the attention of today, all at once
     "window_blocks": 2, "window_rotary_base": 20.0, "sandwich_norm": True,
     "score_mod": far_is_less, "mask_mod": by_absolute_position,
 }  # fmt: skip
+FUNCTIONS = {name: TODAY[name] for name in ("score_mod", "mask_mod")}
 CASES = [  # settings of the stack, memory, prompt
     *(  # four of these so that any two of the first setting, memory and prompt are tried together
         pytest.param(
@@ -84,7 +85,7 @@ CASES = [  # settings of the stack, memory, prompt
     pytest.param(LLAMA, False, "equal", marks=pytest.mark.slow),
     (TODAY, True, "left"),
     pytest.param(TODAY, False, "right", marks=pytest.mark.slow),
-    ({"score_mod": far_is_less, "mask_mod": by_absolute_position}, False, "right"),
+    (FUNCTIONS, False, "right"),
     ({"positions": "alibi"}, True, "right"),
     pytest.param({"positions": "alibi", "num_kv_heads": 2}, False, "left", marks=pytest.mark.slow),
     ({"positions": "alibi", "normalize_first": True}, False, "one token"),
@@ -111,9 +112,12 @@ def fill_free_slots(cache, used, value):
     return ops.where(free, ops.cast(value, cache.dtype), cache)
 
 
-@pytest.mark.parametrize(
-    "settings, with_memory, prompt", CASES, ids=lambda x: "today" if x is TODAY else str(x)[:80]
-)
+def _name(x):
+    named = [name for name, group in (("today", TODAY), ("functions", FUNCTIONS)) if x is group]
+    return named[0] if named else str(x)[:80]
+
+
+@pytest.mark.parametrize("settings, with_memory, prompt", CASES, ids=_name)
 def test_transformer_decoder(settings, with_memory, prompt):
     """Vectors: outputs and weights, with slots to spare and garbage in them."""
     lengths, side = PROMPTS[prompt]
