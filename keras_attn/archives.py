@@ -21,17 +21,7 @@ _LARGEST = 100_000_000
 
 
 class Archive:
-    """A zip archive of ours. `open_archive` makes it.
-
-    Example:
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "numbers.npz"
-    >>> np.savez(path, numbers=np.arange(3))
-    >>> with open_archive(path, "an archive of numbers") as archive:
-    ...     archive.arrays(), archive.array("numbers").tolist()
-    (['numbers'], [0, 1, 2])
-    """
+    """A zip archive of ours. `open_archive` makes it."""
 
     def __init__(self, path: Path, expected: str, archive: zipfile.ZipFile, largest: int):
         self.path = path
@@ -50,14 +40,7 @@ class Archive:
         return [name.removesuffix(".npy") for name in self._members if name.endswith(".npy")]
 
     def read(self, name: str) -> bytes:
-        """Reads a member whole. Its checksum is compared.
-
-        Args:
-            name: Name of the member.
-
-        Raises:
-            ValueError: If there is no such member, or it is damaged or far too large.
-        """
+        """Reads a member whole. Its checksum is compared."""
         if name not in self._members:
             self._refuse(f"it lacks {name}")
         info = self._members[name]
@@ -75,25 +58,11 @@ class Archive:
         refuse_damaged(self.path, what, self.expected)
 
     def array(self, name: str) -> np.ndarray:
-        """Reads an array.
-
-        Args:
-            name: Its name, as `numpy.savez` was given it.
-
-        Raises:
-            ValueError: If there is no such array, or it is damaged, or of Python objects.
-        """
+        """Reads an array."""
         return parse_array(self.read(f"{name}.npy"), self.path, self.expected)
 
     def json(self, name: str) -> dict[str, Any]:
-        """Reads a JSON object.
-
-        Args:
-            name: Name of the member.
-
-        Raises:
-            ValueError: If there is no such member, or it is damaged.
-        """
+        """Reads a JSON object."""
         return parse_object(self.read(name), self.path, f"{self.expected}, with {name}")
 
 
@@ -101,16 +70,7 @@ class Archive:
 def open_archive(
     path: str | os.PathLike[str], expected: str, largest: int = _LARGEST
 ) -> Iterator[Archive]:
-    """Opens a zip archive.
-
-    Example:
-
-    >>> with open_archive("nowhere.npz", "a checkpoint"):
-    ...     pass
-    Traceback (most recent call last):
-        ...
-    FileNotFoundError: Expected a checkpoint at nowhere.npz. There is nothing.
-    """
+    """Opens a zip archive."""
     path = input_file(path, expected)
     if not is_archive(path):
         raise ValueError(f"Expected {expected}. Received: {path}, another or a broken file.")
@@ -121,27 +81,13 @@ def open_archive(
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether a regular file begins or ends as a zip archive does.
-
-    Example:
-
-    >>> is_archive(__file__)
-    False
-    """
+    """Whether a regular file begins or ends as a zip archive does."""
     with open(path, "rb") as file:
         return file.read(len(_MEMBER)) == _MEMBER or zipfile.is_zipfile(file)
 
 
 def parse_array(data: bytes, path: Path, expected: str) -> np.ndarray:
-    """Decodes an array of NumPy.
-
-    Example:
-
-    >>> file = io.BytesIO()
-    >>> np.save(file, np.arange(3))
-    >>> parse_array(file.getvalue(), Path("numbers.npy"), "numbers").tolist()
-    [0, 1, 2]
-    """
+    """Decodes an array of NumPy."""
     file = io.BytesIO(data)
     with undamaged(path, expected):
         shape, dtype = array_header(file)
@@ -166,16 +112,7 @@ def map_array(path: str | os.PathLike[str], expected: str) -> np.ndarray:
 
 
 def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
-    """Reads the header of an array of NumPy.
-
-    Example:
-
-    >>> file = io.BytesIO()
-    >>> np.save(file, np.ones((2, 3), "float16"))
-    >>> _ = file.seek(0)
-    >>> array_header(file)
-    ((2, 3), dtype('float16'))
-    """
+    """Reads the header of an array of NumPy."""
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)

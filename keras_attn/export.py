@@ -43,45 +43,13 @@ def export_text_functions(
     """Exports functions of strings, loads them again, and compares their outputs.
 
     The SavedModel is written next to its final place and moved there at the end, so a failed export
-    leaves an existing SavedModel unchanged. Its file `requirements.txt` lists the packages that a
-    process must install and import to load it, and `limits.json` the limits of requests, if there
-    are any.
+    leaves an existing SavedModel unchanged. Beside it `requirements.txt` lists the packages that a
+    process must import to load it, and `limits.json` the limits of requests.
 
-    Args:
-        path: Folder of the SavedModel.
-        make_functions: Function of the module `tensorflow`. It returns a dict of functions by
-            signature name, and the trackable objects (`tf.Module`s with tables) that they use. The
-            functions take the inputs by name and return a dict of tensors, with TensorFlow ops and
-            `keras.ops`.
-        variables: The Keras variables that the functions read.
-        examples: Example inputs by name: lists of strings, or numbers for `tf.constant`. They have
-            the dtype and rank of the inputs, whose axes may have any length.
-        expected: The expected outputs for the examples, by signature and name.
-        tolerance: Greatest difference allowed for floats.
-        share: Least share of the rows of an output that must be equal to the expected ones.
-        overwrite: Whether an existing SavedModel is replaced.
-        requirements: Modules that a process must import to load the SavedModel.
-        taken: Names of the inputs of a signature, by its name; all inputs if it is not there.
-        limits: The limits of requests by their names. The functions check them.
-
-    Raises:
-        FileExistsError: If the folder exists and is not empty, unless it is a SavedModel and
-            `overwrite` is True.
-        PermissionError: If the parent folder is not writable.
-        RuntimeError: If the backend is not TensorFlow, or the loaded SavedModel gives other
-            outputs.
-
-    Example:
-
-    >>> place = Path(tempfile.mkdtemp()) / "model"
-    >>> def functions(tf):
-    ...     def repeat(text, count):
-    ...         return {"text": tf.strings.reduce_join(tf.repeat(text[None], count, 0), 0)}
-    ...     return {"serving_default": repeat}, []
-    >>> expected = {"serving_default": {"text": ["aaa", "bbb"]}}
-    >>> export_text_functions(place, functions, [], {"text": ["a", "b"], "count": 3}, expected)
-    >>> (place / "saved_model.pb").is_file()
-    True
+    `make_functions(tf)` returns functions by signature, of inputs by name to dicts of tensors, and
+    the trackable objects (`tf.Module`s with tables) that they use. `share` is the least share of
+    the rows of an output that must equal the expected ones; `taken` names the inputs of a signature
+    that does not take all.
     """
     if keras.backend.backend() != "tensorflow":
         raise RuntimeError(
@@ -143,17 +111,8 @@ def check_equal(
 ) -> None:
     """Raises a RuntimeError if a SavedModel's output is not that of the Python object.
 
-    Args:
-        name: Name of the output.
-        received: Output of the SavedModel, with strings as bytes.
-        expected: Strings, booleans or floats of the same shape.
-        tolerance: Greatest difference allowed for floats.
-        share: Least share of the rows that must be equal. Below 1, the outputs may differ in all
-            axes except the first: missing values count as zeros and `""`.
-
-    Example:
-
-    >>> check_equal("text", np.array([b"a", b"b"], object), ["a", "b"], tolerance=0)
+    If less than all rows must be equal (`share`), the outputs may differ in all axes except the
+    first: missing values count as zeros and `""`.
     """
     expected = np.asarray(expected, object if received.dtype == object else None)
     if received.dtype == object:
@@ -192,25 +151,8 @@ def with_a_row(
 ) -> Callable:
     """Returns a function that also works for batches without rows, and refuses unequal batches.
 
-    Loops and some layers need a row, so an empty batch gets one, which is dropped from the outputs.
-
-    Args:
-        tf: The module `tensorflow`.
-        function: A function of tensors by name that returns a dict of tensors, with the batch as
-            the first axis. Scalar inputs are passed on.
-        spare: Inputs of the row that an empty batch gets, by name; zeros and `""` by default.
-        whole: Names of inputs that may have another number of rows.
-
-    Returns:
-        The new function. It raises an InvalidArgumentError if inputs differ in their rows.
-
-    Example:
-
-    >>> import tensorflow as tf
-    >>> def lengths(text):
-    ...     return {"length": tf.strings.length(text)}
-    >>> with_a_row(tf, lengths)(text=tf.constant([], tf.string))["length"].shape
-    TensorShape([0])
+    Loops and some layers need a row, so an empty batch gets one (`spare`, by default zeros and
+    `""`), which is dropped from the outputs. Inputs in `whole` may have another number of rows.
     """
 
     spares = spare or {}
@@ -244,25 +186,8 @@ def in_parts(
 ) -> Callable[..., dict[str, Any]]:
     """Returns a function that computes some rows at a time, so that memory does not grow with them.
 
-    Args:
-        tf: The module `tensorflow`.
-        function: A function of tensors by name that returns a dict of tensors, with the batch as
-            the first axis. A row must not depend on the others, except for padding.
-        size: Largest number of rows of a part.
-        whole: Names of inputs that are not parted. Scalar inputs are not parted either.
-
-    Returns:
-        The new function, for one row or more. Its outputs are as long as the longest of all parts,
-        padded with zeros, False and `""`.
-
-    Example:
-
-    >>> import tensorflow as tf
-    >>> def letters(text):
-    ...     return {"letters": tf.strings.bytes_split(text).to_tensor("")}
-    >>> found = in_parts(tf, letters, size=2)(text=tf.constant(["a", "b", "cd"]))["letters"]
-    >>> found.numpy().tolist()
-    [[b'a', b''], [b'b', b''], [b'c', b'd']]
+    Rows must not depend on each other, except for padding: outputs are padded to the longest part
+    with zeros, False and `""`. Scalars and the inputs in `whole` are not parted.
     """
 
     def run(**inputs: Any) -> dict[str, Any]:
@@ -344,23 +269,7 @@ def limited(
 ) -> Any:
     """Refuses a number in a request that is above a limit, before anything is computed of it.
 
-    Args:
-        tf: The module `tensorflow`.
-        number: A scalar integer tensor.
-        most: The limit.
-        setting: Setting of the export that makes it.
-        expected: What is expected, for the error.
-        advice: What to do, for the error.
-        least: The smallest number that is allowed.
-
-    Returns:
-        The number. What is computed from it is computed after the check.
-
-    Example:
-
-    >>> import tensorflow as tf
-    >>> int(limited(tf, tf.constant(3), 5, "max_rows", "1 to 5 rows", "Send fewer"))
-    3
+    Compute from the returned number: only that happens after the check.
     """
     message = tf.strings.format(
         f"Expected {expected}. Received: {{}}. {advice}, or export the model with a higher limit "
@@ -391,21 +300,7 @@ def export_in_child_process(
     overwrite: bool = False,
     **settings: Any,
 ) -> None:
-    """Exports a task from its saved file in a child process with the TensorFlow backend.
-
-    Args:
-        task: Class of the task, in a module that can be imported.
-        save: Method `save` of the task.
-        path: Folder of the SavedModel.
-        overwrite: Whether an existing SavedModel is replaced.
-        **settings: Further arguments of the method `export`, JSON-safe values.
-
-    Raises:
-        FileExistsError: If the folder exists and is not empty, unless it is a SavedModel and
-            `overwrite` is True.
-        PermissionError: If the parent folder is not writable.
-        RuntimeError: If the process fails. The message has the end of its error output.
-    """
+    """Exports a task from its saved file in a child process with the TensorFlow backend."""
     path = check_place(path, overwrite)
     script = (
         "import importlib, json, sys\n"
@@ -434,25 +329,7 @@ def export_in_child_process(
 
 
 def check_place(path: str | os.PathLike, overwrite: bool = False) -> Path:
-    """Checks, before any work, whether a SavedModel can be written to a folder.
-
-    Args:
-        path: Folder of the SavedModel; its parents are created.
-        overwrite: Whether an existing SavedModel is accepted.
-
-    Returns:
-        The path with links and `~` resolved.
-
-    Raises:
-        FileExistsError: If the path exists and is neither an empty folder nor, with `overwrite`, a
-            SavedModel.
-        PermissionError: If the parent folder is not writable.
-
-    Example:
-
-    >>> check_place(Path(tempfile.mkdtemp()) / "new").name
-    'new'
-    """
+    """Checks, before any work, that a SavedModel can be written to a folder; resolves its path."""
     path = Path(path).expanduser().resolve()
     if path.is_dir() and os.path.ismount(path):
         raise FileExistsError(f"{path} is a mounted folder. Give a new folder inside it.")
@@ -477,25 +354,8 @@ def check_place(path: str | os.PathLike, overwrite: bool = False) -> Path:
 def replaced_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]:
     """Yields the path of a new folder that replaces `path` if the block succeeds.
 
-    Args:
-        path: Folder of a SavedModel.
-        overwrite: Whether an existing SavedModel is replaced.
-
-    Yields:
-        The path of a folder, next to `path`, that does not exist yet. After an error it is removed,
-        and `path` is unchanged. What a killed process left is removed by the next call for `path`.
-
-    Raises:
-        FileExistsError: See `check_place`; before the block or after it.
-        PermissionError: See `check_place`.
-
-    Example:
-
-    >>> place = Path(tempfile.mkdtemp()) / "model"
-    >>> with replaced_folder(place) as folder:
-    ...     folder.mkdir()
-    >>> place.is_dir()
-    True
+    It is next to `path` and does not exist yet. What a killed process left there is removed by the
+    next call for `path`.
     """
     path = check_place(path, overwrite)
     with folder_beside(path) as beside:

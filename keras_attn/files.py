@@ -30,24 +30,6 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     The new file is on the disk before it gets the name of the old one. So after an error, a full
     disk, `kill -9` or a power cut `path` is either the old file or the whole new one. If `path` is
     a link, its target is replaced.
-
-    Args:
-        path: The file; its folder must exist.
-
-    Yields:
-        A path in the same folder. After an error it is removed.
-
-    Raises:
-        OSError: If the path exists and is not a regular file.
-
-    Example:
-
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "numbers.txt"
-    >>> with atomic_write(file) as partial:
-    ...     _ = partial.write_text("1 2 3")
-    >>> file.read_text()
-    '1 2 3'
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
@@ -127,13 +109,6 @@ def folder_beside(path: Path) -> Iterator[Path]:
     """Yields an empty folder next to a path, for work whose result gets the name of the path.
 
     What killed processes left for this path is removed before.
-
-    Example:
-
-    >>> import tempfile
-    >>> with folder_beside(Path(tempfile.mkdtemp()) / "model") as partial:
-    ...     partial.name[:15]
-    '.partial-model-'
     """
     remove_partial_files(path)
     partial = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
@@ -193,22 +168,7 @@ def check_writable(folder: str | os.PathLike) -> Path:
 
 
 def check_output(path: Path | None) -> None:
-    """Checks that a file can be written, before the work that makes its content.
-
-    Args:
-        path: The file; None is standard output.
-
-    Raises:
-        IsADirectoryError: If it is a folder.
-        PermissionError: If its folder cannot be written to.
-
-    Example:
-
-    >>> check_output(Path("."))
-    Traceback (most recent call last):
-        ...
-    IsADirectoryError: Expected a file's path. Received: ., a folder.
-    """
+    """Checks that a file can be written, before the work that makes its content."""
     if path is None:
         return
     if path.is_dir():
@@ -218,23 +178,7 @@ def check_output(path: Path | None) -> None:
 
 @contextlib.contextmanager
 def open_output(path: Path | None) -> Iterator[TextIO]:
-    """Opens a file that is written atomically, or standard output.
-
-    Args:
-        path: The file; a pipe or a device is written to directly; None is standard output.
-
-    Yields:
-        A file for UTF-8 text. After an error in the block, the file that was there stays.
-
-    Example:
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "lines.txt"
-    >>> with open_output(path) as file:
-    ...     print("a line", file=file)
-    >>> path.read_bytes()
-    b'a line\\n'
-    """
+    """Opens a file that is written atomically, a pipe or device, or standard output (None)."""
     with contextlib.ExitStack() as stack:
         place: int | Path
         if path is None:
@@ -253,23 +197,7 @@ def path_text(path: str | os.PathLike) -> str:
 
 @contextlib.contextmanager
 def whole(path: str | os.PathLike) -> Iterator[None]:
-    """Names the file if an archive, or something compressed, turns out to be damaged.
-
-    Args:
-        path: The file that is read in the block.
-
-    Raises:
-        ValueError: If it is cut off or damaged.
-
-    Example:
-
-    >>> import gzip
-    >>> with whole("numbers.gz"):
-    ...     gzip.decompress(gzip.compress(b"1 2 3")[:-2])
-    Traceback (most recent call last):
-        ...
-    ValueError: Expected a whole file. Received: numbers.gz, which is cut off or damaged...
-    """
+    """Names the file if an archive, or something compressed, turns out to be damaged."""
     try:
         yield
     except DAMAGE as error:
@@ -277,12 +205,7 @@ def whole(path: str | os.PathLike) -> Iterator[None]:
 
 
 def check_format(path: str | os.PathLike, header: Mapping[str, Any], newest: int) -> None:
-    """Refuses a file with a newer format than this version of keras_attn knows.
-
-    Example:
-
-    >>> check_format("model.task", {"format_version": 1, "keras_attn": "0.1.0"}, newest=1)
-    """
+    """Refuses a file with a newer format than this version of keras_attn knows."""
     version = header.get("format_version")
     if type(version) is not int or version < 1 or "keras_attn" not in header:
         raise ValueError(

@@ -22,15 +22,7 @@ def checksum(path: str | os.PathLike[str]) -> str:
 
 
 def check_sum(path: Path, wanted: object, expected: str) -> None:
-    """Refuses a file that is not as it was written.
-
-    Example:
-
-    >>> check_sum(Path("nowhere.npy"), "a4", "a file of ids")
-    Traceback (most recent call last):
-        ...
-    FileNotFoundError: Expected a file of ids at nowhere.npy. There is nothing.
-    """
+    """Refuses a file that is not as it was written."""
     if checksum(input_file(path, expected)) != wanted:
         refuse_damaged(path, "its checksum is another than when it was written", expected)
 
@@ -56,15 +48,7 @@ def write_header(
 def read_header(
     path: str | os.PathLike[str], newest: int, expected: str, advice: str
 ) -> dict[str, Any]:
-    """Reads a header that `write_header` wrote, and compares all checksums that it has.
-
-    Example:
-
-    >>> read_header("nowhere/data.json", 1, "a folder of data", "Make it again.")
-    Traceback (most recent call last):
-        ...
-    FileNotFoundError: Expected a folder of data at nowhere/data.json. There is nothing.
-    """
+    """Reads a header that `write_header` wrote, and compares all checksums that it has."""
     path = Path(path)
     header = parse_object(read_input(path, expected), path)
     version = header.get("format_version")

@@ -14,14 +14,6 @@ class Tensor(Protocol):
 
     It has only what the tensors of every dtype have: `keras.ops` does the rest. Results of
     operators are `Any`, because each backend returns its own class.
-
-    Example:
-
-    >>> import numpy as np
-    >>> def doubled(x: Tensor) -> Tensor:
-    ...     return x + x
-    >>> doubled(np.ones(2)).shape
-    (2,)
     """
 
     @property

@@ -35,16 +35,7 @@ RuntimeError instead."""
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
-    """Says what is at a path, for messages: `"a file"`, `"a folder"`, ..., or `"nothing"`.
-
-    Args:
-        path: The path.
-
-    Example:
-
-    >>> kind_of("nowhere.txt")
-    'nothing'
-    """
+    """Says what is at a path, for messages: `"a file"`, `"a folder"`, ..., or `"nothing"`."""
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -71,31 +62,14 @@ def input_file(path: str | os.PathLike[str], expected: str = "a file") -> Path:
 
 
 def read_input(path: str | os.PathLike[str], expected: str = "a file") -> bytes:
-    """Reads an input file whole; see `input_file`.
-
-    Example:
-
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "numbers.txt"
-    >>> _ = file.write_text("1 2 3")
-    >>> read_input(file)
-    b'1 2 3'
-    """
+    """Reads an input file whole; see `input_file`."""
     return input_file(path, expected).read_bytes()
 
 
 def refuse_damaged(
     path: str | os.PathLike[str], found: object, expected: str = "a whole file"
 ) -> NoReturn:
-    """Raises the error about a file that is cut off or damaged.
-
-    Example:
-
-    >>> refuse_damaged("numbers.npz", "it has 3 of 9 numbers")
-    Traceback (most recent call last):
-        ...
-    ValueError: Expected a whole file. Received: numbers.npz, which is cut off or damaged (it has...
-    """
+    """Raises the error about a file that is cut off or damaged."""
     what = str(found)
     if isinstance(found, Exception) and (isinstance(found, KeyError) or not what):
         what = repr(found)
@@ -112,14 +86,6 @@ def undamaged(path: str | os.PathLike[str], expected: str = "a whole file") -> I
     Decoders such as `zipfile`, `json` and `numpy.lib.format` raise many kinds of errors about
     damaged bytes: RuntimeError ("is encrypted"), NotImplementedError, LZMAError, TokenError, ...
     So the block should have the call of a decoder only.
-
-    Example:
-
-    >>> with undamaged("numbers.json"):
-    ...     json.loads("[1, 2")
-    Traceback (most recent call last):
-        ...
-    ValueError: Expected a whole file. Received: numbers.json, which is cut off or damaged (Expe...
     """
     try:
         yield
@@ -132,15 +98,7 @@ def undamaged(path: str | os.PathLike[str], expected: str = "a whole file") -> I
 
 
 def parse_json(raw: bytes, path: str | os.PathLike[str], expected: str = "a whole file") -> Any:
-    """Decodes JSON in UTF-8.
-
-    Example:
-
-    >>> parse_json(b'{"a": NaN}', "settings.json")
-    Traceback (most recent call last):
-        ...
-    ValueError: Expected a whole file. Received: settings.json, which is cut off or damaged (NaN...
-    """
+    """Decodes JSON in UTF-8."""
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is no number of JSON")
@@ -152,13 +110,7 @@ def parse_json(raw: bytes, path: str | os.PathLike[str], expected: str = "a whol
 def parse_object(
     raw: bytes, path: str | os.PathLike[str], expected: str = "a whole file"
 ) -> dict[str, Any]:
-    """Decodes a JSON object in UTF-8; see `parse_json`.
-
-    Example:
-
-    >>> parse_object(b'{"a": 1}', "settings.json")
-    {'a': 1}
-    """
+    """Decodes a JSON object in UTF-8; see `parse_json`."""
     found = parse_json(raw, path, expected)
     if not isinstance(found, dict):
         refuse_damaged(path, f"a {type(found).__name__} instead of a JSON object", expected)

@@ -17,29 +17,6 @@ def listed(given: object, expected: str, columns: int = 1, read: str = "") -> li
     Lists, tuples, columns (NumPy arrays, Series of pandas and polars, Arrow arrays), iterators and
     other ordered collections are read. A table is refused: its iterator gives the names of its
     columns. So are a dict, a set, bytes, and one string or path in place of many.
-
-    Args:
-        given: objectthing.
-        expected: What the list is of, for messages: `"texts"`; or what else is right too:
-            `"a string or a list of strings"`.
-        columns: Number of columns of a table that would be of use.
-        read: What reads a file, for messages about paths: `"keras_attn.records.read_pairs(path)"`.
-
-    Returns:
-        A list, in the order of the input. Its items are not checked.
-
-    Raises:
-        TypeError: If it is something else.
-
-    Example:
-
-    >>> listed(iter(["a", "b"]), "texts")
-    ['a', 'b']
-    >>> listed({"text": ["a", "b"]}, "texts")
-    Traceback (most recent call last):
-        ...
-    TypeError: Expected a list of texts. Received: dict with the keys ['text']. Give a list, such
-    as one of its values.
     """
     check_listed(given, expected, columns, read)
     if isinstance(given, np.ndarray) and given.dtype.kind in "OU":
@@ -48,25 +25,7 @@ def listed(given: object, expected: str, columns: int = 1, read: str = "") -> li
 
 
 def check_listed(given: object, expected: str, columns: int = 1, read: str = "") -> None:
-    """Refuses what `listed` refuses; iterators are not read.
-
-    Args:
-        given: As in `listed`.
-        expected: As in `listed`.
-        columns: As in `listed`.
-        read: As in `listed`.
-
-    Raises:
-        TypeError: As in `listed`.
-
-    Example:
-
-    >>> check_listed({"b", "a"}, "texts")
-    Traceback (most recent call last):
-        ...
-    TypeError: Expected a list of texts. Received: set, which has no order. Give a list, such as
-    `sorted(...)` of it.
-    """
+    """Refuses what `listed` refuses; iterators are not read."""
     problem = _problem(given, columns, read)
     if problem:
         phrase = expected if expected.startswith("a ") else f"a list of {expected}"
@@ -74,23 +33,7 @@ def check_listed(given: object, expected: str, columns: int = 1, read: str = "")
 
 
 def read_twice(given: object, expected: str) -> Any:
-    """Returns examples of a task that can be read more than once.
-
-    Args:
-        given: Examples: a text, a list, a column, an iterator or another collection; or None.
-        expected: What they are, for messages.
-
-    Returns:
-        A list of an iterator or a column; anything else as it is.
-
-    Raises:
-        TypeError: If it is a table, a dict, a set, bytes, a path, or nothing that can be read.
-
-    Example:
-
-    >>> read_twice(iter(["a", "b"]), "texts")
-    ['a', 'b']
-    """
+    """Returns examples that can be read more than once: iterators and columns become lists."""
     table = any(hasattr(given, name) for name in ("columns", "column_names"))
     prepared = isinstance(given, Sized) and not (
         table or isinstance(given, Iterable)
@@ -103,25 +46,7 @@ def read_twice(given: object, expected: str) -> Any:
 
 
 def with_labels(examples: object, labels: object, expected: str) -> list[tuple[Any, Any]]:
-    """Returns examples of which the inputs and what is to be learned were given separately.
-
-    Args:
-        examples: The inputs.
-        labels: What is to be learned of each: labels, scores, texts.
-        expected: What the examples are, for messages.
-
-    Returns:
-        Tuples (input, label).
-
-    Raises:
-        TypeError: If one of them is no list.
-        ValueError: If their numbers differ.
-
-    Example:
-
-    >>> with_labels(["Good.", "Bad."], ["pos", "neg"], "texts")
-    [('Good.', 'pos'), ('Bad.', 'neg')]
-    """
+    """Returns tuples (input, label) of inputs and labels that were given separately."""
     inputs, given = listed(examples, expected), listed(labels, "labels")
     if len(inputs) != len(given):
         raise ValueError(
@@ -132,13 +57,7 @@ def with_labels(examples: object, labels: object, expected: str) -> list[tuple[A
 
 
 def flattened(example: object) -> list[Any]:
-    """Returns the parts of an example of two inputs: of `((a, b), y)` and of `(a, b, y)`.
-
-    Example:
-
-    >>> flattened((("It rains.", "It is wet."), "entailment"))
-    ['It rains.', 'It is wet.', 'entailment']
-    """
+    """Returns the three parts of an example of two inputs, `((a, b), y)` or `(a, b, y)`."""
     parts = list(example) if isinstance(example, tuple | list) else []
     if len(parts) == 2 and isinstance(parts[0], tuple | list):
         return [*parts[0], parts[1]]

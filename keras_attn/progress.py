@@ -45,17 +45,7 @@ def listen(say: Callable[[str], Any], seconds: float = 10.0) -> None:
 
 
 def report(done: int, total: int, what: str) -> None:
-    """Says how many inputs are done, if some are left and the last line was said long ago.
-
-    Args:
-        done: Inputs that are done.
-        total: All inputs.
-        what: What they are.
-
-    Example:
-
-    >>> report(64, 1000, "texts")  # nobody listens
-    """
+    """Says how many inputs are done, if some are left and the last line was said long ago."""
     lines = _lines.get()
     if lines is None or done >= total:
         return

@@ -3,15 +3,18 @@
 import errno
 import gzip
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 from processes import run_python
 
+from keras_attn.cli.lines import check_files
 from keras_attn.export import replaced_folder
 from keras_attn.files import (
     atomic_folder,
     atomic_write,
+    check_output,
     check_writable,
     only_one,
     remove_partial_files,
@@ -238,3 +241,10 @@ def test_no_permission_whoever_runs_this(tmp_path, monkeypatch):
     monkeypatch.setattr("pathlib.Path.write_bytes", refuse)
     with pytest.raises(PermissionError, match=r"No permission to write to .* Give another folder"):
         check_writable(tmp_path)
+
+
+def test_outputs_and_inputs_are_checked_before_the_work(tmp_path):
+    with pytest.raises(IsADirectoryError, match=r"Expected a file's path. Received: .*, a folder"):
+        check_output(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"Expected a file. Received: nowhere.txt, which"):
+        check_files((Path("-"), Path("nowhere.txt")))

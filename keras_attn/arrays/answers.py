@@ -14,18 +14,11 @@ WINDOW = "row_seconds", "window_start", "window_size", "window_first", "window_b
 
 
 def window_spans(xp: ArrayModule, tensors: Arrays, longest: int, n_best: int) -> dict[str, Array]:
-    """Finds the best spans of windows, and the score of no answer.
+    """Finds the `n_best` spans of each row, and the score of no answer.
 
-    Args:
-        xp: `numpy` or `keras.ops`.
-        tensors: The arrays `WINDOW`; `tokens (N, 2)`, the scores of the ids of all rows as the
-            first and as the last one of a span; and `token_starts (R,)`, the first id of each row.
-        longest: Largest number of places of a span.
-        n_best: Number of spans.
-
-    Returns:
-        `scores`, `first` and `last` place in the text, `(R, n_best)`; `whole (R,)`, see
-        `BestSpans`; and `none (R,)`, the scores of the first id.
+    `tensors` has the arrays `WINDOW`, the scores `tokens (N, 2)` of the ids of all rows as the
+    first and the last one of a span, and `token_starts (R,)`, the first id of each row. Returns
+    `scores`, `first` and `last (R, n_best)`, `whole (R,)` (see `BestSpans`) and `none (R,)`.
     """
     starts = xp.expand_dims(tensors["token_starts"], 1)  # (R, 1)
     seconds, start, size, first, behind = (xp.expand_dims(tensors[name], 1) for name in WINDOW)
@@ -47,18 +40,10 @@ def text_answers(
 ) -> dict[str, Array]:
     """Finds the best answers of texts among those of their windows, and their places.
 
-    Args:
-        xp: `numpy` or `keras.ops`.
-        tensors: What `window_spans` returns; `begins`, `pieces`, `rooms` and `margins (B,)` of the
-            texts; and `piece_starts` and `piece_ends`, the places of all pieces.
-        windows: The windows.
-        threshold: By how much the score of no answer must be above the best answer's; None if
-            every text has an answer.
-
-    Returns:
-        `starts`, `ends`, `probabilities` and whether they are `there`, `(B, n)`; `answer_start`,
-        `answer_end` and `probability (B,)` of the best one, or of none; `no_answer`, `refused` and
-        `margin (B,)`; and the `window`, `first_piece` and `last_piece (B,)` of the best answer.
+    `tensors` has what `window_spans` returns, `begins`, `pieces`, `rooms` and `margins (B,)`, and
+    `piece_starts` and `piece_ends` of all pieces. Returns `starts`, `ends`, `probabilities` and
+    `there (B, n)`; `answer_start`, `answer_end`, `probability`, `no_answer`, `refused`, `margin`,
+    `window`, `first_piece` and `last_piece (B,)`.
     """
     spans = BestSpans(*(tensors[name] for name in ("scores", "first", "last", "whole")))
     found = spans_of_texts(xp, spans, tensors["none"], windows)

@@ -19,27 +19,6 @@ class AnswerTargets:
 
     The window in which an answer is read off points at it. Windows without any of it point at
     `[CLS]`, if a text may have no answer; others are left out.
-
-    Args:
-        max_question_length: Largest number of tokens of a question.
-        unanswerable: Whether a text may have no answer.
-        long_questions: What to do with questions that are too long: `"cut"`, `"skip"`, `"error"`.
-
-    Attributes:
-        left_out: Why questions were left out or cut, and how many.
-
-    Example:
-
-    >>> from keras_attn.fields.question_rows import QuestionRows, windows_of
-    >>> from keras_attn.records import AnsweredQuestion
-    >>> from keras_attn.records.questions import TextAnswer
-    >>> from keras_attn.text import WordTokenizer
-    >>> pairs = QuestionRows(WordTokenizer.train(["who Ada codes"]), 12, 4, 0, between=1)
-    >>> given = pairs.encode(["who"], ["Ada codes"])
-    >>> question = AnsweredQuestion("who", "Ada codes", (TextAnswer("Ada", 0),))
-    >>> rows = pairs.rows(np, given)
-    >>> AnswerTargets(4, False, "cut").labels([question], given, rows, windows_of(rows))
-    ([0], [(3, 3, 6)])
     """
 
     def __init__(self, max_question_length: int, unanswerable: bool, long_questions: str):
@@ -56,19 +35,8 @@ class AnswerTargets:
     ) -> tuple[list[int], list[tuple[int, int, int]]]:
         """Labels windows.
 
-        Args:
-            questions: The questions.
-            given: What `QuestionRows.encode` returns for them.
-            rows: What `QuestionRows.rows` returns.
-            windows: The windows of these rows.
-
-        Returns:
-            The numbers of the rows to learn from, and of each the first and last id of its answer,
-            `(0, 0)` for no answer, and the number of its ids.
-
-        Raises:
-            ValueError: If there is none, a question is too long and that is an error, or a question
-                without an answer is not allowed.
+        Returns the numbers of the rows to learn from, and of each the first and last id of its
+        answer, `(0, 0)` for no answer, and the number of its ids.
         """
         taken, labels = [], []
         for i, question in enumerate(questions):

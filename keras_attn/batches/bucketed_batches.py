@@ -158,14 +158,9 @@ class BucketedBatches(EpochBatches):
     ) -> None:
         """Makes the buckets, at the end of `__init__`.
 
-        Args:
-            widths: The rounded lengths of the examples, `(N,)` or `(N, sides)`.
-            arrays: Gives the arrays of some examples, by their numbers and the lengths to pad to.
-            kept: Which examples there are, as `_keep` returns them; all if None.
-            batch_size: Largest number of rows of a batch.
-            tokens_per_batch: Largest number of positions of a batch on its longer side.
-            limit: Largest length to pad to, of each side or of all.
-            least: Buckets of fewer examples are joined with others.
+        `widths` are rounded lengths, `(N,)` or `(N, sides)`; `arrays(members, widths)` pads some of
+        the examples; `kept` is what `_keep` returns. Buckets of fewer than `least` examples are
+        joined.
         """
         if kept is None:
             kept = np.ones(len(widths), "bool")

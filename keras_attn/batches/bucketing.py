@@ -94,12 +94,7 @@ def padded(
     start_id: int | None = None,
     end_id: int | None = None,
 ) -> np.ndarray:
-    """The sequences `members` of `flat`, `(N, width)` int32: start, ids, end, padding.
-
-    >>> from keras_attn.batches.bucketing import padded
-    >>> padded(np.array([5, 6, 7]), np.array([2, 1]), np.array([1, 0]), 4, 0, start_id=1).tolist()
-    [[1, 7, 0, 0], [1, 5, 6, 0]]
-    """
+    """The sequences `members` of `flat`, `(N, width)` int32: start, ids, end, padding."""
     table = np.full((len(members), width), pad_id, "int32")
     before = int(start_id is not None)
     starts = np.cumsum(lengths) - lengths
@@ -120,9 +115,6 @@ def teacher_forcing(
     """Inputs, labels and weights (B, T) of rows (B, T + 1): start, ids, end, padding.
 
     The labels of rows from `real` on, which only fill the batch, are padding with weight 0.
-
-    >>> [part.tolist() for part in teacher_forcing(np.array([[1, 8, 2, 0], [1, 7, 9, 2]]), 1, 0)]
-    [[[1, 8, 0], [1, 7, 9]], [[8, 2, 0], [0, 0, 0]], [[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]]
     """
     labels = targets[:, 1:].copy()
     # Without the end token, which is inside the shorter rows.
@@ -137,10 +129,6 @@ def join_small(
     """Joins groups of `merge_buckets`, of one side, that have fewer than `least` examples.
 
     Each joins the next longer group; the longest one joins the group before it.
-
-    >>> groups = [((8,), np.array([1])), ((16,), np.array([0, 4])), ((32,), np.array([2]))]
-    >>> [(widths, members.tolist()) for widths, members in join_small(groups, 2)]
-    [((32,), [0, 1, 2, 4])]
     """
     joined: list[tuple[tuple[int, ...], np.ndarray]] = []
     for widths, members in groups:

@@ -35,18 +35,10 @@ def draw_masks(
     """Draws the words that a model has to guess (Devlin et al., 2019).
 
     Of the `n` maskable tokens of a row `max(1, round(share n))` are drawn. 80 % of them are read as
-    `[MASK]`, 10 % as a random token, 10 % as they are.
-
-    Args:
-        ids: `(B, T)`.
-        maskable: `(B, T)` bool: tokens that may be drawn.
-        draws: Uniform numbers `(2, B, T + 1)`: the first draw the tokens, the second what is read
-            in their place.
-        replacements: Random tokens `(B, T)`.
-        mask_id: Id of `[MASK]`.
-        share: Share of the tokens to guess.
-        continues: Whether each id continues a word. If given, words are drawn whole: as many as fit
-            into the number above, or one that fits into `M = ceil(share T)`.
+    `[MASK]`, 10 % as a random token, 10 % as they are. `draws (2, B, T + 1)` are uniform numbers:
+    the first choose the tokens, the second what is read in their place. If `continues (B, T)` says
+    which ids continue a word, words are drawn whole: as many as fit into the number above, or one
+    that fits into `M = ceil(share T)`.
     """
     width = ids.shape[1]
     most = int(np.ceil(share * width))

@@ -152,15 +152,9 @@ def _spread(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def first_fit(lengths: np.ndarray, room: int, most_open: int = 1024) -> np.ndarray:
-    """Packs sequences, longest first, each into the first row that has room on all sides.
+    """Packs sequences `(N, sides)`, longest first, each into the first row with room on all sides.
 
-    Args:
-        lengths: `(N, sides)`, each from 1 to `room`.
-        room: Number of tokens of a row, on each side.
-        most_open: Number of rows that are compared; if there are more, the fullest one is closed.
-
-    Returns:
-        `(N,)`: the number of the row of each sequence, from 0, without gaps.
+    Returns the row of each sequence. Of more than `most_open` open rows the fullest one is closed.
     """
     sides = [np.zeros(most_open, "int64") for _ in range(lengths.shape[1])]  # what is free
     number = np.zeros(most_open, "int64")

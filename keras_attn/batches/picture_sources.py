@@ -181,16 +181,7 @@ class PictureFiles:
 
 
 class PictureArrays:
-    """Images, or their regions, in memory.
-
-    Args:
-        arrays: `(n, ...)`.
-
-    Example:
-
-    >>> PictureArrays(np.zeros((3, 4, 8))).read([2, 0]).shape
-    (2, 4, 8)
-    """
+    """Images, or their regions, in memory."""
 
     def __init__(self, arrays: np.ndarray):
         self.arrays = arrays

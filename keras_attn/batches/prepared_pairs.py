@@ -43,17 +43,7 @@ class PreparedPairs:
 
     A subclass names the class `Data` of its settings: those of the files, `dev_size`, `test_size`,
     `split_seed`, `tokenizer`, `vocabulary_size`, `separate_vocabularies` and `max_length`.
-
-    Args:
-        settings: How it was made.
-        source_tokenizer: Tokenizer of the sources.
-        target_tokenizer: Tokenizer of the targets; the same object where there is one for both.
-        sources: Ids of the training sources, with the end token.
-        targets: Ids of the training targets, without start and end.
-        dev: Development pairs.
-        test: Test pairs.
-        fingerprint: Names the training ids and the tokenizers.
-        counts: Numbers of pairs.
+    The ids of sources have the end token, those of targets neither start nor end.
     """
 
     Data: ClassVar[type[Settings]]
@@ -212,15 +202,7 @@ def _read(
 
 
 def make_tokenizers(settings: Any, pairs: Sequence[Sequence[str]]) -> list[PieceTokenizer]:
-    """Makes the tokenizers of training pairs.
-
-    Args:
-        settings: `tokenizer`, `vocabulary_size` and `separate_vocabularies`.
-        pairs: (source, target) strings.
-
-    Returns:
-        That of the sources and that of the targets, which may be one object.
-    """
+    """Makes the tokenizers of the sources and the targets, which may be one object."""
     kind, size = PIECES[settings.tokenizer], settings.vocabulary_size
     sides = [[pair[0] for pair in pairs], [pair[1] for pair in pairs]]
     if settings.separate_vocabularies:

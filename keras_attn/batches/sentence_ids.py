@@ -110,12 +110,7 @@ class SentenceIds:
 
 
 def describe_prepared(folder: Path, sides: Sequence[SentenceIds]) -> None:
-    """Writes what a folder of prepared ids needs besides the ids, for `load_prepared`.
-
-    Args:
-        folder: The folder; the ids are in its folders `train` and `dev`.
-        sides: Training and held-out documents.
-    """
+    """Writes what a folder of prepared ids needs besides the ids, for `load_prepared`."""
     sides[0].tokenizer.save_assets(folder / "tokenizer")
     fingerprints = [side.fingerprint for side in sides]
     write_header(folder / _HEADER, PREPARED_VERSION, files=True, fingerprints=fingerprints)
@@ -125,16 +120,6 @@ def load_prepared(folder: str | os.PathLike) -> tuple[SentenceIds, SentenceIds]:
     """Opens prepared ids, which are mapped into memory, not loaded.
 
     All files are read once, to compare their checksums.
-
-    Args:
-        folder: A folder that `keras-attn pretraining prepare` wrote.
-
-    Returns:
-        Training and held-out documents.
-
-    Raises:
-        FileNotFoundError: If there is no such folder.
-        ValueError: If it is of another format version, or a file is damaged.
     """
     folder = Path(folder).expanduser()
     if not (folder / _HEADER).exists():
@@ -161,12 +146,7 @@ def encoded_documents(
 ) -> Iterator[tuple[list[list[int]], _Mark]]:
     """Encodes documents, many at a time, on all cores, while the next ones are read.
 
-    Args:
-        documents: Lists of sentences, each with a mark that is handed on.
-        tokenizer: The tokenizer.
-
-    Yields:
-        The ids of the sentences of each document, and its mark.
+    Each comes with a mark, which is handed on.
     """
     with ThreadPoolExecutor(1) as pool:
         waiting: deque[tuple[list[tuple[Sequence[str], _Mark]], Future]] = deque()

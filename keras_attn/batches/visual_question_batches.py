@@ -150,11 +150,7 @@ class VisualQuestionBatches(BucketedBatches):
 
 
 def question_rows(numbers: np.ndarray, most: int) -> list[np.ndarray]:
-    """Puts the questions of each picture into rows of at most `most`, as equal as possible.
-
-    >>> [row.tolist() for row in question_rows(np.array([4, 0, 4, 4]), 2)]
-    [[1], [0, 2], [3]]
-    """
+    """Puts the questions of each picture into rows of at most `most`, as equal as possible."""
     order = np.argsort(numbers, kind="stable")
     starts = np.flatnonzero(np.diff(numbers[order])) + 1
     groups = np.split(order, starts)

@@ -16,46 +16,17 @@ _CHUNK = 1024
 
 
 def check_files(files: tuple[Path, ...]) -> None:
-    """Checks before the work that files exist; `-` is standard input.
-
-    Args:
-        files: Their paths.
-
-    Raises:
-        FileNotFoundError: If a file does not exist.
-
-    Example:
-
-    >>> check_files((Path("-"), Path("nowhere.txt")))
-    Traceback (most recent call last):
-        ...
-    FileNotFoundError: Expected a file. Received: nowhere.txt, which is none.
-    """
+    """Checks before the work that files exist; `-` is standard input."""
     for path in files:
         if str(path) != "-" and (path.is_dir() or not path.exists()):  # a pipe is one too
             raise FileNotFoundError(f"Expected a file. Received: {path}, which is none.")
 
 
 def read_chunks(files: tuple[Path, ...], size: int = 0) -> Iterator[list[str]]:
-    r"""Reads the lines of files, some at a time.
+    r"""Reads the lines of files, or of standard input, some at a time.
 
     Lines end at "\n", "\r\n" or "\r". Bytes that are not UTF-8 are read as U+FFFD, with a warning
-    at the end.
-
-    Args:
-        files: Their paths; `-` or none: standard input, from a terminal line by line.
-        size: Largest number of lines of a list; if 0, many, and one from a terminal.
-
-    Yields:
-        Lists of lines, without their ends.
-
-    Example:
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "lines.txt"
-    >>> _ = path.write_bytes(b"one\ntwo\r\n")
-    >>> list(read_chunks((path,)))
-    [['one', 'two']]
+    at the end. A terminal is read line by line, if `size` does not say otherwise.
     """
     standard = sys.stdin is not None and (not files or Path("-") in files)
     one = standard and sys.stdin.isatty()  # who types wants an answer
@@ -90,13 +61,7 @@ def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 class Reader(NamedTuple):
-    """How a step gets its inputs.
-
-    Example:
-
-    >>> READERS["lines"].argument
-    'files'
-    """
+    """How a step gets its inputs."""
 
     argument: str
     """Name of the argument with the paths; empty if there is none."""

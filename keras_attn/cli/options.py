@@ -23,11 +23,7 @@ def config_option() -> click.Option:
 
 
 def model_option(help: str) -> click.Option:
-    """Returns the option `--model`.
-
-    Args:
-        help: Its help text.
-    """
+    """Returns the option `--model`."""
     names = ["--model", "model_file"]
     return click.Option(names, type=FILE, required=True, callback=_found, help=help)
 
@@ -60,21 +56,7 @@ def _or_none(
 
 
 def setting_option(option: Option) -> click.Option:
-    """Makes an option of a setting.
-
-    The command gets None where the option was not given, so that a settings file can decide.
-
-    Args:
-        option: The setting.
-
-    Returns:
-        The option. It is never required by click, as a settings file may have the value.
-
-    Example:
-
-    >>> setting_option(Option("dim", int, 8, "width", None, False, ())).help
-    'width  [default: 8]'
-    """
+    """Makes an option of a setting; it is None if not given, so that a settings file can decide."""
     name, shown = option.name.replace("_", "-"), option.default
     if isinstance(shown, bool):
         shown = "yes" if shown else "no"

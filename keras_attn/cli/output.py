@@ -15,21 +15,7 @@ from keras_attn.tasks import Note, TrainingRun
 
 
 def check_new_model(path: Path, overwrite: bool) -> None:
-    """Checks that a model can be written, and that it replaces none without being asked to.
-
-    Args:
-        path: The file.
-        overwrite: Whether a file that is there may be replaced.
-
-    Raises:
-        FileExistsError: If there is a file that may not be replaced.
-        OSError: As `check_output`.
-
-    Example:
-
-    >>> import tempfile
-    >>> check_new_model(Path(tempfile.mkdtemp()) / "small.task", False)
-    """
+    """Checks that a model can be written, and that it replaces none without being asked to."""
     check_output(path)
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists already. Give another file, or --overwrite.")
@@ -52,13 +38,7 @@ def _check_nothing(path: Path, overwrite: bool) -> None:
 
 
 class Writer(NamedTuple):
-    """A kind of what a step writes: its option, and the check before the work.
-
-    Example:
-
-    >>> WRITERS["model"].name
-    'output'
-    """
+    """A kind of what a step writes: its option, and the check before the work."""
 
     name: str
     help: str
@@ -70,11 +50,7 @@ class Writer(NamedTuple):
     callback: Callable[..., Path] | None = None
 
     def options(self, help: str) -> list[click.Parameter]:
-        """Returns the options.
-
-        Args:
-            help: Help text of the path; the kind's own if empty.
-        """
+        """Returns the options."""
         path = click.Option(
             [self.option, self.name],
             type=FILE,
@@ -109,21 +85,7 @@ WRITERS = {
 
 
 def write_lines(lines: Iterable[Iterable[str] | Note], path: Path | None, printed: bool) -> bool:
-    """Writes what a step yields, as it comes.
-
-    Args:
-        lines: Lines, iterators of the pieces of a line, and `Note`s for standard error.
-        path: The file; None is standard output.
-        printed: Whether lines are messages: they are printed, and `path` is not written.
-
-    Returns:
-        Whether a note said that something failed.
-
-    Example:
-
-    >>> write_lines(["one", iter(["t", "wo"])], None, printed=False)
-    False
-    """
+    """Writes what a step yields, as it comes; returns whether a `Note` said something failed."""
     failed = False
     with contextlib.ExitStack() as stack:
         file = None if printed else stack.enter_context(open_output(path))
@@ -147,19 +109,7 @@ def write_lines(lines: Iterable[Iterable[str] | Note], path: Path | None, printe
 
 
 def exit_if_interrupted(run: TrainingRun) -> None:
-    """Ends the command where a signal ended a run, with the exit code of that signal.
-
-    Args:
-        run: The run.
-
-    Raises:
-        click.exceptions.Exit: If the run is not complete.
-
-    Example:
-
-    >>> from keras_attn.tasks import TrainingRun
-    >>> exit_if_interrupted(TrainingRun(True, None, 2.25, 3, [], {}, Path("run/best.task")))
-    """
+    """Ends the command where a signal ended a run, with the exit code of that signal."""
     if run.complete:
         return
     with contextlib.suppress(OSError):  # who read our output may be gone

@@ -8,22 +8,7 @@ SUFFIXES = frozenset(
 
 
 def find_pictures(given: tuple[Path, ...]) -> list[Path]:
-    """Finds the pictures of files and folders.
-
-    Args:
-        given: Files, which are taken whatever their names are, and folders.
-
-    Returns:
-        The files, those of a folder sorted; a file that is given twice, once.
-
-    Raises:
-        FileNotFoundError: If a folder has no pictures.
-
-    Example:
-
-    >>> find_pictures((Path("b.png"), Path("a.png"), Path("b.png")))
-    [PosixPath('b.png'), PosixPath('a.png')]
-    """
+    """Finds the pictures of files (whatever their names are) and folders, each file once."""
     found: dict[Path, None] = {}
     for path in given:
         if not path.is_dir():

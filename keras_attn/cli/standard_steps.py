@@ -47,17 +47,7 @@ class Quantization(Settings):
 
 
 def standard_steps(task: type[Task]) -> dict[str, Step]:
-    """Returns the steps that are written once for all tasks, by name.
-
-    Args:
-        task: The class, whose docstrings say what is read.
-
-    Example:
-
-    >>> from keras_attn.tasks import TextClassifier
-    >>> standard_steps(TextClassifier)["fit"].line
-    'Train; the same command again resumes a run that was interrupted.'
-    """
+    """Returns the steps that are written once for all tasks, by name."""
     read = (
         task.read
         if inspect.getattr_static(task, "read") is not vars(Task)["read"]

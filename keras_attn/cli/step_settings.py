@@ -11,26 +11,7 @@ from keras_attn.tasks import Step, Task
 
 
 def options_of(task: type[Task], step: Step) -> list[tuple[str, Option]]:
-    """Returns the options of a step.
-
-    Args:
-        task: The class of the task.
-        step: The step.
-
-    Returns:
-        Pairs of the name of a section and an option.
-
-    Raises:
-        ValueError: If two sections have an option of the same name.
-
-    Example:
-
-    >>> from keras_attn.cli.task_command import all_steps
-    >>> from keras_attn.tasks import TextClassifier
-    >>> export = all_steps(TextClassifier)["export"]
-    >>> [option.name for section, option in options_of(TextClassifier, export)]
-    ['batch_size', 'method']
-    """
+    """Returns the options of a step, each with the name of its section."""
     found = [
         (name, option._replace(required=option.required or option.name in step.required))
         for name, section in task.sections().items()
@@ -64,14 +45,7 @@ def _has(step: Step, name: str, option: Option, section: Any) -> bool:
 def values_of(
     task: type[Task], step: Step, settings: Mapping[str, Settings], method: Callable[..., object]
 ) -> dict[str, Any]:
-    """Returns the settings of a step that a method of the task takes, by name.
-
-    Args:
-        task: The class of the task.
-        step: The step.
-        settings: Settings by sections.
-        method: The method of a task that was made; its first parameter is the input.
-    """
+    """Returns the settings of a step that a method of the task takes, by name."""
     taken = [*inspect.signature(method).parameters][1:]
     return {
         option.name: getattr(settings[section], option.name)

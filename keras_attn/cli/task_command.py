@@ -34,22 +34,6 @@ def task_command(task: type[Task]) -> click.Group:
 
     Each setting of the task is an option of the steps that it belongs to. The values come from the
     command line, else from the file given by `--config`, else from the defaults.
-
-    Args:
-        task: The class.
-
-    Returns:
-        The group, `keras-attn TASK`.
-
-    Raises:
-        TypeError: If the function of a step has a parameter that the command does not know.
-        ValueError: If two sections of settings have an option of the same name in one step.
-
-    Example:
-
-    >>> from keras_attn.tasks import TextClassifier
-    >>> list(task_command(TextClassifier).commands)
-    ['fit', 'evaluate', 'predict', 'explain', 'quantize', 'export']
     """
     group = TaskGroup(task.name, help=task.summary)
     for step in all_steps(task).values():
@@ -58,17 +42,7 @@ def task_command(task: type[Task]) -> click.Group:
 
 
 def all_steps(task: type[Task]) -> dict[str, Step]:
-    """Returns the steps of a task by name, in the order in which they are used.
-
-    Args:
-        task: The class.
-
-    Example:
-
-    >>> from keras_attn.tasks import Translator
-    >>> list(all_steps(Translator))
-    ['prepare', 'fit', 'evaluate', 'predict', 'score', 'quantize', 'export']
-    """
+    """Returns the steps of a task by name, in the order in which they are used."""
     known = standard_steps(task)
     found = {name: known[name] for name in task.steps}
     own = steps_of(task)
@@ -128,18 +102,7 @@ def merged(
 ) -> dict[str, Any]:
     """Makes the settings of a step: the command line overrides the file, the file the defaults.
 
-    Args:
-        task: The class of the task; or a task, whose `own_use` replaces defaults.
-        step: The step, or its name.
-        file: A settings file, or None.
-        given: Values of the command line, None where there is none.
-
-    Returns:
-        Settings by the names of their sections.
-
-    Raises:
-        TypeError: If a value in the file has the wrong type.
-        ValueError: If a name in the file is unknown, or a value is out of range.
+    Where a task is given in place of its class, its `own_use` replaces defaults.
     """
     owner, task = (None, task) if isinstance(task, type) else (task, type(task))
     steps = all_steps(task)

@@ -28,17 +28,7 @@ _FLICKR_LINE = re.compile(rb"[^\t]+#\d+\t")
 
 @dataclass(frozen=True)
 class CaptionFile:
-    """A file of captioned images: its place, its format, and how it is read.
-
-    Example:
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "captions.csv"
-    >>> _ = path.write_text("image,caption\\n1.png,A dog.\\n")
-    >>> file = CaptionFile(str(path))
-    >>> file.kind, file.sides, file.read(check_files=False).captions
-    ('csv', {}, ['A dog.'])
-    """
+    """A file of captioned images: its place, its format, and how it is read."""
 
     path: str
     """The file, or the folder of UCM-Captions; emoji if empty. With `format="emoji"` the folder of
@@ -93,19 +83,7 @@ class CaptionFile:
         return {} if set(counts) == {""} else counts
 
     def read(self, split: str = "", check_files: bool = True) -> CaptionedImages:
-        """Reads the images and their captions.
-
-        Args:
-            split: Side of the file, or sides with commas; all if empty.
-            check_files: Whether the images are looked for.
-
-        Returns:
-            A `CaptionedImages`.
-
-        Raises:
-            OSError: If there is nothing, or no folder of the images.
-            ValueError: For missing images, bad lines and columns, and sides that are not there.
-        """
+        """Reads the images and their captions."""
         return self._read(split, {"on_error": self.on_error, "check_files": check_files})
 
     def _read(self, split: str, checks: CaptionChecks) -> CaptionedImages:

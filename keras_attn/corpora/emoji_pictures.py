@@ -289,19 +289,7 @@ EMOJI_SIDES = {"train": "train", "val": "validation", "test": "test"}
 def read_emoji_pictures(
     style: str = "twitter", folder: str = "", sides: Sequence[str] | None = None
 ) -> CaptionedImages:
-    """Writes emoji to files, split by `split_by_concept`, and returns them with their names.
-
-    Args:
-        style: Who drew them, see `load_emoji_pictures`.
-        folder: Folder of the wheels and of the files; the cache if empty.
-        sides: `"train"`, `"val"` and `"test"`, or some of them; all if None.
-
-    Returns:
-        A `CaptionedImages`.
-
-    Raises:
-        ValueError: If a side is another one.
-    """
+    """Writes emoji to files, split by `split_by_concept`, and returns them with their names."""
     unknown = set(sides or ()) - set(EMOJI_SIDES)
     if unknown:
         raise ValueError(

@@ -17,14 +17,7 @@ _MOST_ON_PADDING = 1e-3
 
 
 class TextAttention(NamedTuple):
-    """The self-attention of one text: n tokens, specials included.
-
-    Example:
-
-    >>> text = TextAttention([np.eye(2)[None]], np.array([False, True]))
-    >>> int(text.words.sum())
-    1
-    """
+    """The self-attention of one text: n tokens, specials included."""
 
     layers: list[np.ndarray]
     """For each layer float64 `(N, n, n)`, whose rows sum to 1 (or are zero)."""
@@ -40,15 +33,7 @@ class TextAttention(NamedTuple):
 def attention_of_texts(
     maps: Maps, padding_mask: npt.ArrayLike | None = None, special_mask: npt.ArrayLike | None = None
 ) -> Iterator[TextAttention]:
-    """Cuts the maps of a batch into those of its texts.
-
-    Example:
-
-    >>> maps = [np.full((1, 2, 3, 3), [0.5, 0.5, 0.0])]
-    >>> (text,) = attention_of_texts(maps, np.array([[1, 1, 0]]))
-    >>> text.layers[0].shape
-    (2, 2, 2)
-    """
+    """Cuts the maps of a batch into those of its texts."""
     given = maps.select("self") if isinstance(maps, AttentionMaps) else list(maps)
     layers = [np.asarray(layer) for layer in given]
     if not layers:
@@ -94,13 +79,7 @@ def _without_padding(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def row_entropy(weights: np.ndarray) -> np.ndarray:
-    """Computes the entropy of each row, `-sum_k w[k] log w[k]`, in nats.
-
-    Example:
-
-    >>> row_entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).round(3).tolist()
-    [0.0, 0.693]
-    """
+    """Computes the entropy of each row, `-sum_k w[k] log w[k]`, in nats."""
     # The smallest normal number instead of 0: its logarithm is finite, and 0 times it is 0.
     logarithm = np.log(np.maximum(weights, np.finfo(weights.dtype).tiny))
     return np.abs(np.einsum("...k,...k->...", weights, logarithm))

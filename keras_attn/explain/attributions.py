@@ -20,14 +20,7 @@ def has_attention(model: keras.Model) -> bool:
 
 
 def has_self_attention(model: keras.Model) -> bool:
-    """Checks whether the tokens of a text classifier look at each other.
-
-    Example:
-
-    >>> from keras_attn.models import BagClassifierConfig
-    >>> has_self_attention(BagClassifierConfig(50, num_classes=2).build())
-    False
-    """
+    """Checks whether the tokens of a text classifier look at each other."""
     return known_kind(model) in ("transformer", "bert")
 
 
@@ -114,13 +107,7 @@ def gradient_function(
 
 
 def log_odds(logits: Tensor, classes: Tensor, multi_label: bool = False) -> Tensor:
-    """Computes the log-odds of a class of each row, `log(p / (1 - p))`.
-
-    Example:
-
-    >>> [round(float(x), 4) for x in log_odds(ops.log([[0.2, 0.8]]), ops.array([1]))]
-    [1.3863]
-    """
+    """Computes the log-odds of a class of each row, `log(p / (1 - p))`."""
     picked = ops.one_hot(classes, logits.shape[-1], dtype="float32")
     odds = ops.sum(picked * logits, axis=1)
     if multi_label:
@@ -181,15 +168,6 @@ def pair_gradient_function(
     """Makes a function that classifies pairs and returns what each word of both texts added.
 
     It computes gradient times input of the log-odds of a class, as `gradient_function` does.
-
-    Example:
-
-    >>> from keras_attn.models import EntailmentConfig
-    >>> model = EntailmentConfig(50, num_classes=3, dim=8, units=16, projection_dim=8).build()
-    >>> ids = {"premise_ids": ops.array([[5, 6, 2]]), "hypothesis_ids": ops.array([[5, 6]])}
-    >>> logits, weights = pair_gradient_function(model)(ids, ops.array([-1]))
-    >>> {name: tuple(x.shape) for name, x in weights.items()}
-    {'premise_ids': (1, 3), 'hypothesis_ids': (1, 2)}
     """
     layer = model.get_layer("embedding")
     embedded = {
@@ -256,77 +234,23 @@ def _gradients(function: Callable, inputs: list[Tensor]) -> tuple[Any, list[Tens
 
 
 def label_log_odds(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
-    """Picks the log-odds of a label at a place of each row.
-
-    Args:
-        logits: `{"tags": (B, T, C)}`.
-        index: The place and the number of the label, int `(B, 2)`.
-
-    Returns:
-        `(B,)`.
-
-    Example:
-
-    >>> logits = {"tags": ops.log([[[0.5, 0.5], [0.2, 0.8]]])}
-    >>> [round(float(x), 4) for x in label_log_odds(logits, ops.array([[1, 0]]))]
-    [-1.3863]
-    """
+    """Picks the log-odds `(B,)` of labels of `tags (B, T, C)`; `index (B, 2)`: place and label."""
     at = ops.take_along_axis(logits["tags"], index[:, :1, None], axis=1)[:, 0]
     return log_odds(at, index[:, 1])
 
 
 def span_score(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
-    """Picks the score of a span of each row.
-
-    Args:
-        logits: `{"spans": (B, T, 2)}`.
-        index: Its first and last token, int `(B, 2)`.
-
-    Returns:
-        `(B,)`.
-
-    Example:
-
-    >>> logits = {"spans": ops.array([[[1.0, 2.0], [4.0, 8.0]]])}
-    >>> ops.convert_to_numpy(span_score(logits, ops.array([[0, 1]]))).tolist()
-    [9.0]
-    """
+    """Picks the scores `(B,)` of spans of `spans (B, T, 2)`; `index (B, 2)`: first and last one."""
     picked = ops.take_along_axis(logits["spans"], index[:, :, None], axis=1)  # (B, 2, 2)
     return picked[:, 0, 0] + picked[:, 1, 1]
 
 
 def cosine(logits: Mapping[str, Array], index: Array) -> Array:
-    """Computes the cosines of vectors and others.
-
-    Args:
-        logits: `{"vectors": (B, D)}`.
-        index: The others, `(B, D)`, of length 1.
-
-    Returns:
-        `(B,)`.
-
-    Example:
-
-    >>> float(cosine({"vectors": ops.array([[0.0, 2.0]])}, ops.array([[0.0, 1.0]]))[0])
-    1.0
-    """
+    """Computes the cosines `(B,)` of `vectors (B, D)` and others of length 1, `index (B, D)`."""
     vectors = unit_length(ops, cast(Array, logits["vectors"]))
     return ops.sum(vectors * index, axis=-1)
 
 
 def only_class(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
-    """Picks the number of a head with one class.
-
-    Args:
-        logits: `{"classes": (B, 1)}`.
-        index: Ignored.
-
-    Returns:
-        `(B,)`.
-
-    Example:
-
-    >>> float(only_class({"classes": ops.array([[0.5]])}, None)[0])
-    0.5
-    """
+    """Picks the number `(B,)` of a head with one class, `classes (B, 1)`."""
     return logits["classes"][:, 0]

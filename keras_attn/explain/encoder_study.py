@@ -141,17 +141,7 @@ def study_maps(
     special_mask: npt.ArrayLike | None,
     titles: Sequence[str],
 ) -> EncoderStudy:
-    """Makes a study of what a model's heads looked at.
-
-    Example:
-
-    >>> model = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32).build()
-    >>> ids = np.array([[2, 3]])
-    >>> inputs = {"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": ids > 0}
-    >>> maps = attention_maps(model, inputs)
-    >>> print(study_maps(maps, ids, [["[CLS]", "[SEP]"]], ids > 0, ids < 4, ["no word"]).roles)
-    None
-    """
+    """Makes a study of what a model's heads looked at."""
     views = [
         AttentionView.from_maps(maps, row, row=i, title=title)
         for i, (row, title) in enumerate(zip(tokens, titles, strict=True))

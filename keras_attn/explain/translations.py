@@ -44,16 +44,7 @@ def aligned(
     weights: np.ndarray,
     text: str | None = None,
 ) -> Alignment:
-    """Returns an alignment of ids.
-
-    Args:
-        source_tokenizer: Tokenizer of the source.
-        source: Ids of the source.
-        target_tokenizer: Tokenizer of the target.
-        target: Ids of the target.
-        weights: `(T, S)`.
-        text: The source as its tokenizer reads it, for the borders of words.
-    """
+    """Returns an alignment of ids by weights `(T, S)`; `text` gives the borders of source words."""
     translation = target_tokenizer.decode(target)
     # Bytes that are no text are not its tokens. Those of SentencePiece have a space in front, and
     # all of their text.

@@ -23,13 +23,7 @@ def weighted_words(
     weights: Sequence[float] | np.ndarray,
     marked: tuple[int, int] | None = None,
 ) -> list[WeightedWord]:
-    """Adds the weights of the pieces of each word.
-
-    Example:
-
-    >>> weighted_words("unseen sea", [(0, 2), (2, 6), (7, 10)], [0.25, 0.5, -1.0])[0]
-    WeightedWord(text='unseen', place=(0, 6), weight=0.75)
-    """
+    """Adds the weights of the pieces of each word."""
     starts = [word.start for word in split_words(text)]
     parts: dict[tuple[int, bool], list] = {}
     for (start, end), weight in zip(places, weights, strict=False):

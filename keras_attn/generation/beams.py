@@ -78,9 +78,7 @@ class Beams(NamedTuple):
     def following(self, allowed: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Returns log-probabilities of the best next tokens and their ids, `(..., most)`.
 
-        Args:
-            allowed: Logits `(..., V)` with -inf for forbidden tokens.
-            logits: The decoder's own.
+        `allowed` are the decoder's own `logits (..., V)`, with -inf for forbidden tokens.
         """
         values, tokens = greatest_k(allowed, self.most)
         return values - log_total(logits), tokens
@@ -94,15 +92,10 @@ class Beams(NamedTuple):
         best: Generation,
         over: Tensor,
     ) -> Chosen:
-        """Chooses the next beams.
+        """Chooses the next beams, after `step` new tokens, by the log-probabilities `(B, K, most)`.
 
-        Args:
-            step: Number of new tokens before.
-            logp: `(B, K, most)`, the log-probabilities of next tokens.
-            tokens: The tokens.
-            beams: The beams; their scores are sums.
-            best: The collected sequences; their scores have the length penalty.
-            over: Whether rows are over.
+        The scores of `beams` are sums; those of `best`, the collected ones, have the length
+        penalty.
         """
         if self.frozen:
             beams, parent, token, ended = self._frozen(step, logp, tokens, beams)

@@ -168,12 +168,7 @@ def _index(ids: Tensor) -> Tensor:
 
 
 def check_room(decoder: object, count: Size) -> None:
-    """Raises a ValueError if a decoder has positions for fewer than `count` tokens.
-
-    Example:
-
-    >>> check_room(object(), 3)
-    """
+    """Raises a ValueError if a decoder has positions for fewer than `count` tokens."""
     longest = getattr(decoder, "longest", None)
     if longest is not None and isinstance(count, int) and count > longest:
         raise ValueError(

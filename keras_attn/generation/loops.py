@@ -97,7 +97,8 @@ def prefilled(
     spare: int = 0,
 ) -> tuple[Decoder, Tensor, Any, Tensor]:
     """Returns the decoder for the steps, the logits after the prompts, the state, and the lengths
-    `(B,)` of the prompts. The cache has `spare` slots more than are needed."""
+    `(B,)` of the prompts. The cache has `spare` slots more than are needed.
+    """
     prompt = ops.convert_to_tensor(prompt)
     if len(prompt.shape) != 2 or prompt.shape[1] == 0:
         raise ValueError(

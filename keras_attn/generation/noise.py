@@ -21,11 +21,6 @@ def mixed_bits(x: Tensor) -> Tensor:
     This is "lowbias32" of Wellons (https://nullprogram.com/blog/2018/07/31/), a finalizer like that
     of MurmurHash3. It uses int32, which every backend has: products wrap around, and the sign bits
     of arithmetic shifts are cleared.
-
-    Example:
-
-    >>> [int(i) for i in mixed_bits(ops.array([0, 1, 2], "int32"))]
-    [0, 1753845952, -787275391]
     """
     x = ops.bitwise_xor(x, _shifted(x, 16)) * _FIRST
     x = ops.bitwise_xor(x, _shifted(x, 15)) * _SECOND
@@ -105,20 +100,7 @@ def row_seeds(seed: TensorLike, rows: Tensor) -> Tensor:
 
 
 def seeds_of(seed: int | Sequence[int] | np.ndarray, count: int) -> np.ndarray:
-    """Returns the seeds of so many prompts, int32 `(count,)`.
-
-    Args:
-        seed: An integer, or one for each prompt.
-        count: Number of prompts.
-
-    Raises:
-        ValueError: If there is another number of seeds, or a seed is out of range.
-
-    Example:
-
-    >>> seeds_of([4, 5], 2).tolist()
-    [4, 5]
-    """
+    """Returns the seeds of prompts, int32 `(count,)`, of one integer or one for each prompt."""
     given = np.asarray(seed)
     if given.ndim and len(given) != count:
         raise ValueError(

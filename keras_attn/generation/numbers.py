@@ -51,13 +51,7 @@ def values_of(setting: object) -> list[Any]:
 
 
 def rounded_count(count: int) -> int:
-    """Rounds a number of greatest entries up to 64, 256, 1024, ..., for which functions are made.
-
-    Example:
-
-    >>> rounded_count(5), rounded_count(64), rounded_count(65)
-    (64, 64, 256)
-    """
+    """Rounds a number of greatest entries up to 64, 256, 1024, ..., to compile few functions."""
     bits = (count - 1).bit_length()
     return max(64, 1 << (bits + bits % 2))
 
@@ -82,20 +76,9 @@ def sampling_inputs(settings: Mapping[str, float | None]) -> tuple[dict[str, Any
 
 
 def columns(numbers: Mapping[str, float], rows: int) -> list[np.ndarray]:
-    """Returns numbers as inputs of a compiled function, the same for each row.
+    """Returns numbers as inputs of a compiled function, `(rows,)` each, in their order.
 
-    Args:
-        numbers: Numbers by the names of settings.
-        rows: Number of rows.
-
-    Returns:
-        Arrays `(rows,)`, int32 for `top_k`, `min_length` and `seed`, else float32, in the order of
-        the numbers.
-
-    Example:
-
-    >>> [column.tolist() for column in columns({"alpha": 0.5, "min_length": 3}, 2)]
-    [[0.5, 0.5], [3, 3]]
+    `top_k`, `min_length` and `seed` are int32, all others float32.
     """
     return [
         np.full(rows, value, "int32" if name in _INTEGERS else "float32")

@@ -54,12 +54,7 @@ def length_penalty(lengths: Size, alpha: float | Tensor, kind: str = "gnmt") -> 
 
 
 def check_ranking(length_penalty_kind: object, early_stopping: object) -> None:
-    """Raises a ValueError if the kind of penalty or of stopping is unknown.
-
-    Example:
-
-    >>> check_ranking("power", "never")
-    """
+    """Raises a ValueError if the kind of penalty or of stopping is unknown."""
     if length_penalty_kind not in PENALTY_KINDS:
         raise ValueError(
             f"`length_penalty_kind` must be one of {', '.join(map(repr, PENALTY_KINDS))}. "

@@ -18,12 +18,7 @@ from keras_attn.ops.masks import check_padding_mask
 
 
 def check_single(suppressed_ids: Sequence[object]) -> None:
-    """Raises a ValueError if sequences of tokens are to be suppressed.
-
-    Example:
-
-    >>> check_single([5, 7])
-    """
+    """Raises a ValueError if sequences of tokens are to be suppressed."""
     several = [i for i in suppressed_ids if isinstance(i, list | tuple)]
     if several:
         raise ValueError(
@@ -39,21 +34,9 @@ class TokenRules:
     n-gram repeats, if another token is left; and a token that is forced is the only one. A forced
     token is given and not predicted, so its log-probability is 0.
 
-    Tensors have a row for each row of the logits, such as `(B,)` for logits `(B, V)`.
-
-    Args:
-        size: Size of the vocabulary.
-        end_id: Id of the end token, or of several, or None.
-        pad_id: Id of padding, which is only checked.
-        min_length: Minimum number of new tokens, with the end token.
-        suppressed_ids: Ids that never come.
-        limits: int32 `(B,)`, the maximum number of new tokens of each row.
-        forced_first_id: Id of the first new token, before a beginning.
-        forced_last_id: Id of the token at the maximum length.
-        beginning: int32 `(B, P)`, the first new tokens of each row.
-        beginning_mask: `(B, P)`, True for tokens, with padding on the right.
-        past: The history for blocked n-grams.
-        lengths: int32 `(B,)`, the lengths of the prompts.
+    Tensors have a row for each row of the logits `(B, V)`: `limits (B,)`, the maximum numbers of
+    new tokens; the `lengths (B,)` of the prompts; and `beginning (B, P)`, the first new tokens,
+    padded on the right, which `forced_first_id` precedes.
     """
 
     def __init__(
@@ -133,13 +116,7 @@ class TokenRules:
     def allowed(
         self, logits: Tensor, step: Size, history: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Returns float32 logits, with -inf for forbidden tokens.
-
-        Args:
-            logits: `(B, V)`.
-            step: Number of new tokens before.
-            history: The history of `past`.
-        """
+        """Returns float32 logits `(B, V)`, with -inf for tokens forbidden after `step` new ones."""
         raw = logits
         logits = ops.cast(logits, "float32")
         if self.never.any():

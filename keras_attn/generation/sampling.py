@@ -42,14 +42,6 @@ def check_sampling(
     """Raises a ValueError if a setting of `sample` is out of range.
 
     The values of tensors are checked if they are known, which they are not in a graph.
-
-    Example:
-
-    >>> check_sampling(temperature=0)
-    Traceback (most recent call last):
-        ...
-    ValueError: `temperature` must be a finite number of at least 1e-30. Received: 0. For the most \
-probable token use `greedy_search`, or a beam of 1.
     """
 
     def is_number(value: object) -> bool:
@@ -154,22 +146,11 @@ def _most_probable(x: Tensor, k: Tensor | None, p: float | Tensor) -> Tensor:
 
 
 def draw(logits: Tensor, noise: Tensor) -> Tensor:
-    """Draws a token from each row of logits by the inverse of the distribution function.
+    """Draws a token from each row of logits `(B, V)` by the inverse of the distribution function.
 
         token = the first i with sum_{j <= i} p_j > u,  p = softmax(logits)
 
-    Args:
-        logits: float32 `(B, V)`; tokens with -inf are never drawn.
-        noise: float32 `(B,)`, the numbers u above 0 and below 1.
-
-    Returns:
-        int32 `(B,)`.
-
-    Example:
-
-    >>> logits = ops.log(ops.array([[0.5, 0.3, 0.2]] * 3))
-    >>> [int(i) for i in draw(logits, ops.array([0.4, 0.7, 0.9]))]
-    [0, 1, 2]
+    `noise (B,)` are the numbers u above 0 and below 1. Tokens with -inf are never drawn.
     """
     total = ops.cumsum(ops.softmax(logits, axis=-1), axis=-1)
     possible = logits > IMPOSSIBLE
@@ -190,16 +171,7 @@ def chooser(
     lengths: Tensor,
     filters: Mapping[str, Any],
 ) -> Callable[[Any, Tensor, Any], tuple[Tensor, Tensor, Any]]:
-    """Returns the function `choose` of `decode_rows` that draws the tokens of `sample`.
-
-    Example:
-
-    >>> logits, mask = ops.log(ops.array([[0.2, 0.8]])), ops.ones((1, 1), "bool")
-    >>> past = History(ops.array([[0]]), mask, logits, 1.0, 0)
-    >>> choose = chooser(lambda z, *_: z, past, ops.array([7]), ops.array([1]), {"top_k": 1})
-    >>> int(choose(0, logits, past.start(1))[0][0])
-    1
-    """
+    """Returns the function `choose` of `decode_rows` that draws the tokens of `sample`."""
 
     def choose(step: Size, logits: Tensor, history: dict[str, Tensor]):
         logits = ops.cast(logits, "float32")

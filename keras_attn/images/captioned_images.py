@@ -217,11 +217,7 @@ class CaptionedPictures(NamedTuple):
 
 
 def checked_captioned(images: Iterable[Captioned]) -> CaptionedPictures:
-    """Checks `CaptionedImage`s, or (picture, caption) or (picture, captions) pairs.
-
-    >>> checked_captioned([("1.jpg", "A dog."), ("2.jpg", ["A cat.", "Two cats."])]).captions
-    [['A dog.'], ['A cat.', 'Two cats.']]
-    """
+    """Checks `CaptionedImage`s, or (picture, caption) or (picture, captions) pairs."""
     found = CaptionedPictures(
         [], [], images.learnt if isinstance(images, CaptionedImages) else None
     )

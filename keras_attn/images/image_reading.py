@@ -21,15 +21,7 @@ T = TypeVar("T")
 
 
 class ImageReading(Generic[T]):
-    """Collects the problems of one reading of a file about pictures.
-
-    Args:
-        path: The file.
-        image_dir: Folder of the pictures; that of the file if None.
-        on_error: `"error"` or `"skip"`.
-        check_files: Whether pictures with captions must be there.
-        check_pictures: Whether pictures with questions must be whole.
-    """
+    """Collects the problems of one reading of a file about pictures."""
 
     kinds = image_problems.IMAGE_PROBLEMS
     expected: ClassVar[str]

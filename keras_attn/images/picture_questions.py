@@ -158,9 +158,6 @@ def checked_questions(examples: Iterable[Any], answered: bool = True) -> list[Pi
     """Checks `PictureQuestion`s, or tuples ((picture, question), answer).
 
     If they are not `answered`, (picture, question) pairs are accepted too.
-
-    >>> checked_questions([(("1.png", "A cat?"), "yes")])[0].answer
-    'yes'
     """
     parts = ("picture", "question", "answer")[: 2 + answered]
     form = "((picture, question), answer) tuples" if answered else "(picture, question) tuples"

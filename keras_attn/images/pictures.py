@@ -25,11 +25,7 @@ def check_picture(picture: Any, number: int) -> None:
 
 
 def as_pictures(images: Any) -> tuple[list[Picture], bool]:
-    """Returns a list of images, and whether a single one was given.
-
-    >>> as_pictures("1.jpg"), as_pictures(["1.jpg"])
-    ((['1.jpg'], True), (['1.jpg'], False))
-    """
+    """Returns a list of images, and whether a single one was given."""
     array = isinstance(images, np.ndarray)
     if isinstance(images, str | os.PathLike | bytes) or (array and images.ndim < 4):
         return [images], True
@@ -45,13 +41,6 @@ def read_pictures(
     """Yields the numbers and pixels of at most `batch_size` images, and the problems of others.
 
     With `on_error="error"` the error of a broken image is raised.
-
-    >>> pictures = [np.zeros((4, 4, 3), "uint8"), b"broken"]
-    >>> [(numbers, problems)] = [
-    ...     (n, p) for n, _, p in read_pictures(pictures, (2, 2), 8, on_error="skip")
-    ... ]
-    >>> numbers, problems[0].where
-    ([0], 'picture 1')
     """
     check_on_error(on_error)
     for start in range(0, len(pictures), batch_size):
@@ -77,9 +66,6 @@ def distinct_pictures(pictures: Sequence[Picture]) -> tuple[list[Picture], list[
     """Returns the different images, and the number of each given image among them.
 
     The same path, bytes or array object is the same image.
-
-    >>> distinct_pictures(["a.png", "b.png", "a.png"])
-    (['a.png', 'b.png'], [0, 1, 0])
     """
 
     def key(picture: Any) -> Any:

@@ -17,13 +17,7 @@ from keras_attn.images.question_readers import (
 
 @dataclass(frozen=True)
 class QuestionFile:
-    """A file of questions about images: its place, its format, and how it is read.
-
-    Example:
-
-    >>> QuestionFile("questions.csv").kind, QuestionFile("a.json", "annotations.json").kind
-    ('csv', 'vqa')
-    """
+    """A file of questions about images: its place, its format, and how it is read."""
 
     path: str
     """A table; a JSON file; or a folder of easy-VQA, of one side or of both."""
@@ -60,18 +54,7 @@ class QuestionFile:
         return "csv"
 
     def read(self, side: str = "train") -> PictureQuestions:
-        """Reads the questions.
-
-        Args:
-            side: `"train"` or `"test"`: the side of a folder that has both.
-
-        Returns:
-            A `PictureQuestions`.
-
-        Raises:
-            OSError: If something is not there or cannot be read.
-            ValueError: For bad lines and columns, and for a file of answers of another format.
-        """
+        """Reads the questions."""
         given = self.path, self.annotations, self.image_dir
         path, annotations, folder = map(os.path.expanduser, given)
         if bool(annotations) != (self.kind == "vqa"):

@@ -26,13 +26,7 @@ ACTIVATIONS = {
 
 
 def checked_activation(name: object, where: str) -> str:
-    """Returns our name of an activation.
-
-    Example:
-
-    >>> checked_activation("gelu_new", "here")
-    'gelu_tanh'
-    """
+    """Returns our name of an activation."""
     if not isinstance(name, str) or name not in ACTIVATIONS:
         raise ValueError(f"{where} must be one of {list(ACTIVATIONS)}. Received: {name!r}.")
     return ACTIVATIONS[name]

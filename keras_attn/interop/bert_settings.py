@@ -96,13 +96,7 @@ def read_bert_config(settings: dict[str, Any], where: str) -> tuple[str, BertCon
 
 
 def encoder_kind(config: BertConfig) -> str:
-    """Returns the kind of encoder that has these settings.
-
-    Example:
-
-    >>> encoder_kind(RobertaConfig(50)), encoder_kind(BertConfig(50, num_segments=None))
-    ('roberta', 'distilbert')
-    """
+    """Returns the kind of encoder that has these settings."""
     if isinstance(config, RobertaConfig):
         return "roberta"
     return "distilbert" if config.num_segments is None else "bert"
@@ -111,14 +105,7 @@ def encoder_kind(config: BertConfig) -> str:
 def bert_config_file(
     config: BertConfig, kind: str, architecture: str, labels: Sequence[str] | None
 ) -> dict[str, Any]:
-    """Returns the `config.json` of a model.
-
-    Example:
-
-    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, activation="gelu_tanh")
-    >>> bert_config_file(config, "bert", "BertModel", None)["hidden_act"]
-    'gelu_new'
-    """
+    """Returns the `config.json` of a model."""
     values = {theirs: getattr(config, ours) for ours, (theirs, _) in _SETTINGS[kind].items()}
     values[_SETTINGS[kind]["activation"][0]] = theirs_of(config.activation)
     if kind == "distilbert":  # the dropout of its heads
@@ -142,13 +129,7 @@ def bert_config_file(
 
 
 def read_labels(settings: dict[str, Any], where: str) -> list[str] | None:
-    """Reads the names of the classes from a `config.json`.
-
-    Example:
-
-    >>> read_labels({"id2label": {"1": "good", "0": "bad"}}, "here")
-    ['bad', 'good']
-    """
+    """Reads the names of the classes from a `config.json`."""
     labels = settings.get("id2label")
     if labels is None:
         return None

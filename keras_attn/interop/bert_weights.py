@@ -97,13 +97,7 @@ IGNORED = "embeddings.position_ids"
 
 
 def plain_name(kind: str, name: str) -> str:
-    """Returns a name of a file without the prefix of the encoder, and with the newer words.
-
-    Example:
-
-    >>> plain_name("bert", "bert.embeddings.LayerNorm.gamma")
-    'embeddings.LayerNorm.weight'
-    """
+    """Returns a name of a file without the prefix of the encoder, and with the newer words."""
     name = name.removeprefix(NAMES[kind].prefix)
     for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
         if name.endswith(old):
@@ -139,14 +133,7 @@ def encoder_weights(config: BertConfig, kind: str) -> Iterator[Weight]:
 def part_weights(
     config: BertConfig, kind: str, part: str, num_classes: int | None = None
 ) -> list[Weight]:
-    """Returns the weights of the pooler or a head.
-
-    Example:
-
-    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
-    >>> [weight.ours for weight in part_weights(config, "bert", "classes", 3)]
-    ['classes/kernel', 'classes/bias']
-    """
+    """Returns the weights of the pooler or a head."""
     names, dim = NAMES[kind], config.dim
     ours, theirs = part.removesuffix(" of classes"), (names.parts[part],)
     units = {
@@ -164,11 +151,6 @@ def pooler_part(kind: str, classes: bool) -> str:
     """Returns which part of `NAMES` the pooler is.
 
     RoBERTa's classifier of texts has a dense layer of its own over the first token.
-
-    Example:
-
-    >>> pooler_part("roberta", True), pooler_part("bert", True)
-    ('pooler of classes', 'pooler')
     """
     own = "pooler of classes"
     return own if classes and own in NAMES[kind].parts else "pooler"

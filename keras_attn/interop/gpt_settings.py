@@ -242,13 +242,7 @@ def gpt_kind(config: GptConfig) -> str:
 def gpt_config_file(
     config: GptConfig, start_id: int | None = None, end_id: int | list[int] | None = None
 ) -> dict[str, Any]:
-    """Returns the `config.json` of a model.
-
-    Example:
-
-    >>> gpt_config_file(GptConfig(50))["activation_function"]
-    'gelu_new'
-    """
+    """Returns the `config.json` of a model."""
     kind = gpt_kind(config)
     values = {theirs: getattr(config, ours) for ours, (theirs, _) in _SETTINGS[kind].items()}
     values[_SETTINGS[kind]["activation"][0]] = theirs_of(config.activation)

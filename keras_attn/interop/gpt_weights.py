@@ -23,46 +23,22 @@ _MASKS = re.compile(
 
 
 def plain_name(kind: str, name: str) -> str:
-    """Returns a name of a file without the prefix of the decoder.
-
-    Example:
-
-    >>> plain_name("gpt2", "transformer.ln_f.bias")
-    'ln_f.bias'
-    """
+    """Returns a name of a file without the prefix of the decoder."""
     return name.removeprefix(PREFIXES[kind])
 
 
 def is_ignored(name: str) -> bool:
-    """Whether a tensor of a file is no weight but a constant, such as a causal mask.
-
-    Example:
-
-    >>> is_ignored("h.0.attn.bias"), is_ignored("h.0.attn.c_attn.bias")
-    (True, False)
-    """
+    """Whether a tensor of a file is no weight but a constant, such as a causal mask."""
     return _MASKS.fullmatch(name) is not None
 
 
 def head_weight(config: GptConfig) -> Weight:
-    """Returns the weight of the logits of a decoder whose output is not tied.
-
-    Example:
-
-    >>> head_weight(GptConfig(50, dim=16, tie_embeddings=False)).our_shape
-    (16, 50)
-    """
+    """Returns the weight of the logits of a decoder whose output is not tied."""
     return Weight("head/kernel", (HEAD,), (config.vocabulary_size, config.dim), turned=True)
 
 
 def decoder_weights(config: GptConfig, kind: str) -> Iterator[Weight]:
-    """Yields the weights of the embeddings and blocks, one after the other.
-
-    Example:
-
-    >>> next(decoder_weights(GptConfig(50, dim=16), "gpt2")).theirs
-    ('wte.weight',)
-    """
+    """Yields the weights of the embeddings and blocks, one after the other."""
     yield Weight(TOKENS, (EMBEDDINGS[kind],), (config.vocabulary_size, config.dim))
     blocks = _gpt2_block if kind == "gpt2" else _llama_block
     if kind == "gpt2":

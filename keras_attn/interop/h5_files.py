@@ -15,23 +15,10 @@ _LEAVES = {"kernel": "weight", "embeddings": "weight", "gamma": "weight", "beta"
 
 
 class H5Tensor(StoredTensor):
-    """A tensor in an HDF5 file, not read yet. Matrices are `(outputs, inputs)`, as in PyTorch.
-
-    Example:
-
-    >>> H5Tensor(Path("tf_model.h5"), "model/fc1/kernel:0", "F32", (3, 2), 0).shape
-    (3, 2)
-    """
+    """A tensor in an HDF5 file, not read yet. Matrices are `(outputs, inputs)`, as in PyTorch."""
 
     def read(self) -> np.ndarray:
-        """Reads the tensor as float32.
-
-        Returns:
-            An array of the shape.
-
-        Raises:
-            ValueError: If the dtype is not a floating one, or the file is damaged.
-        """
+        """Reads the tensor as float32."""
         import h5py
 
         self.check_dtype()
@@ -91,12 +78,7 @@ def _is_turned(name: str) -> bool:
 def _plain_name(name: str) -> str:
     """Returns the name that PyTorch gives to a tensor.
 
-    Example:
-
-    >>> _plain_name("model/model.shared/model.shared/weight:0")
-    'model.shared.weight'
-    >>> _plain_name("final_logits_bias/final_logits_bias:0")
-    'final_logits_bias'
+    It is `model.shared.weight` for `model/model.shared/model.shared/weight:0`.
     """
     parts = name.split("/")
     *layers, leaf = parts[2:] or parts[-1:]

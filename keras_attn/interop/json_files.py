@@ -11,13 +11,7 @@ from keras_attn.input_files import read_input
 
 
 def parse_object(text: bytes, where: str) -> dict[str, Any]:
-    """Parses a JSON object.
-
-    Example:
-
-    >>> parse_object(b'{"vocab_size": 5}', "config.json")
-    {'vocab_size': 5}
-    """
+    """Parses a JSON object."""
     found = _parsed(text, where)
     if not isinstance(found, dict):
         raise ValueError(f"Expected a JSON object. Received: {where}: a {type(found).__name__}.")
@@ -25,13 +19,7 @@ def parse_object(text: bytes, where: str) -> dict[str, Any]:
 
 
 def parse_list(text: bytes, where: str) -> list[Any]:
-    """Parses a JSON list.
-
-    Example:
-
-    >>> parse_list(b'["a", "b"]', "vocabulary.json")
-    ['a', 'b']
-    """
+    """Parses a JSON list."""
     found = _parsed(text, where)
     if not isinstance(found, list):
         raise ValueError(f"Expected a JSON list. Received: {where}: a {type(found).__name__}.")
@@ -59,11 +47,5 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def to_json(value: Mapping[str, Any]) -> bytes:
-    """Writes a JSON object, a key a line.
-
-    Example:
-
-    >>> to_json({"vocab_size": 5})
-    b'{\\n  "vocab_size": 5\\n}\\n'
-    """
+    """Writes a JSON object, a key a line."""
     return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode("utf-8")

@@ -110,18 +110,7 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
 
 
 def read_backbone(backbone: object) -> tuple[Config, dict[str, np.ndarray]]:
-    """Reads the settings and weights of a `BertBackbone` or `GPT2Backbone` of KerasHub.
-
-    Args:
-        backbone: The backbone.
-
-    Returns:
-        `(config, tensors)`, the weights by our names.
-
-    Raises:
-        ImportError: If KerasHub is not installed.
-        TypeError: If it is neither of them.
-    """
+    """Reads the config and the weights, by our names, of a `BertBackbone` or `GPT2Backbone`."""
     expected = (
         "Expected a folder, a name on Hugging Face's hub, 'keras_hub:' and the name of a preset, "
         "or a keras_hub.models.BertBackbone or GPT2Backbone. Received: "

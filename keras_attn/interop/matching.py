@@ -26,14 +26,7 @@ _FREE = {"dtype", "trainable", "seed", "output_bias", "rematerialize", "attentio
 
 
 def decoder_tensors(model: keras.Model, config: GptConfig) -> dict[str, np.ndarray]:
-    """Returns the weights of a decoder as float32.
-
-    Example:
-
-    >>> config = GptConfig(50, dim=16, num_layers=1, num_heads=2, sequence_length=8)
-    >>> decoder_tensors(config.build(), config)["positions/embedding/embeddings"].shape
-    (8, 16)
-    """
+    """Returns the weights of a decoder as float32."""
     return checked_tensors(model, config, GptConfig)
 
 
@@ -51,14 +44,7 @@ def checked_tensors(
 
 
 def encoder_tensors(model: keras.Model, config: BertConfig) -> dict[str, np.ndarray]:
-    """Returns the weights of a model as float32, with the names of `with_heads`.
-
-    Example:
-
-    >>> config = BertClassifierConfig(50, 2, dim=16, num_layers=1, num_heads=2, sequence_length=8)
-    >>> encoder_tensors(config.build(), config)["classes/kernel"].shape
-    (16, 2)
-    """
+    """Returns the weights of a model as float32, with the names of `with_heads`."""
     if not isinstance(model, keras.Model) or not isinstance(config, BertConfig):
         raise TypeError(
             "Expected a Keras model and a `BertConfig`. Received: "

@@ -36,24 +36,10 @@ _ONLY: dict[str, tuple[Any, ...]] = {
 
 
 def read_search(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads the settings of the search of an encoder-decoder.
+    """Reads the settings of the search of an encoder-decoder, as `beam_search` names them.
 
-    Args:
-        folder: A folder in the form of Hugging Face.
-        settings: Its `config.json`, which has them if there is no `generation_config.json`.
-
-    Returns:
-        Settings of `keras_attn.generation.beam_search` and of the tasks with an encoder-decoder:
-        `beams`, `alpha`, `length_penalty_kind` (`"power"`), `early_stopping`, `min_length`,
-        `no_repeat_ngram_size`, `forced_first_id`, `forced_last_id` and `suppressed_ids`.
-
-    Raises:
-        ValueError: If a setting has a wrong type, or cannot be followed here.
-
-    Example:
-
-    >>> read_search(Path("nowhere"), {"num_beams": 4})["beams"]
-    4
+    They come from `generation_config.json`, else from `settings`, the `config.json`. Settings that
+    cannot be followed here are errors.
     """
     path = folder / FILE
     given = read_object(path) if path.is_file() else settings
@@ -84,20 +70,7 @@ def read_search(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def search_file(search: Mapping[str, Any], pad_id: int) -> dict[str, Any]:
-    """Returns settings of a search as `generation_config.json` has them.
-
-    Args:
-        search: What `read_search` returns, or a part of it.
-        pad_id: Id of padding, which never comes.
-
-    Raises:
-        ValueError: If `transformers` has no such search.
-
-    Example:
-
-    >>> search_file({"beams": 4}, pad_id=7)
-    {'num_beams': 4, 'bad_words_ids': [[7]], 'max_length': 512}
-    """
+    """Returns settings of a search as `generation_config.json` has them."""
     kind = search.get("length_penalty_kind", "gnmt")
     if "alpha" in search and kind != "power":
         raise ValueError(

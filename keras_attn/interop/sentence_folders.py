@@ -69,28 +69,9 @@ def transformer_folder(folder: Path) -> Path:
 
 
 def read_sentence_settings(folder: Path) -> SentenceSettings | None:
-    """Reads the settings of a sentence-transformers folder.
+    """Reads the settings of a sentence-transformers folder; None if it has no `modules.json`.
 
-    Args:
-        folder: The folder.
-
-    Returns:
-        The settings; None if the folder has no `modules.json`.
-
-    Raises:
-        FileNotFoundError: If a file is missing that `modules.json` names.
-        ValueError: If a file is damaged, or a module or a setting would give other vectors here.
-
-    Example:
-
-    >>> import pathlib, tempfile
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> write_sentence_settings(folder, SentenceSettings("max", max_length=64), dim=16)
-    >>> sizes = '{"hidden_size": 16, "max_position_embeddings": 512}'
-    >>> _ = (folder / "config.json").write_text(sizes)
-    >>> read_sentence_settings(folder)
-    SentenceSettings(pooling='max', unit_length=False, max_length=64, prompt='', query_prompt='',
-    passage_prompt='')
+    A module or a setting that would give other vectors here is an error.
     """
     if not (folder / MODULES).is_file():
         return None
@@ -125,13 +106,7 @@ def read_sentence_settings(folder: Path) -> SentenceSettings | None:
 
 
 def write_sentence_settings(folder: Path, settings: SentenceSettings, dim: int) -> None:
-    """Writes the settings beside an encoder, in the form that all versions read.
-
-    Args:
-        folder: The folder of the encoder.
-        settings: The settings.
-        dim: Width of the encoder.
-    """
+    """Writes the settings beside an encoder of width `dim`, in the form that all versions read."""
     kinds = ["Transformer", "Pooling", *(["Normalize"] if settings.unit_length else [])]
     paths = ["", *(f"{i}_{kind}" for i, kind in enumerate(kinds) if i)]
     modules = [

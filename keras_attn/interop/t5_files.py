@@ -99,13 +99,7 @@ def read_t5_config(settings: dict[str, Any], where: str) -> T5Config:
 
 
 def t5_config_file(config: T5Config) -> dict[str, Any]:
-    """Returns the `config.json` of a model.
-
-    Example:
-
-    >>> t5_config_file(T5Config(50, gated=True, activation="gelu_tanh"))["feed_forward_proj"]
-    'gated-gelu'
-    """
+    """Returns the `config.json` of a model."""
     if config.target_vocabulary_size is not None:
         raise ValueError(
             "T5 has one vocabulary. Received: a model with two, "
@@ -135,13 +129,7 @@ def t5_config_file(config: T5Config) -> dict[str, Any]:
 
 
 def t5_weights(config: T5Config) -> Iterator[Weight]:
-    """Yields the weights of the embedding and the blocks, one after the other.
-
-    Example:
-
-    >>> [weight.theirs for weight in t5_weights(T5Config(50, num_layers=1))][1]
-    ('encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight',)
-    """
+    """Yields the weights of the embedding and the blocks, one after the other."""
     yield Weight(TABLE, (_SHARED,), (config.source_vocabulary_size, config.dim))
     count = config.num_decoder_layers
     for stack, blocks in (
@@ -189,13 +177,7 @@ def _block(config: T5Config, stack: str, number: int) -> Iterator[Weight]:
 
 
 def head_weight(config: T5Config) -> Weight:
-    """Returns the weight of the logits of a model whose output is not tied.
-
-    Example:
-
-    >>> head_weight(T5Config(50, dim=16)).our_shape
-    (16, 50)
-    """
+    """Returns the weight of the logits of a model whose output is not tied."""
     shape = (config.source_vocabulary_size, config.dim)
     return Weight("head/kernel", (_HEAD,), shape, turned=True)
 
@@ -238,19 +220,7 @@ def read_t5(folder: Path, settings: dict[str, Any]) -> Pretrained:
 def save_t5(
     folder: str | os.PathLike[str], model: keras.Model, config: T5Config, tokenizer: object = None
 ) -> None:
-    """Writes a T5 for `T5ForConditionalGeneration` and `T5Tokenizer` of transformers.
-
-    Args:
-        folder: The folder; it must not exist, or be empty.
-        model: A model of `config.build`.
-        config: Its settings.
-        tokenizer: Its `SentencePieceTokenizer`, or None.
-
-    Raises:
-        FileExistsError: If there is something in the folder.
-        TypeError: If the tokenizer is of another class.
-        ValueError: If transformers has no class for the model or its tokenizer.
-    """
+    """Writes a T5 for `T5ForConditionalGeneration` and `T5Tokenizer` of transformers."""
     files = t5_tokenizer_files(tokenizer, config.source_vocabulary_size)
     settings = t5_config_file(config)
     tensors = checked_tensors(model, config, T5Config)

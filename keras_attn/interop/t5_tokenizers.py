@@ -23,16 +23,7 @@ def read_t5_tokenizer(
 ) -> SentencePieceTokenizer | None:
     """Reads the tokenizer of a folder: the pieces of its model, then sentinels, the last first.
 
-    Args:
-        folder: The folder, with `spiece.model` and `tokenizer_config.json`.
-        settings: Its `config.json`.
-        size: Number of tokens of the model, which may have more than the tokenizer.
-
-    Returns:
-        The tokenizer; None if there is no SentencePiece model.
-
-    Raises:
-        ValueError: If a file is damaged, or they do not fit each other or the model.
+    `size` is the number of tokens of the model, which may have more than the tokenizer.
     """
     path = folder / MODEL
     if not path.is_file():
@@ -73,16 +64,7 @@ def read_t5_tokenizer(
 
 
 def t5_tokenizer_files(tokenizer: object, size: int) -> dict[str, bytes]:
-    """Returns the files of a tokenizer by their names, for `T5Tokenizer` of transformers.
-
-    Args:
-        tokenizer: The tokenizer, or None.
-        size: Number of tokens of the model.
-
-    Raises:
-        TypeError: If it is not a `SentencePieceTokenizer`.
-        ValueError: If T5 would read its files as another tokenizer.
-    """
+    """Returns the files of a tokenizer by their names, for `T5Tokenizer` of transformers."""
     files = {
         "generation_config.json": to_json(
             {"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}

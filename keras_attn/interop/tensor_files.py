@@ -23,13 +23,7 @@ _LONGEST_HEADER = 100_000_000  # the limit of the format
 
 
 class StoredTensor(NamedTuple):
-    """A tensor in a file, not read yet.
-
-    Example:
-
-    >>> StoredTensor(Path("model.safetensors"), "a", "F32", (2, 3), 100).shape
-    (2, 3)
-    """
+    """A tensor in a file, not read yet."""
 
     file: Path
     """The file."""
@@ -51,14 +45,7 @@ class StoredTensor(NamedTuple):
             )
 
     def read(self) -> np.ndarray:
-        """Reads the tensor as float32.
-
-        Returns:
-            An array of the shape.
-
-        Raises:
-            ValueError: If the dtype is not a floating one, or the file has become shorter.
-        """
+        """Reads the tensor as float32."""
         self.check_dtype()
         count = math.prod(self.shape)
         with open(self.file, "rb") as file:

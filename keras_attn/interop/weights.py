@@ -13,14 +13,7 @@ from keras_attn.interop.tensor_files import StoredTensor
 
 
 class Weight(NamedTuple):
-    """A weight of ours and the tensors of Hugging Face that make it up.
-
-    Example:
-
-    >>> weight = Weight("pooler/kernel", ("pooler.dense.weight",), (2, 3), turned=True)
-    >>> weight.join([np.zeros((2, 3))]).shape
-    (3, 2)
-    """
+    """A weight of ours and the tensors of Hugging Face that make it up."""
 
     ours: str
     """Our name."""

@@ -14,31 +14,12 @@ from keras_attn.line_ends import with_newlines
 
 
 def read_vector_array(path: Path) -> np.ndarray:
-    """Maps the vectors of a `.npy` file into memory; rows are read when they are used.
-
-    Example:
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "vectors.npy"
-    >>> np.save(path, np.ones((3, 2), "float16"))
-    >>> read_vector_array(path).shape
-    (3, 2)
-    """
+    """Maps the vectors of a `.npy` file into memory; rows are read when they are used."""
     return _checked(map_array(path, "an array of NumPy"), path)
 
 
 def read_npz(path: Path) -> tuple[list[str], np.ndarray]:
-    """Reads words and vectors from a `.npz` archive.
-
-    Example:
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "vectors.npz"
-    >>> np.savez(path, words=np.array(["a", "b"]), vectors=np.ones((2, 3)))
-    >>> words, vectors = read_npz(path)
-    >>> words, vectors.shape
-    (['a', 'b'], (2, 3))
-    """
+    """Reads words and vectors from a `.npz` archive."""
     with open_archive(path, "an archive of NumPy", sys.maxsize) as archive:
         if not {"words", "vectors"} <= set(archive.arrays()):
             raise ValueError(
@@ -61,16 +42,7 @@ def read_npz(path: Path) -> tuple[list[str], np.ndarray]:
 
 
 def words_beside(path: Path, words: str | os.PathLike[str] | None) -> list[str]:
-    """Reads the words of an array from a file.
-
-    Example:
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "vectors.txt").write_text("cat\\ndog\\n")
-    >>> words_beside(folder / "vectors.npy", None)
-    ['cat', 'dog']
-    """
+    """Reads the words of an array from a file."""
     place = _beside(path) if words is None else Path(words).expanduser()
     input_file(place, "a file of words")
     if place.suffix.lower() == ".parquet":

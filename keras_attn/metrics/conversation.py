@@ -273,19 +273,7 @@ def score_conversation(
     perplexity: float,
     vectors: Vectors | None = None,
 ) -> ConversationScores:
-    """Scores the answers of a model, and answers that need none.
-
-    Args:
-        rows: Answers by who gives them: `"model"`, and baselines.
-        references: The right answers.
-        perplexity: Of a token of the right answers, by the model.
-        vectors: Vectors by words, for the embedding average.
-
-    Example:
-
-    >>> score_conversation({"model": ["Yes."]}, ["Yes."], 2.0).scores["model"]["commonest"]
-    1.0
-    """
+    """Scores the answers of a model, and answers that need none."""
     scored = {name: answer_scores(texts, references, vectors) for name, texts in rows.items()}
     return ConversationScores(
         perplexity,

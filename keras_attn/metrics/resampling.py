@@ -12,12 +12,8 @@ _EPSILON = np.finfo("float64").eps
 class ResampledMetrics:
     """Metrics of samples, given how often each example was drawn.
 
-    Everything that does not depend on the sample is computed once. With all counts 1 the metrics
-    are those of scikit-learn.
-
-    Args:
-        labels: Integers `(n,)`, or booleans `(n, C)`.
-        probabilities: float64 `(n, C)`.
+    Labels are integers `(n,)` or booleans `(n, C)`. With all counts 1 the metrics are those of
+    scikit-learn.
     """
 
     def __init__(self, labels: np.ndarray, probabilities: np.ndarray):

@@ -53,13 +53,7 @@ class RougeReport(Report):
 
 
 def lead_sentence(text: str) -> str:
-    """Returns the first sentence of a text, which for news is hard to beat.
-
-    Example:
-
-    >>> lead_sentence("It rained. Nobody came.")
-    'It rained.'
-    """
+    """Returns the first sentence of a text, which for news is hard to beat."""
     return next(iter(split_sentences(text)), "")
 
 

@@ -52,21 +52,7 @@ def score_translations(
     beams: int,
     alpha: float,
 ) -> TranslationScores:
-    """Scores translations against the targets of pairs, compared in Unicode's form NFC.
-
-    Args:
-        pairs: (source, target) strings.
-        translations: A translation of each source, in form NFC.
-        tokenize: sacrebleu's tokenizer of BLEU; `"char"` or `"zh"` for scripts without spaces.
-        beams: Width of the beam search, for the report.
-        alpha: Exponent of its length penalty, for the report.
-
-    Example:
-
-    >>> scores = score_translations([("eins", "One!")], ["One!"], "13a", beams=4, alpha=1.0)
-    >>> round(scores.chrf)
-    100
-    """
+    """Scores translations against the targets of pairs, compared in Unicode's form NFC."""
     import sacrebleu
 
     references = [[unicodedata.normalize("NFC", target) for _, target in pairs]]

@@ -27,24 +27,7 @@ def checked_labelled(examples: Iterable[object]) -> list[LabelledText]:
 
 
 def checked_class_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Returns the names of the classes.
-
-    Args:
-        names: Strings.
-
-    Returns:
-        A tuple of them.
-
-    Raises:
-        ValueError: For fewer than two, or names that come twice or are no strings.
-
-    Example:
-
-    >>> checked_class_names(["positive"])
-    Traceback (most recent call last):
-        ...
-    ValueError: Expected two classes or more. Received: ['positive'].
-    """
+    """Returns the names of the classes."""
     names = listed(names, "names")
     if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise ValueError(f"Expected names that are different strings. Received: {names}.")
@@ -54,22 +37,7 @@ def checked_class_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def class_names_of(labels: Iterable[Label]) -> tuple[str, ...]:
-    """Returns the names of the classes that occur, in alphabetical order.
-
-    Args:
-        labels: A name for each example, or tuples of names.
-
-    Returns:
-        A tuple of names.
-
-    Raises:
-        ValueError: If there is only one.
-
-    Example:
-
-    >>> class_names_of(["pos", "neg", "pos"])
-    ('neg', 'pos')
-    """
+    """Returns the names of the classes that occur, in alphabetical order."""
     labels = list(labels)
     names = sorted({name for label in labels for name in label_names(label)})
     if len(names) < 2:
@@ -83,27 +51,7 @@ def class_names_of(labels: Iterable[Label]) -> tuple[str, ...]:
 def label_numbers(
     labels: Sequence[Label], class_names: Sequence[str], multi_label: bool = False
 ) -> np.ndarray:
-    """Returns labels as numbers.
-
-    Args:
-        labels: A name for each text, or tuples of names.
-        class_names: Names of the classes.
-        multi_label: Whether a text may have several labels, or none.
-
-    Returns:
-        int32 `(n,)`, or float32 zeros and ones `(n, C)` where there may be several.
-
-    Raises:
-        ValueError: For labels that are not among the classes, and several labels where one is
-            expected.
-
-    Example:
-
-    >>> label_numbers(["pos", "neg"], ["neg", "pos"]).tolist()
-    [1, 0]
-    >>> label_numbers([("a", "b"), ()], ["a", "b"], multi_label=True).tolist()
-    [[1.0, 1.0], [0.0, 0.0]]
-    """
+    """Returns labels as int32 `(n,)`, or with `multi_label` as float32 zeros and ones `(n, C)`."""
     number = {name: i for i, name in enumerate(class_names)}
     unknown = Counter(n for label in labels for n in label_names(label) if n not in number)
     if unknown:

@@ -31,23 +31,11 @@ def read_columns(
     header: bool | None = None,
     exact: bool | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    r"""Reads the wanted columns of a table, or keys of JSON objects, line by line.
+    """Reads the wanted columns of a table, or keys of JSON objects, line by line.
 
-    If all columns are numbers, the file has no header, and its rows may have further cells.
-
-    Args:
-        path: The file, plain or gzipped.
-        columns: The name or the number (from 0) of each wanted column.
-        reading: Counts the lines and collects problems.
-        format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
-        delimiter: The one character between cells. Default: a comma in `"csv"`, a tab in `"tsv"`.
-        header: Whether the first row of a table names the columns.
-        exact: Whether a row of more or fewer cells than the first one is wrong. If None, it is
-            wrong if a column is given by its name.
-
-    Yields:
-        The number of a line and its values by name, None if they are a problem: cells of a table,
-        and what the reading's `json_value` makes of JSON.
+    If all columns are numbers, the file has no header, and its rows may have further cells: rows of
+    other lengths (`exact`) are wrong by default only if a column is given by its name. Values are
+    None if they are a problem; those of JSON are what the reading's `json_value` makes of them.
     """
     format = chosen_format(format, path, COLUMN_SUFFIXES, COLUMN_FORMATS)
     with open_lines(path) as lines:

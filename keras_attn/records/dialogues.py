@@ -278,13 +278,7 @@ def exchanges(
 
 
 class TestExchanges(list):
-    """Exchanges to measure on, with those of the training, from which baselines are drawn.
-
-    Example:
-
-    >>> TestExchanges([Exchange(("Hi.",), "Hello!")], [], "a.jsonl: 1 dialogue").summary()
-    'a.jsonl: 1 dialogue; 1 answers to measure on, 0 to learn from'
-    """
+    """Exchanges to measure on, with those of the training, from which baselines are drawn."""
 
     __test__ = False  # no test, whatever its name
 
@@ -302,22 +296,7 @@ class TestExchanges(list):
 
 
 def checked_exchanges(exchanges: Iterable[Any]) -> list[Exchange]:
-    """Checks exchanges.
-
-    Args:
-        exchanges: `Exchange`s, or tuples of turns (a string, or several of them) and an answer.
-
-    Returns:
-        A list of `Exchange`s.
-
-    Raises:
-        ValueError: If there are none, or one is of another kind.
-
-    Example:
-
-    >>> checked_exchanges([("Hi.", "Hello!")])
-    [Exchange(turns=('Hi.',), answer='Hello!')]
-    """
+    """Checks `Exchange`s, or tuples of turns (a string, or several of them) and an answer."""
     found = []
     given = listed(exchanges, "exchanges of turns and an answer", 2)
     for i, example in enumerate(given):

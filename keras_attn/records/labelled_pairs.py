@@ -236,25 +236,7 @@ def _layout(path: str, format: str) -> tuple[str, bytes, bool]:
 def split_by_premise(
     pairs: Sequence[LabelledPair], dev: float, seed: int = 0
 ) -> tuple[list[LabelledPair], list[LabelledPair]]:
-    """Splits pairs by their premises, each of which is on one side; every label stays on the first.
-
-    Args:
-        pairs: The pairs.
-        dev: Share of the premises of the second side.
-        seed: Any integer.
-
-    Returns:
-        Both sides.
-
-    Raises:
-        ValueError: If there is only one premise.
-
-    Example:
-
-    >>> pairs = [LabelledPair(premise, "it runs", "yes") for premise in "abcd"]
-    >>> [len(side) for side in split_by_premise(pairs, 0.25)]
-    [3, 1]
-    """
+    """Splits pairs by their premises, each on one side; every label stays on the first side."""
     premises = sorted({pair.premise for pair in pairs})
     if len(premises) < 2:
         raise ValueError(

@@ -100,13 +100,7 @@ class ParallelText(Records[TranslationPair]):
 
 
 class ParallelPairs(list):
-    """Pairs with a line that sums them up.
-
-    Example:
-
-    >>> ParallelPairs([("one", "eins")]).summary()
-    '1 pairs'
-    """
+    """Pairs with a line that sums them up."""
 
     def summary(self) -> str:
         """Returns how many there are."""

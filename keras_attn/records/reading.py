@@ -24,13 +24,7 @@ _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the latter: an empty archive
 
 
 class LineReading:
-    """Collects the problems of one reading of a file: the base of all readers.
-
-    Args:
-        where: The file, for messages.
-        on_error: `"error"` or `"skip"`.
-        kinds: The kinds of problems, with the words for them; by default the kinds of the class.
-    """
+    """Collects the problems of one reading of a file: the base of all readers."""
 
     kinds: Mapping[str, str] = PROBLEMS
 

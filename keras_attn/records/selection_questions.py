@@ -254,23 +254,7 @@ def split_selection_questions(
 
 
 def check_answers(examples: Sequence[SelectionQuestion], answers: Mapping[str, int]) -> bool:
-    """Checks that right answers can be found.
-
-    Args:
-        examples: Questions.
-        answers: The answers to choose from, for questions without candidates.
-
-    Returns:
-        Whether the questions have candidates.
-
-    Raises:
-        ValueError: If only some have candidates, or a right answer is not among the answers.
-
-    Example:
-
-    >>> check_answers([SelectionQuestion("Where?", ("In Oslo.",))], {"In Oslo.": 0})
-    False
-    """
+    """Checks that right answers can be found; returns whether the questions have candidates."""
     own = [x.candidates for x in examples]
     if any(own) != all(own):
         raise ValueError(
@@ -293,22 +277,7 @@ def pairs_of_answers(
     searched: Iterable[tuple[Sequence[str], np.ndarray]],
     negatives: int,
 ) -> list[ScoredPair]:
-    """Makes pairs of questions and answers from which a model learns to score answers.
-
-    Args:
-        examples: Questions.
-        searched: For each question its candidates and their scores.
-        negatives: Number of wrong answers for each right one: those with the greatest scores.
-
-    Returns:
-        Right answers with the score 1, wrong ones with 0.
-
-    Example:
-
-    >>> asked = [SelectionQuestion("Where?", ("In Oslo.",))]
-    >>> pairs_of_answers(asked, [(["In Oslo.", "No."], np.array([0.5, 0.25]))], negatives=1)[1]
-    ScoredPair(first='Where?', second='No.', score=0.0)
-    """
+    """Makes pairs that teach scores: right answers get 1, the `negatives` best wrong ones 0."""
     right_of: dict[str, set[str]] = {}  # of a question, in several examples too
     for x in examples:
         right_of.setdefault(x.question, set()).update(x.answers)

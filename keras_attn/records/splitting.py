@@ -45,11 +45,7 @@ class Links:
 
 
 def together(things: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> list[list[T]]:
-    """Groups of the things that share a key, through others too, in the order of the first ones.
-
-    >>> together(["ab", "cd", "be", "f"], keys=list)
-    [['ab', 'be'], ['cd'], ['f']]
-    """
+    """Groups of the things that share a key, through others too, in the order of the first ones."""
     links = Links(len(things))
     first: dict[Hashable, int] = {}
     for index, thing in enumerate(things):
@@ -66,12 +62,8 @@ def draw(
 ) -> tuple[list[list[T]], list[list[T]], int]:
     """Takes whole groups, in their order, until there are `size` things.
 
-    A group of more than `limit` is not taken; with `keep_one` one group at least is left.
-
-    >>> draw([["a", "b"], ["c", "d", "e"], ["f"]], size=4, limit=9)
-    ([['a', 'b'], ['f']], [['c', 'd', 'e']], 1)
-
-    Returns the groups that were taken, the others, and how many things are missing.
+    A group of more than `limit` is not taken; with `keep_one` one group at least is left. Returns
+    the groups that were taken, the others, and how many things are missing.
     """
     drawn: list[list[T]] = []
     rest: list[list[T]] = []
@@ -98,9 +90,6 @@ def split_by_hash(
 
     A share below 1 of the different names is met about; of two or more, one at least is drawn, and
     one is not. An integer is a number of names.
-
-    >>> [split_by_hash(x, x, 0.2, seed=0)[1] for x in ("a", "ab", "abcdef", "dada")]
-    [[], ['a'], ['a', 'd'], ['d', 'd']]
     """
     check_size("seed", seed)
     hashes = {

@@ -45,21 +45,10 @@ def check_delimiter(delimiter: str | None) -> None:
 
 @dataclass(frozen=True)
 class Table:
-    """The form of a table, and which of its columns are wanted.
+    """The form of a table, and which of its columns, names or numbers from 0, are wanted.
 
-    Args:
-        columns: The name or the number (from 0) of each wanted column.
-        delimiter: The one character between cells.
-        quotes: Whether cells may be in quotation marks.
-        header: Whether the first row names the columns. None: if a column is given by its name.
-        exact: Whether a row of more or fewer cells than the first one is wrong.
-
-    Example:
-
-    >>> reading = LineReading("a.csv")
-    >>> table = Table({"text": "what"}, delimiter=";")
-    >>> list(table.cells(reading, iter([b"id;what", b"1;Fine, really."])))
-    [(2, {'text': 'Fine, really.'})]
+    `header` None: the first row names the columns if one is given by its name. `exact`: whether a
+    row of more or fewer cells than the first one is wrong.
     """
 
     columns: Mapping[str, Column]

@@ -383,20 +383,7 @@ def as_float(name: str, value: object) -> object:
 
 
 def as_table(name: str, value: object) -> object:
-    """Returns the table that is written in a string which begins with `{`, and all else unchanged.
-
-    Args:
-        name: Name of the setting, for the message.
-        value: The value.
-
-    Raises:
-        ValueError: If the string is not a table as TOML writes it inline.
-
-    Example:
-
-    >>> as_table("class_weight", "{good = 2.0, 'very bad' = 0.5}")
-    {'good': 2.0, 'very bad': 0.5}
-    """
+    """Returns the inline TOML table of a string that begins with `{`, and all else unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith("{"):
         return value
     try:
@@ -410,17 +397,7 @@ def as_table(name: str, value: object) -> object:
 
 
 def check_value(name: str, value: Any, limits: Mapping[str, Any]) -> None:
-    """Checks the value of a setting.
-
-    Args:
-        name: Name of the setting, for the message.
-        value: The value.
-        limits: Metadata of its field.
-
-    Raises:
-        TypeError: If the value has the wrong type.
-        ValueError: If it is out of range, or a number that is not finite.
-    """
+    """Checks the value of a setting."""
     kind = limits["kind"]
     if value is None and limits["optional"]:
         return

@@ -577,18 +577,7 @@ def _one_or_two(text: Any) -> OneOrTwo:
 
 
 def read_sentences(settings: PretrainingData) -> tuple[SentenceIds, SentenceIds]:
-    """Reads texts and encodes them, in memory; or opens what `prepare` wrote.
-
-    Args:
-        settings: Which texts, and what is made of them.
-
-    Returns:
-        Training and held-out documents.
-
-    Raises:
-        FileNotFoundError: If there are no such files.
-        ValueError: If a line is bad, or there is too little text.
-    """
+    """Reads and encodes training and held-out documents; or opens what `prepare` wrote."""
     if settings.prepared:
         if settings.text or settings.dev:
             raise WrongUse("Give either --text (and --dev) or --prepared.")
@@ -602,28 +591,6 @@ def prepare(settings: PretrainingData, folder: str | os.PathLike, log: Log = pri
     """Reads texts, makes a vocabulary, and writes ids to a new folder, for `--prepared`.
 
     The texts are read twice and may be larger than memory.
-
-    Args:
-        settings: Which texts, and what is made of them.
-        folder: The folder; it must not be there, or be empty. It is written atomically.
-        log: Called with a line about each step.
-
-    Raises:
-        FileExistsError: If the folder is there and not empty.
-        FileNotFoundError: If there are no such files.
-        ValueError: If a line is bad, or there is too little text.
-
-    Example:
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "a.txt").write_text("One dog.\\nTwo cats.\\n\\nRed.\\nBlue.\\n")
-    >>> _ = (folder / "b.txt").write_text("A dog.\\nIt.\\n\\nA cat.\\nIt.\\n")
-    >>> texts = {"text": str(folder / "a.txt"), "dev": str(folder / "b.txt")}
-    >>> prepare(PretrainingData(**texts), folder / "prepared", log=lambda text: None)
-    >>> train, dev = load_prepared(folder / "prepared")
-    >>> len(train), len(dev)
-    (2, 2)
     """
     with atomic_folder(folder) as building:
         sides = _make(settings, building, log)
@@ -646,12 +613,7 @@ def _check_prepared(settings: PretrainingData) -> None:
 
 
 def make_tokenizer(texts: Iterable[str], settings: PretrainingData) -> WordPieceTokenizer:
-    """Makes the tokenizer of training texts, for which "[MASK]" in a text is a token.
-
-    Args:
-        texts: The texts, which can be read twice.
-        settings: `vocabulary_size`, `vocabulary_file` and `lowercase`.
-    """
+    """Makes the tokenizer of training texts, which are read twice; "[MASK]" in them is a token."""
     if settings.vocabulary_file:
         return WordPieceTokenizer.from_vocabulary_file(
             settings.vocabulary_file, settings.lowercase, mask_in_text=True

@@ -15,16 +15,7 @@ Made = TypeVar("Made")
 
 
 def write_assets(path: str | os.PathLike[str], kind: str, config: dict[str, Any]) -> None:
-    """Writes the file of a tokenizer, and creates its folder if it does not exist.
-
-    Example:
-
-    >>> import tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "new" / "toy.json"
-    >>> write_assets(path, "keras_attn.toy", {"size": 3})
-    >>> path.read_text()
-    '{"format": "keras_attn.toy", "version": 1, "size": 3}'
-    """
+    """Writes the file of a tokenizer, and creates its folder if it does not exist."""
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {"format": kind, "version": ASSETS_VERSION, **config}
@@ -35,16 +26,7 @@ def write_assets(path: str | os.PathLike[str], kind: str, config: dict[str, Any]
 def read_assets(
     path: str | os.PathLike[str], kind: str, writer: str, make: Callable[[dict[str, Any]], Made]
 ) -> Made:
-    """Creates a tokenizer from a file that `write_assets` wrote.
-
-    Example:
-
-    >>> import tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "toy.json"
-    >>> write_assets(path, "keras_attn.toy", {"size": 3})
-    >>> read_assets(path, "keras_attn.toy", "Toy.save_assets", lambda content: content["size"])
-    3
-    """
+    """Creates a tokenizer from a file that `write_assets` wrote."""
     path = pathlib.Path(path)
     expected = f"Expected a file of `{writer}` at {path}."
     if kind_of(path) != "a file":
@@ -71,16 +53,6 @@ class SavedTokenizer:
     """A tokenizer that can be made again of its config, and has a file of it.
 
     A subclass has `get_config`, which returns its arguments in a form for JSON.
-
-    Example:
-
-    >>> import tempfile
-    >>> from keras_attn.text import WordTokenizer
-    >>> tokenizer = WordTokenizer.train(["to be"])
-    >>> directory = tempfile.mkdtemp()
-    >>> tokenizer.save_assets(directory)
-    >>> WordTokenizer.load_assets(directory).vocabulary == tokenizer.vocabulary
-    True
     """
 
     assets_name: ClassVar[str]

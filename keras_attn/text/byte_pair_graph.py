@@ -26,18 +26,6 @@ class GraphBytePair(GraphTokenizer):
     A pre-token that is one token is looked up. All other distinct pre-tokens of the batch are
     concatenated and merged in one loop, whose rounds merge the best pair of every pre-token.
     Pre-tokens are short, so there are few rounds for texts of any length.
-
-    Example:
-
-    >>> import tempfile
-    >>> import tensorflow as tf
-    >>> from keras_attn.text import BytePairTokenizer
-    >>> graph = BytePairTokenizer.train(["a rose is a rose is a rose"], 263).to_graph()
-    >>> with tempfile.TemporaryDirectory() as path:
-    ...     tf.saved_model.save(graph, path)
-    ...     loaded = tf.saved_model.load(path)
-    >>> loaded.encode(tf.constant(["is a rose"])).to_list()
-    [[75, 85, 223, 67, 262]]
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -74,20 +62,11 @@ class GraphBytePair(GraphTokenizer):
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Turns strings into ids, with the bytes of the strings that each id stands for.
+        """Turns strings into ids and the bytes where each begins and ends: ragged `(B, None)`.
 
-        An id stands for `tf.strings.substr(text, start, end - start)`. A part of a character has
-        the place of the whole character. Bytes that are not UTF-8 are read as U+FFFD, and places
-        are those in the text so made.
-
-        Args:
-            text: Strings of shape `(B,)`.
-
-        Returns:
-            The ids of `encode`, and where each begins and ends: ragged int32 `(B, None)`.
-
-        Raises:
-            ValueError: If the tokenizer normalises texts.
+        A part of a character has the place of the whole character. Bytes that are not UTF-8 are
+        read as U+FFFD, and places are those in the text so made. A tokenizer that normalises is
+        refused.
         """
         if self._normalize:
             raise ValueError(
@@ -124,14 +103,7 @@ class GraphBytePair(GraphTokenizer):
 
     @tf.function(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Turns ids into strings. Special ids are skipped; broken UTF-8 becomes U+FFFD.
-
-        Args:
-            ids: Integers of shape `(..., T)`, dense or ragged, all in the vocabulary.
-
-        Returns:
-            Strings of shape `(...)`.
-        """
+        """Turns ids `(..., T)` into strings, without special ids; broken UTF-8 becomes U+FFFD."""
         with tf.device("CPU:0"):
             text = tf.strings.reduce_join(tf.gather(self._pieces, ids), axis=-1)
             return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")

@@ -23,13 +23,7 @@ _BLANKS_LEFT = r"\s+(?!\S)|\s+"
 
 
 class GraphPattern(NamedTuple):
-    r"""A pattern for RE2, which TensorFlow has: without `\p` and without looking ahead.
-
-    Example:
-
-    >>> graph_pattern("keras_attn").longest
-    65
-    """
+    r"""A pattern for RE2, which TensorFlow has: without `\p` and without looking ahead."""
 
     match: str
     """The regular expression of a pre-token."""

@@ -16,18 +16,6 @@ class GraphCharacters(GraphTokenizer):
     U+FFFDs of Python's `bytes.decode("utf-8", "replace")`. It uses core TensorFlow ops, and its
     table is part of the module, so a SavedModel with it needs only `import tensorflow`. It runs on
     the CPU, where strings are.
-
-    Example:
-
-    >>> import tempfile
-    >>> import tensorflow as tf
-    >>> from keras_attn.text import CharacterTokenizer
-    >>> graph = CharacterTokenizer.train(["banana"]).to_graph()
-    >>> with tempfile.TemporaryDirectory() as path:
-    ...     tf.saved_model.save(graph, path)
-    ...     loaded = tf.saved_model.load(path)
-    >>> loaded.encode(tf.constant(["ban", "a?"])).to_list()
-    [[6, 4, 5], [4, 3]]
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -59,13 +47,6 @@ class GraphCharacters(GraphTokenizer):
 
     @tf.function(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Turns ids into strings. Pad, start and end are skipped; `<unknown>` becomes U+FFFD.
-
-        Args:
-            ids: Integers of shape `(..., T)`, dense or ragged, all in the vocabulary.
-
-        Returns:
-            Strings of shape `(...)`.
-        """
+        """Turns ids `(..., T)` into strings, without pad, start and end; `<unknown>` is U+FFFD."""
         with tf.device("CPU:0"):
             return tf.strings.reduce_join(tf.gather(self._pieces, ids), axis=-1)

@@ -38,16 +38,7 @@ def readable(piece: bytes) -> str:
 
 
 def checked_ids(ids: list[Any], vocabulary_size: int) -> list[int]:
-    """Returns a row of ids as Python integers.
-
-    Example:
-
-    >>> checked_ids([1, 5], 5)
-    Traceback (most recent call last):
-        ...
-    ValueError: Ids must be from 0 to 4. Received: 5. Were they made by another tokenizer, or by \
-a model with a larger vocabulary?
-    """
+    """Returns a row of ids as Python integers."""
     row = [operator.index(index) for index in ids]
     if row and not 0 <= min(row) <= max(row) < vocabulary_size:
         wrong = next(index for index in row if not 0 <= index < vocabulary_size)
@@ -59,13 +50,7 @@ a model with a larger vocabulary?
 
 
 def for_each_row(ids: TensorLike, function: Callable[[list[Any]], Any]) -> Any:
-    """Calls a function on each innermost row of a nest of ids.
-
-    Example:
-
-    >>> for_each_row([[1, 2], [3]], sum)
-    [3, 3]
-    """
+    """Calls a function on each innermost row of a nest of ids."""
     rank = getattr(ids, "ndim", None)
     rows = _plain(ids)
     if not isinstance(rows, list):

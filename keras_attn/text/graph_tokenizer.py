@@ -26,13 +26,9 @@ class GraphTokenizer(tf.Module):
             self._tokens = tf.constant(tokenizer.tokens(list(range(self.vocabulary_size))))
 
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings into ids, without start and end tokens.
+        """Turns strings `(B,)` into ids, ragged int32 `(B, None)`, without start and end tokens.
 
-        Args:
-            text: Strings of shape `(B,)`. Bytes that are not UTF-8 are read as U+FFFD.
-
-        Returns:
-            A ragged int32 tensor of shape `(B, None)`.
+        Bytes that are not UTF-8 are read as U+FFFD.
         """
         raise NotImplementedError
 
@@ -43,14 +39,7 @@ class GraphTokenizer(tf.Module):
 
     @tf.function(reduce_retracing=True, autograph=False)
     def tokens(self, ids: tf.Tensor) -> tf.Tensor:
-        """Turns each id into a readable piece, like `tokens` of the tokenizer.
-
-        Args:
-            ids: Integers of any shape, all in the vocabulary.
-
-        Returns:
-            Strings of the same shape.
-        """
+        """Turns ids of any shape into readable pieces, like `tokens` of the tokenizer."""
         with tf.device("CPU:0"):
             return tf.gather(self._tokens, ids)
 

@@ -15,17 +15,7 @@ IN_FRONT = rf"(?s)[ \t\r\n]*({MARK})(.*)"
 
 
 def language_marks(tokenizer: object) -> dict[str, int]:
-    """Returns the language marks of a vocabulary, with their ids.
-
-    Args:
-        tokenizer: A tokenizer; only a `SentencePieceTokenizer` may have marks.
-
-    Example:
-
-    >>> from keras_attn.text import BytePairTokenizer
-    >>> language_marks(BytePairTokenizer.train(["a"], 259))
-    {}
-    """
+    """Returns the language marks of a vocabulary, with their ids."""
     if not isinstance(tokenizer, SentencePieceTokenizer):
         return {}
     marks = [token for token in tokenizer.special_tokens if re.fullmatch(MARK, token)]
@@ -33,33 +23,14 @@ def language_marks(tokenizer: object) -> dict[str, int]:
 
 
 def unknown_mark(mark: str, marks: Mapping[str, int]) -> str:
-    """Returns the message about a mark that a model lacks.
-
-    Example:
-
-    >>> unknown_mark(">>de<<", {">>fr<<": 5})
-    "The model has no language mark '>>de<<'. It has '>>fr<<'."
-    """
+    """Returns the message about a mark that a model lacks."""
     names = list(marks)
     more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
     return f"The model has no language mark {mark!r}. It has {str(names[:20])[1:-1]}{more}."
 
 
 def checked_mark(language: str, marks: Mapping[str, int]) -> str:
-    """Returns the mark of a language, which may be named with or without the signs around it.
-
-    Args:
-        language: Such as `"fra"` or `">>fra<<"`; empty for none.
-        marks: What `language_marks` returned.
-
-    Raises:
-        ValueError: If there is no such mark.
-
-    Example:
-
-    >>> checked_mark("fra", {">>fra<<": 5})
-    '>>fra<<'
-    """
+    """Returns the mark of a language, such as `"fra"` or `">>fra<<"`; empty for none."""
     if not language:
         return ""
     mark = language if re.fullmatch(MARK, language) else f">>{language}<<"
@@ -70,20 +41,9 @@ def checked_mark(language: str, marks: Mapping[str, int]) -> str:
 
 
 def parted(text: str, marks: Mapping[str, int], default: str = "") -> tuple[str, str]:
-    """Returns the language mark in front of a text, and the rest of the text.
+    """Returns the language mark in front of a text (or the default one), and the rest of the text.
 
-    Args:
-        text: A string.
-        marks: What `language_marks` returned; without any the text is the rest.
-        default: The mark of a text that has none.
-
-    Raises:
-        ValueError: If there are marks, but not that of the text.
-
-    Example:
-
-    >>> parted(">>fra<< two dogs", {">>fra<<": 5})
-    ('>>fra<<', ' two dogs')
+    If the model has marks and the text has none, that is an error.
     """
     found = re.fullmatch(IN_FRONT, text) if marks else None
     mark, rest = (found[1], found[2]) if found else (default, text)
@@ -95,23 +55,7 @@ def parted(text: str, marks: Mapping[str, int], default: str = "") -> tuple[str,
 def encode_marked(
     tokenizer: Tokenizer, texts: Sequence[str], language: str = ""
 ) -> list[list[int]]:
-    """Returns the ids of sources, without an end. A language mark in front of a text is one token.
-
-    Args:
-        tokenizer: Tokenizer of the sources.
-        texts: Strings.
-        language: Language of the texts that have no mark, see `checked_mark`.
-
-    Raises:
-        ValueError: If the tokenizer has marks, but not that of a text or `language`.
-
-    Example:
-
-    >>> from keras_attn.text import BytePairTokenizer
-    >>> tokenizer = BytePairTokenizer.train(["a"], 259)
-    >>> encode_marked(tokenizer, ["a"]) == tokenizer.encode(["a"])
-    True
-    """
+    """Returns the ids of sources, without an end. A language mark in front is one token."""
     marks = language_marks(tokenizer)
     default = checked_mark(language, marks)
     if not texts:

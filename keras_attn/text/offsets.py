@@ -20,14 +20,7 @@ Offsets = list[tuple[int, int]]
 def ids_and_places(
     tokenizer: OffsetTokenizer, texts: Sequence[str]
 ) -> tuple[list[list[int]], list[Offsets]]:
-    """Turns texts into ids, with the characters that each stands for but the blanks before them.
-
-    Example:
-
-    >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263, normalize=False)
-    >>> ids_and_places(tokenizer, ["a rose"])
-    ([[67, 262]], [[(0, 1), (2, 6)]])
-    """
+    """Turns texts into ids, with the characters that each stands for but the blanks before them."""
     ids, offsets = tokenizer.encode_with_offsets(list(texts))
     blanks = getattr(tokenizer, "leading_blanks", None)
     if blanks is None:
@@ -41,15 +34,7 @@ def ids_and_places(
 def leading_blanks_graph(
     tf: ModuleType, tokenizer: Tokenizer, ids: tf.RaggedTensor
 ) -> tf.RaggedTensor:
-    """Returns how many bytes of each token are blanks before its text, as TensorFlow ops.
-
-    Example:
-
-    >>> import tensorflow as tf
-    >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263, normalize=False)
-    >>> leading_blanks_graph(tf, tokenizer, tf.ragged.constant([[67, 262]])).to_list()
-    [[0, 1]]
-    """
+    """Returns how many bytes of each token are blanks before its text, as TensorFlow ops."""
     blanks = getattr(tokenizer, "leading_blanks", None)
     if blanks is None:
         return tf.zeros_like(ids)
@@ -57,14 +42,9 @@ def leading_blanks_graph(
 
 
 def original_offsets(text: str, offsets: Iterable[tuple[int, int]]) -> Offsets:
-    r"""Converts offsets in `well_formed(text)` to offsets in the text itself.
+    """Converts offsets in `well_formed(text)` to offsets in the text itself.
 
     They differ only after lone surrogates, each of which is read as three U+FFFD.
-
-    Example:
-
-    >>> original_offsets("a\ud800b", [(0, 1), (1, 3), (4, 5)])
-    [(0, 1), (1, 2), (2, 3)]
     """
     given = [(start, end) for start, end in offsets]
     codes = np.array([*map(ord, text)], "int64")
@@ -77,13 +57,7 @@ def original_offsets(text: str, offsets: Iterable[tuple[int, int]]) -> Offsets:
 
 
 def byte_offsets(text: str, lengths: Iterable[int]) -> Offsets:
-    """Returns the offsets of parts of a text whose lengths in UTF-8 bytes are given.
-
-    Example:
-
-    >>> byte_offsets("aü 🙂", [2, 1, 3, 2])
-    [(0, 2), (1, 2), (2, 4), (3, 4)]
-    """
+    """Returns the offsets of parts of a text whose lengths in UTF-8 bytes are given."""
     ends = np.cumsum(np.fromiter(lengths, "int64"))
     starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
     if text.isascii():

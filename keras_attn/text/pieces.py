@@ -35,14 +35,7 @@ class TokenReader:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors)
 
     def read(self, ids: Sequence[int]) -> str:
-        """Reads further ids.
-
-        Args:
-            ids: The ids.
-
-        Returns:
-            The text that is complete with them.
-        """
+        """Reads further ids, and returns the text that is complete with them."""
         pieces = getattr(self._tokenizer, "token_bytes", None)
         if pieces is None:
             return self._tokenizer.decode(list(ids))
@@ -102,14 +95,7 @@ class StopReader:
         """Whether a stop string was found."""
 
     def read(self, piece: str) -> str:
-        """Reads a further piece.
-
-        Args:
-            piece: The piece.
-
-        Returns:
-            The text that is certain with it.
-        """
+        """Reads a further piece, and returns the text that is certain with it."""
         if self.stopped:
             return ""
         text, place = self._held + piece, 0

@@ -55,19 +55,7 @@ def tokenizer_name(tokenizer: object) -> str:
 def train_pieces(
     name: str, texts: Iterable[str], vocabulary_size: int, vocabulary_file: str = ""
 ) -> BytePairTokenizer | SentencePieceTokenizer | WordPieceTokenizer:
-    """Makes a tokenizer of pieces of words.
-
-    Args:
-        name: `"word_piece"`, `"sentence_piece"` or `"byte_pair"`.
-        texts: Training texts.
-        vocabulary_size: Largest number of ids; there may be fewer.
-        vocabulary_file: A `vocab.txt` of BERT, to take instead of training word pieces.
-
-    Example:
-
-    >>> train_pieces("byte_pair", ["a text"], 300).pad_id
-    0
-    """
+    """Trains a tokenizer of pieces of words, or takes a `vocab.txt` of BERT (`vocabulary_file`)."""
     if vocabulary_file:
         return WordPieceTokenizer.from_vocabulary_file(vocabulary_file)
     if name == "word_piece":
@@ -78,22 +66,7 @@ def train_pieces(
 
 
 def load_pieces(directory: str | os.PathLike[str]) -> PieceTokenizer:
-    """Loads a tokenizer of `PIECES` that `save_assets` wrote.
-
-    Args:
-        directory: The directory with its file.
-
-    Raises:
-        ValueError: If the file is missing, broken, or of a newer version.
-
-    Example:
-
-    >>> import tempfile
-    >>> directory = tempfile.mkdtemp()
-    >>> SentencePieceTokenizer.train(["a text"], 265).save_assets(directory)
-    >>> load_pieces(directory)
-    <SentencePieceTokenizer vocabulary_size=265>
-    """
+    """Loads a tokenizer of `PIECES` that `save_assets` wrote."""
     for kind in PIECES.values():
         if Path(directory, f"{kind.assets_name}.json").exists():
             return kind.load_assets(directory)

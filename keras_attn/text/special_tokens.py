@@ -52,16 +52,7 @@ def written_special_tokens(examples: object, tokenizer: object = None) -> Counte
 
 
 def counted(names: Mapping[str, int]) -> str:
-    """Says how often each of some special tokens was found, the commonest first.
-
-    Args:
-        names: Counts by names.
-
-    Example:
-
-    >>> counted({"[SEP]": 1, "</s>": 1200})
-    '`</s>` 1,200 times, `[SEP]` once'
-    """
+    """Says how often each of some special tokens was found, the commonest first."""
     rows = sorted(names.items(), key=lambda row: (-row[1], row[0]))
     return ", ".join(f"`{name}` {f'{n:,} times' if n > 1 else 'once'}" for name, n in rows)
 
@@ -74,14 +65,8 @@ def say_written(
 ) -> None:
     """Says what special tokens in texts are read as.
 
-    By default they are text like any other, which is seldom meant: a warning counts them. A
-    tokenizer with `mask_in_text` reads `[MASK]` as a token.
-
-    Args:
-        found: How often each is there.
-        tokenizer: The tokenizer of the texts.
-        log: Called with a line about those that are read as tokens.
-        known: Those that are read as tokens by a setting, or None if there is no such setting.
+    By default they are text like any other, which is seldom meant: a warning counts them. Those of
+    `known` are read as tokens by a setting, `[MASK]` by a tokenizer with `mask_in_text`.
     """
     settable = known is not None
     if known is None:
@@ -115,18 +100,7 @@ def readable_tokens(tokenizer: PieceTokenizer | CharacterTokenizer) -> dict[str,
 
 
 class SpecialTokenReader:
-    """Reads texts whose special tokens are text, or tokens.
-
-    Args:
-        tokenizer: The tokenizer.
-        as_tokens: Whether the special tokens of `readable_tokens` are read as tokens.
-
-    Example:
-
-    >>> reader = SpecialTokenReader(CharacterTokenizer.train(["ab"]), as_tokens=True)
-    >>> reader.encode("ab</s>a").tolist(), reader.length("ab</s>a"), reader.has_ends("ab</s>a")
-    ([4, 5, 2, 4], 4, True)
-    """
+    """Reads texts whose special tokens are text, or with `as_tokens` those of `readable_tokens`."""
 
     def __init__(self, tokenizer: PieceTokenizer | CharacterTokenizer, as_tokens: bool):
         self.tokenizer = tokenizer

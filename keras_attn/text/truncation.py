@@ -80,20 +80,7 @@ def _head(max_length: int, strategy: str) -> int:
 
 
 def checked_truncation(truncation: str | None, pairs: bool) -> str:
-    """Returns which part of long texts is kept.
-
-    Args:
-        truncation: `"head"`, `"tail"` or `"head_tail"`; None for the default.
-        pairs: Whether pairs of texts are read, of which the longer one loses its end.
-
-    Raises:
-        ValueError: If there is no such part, or it is chosen for pairs.
-
-    Example:
-
-    >>> checked_truncation(None, pairs=False)
-    'head_tail'
-    """
+    """Returns which part of long texts is kept."""
     if truncation is None:
         return "head" if pairs else "head_tail"
     if truncation not in TRUNCATIONS:

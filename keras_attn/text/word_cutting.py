@@ -54,14 +54,7 @@ def in_graph(pattern: str) -> str:
 
 
 def cut_words(text: str) -> list[tuple[int, int]]:
-    """Cuts a text into words and punctuation marks; see `WordTokenizer`.
-
-    Example:
-
-    >>> text = "Don't 'go': 3.5 U.S. well-known dogs..."
-    >>> [text[start:end] for start, end in cut_words(text)]
-    ['Do', "n't", "'", 'go', "'", ':', '3.5', 'U.S.', 'well-known', 'dogs', '...']
-    """
+    """Cuts a text into words and punctuation marks; see `WordTokenizer`."""
     found = []
     for match in _WORD.finditer(text):
         start, end = match.span()

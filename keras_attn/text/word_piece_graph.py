@@ -34,19 +34,6 @@ class GraphWordPiece(GraphTokenizer):
 
     A word that is one token is looked up. All other distinct words of the batch are cut into pieces
     in one loop.
-
-    Example:
-
-    >>> import tempfile
-    >>> import tensorflow as tf
-    >>> from keras_attn.text import WordPieceTokenizer
-    >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hi", "##gh"]
-    >>> graph = WordPieceTokenizer(words).to_graph()
-    >>> with tempfile.TemporaryDirectory() as path:
-    ...     tf.saved_model.save(graph, path)
-    ...     loaded = tf.saved_model.load(path)
-    >>> loaded.encode(tf.constant(["Hí, high"])).to_list()
-    [[4, 1, 4, 5]]
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -80,18 +67,11 @@ class GraphWordPiece(GraphTokenizer):
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Turns strings into ids, with the bytes of the strings that each id stands for.
+        """Turns strings into ids and the bytes where each begins and ends: ragged `(B, None)`.
 
-        An id stands for `tf.strings.substr(text, start, end - start)`. Places of characters are
-        converted by `keras_attn.text.character_places_graph`. In text that is not UTF-8, each bad
-        byte is a character of its own. Where accents are stripped beside marks that BERT keeps, the
-        Python object reorders the marks, and its places are those of the new order.
-
-        Args:
-            text: Strings of shape `(B,)`.
-
-        Returns:
-            The ids of `encode`, and where each begins and ends: ragged int32 `(B, None)`.
+        Places of characters are converted by `keras_attn.text.character_places_graph`. In text that
+        is not UTF-8, each bad byte is a character. Where accents are stripped beside marks that
+        BERT keeps, the Python object reorders the marks, and its places are those of the new order.
         """
         with tf.device("CPU:0"):
             words, owners, begins, ends = self._words_of(text, offsets=True)
@@ -112,14 +92,7 @@ class GraphWordPiece(GraphTokenizer):
 
     @tf.function(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Turns ids into strings, with a space between all words and punctuation marks.
-
-        Args:
-            ids: Integers of shape `(..., T)`, dense or ragged, all in the vocabulary.
-
-        Returns:
-            Strings of shape `(...)`.
-        """
+        """Turns ids `(..., T)` into strings, with a space between words and punctuation marks."""
         with tf.device("CPU:0"):
             text = tf.strings.reduce_join(tf.gather(self._pieces, ids), axis=-1)
             return tf.strings.regex_replace(text, "^ ", "")

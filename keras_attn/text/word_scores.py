@@ -87,14 +87,7 @@ class WordScores:
             self._index.index((texts_of, numbers), create_empty_token=False, show_progress=False)
 
     def __call__(self, question: str) -> np.ndarray:
-        """Returns a score for each text.
-
-        Args:
-            question: A string.
-
-        Returns:
-            float32 `(n,)`.
-        """
+        """Returns a score for each text, float32 `(n,)`."""
         words = [self._numbers[w] for w in search_words(question) if w in self._numbers]
         if not words:
             return np.zeros(self._count, "float32")

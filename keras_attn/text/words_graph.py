@@ -19,18 +19,6 @@ class GraphWords(GraphTokenizer):
     read as the U+FFFDs of Python's `bytes.decode("utf-8", "replace")`. It uses core TensorFlow ops,
     and its tables are part of the module, so a SavedModel with it needs only `import tensorflow`.
     It runs on the CPU, where strings are.
-
-    Example:
-
-    >>> import tempfile
-    >>> import tensorflow as tf
-    >>> from keras_attn.text import WordTokenizer
-    >>> graph = WordTokenizer.train(["it is not"]).to_graph()
-    >>> with tempfile.TemporaryDirectory() as path:
-    ...     tf.saved_model.save(graph, path)
-    ...     loaded = tf.saved_model.load(path)
-    >>> loaded.encode(tf.constant(["It's not"])).to_list()
-    [[5, 3, 6]]
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -64,17 +52,10 @@ class GraphWords(GraphTokenizer):
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Turns strings into ids, with the bytes of the strings that each id stands for.
+        """Turns strings into ids and the bytes where each begins and ends: ragged `(B, None)`.
 
-        An id stands for `tf.strings.substr(text, start, end - start)`. Places of characters are
-        converted by `keras_attn.text.character_places_graph`. Bytes that are not UTF-8 are read as
-        U+FFFD, and places are those in the text so made.
-
-        Args:
-            text: Strings of shape `(B,)`.
-
-        Returns:
-            The ids of `encode`, and where each begins and ends: ragged int32 `(B, None)`.
+        Places of characters are converted by `keras_attn.text.character_places_graph`. Bytes that
+        are not UTF-8 are read as U+FFFD, and places are those in the text so made.
         """
         with tf.device("CPU:0"):
             text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
@@ -88,14 +69,7 @@ class GraphWords(GraphTokenizer):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def words(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Cuts strings into the words that are looked up in the vocabulary.
-
-        Args:
-            text: Strings of shape `(B,)`.
-
-        Returns:
-            Ragged strings of shape `(B, None)`.
-        """
+        """Cuts strings `(B,)` into the words that are looked up: ragged `(B, None)`."""
         with tf.device("CPU:0"):
             words = self._words_as_written(text)
             unique, again = tf.unique(words.flat_values, tf.int64)
@@ -103,14 +77,7 @@ class GraphWords(GraphTokenizer):
 
     @tf.function(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Turns ids into strings, with a space between all words and punctuation marks.
-
-        Args:
-            ids: Integers of shape `(..., T)`, dense or ragged, all in the vocabulary.
-
-        Returns:
-            Strings of shape `(...)`.
-        """
+        """Turns ids `(..., T)` into strings, with a space between words and punctuation marks."""
         with tf.device("CPU:0"):
             text = tf.strings.reduce_join(tf.gather(self._texts, ids), axis=-1)
             return tf.strings.regex_replace(text, "^ ", "")

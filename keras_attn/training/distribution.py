@@ -244,13 +244,7 @@ class ProcessBatches(keras.utils.PyDataset):
 
 
 def is_first_process() -> bool:
-    """Returns whether this is the first or only process, which writes the files.
-
-    Example:
-
-    >>> is_first_process()
-    True
-    """
+    """Returns whether this is the first or only process, which writes the files."""
     if keras.backend.backend() != "jax":
         return True
     import jax
@@ -259,12 +253,7 @@ def is_first_process() -> bool:
 
 
 def wait_for_processes() -> None:
-    """Waits until all processes have called it; returns at once if there is only one.
-
-    Example:
-
-    >>> wait_for_processes()
-    """
+    """Waits until all processes have called it; returns at once if there is only one."""
     if keras.backend.backend() != "jax":
         return
     import jax

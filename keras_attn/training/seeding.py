@@ -46,10 +46,6 @@ def generator_states() -> dict[str, np.ndarray]:
 
     Keras uses PyTorch's global generators for dropout. On the other backends all states are in
     `SeedGenerator`s, which are variables of the model.
-
-    Example:
-
-    >>> set_generator_states(generator_states())
     """
     if keras.backend.backend() != "torch":
         return {}
@@ -62,12 +58,7 @@ def generator_states() -> dict[str, np.ndarray]:
 
 
 def set_generator_states(states: dict[str, np.ndarray]) -> None:
-    """Restores the result of `generator_states` on the available devices.
-
-    Example:
-
-    >>> set_generator_states({})
-    """
+    """Restores the result of `generator_states` on the available devices."""
     if keras.backend.backend() != "torch":
         return
     import torch

@@ -71,25 +71,7 @@ def set_token_weights(
     labels: npt.ArrayLike,
     kind: str = "association",
 ) -> None:
-    """Sets the weights of tokens, and of pairs, to what training texts say of them.
-
-    Args:
-        model: A bag of `text_classifier` with weighting.
-        ids: The ids of each text.
-        labels: `(n,)` class numbers, or `(n, C)` zeros and ones.
-        kind: `"association"` (`class_association`) or `"idf"` (`inverse_document_frequency`).
-
-    Raises:
-        ValueError: For another kind, or a model without such weights.
-
-    Example:
-
-    >>> from keras_attn.models import BagClassifierConfig
-    >>> model = BagClassifierConfig(4, num_classes=2, pair_buckets=0).build()
-    >>> set_token_weights(model, [[1, 2], [1, 3]], [0, 1])
-    >>> [round(float(w), 2) for w in model.get_layer("weighting").get_token_weights()[1:]]
-    [0.01, 0.69, 0.69]
-    """
+    """Sets the weights of tokens, and of pairs, by `class_association` or idf of training texts."""
     if kind not in TOKEN_WEIGHTS:
         raise ValueError(f"`kind` must be one of {list(TOKEN_WEIGHTS)}. Received: {kind!r}.")
     layers = {layer.name: layer for layer in model.layers}

@@ -25,13 +25,7 @@ def percent(probability: float) -> str:
 
 
 class DisplayedToken(NamedTuple):
-    """A token as it is shown.
-
-    Example:
-
-    >>> DisplayedToken("dog", joined=False, special=False).text
-    'dog'
-    """
+    """A token as it is shown."""
 
     text: str
     joined: bool

@@ -15,13 +15,7 @@ from keras_attn.visualize.web_page import escaped
 
 
 class LookAt(Protocol):
-    """A note on a text: a `LectureSentence`, or any object with the same fields.
-
-    Example:
-
-    >>> LECTURE_SENTENCES[0].query
-    'it'
-    """
+    """A note on a text: a `LectureSentence`, or any object with the same fields."""
 
     @property
     def query(self) -> str:

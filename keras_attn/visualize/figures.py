@@ -9,13 +9,7 @@ from keras_attn.visualize.display import drawable
 
 @functools.cache
 def figure_class() -> type:
-    """Makes the class of the figures. Matplotlib is imported only here and in the plots.
-
-    Example:
-
-    >>> figure_class()(figsize=(1, 1))._repr_png_()[1:4]
-    b'PNG'
-    """
+    """Makes the class of the figures. Matplotlib is imported only here and in the plots."""
     from matplotlib import figure
 
     class Figure(figure.Figure):
@@ -30,20 +24,10 @@ def figure_class() -> type:
 
 
 def label(text: str, fonts: Sequence[str] | None = None) -> str:
-    """Makes text that matplotlib draws as it is, without warnings.
+    """Makes text that matplotlib draws without warnings.
 
-    Args:
-        text: Any string.
-        fonts: Names of the fonts. If None, those of matplotlib's settings.
-
-    Returns:
-        The text with a box for each letter that the fonts lack, and with dollar signs escaped, so
-        that they start no TeX formula.
-
-    Example:
-
-    >>> print(label("5 $ \\u4e2d"))
-    5 \\$ □
+    Letters that the fonts lack become boxes. Dollar signs are escaped, so that they start no TeX
+    formula.
     """
     import matplotlib
     from matplotlib import font_manager

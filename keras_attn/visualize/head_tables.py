@@ -22,15 +22,7 @@ _MEANINGS = {
 
 
 class RolesOfHeads(Protocol):
-    """A `keras_attn.explain.HeadRoles`, or any object with the same fields.
-
-    Example:
-
-    >>> from keras_attn.explain import HeadRoles
-    >>> roles = HeadRoles([[[0.9, 0.0, 0.1, 0.0, 0.2]]], tokens=4)
-    >>> head_roles_fragment(roles).startswith("<style>")
-    True
-    """
+    """A `keras_attn.explain.HeadRoles`, or any object with the same fields."""
 
     @property
     def measures(self) -> Sequence[str]:
@@ -116,14 +108,7 @@ def head_roles_fragment(roles: RolesOfHeads) -> str:
 
 
 def roles_card(roles: RolesOfHeads) -> str:
-    """Writes the tables of roles, without the style sheets `levels.css` and `heads.css`.
-
-    Example:
-
-    >>> from keras_attn.explain import HeadRoles
-    >>> "mean over 4 tokens of 1 text" in roles_card(HeadRoles([[[0, 0, 1, 0, 0]]], tokens=4))
-    True
-    """
+    """Writes the tables of roles, without the style sheets `levels.css` and `heads.css`."""
     layers, heads, _ = roles.values.shape
     measures = {name: roles.values[..., i] for i, name in enumerate(roles.measures)}
     cells = []

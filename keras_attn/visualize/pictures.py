@@ -50,13 +50,7 @@ def shrunk(image: np.ndarray) -> np.ndarray:
 
 
 def image_address(image: np.ndarray) -> str:
-    """Writes a picture as a `data:` address, at most 640 pixels wide and high.
-
-    Example:
-
-    >>> image_address(np.zeros((2, 2, 3), "uint8"))[:22]
-    'data:image/png;base64,'
-    """
+    """Writes a picture as a `data:` address, at most 640 pixels wide and high."""
     from PIL import Image
 
     image = shrunk(image)
@@ -67,21 +61,7 @@ def image_address(image: np.ndarray) -> str:
 
 
 def spread(weights: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Spreads a map of regions smoothly over a picture.
-
-    Args:
-        weights: float32 `(rows, columns)`.
-        height: Height of the picture.
-        width: Width of the picture.
-
-    Returns:
-        float32 `(height, width)`, 0 to 1. The greatest weight of the map is 1.
-
-    Example:
-
-    >>> float(spread(np.array([[0.1, 0.3]], "float32"), 1, 4)[0, -1])
-    1.0
-    """
+    """Spreads a map of regions smoothly over a picture, so that its greatest weight is 1."""
     from PIL import Image
 
     largest = float(weights.max())

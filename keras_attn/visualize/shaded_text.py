@@ -16,13 +16,6 @@ class TextWeights(Protocol):
     """An `Explanation`, or any object with the same fields.
 
     Of pairs of texts it has the fields `second` and `segments` too.
-
-    Example:
-
-    >>> from keras_attn.explain import Explanation
-    >>> explanation = Explanation("good", ["good"], [(0, 4)], [0.5])
-    >>> ShadedText(explanation).largest
-    0.5
     """
 
     @property
@@ -57,17 +50,7 @@ class TextWeights(Protocol):
 def explained_pieces(
     explanation: TextWeights, prepare: Callable[[str], str] = str
 ) -> list[list[TextSegment]]:
-    """Cuts the text of an explanation, or both of a pair, at the borders of the tokens.
-
-    Example:
-
-    >>> from keras_attn.explain import Explanation
-    >>> explanation = Explanation(
-    ...     "so", ["so", "bad"], [(0, 2), (0, 3)], [0.1, 0.9], second="bad", segments=[0, 1]
-    ... )
-    >>> [[piece.text for piece in pieces] for pieces in explained_pieces(explanation)]
-    [['so'], ['bad']]
-    """
+    """Cuts the text of an explanation, or both of a pair, at the borders of the tokens."""
     second = getattr(explanation, "second", None)
     texts = [explanation.text] if second is None else [explanation.text, second]
     segments = getattr(explanation, "segments", None) or [0] * len(explanation.tokens)
@@ -109,11 +92,6 @@ class ShadedText:
         return red, green, blue
 
     def scale(self) -> list[tuple[int, int, int]]:
-        """Returns the colours of the scale.
-
-        Returns:
-            The colours of the lowest weight, of 0 and of the highest weight. The first is left
-            out if no weight is below zero.
-        """
+        """Returns the colours of the lowest weight (if below 0), of 0 and of the highest weight."""
         lowest = [self.color(-self.largest)] if self.signed else []
         return [*lowest, (255, 255, 255), _FOR]

@@ -8,13 +8,7 @@ _JOINER = "\u200d"
 
 
 class TextSegment(NamedTuple):
-    """A piece of a text and its weight.
-
-    Example:
-
-    >>> TextSegment("good", 0.9, 0, 4).text
-    'good'
-    """
+    """A piece of a text and its weight."""
 
     text: str
     weight: float | None
@@ -67,13 +61,7 @@ def text_segments(
 
 
 def strongest_pieces(segments: Iterable[TextSegment]) -> list[tuple[str, float]]:
-    """Orders the pieces that have a weight by the size of the weight, whatever its sign.
-
-    Example:
-
-    >>> strongest_pieces(text_segments("a cat", ["a", " cat"], [(0, 1), (1, 5)], [0.1, -0.9]))
-    [('cat', -0.9), ('a', 0.1)]
-    """
+    """Orders the pieces that have a weight by the size of the weight, whatever its sign."""
     weighed = [(s.text.strip() or s.text, s.weight) for s in segments if s.weight is not None]
     return sorted(weighed, key=lambda piece: -abs(piece[1]))
 

@@ -76,14 +76,7 @@ def page_with_viewer(
     styles: Sequence[str] = (),
     scripts: Sequence[str] = (),
 ) -> str:
-    """Writes the viewer with something above and below it.
-
-    Example:
-
-    >>> view = AttentionView([AttentionPart("cross", ["a"], ["ein"], [np.ones((1, 1, 1))])])
-    >>> "<p>Point at a word.</p>" in page_with_viewer(view, "", above="<p>Point at a word.</p>")
-    True
-    """
+    """Writes the viewer with something above and below it."""
     one = hasattr(views, "parts")
     every = [cast(View, views)] if one else list(cast(Sequence[View], views))
     if not every:

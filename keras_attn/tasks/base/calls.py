@@ -16,12 +16,7 @@ Call = Callable[..., Any]
 
 
 def options_for(kind: type[Settings], step: str) -> list[Option]:
-    """Returns the settings of a class that a step has.
-
-    Args:
-        kind: The class of settings.
-        step: Name of the step.
-    """
+    """Returns the settings of a class that a step has."""
     of_class = kind.for_steps
     return [x for x in kind.declared() if step in (x.steps or of_class or (step,))]
 
@@ -35,19 +30,7 @@ def further_parameters(hook: Call) -> list[inspect.Parameter]:
 def parted(
     options: Sequence[Option], more: Sequence[str], given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parts keyword arguments into settings and others.
-
-    Args:
-        options: The settings.
-        more: Names of the others.
-        given: The arguments.
-
-    Returns:
-        Two dicts. NumPy's numbers have become Python's.
-
-    Raises:
-        TypeError: If a name is unknown.
-    """
+    """Parts keyword arguments into settings and others; NumPy's numbers become Python's."""
     known = [option.name for option in options]
     for name in given:
         if name not in known and name not in more:
@@ -66,15 +49,10 @@ def declared_call(
     defaults: Mapping[str, Any],
     own: Mapping[str, str] | None = None,
 ) -> Call:
-    """Returns a method with the signature and docstring of what it calls.
+    """Returns the method `call(self, inputs, **settings)` with a signature and a docstring.
 
-    Args:
-        call: The method `call(self, inputs, **settings)`.
-        hook: The method that it calls. The name of its first argument, its keyword-only arguments
-            and its docstring become those of the call.
-        options: Settings that the call takes besides.
-        defaults: Defaults of keyword-only arguments without one, by name.
-        own: Arguments that the call itself takes, which are None if not given: their texts by name.
+    They are those of the `hook` that it calls (the name of its first argument, its keyword-only
+    ones), the settings `options`, and `own` arguments of the call with their texts.
     """
 
     itself, first, *_ = inspect.signature(hook).parameters.values()

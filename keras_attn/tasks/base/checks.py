@@ -29,19 +29,7 @@ def checked_pairs(pairs: Pairs) -> list[tuple[str, str]]:
 
 
 def check_padding(tokenizer: Any) -> None:
-    """Refuses a tokenizer whose padding is not id 0, which the models take for padding.
-
-    Args:
-        tokenizer: A tokenizer.
-
-    Raises:
-        ValueError: If it has another `pad_id`.
-
-    Example:
-
-    >>> from keras_attn.text import BytePairTokenizer
-    >>> check_padding(BytePairTokenizer.train(["a"], 259))
-    """
+    """Refuses a tokenizer whose padding is not id 0, which the models take for padding."""
     if tokenizer.pad_id != 0:
         raise ValueError(
             "Expected a tokenizer whose padding has the id 0, which this model hides. Received: "
@@ -51,18 +39,7 @@ def check_padding(tokenizer: Any) -> None:
 
 
 def checked_temperature(temperature: Any) -> float:
-    """Returns what logits are divided by, or raises a ValueError if they cannot be.
-
-    Args:
-        temperature: A number.
-
-    Example:
-
-    >>> checked_temperature(-1)
-    Traceback (most recent call last):
-        ...
-    ValueError: `temperature` must be a finite number above 0. Received: -1.
-    """
+    """Returns what logits are divided by, or raises a ValueError if they cannot be."""
     is_number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
     if not is_number or not math.isfinite(temperature) or temperature <= 0:
         raise ValueError(
@@ -74,17 +51,7 @@ def checked_temperature(temperature: Any) -> float:
 def check_formats(
     settings: Any, of_formats: Mapping[tuple[str, ...], tuple[str, ...]], found: set[str], what: str
 ) -> None:
-    """Refuses settings of other formats than those of the files.
-
-    Args:
-        settings: The settings `Data`.
-        of_formats: The formats to which settings belong, by the names of these.
-        found: The formats of the files.
-        what: What the files hold.
-
-    Raises:
-        ValueError: If one of these settings is not its default, and no file has its format.
-    """
+    """Refuses settings, by the formats that they belong to, if no file has such a format."""
     defaults = {field.name: field.default for field in dataclasses.fields(settings)}
     for names, formats in of_formats.items():
         given = [name for name in names if getattr(settings, name) != defaults[name]]
@@ -132,22 +99,7 @@ OF_BATCHES = ("num_examples", "padded_share", "seed", "set_epoch")
 
 
 def check_batches(batches: Any, task: Any) -> None:
-    """Refuses batches that a training cannot be made of.
-
-    Args:
-        batches: What `batches` of a task returned.
-        task: The task, for the message.
-
-    Raises:
-        TypeError: If something is missing.
-
-    Example:
-
-    >>> check_batches([1], None)
-    Traceback (most recent call last):
-        ...
-    TypeError: `batches` of NoneType must return a `keras.utils.PyDataset`, such as...
-    """
+    """Refuses batches that a training cannot be made of."""
     missing = [name for name in OF_BATCHES if not hasattr(batches, name)]
     if missing or not isinstance(batches, keras.utils.PyDataset):
         what = f", without {', '.join(map(repr, missing))}" if missing else ""

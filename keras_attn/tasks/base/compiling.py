@@ -19,18 +19,7 @@ def make_schedule(
 ) -> WarmupCosineSchedule:
     """Makes the learning rate of a run: linear warm-up and cosine decay.
 
-    Args:
-        total_steps: Number of updates in all.
-        learning_rate: The highest learning rate.
-        warmup_steps: Steps until it is reached; a twentieth of all, at most 1000, if None.
-
-    Returns:
-        The schedule.
-
-    Example:
-
-    >>> make_schedule(total_steps=200, learning_rate=1e-3).warmup_steps
-    10
+    By default the warm-up is a twentieth of the steps, at most 1000.
     """
     if warmup_steps is None:
         warmup_steps = min(1000, total_steps // 20)
@@ -47,25 +36,7 @@ def make_adam(
     gradient_accumulation: int = 1,
     **settings: Any,
 ) -> keras.optimizers.Optimizer:
-    """Makes Adam, or AdamW, with what tasks offer beside it.
-
-    Args:
-        schedule: The learning rate.
-        policy: Dtype policy of the model's layers; float16 gets a scaled loss.
-        weight_decay: Of AdamW; 0: Adam.
-        clip_norm: Largest norm of all gradients together; 0: any.
-        ema_momentum: Momentum of the moving average of the weights; 0: none.
-        gradient_accumulation: Batches whose mean gradient makes one update.
-        **settings: Further ones of the optimizer.
-
-    Returns:
-        The optimizer.
-
-    Example:
-
-    >>> type(make_adam(1e-3, keras.DTypePolicy("float32"), weight_decay=0.1)).__name__
-    'AdamW'
-    """
+    """Makes Adam, or AdamW, with what tasks offer beside it; float16 gets a scaled loss."""
     settings["global_clipnorm"] = clip_norm or None
     if ema_momentum:
         settings |= {"use_ema": True, "ema_momentum": ema_momentum}
@@ -90,23 +61,10 @@ def make_adam(
 
 
 def ema_momentum(batches: int) -> float:
-    """The momentum of a moving average over the last tenth of a run, at most 0.999.
-
-        m = min(0.999, max(0, 1 - 10 / batches))
+    """Returns the momentum of a moving average over the last tenth of a run, at most 0.999.
 
     A longer memory would hold untrained weights where a run is short: Keras' average begins with
     the weights after the first batch, and is not corrected for that.
-
-    Args:
-        batches: Number of batches of the run.
-
-    Returns:
-        The momentum.
-
-    Example:
-
-    >>> ema_momentum(500), ema_momentum(100_000)
-    (0.98, 0.999)
     """
     return min(0.999, max(0.0, 1.0 - 10.0 / batches))
 
@@ -115,13 +73,6 @@ def clip_sum_of_replicas(optimizer: keras.optimizers.Optimizer) -> None:
     """Has an optimizer clip the gradient of the whole batch, as it does on one device.
 
     Under `tf.distribute` Keras clips the part of each replica, and adds up the clipped parts.
-
-    Args:
-        optimizer: Made in the scope of the strategy; it is changed.
-
-    Example:
-
-    >>> clip_sum_of_replicas(keras.optimizers.SGD(0.1, global_clipnorm=1.0))
     """
     clip = optimizer._clip_gradients
 
@@ -136,21 +87,10 @@ def clip_sum_of_replicas(optimizer: keras.optimizers.Optimizer) -> None:
 
 
 def jit_compile(recurrent: bool) -> Any:
-    """What `keras.Model.compile` is told about XLA.
+    """Returns what `keras.Model.compile` is told about XLA.
 
-    On TensorFlow it pays on GPUs alone, and there not for loops over time; it fails under
+    On TensorFlow it pays only on GPUs, and there not for loops over time; it fails under
     `tf.distribute`, as a compiled step cannot reach what is on the other devices.
-
-    Args:
-        recurrent: Whether the model has such loops.
-
-    Returns:
-        `"auto"` or False.
-
-    Example:
-
-    >>> jit_compile(recurrent=True) in (False, "auto")
-    True
     """
     if keras.backend.backend() != "tensorflow":
         return "auto"
@@ -161,25 +101,10 @@ def jit_compile(recurrent: bool) -> Any:
 
 
 def checked_steps(steps_per_execution: int) -> int:
-    """Refuses what PyTorch cannot do, before anything is trained.
+    """Refuses several batches at once on PyTorch, which cannot do that, before anything is trained.
 
     TensorFlow runs that many batches in one graph; JAX one after the other. In both, callbacks see
-    the last of them only: a run can be ended, and be kept in its checkpoint, after each of them.
-    The batches need not have the same shape.
-
-    Args:
-        steps_per_execution: As `keras.Model.compile`.
-
-    Returns:
-        The same.
-
-    Raises:
-        ValueError: On PyTorch, for more than 1.
-
-    Example:
-
-    >>> checked_steps(1)
-    1
+    only the last of them: a run can be ended, and be kept in its checkpoint, after each of them.
     """
     if steps_per_execution > 1 and keras.backend.backend() == "torch":
         raise ValueError(
@@ -192,26 +117,7 @@ def checked_steps(steps_per_execution: int) -> int:
 def trained_form(
     model: keras.Model, packed: bool = False, chunked_loss: bool = False
 ) -> keras.Model:
-    """Wraps a compiled model for training: of the same layers, and compiled alike.
-
-    Args:
-        model: An encoder-decoder, or with `packed=False` another one of logits.
-        packed: Whether it gets `PackedBatches`.
-        chunked_loss: Whether the loss is computed in chunks.
-
-    Returns:
-        A compiled model; `model` itself where nothing is asked for.
-
-    Raises:
-        ValueError: For a model that cannot be trained so.
-
-    Example:
-
-    >>> model = TransformerEncoderDecoderConfig(50, num_layers=1, dim=16).build()
-    >>> model.compile("adam", MaskedCrossEntropy())
-    >>> trained_form(model) is model, trained_form(model, packed=True).name
-    (True, 'packed_transformer')
-    """
+    """Wraps a compiled model for packed batches or a chunked loss, or returns it as it is."""
     if not packed and not chunked_loss:
         return model
     form = packed_transformer(model) if packed else model
@@ -220,21 +126,6 @@ def trained_form(
 
 
 def compiled_alike(form: keras.Model, model: keras.Model) -> keras.Model:
-    """Compiles another form of a compiled model with the same optimizer, loss, metrics and so on.
-
-    Args:
-        form: The form, which has the layers of the model.
-        model: The compiled model.
-
-    Returns:
-        The form.
-
-    Example:
-
-    >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    >>> model.compile("sgd", "mse", run_eagerly=True)
-    >>> compiled_alike(keras.Model(model.inputs, model.outputs), model).run_eagerly
-    True
-    """
+    """Compiles another form of a compiled model with the same optimizer, loss, metrics, etc."""
     form.compile(**{**model._compile_config.config, "optimizer": model.optimizer})
     return form

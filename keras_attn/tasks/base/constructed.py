@@ -189,16 +189,7 @@ class Constructed(Saved, Generic[Given]):
 
     @classmethod
     def _joined(cls, examples: Any, labels: Any) -> Any:
-        """Returns examples, of which the inputs and the labels may have been given separately.
-
-        Args:
-            examples: Examples, or inputs.
-            labels: What is to be learned of each input; None if the examples have it.
-
-        Raises:
-            TypeError: If there are labels, and the task learns from texts without any.
-            ValueError: If there are more inputs than labels, or fewer.
-        """
+        """Returns examples, of which the inputs and the labels may have been given separately."""
         if labels is None:
             return examples
         if not cls.learns_labels:
@@ -308,18 +299,5 @@ class Constructed(Saved, Generic[Given]):
 
 
 def made(kind: Any, given: Any) -> Any:
-    """Makes settings of what a caller gave.
-
-    Args:
-        kind: A class of `Settings`.
-        given: An instance of it, a dict of some of its settings, or None.
-
-    Returns:
-        An instance.
-
-    Example:
-
-    >>> made(TrainingSettings, {"epochs": 3}).epochs
-    3
-    """
+    """Makes settings of what a caller gave."""
     return given if isinstance(given, kind) else kind.made(given or {})

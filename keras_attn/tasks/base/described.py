@@ -12,21 +12,8 @@ import numpy as np
 def described(value: Any) -> str:
     """Describes a value by all that it holds, so that different values have different texts.
 
-    Args:
-        value: Strings, numbers, arrays, paths and dataclasses; tuples, lists, dicts and sets of
-            these; and other objects whose class has a `__repr__`.
-
-    Returns:
-        A text. That of dicts and sets does not depend on their order; that of strings, numbers,
-        tuples and lists is what `repr` gives.
-
-    Raises:
-        TypeError: If something else is in it: its `repr` would say where it is in memory.
-
-    Example:
-
-    >>> described({"label": 1, "text": ["a", "b"]}), described((1, "a"))
-    ("{'label': 1, 'text': ['a', 'b']}", "(1, 'a')")
+    The order of dicts and sets does not matter. Objects whose `repr` would say where they are in
+    memory are refused.
     """
     if isinstance(value, Mapping):
         return (

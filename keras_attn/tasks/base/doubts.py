@@ -11,24 +11,9 @@ from keras_attn.tasks.base.task_run import TrainingRun
 
 
 def doubt_of(run: TrainingRun, guess: float, guessing: str) -> str:
-    """Says so if the loss of a training did not fall below that of a guess.
+    """Says so, without a full stop, if the training loss did not fall below that of a guess.
 
-    That of an only epoch proves nothing: it is a mean that begins with random weights.
-
-    Args:
-        run: The run, which is at its end.
-        guess: The loss of the guess.
-        guessing: What the guess does.
-
-    Returns:
-        A sentence without its full stop; empty if the loss is less.
-
-    Example:
-
-    >>> from types import SimpleNamespace
-    >>> run = SimpleNamespace(history={"loss": [0.9, 0.7]})
-    >>> doubt_of(run, 0.8, "guessing"), doubt_of(run, 0.6, "guessing").split(":")[0]
-    ('', 'the training loss of 0.700 is not below 0.600, that of guessing')
+    The loss of an only epoch proves nothing: it is a mean that begins with random weights.
     """
     *before, loss = run.history.get("loss", [0.0])
     if not before or loss < guess:
@@ -40,22 +25,7 @@ def doubt_of(run: TrainingRun, guess: float, guessing: str) -> str:
 
 
 def doubt_of_rise(first: float | None, losses: Sequence[float]) -> str:
-    """Says so if the loss of a training rose above the loss of its first steps.
-
-    Args:
-        first: The mean loss of the first steps; None if this process did not see them.
-        losses: The mean loss of each epoch.
-
-    Returns:
-        A sentence without its full stop; empty if the loss did not rise, or nothing can be said.
-
-    Example:
-
-    >>> doubt_of_rise(0.7, [0.6, 0.5]), doubt_of_rise(None, [0.6])
-    ('', '')
-    >>> doubt_of_rise(0.7, [0.75, 0.8]).split(":")[0]
-    'the training loss rose from 0.700 in the first steps to 0.800 in the last epoch'
-    """
+    """Says so if the loss of a training rose above the loss of its first steps (None: not seen)."""
     begin = "steps"
     if first is None:
         first, begin = (losses[0] if losses else 0.0), "epoch"
@@ -68,23 +38,7 @@ def doubt_of_rise(first: float | None, losses: Sequence[float]) -> str:
 
 
 def doubt_of_guesses(guesses: Sequence[Hashable], true: Sequence[Hashable], what: str) -> str:
-    """Says so if all development examples are guessed to be the same, which they are not.
-
-    Args:
-        guesses: The guess for each example.
-        true: What each example is.
-        what: What the examples are: `"texts"`.
-
-    Returns:
-        A sentence without its full stop; empty if the guesses differ, or the examples do not.
-
-    Example:
-
-    >>> doubt_of_guesses(["a", "a"], ["a", "a"], "texts"), doubt_of_guesses("ab", "aa", "texts")
-    ('', '')
-    >>> doubt_of_guesses(["a", "a"], ["a", "b"], "texts").split(":")[0]
-    "all 2 development texts are guessed to be 'a', and 1 of them are"
-    """
+    """Says so if all development examples are guessed to be the same, which they are not."""
     if len(set(guesses)) != 1 or len(set(true)) < 2:
         return ""
     return (
@@ -101,15 +55,6 @@ def loss_of_shares(batches: Any) -> float:
 
     times the mean weight of a row. For labels `(B, C)` of 0 and 1 it is the mean of the binary one
     over the classes.
-
-    Args:
-        batches: Batches `(inputs, labels, weights)` of a classifier. A pass is made over them.
-
-    Example:
-
-    >>> batches = [(None, np.array([0, 1]), np.ones(2)), (None, np.array([2, 3]), np.ones(2))]
-    >>> round(loss_of_shares(batches), 4)  # log 4
-    1.3863
     """
     labels, weights = rows_of(batches)
     if labels.ndim == 1:
@@ -123,18 +68,7 @@ def loss_of_shares(batches: Any) -> float:
 
 
 def rows_of(batches: Any, name: str | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the labels of all rows, and the weights of the rows.
-
-    Args:
-        batches: Batches `(inputs, labels, weights)`. A pass is made over them.
-        name: Whose labels, of batches with labels for several outputs.
-
-    Example:
-
-    >>> labels, weights = rows_of([(None, {"a": np.array([3])}, {"a": np.array([0.5])})], "a")
-    >>> labels.tolist(), weights.tolist()
-    ([3], [0.5])
-    """
+    """Returns the labels of all rows, or those with a name, and the weights of the rows."""
     found = [batches[i][1:] for i in range(len(batches))]
     if name is not None:
         found = [(labels[name], weights[name]) for labels, weights in found]

@@ -18,13 +18,7 @@ _BELOW = ("embedding", "positions")
 
 @dataclass(frozen=True)
 class LoraTraining(Settings):
-    """Whether all weights are trained, or low-rank changes of the attention.
-
-    Example:
-
-    >>> LoraTraining(lora_rank=8).limits
-    True
-    """
+    """Whether all weights are trained, or low-rank changes of the attention."""
 
     lora_rank: int = setting(
         0, "rank of LoRA in the attention, while all other weights stay as they are; 0 trains them",
@@ -92,29 +86,10 @@ def choose_weights(model: keras.Model, training: FineTuning | LoraTraining) -> d
     """Freezes layers of an encoder or decoder and prepares LoRA, before the model is compiled.
 
     The layers above an encoder are always trained as they are; the output layer of a decoder is a
-    part of it, and so is the decoder of an encoder-decoder. What a former call froze or
-    prepared is undone first; layers that were frozen before stay so.
-
-    Args:
-        model: A model with a layer `encoder`, or one of a language with a layer `decoder`, a stack
-            of blocks.
-        training: The settings.
-
-    Returns:
-        Factors of the learning rate by the `id` of the variable, for
-        `keras_attn.training.scale_learning_rate`: `layer_decay ** k` for the k-th block from the
-        top, and one more for the embeddings.
-
-    Raises:
-        ValueError: If the model has no such layer, or fewer layers than are to be frozen.
-
-    Example:
-
-    >>> config = BertConfig(50, dim=16, num_layers=2, num_heads=2, intermediate_dim=32)
-    >>> model = with_heads(config, ("tags",), num_classes=3)
-    >>> factors = choose_weights(model, FineTuning(layer_decay=0.5, frozen_layers=1))
-    >>> sorted(set(factors.values())), model.get_layer("embedding").trainable
-    ([0.125, 0.25, 0.5], False)
+    part of it, and so is the decoder of an encoder-decoder. What a former call froze or prepared is
+    undone first; layers that were frozen before stay so. Returns factors of the learning rate by
+    the `id` of the variable: `layer_decay ** k` for the k-th block from the top, and one more for
+    the embeddings.
     """
     _undo(model)
     if not training.limits:
@@ -174,15 +149,7 @@ def _undo(model: keras.Model) -> None:
 
 
 def merge_chosen_lora(model: keras.Model) -> None:
-    """Adds the changes of LoRA to the weights, if `choose_weights` prepared the model for LoRA.
-
-    Args:
-        model: The model. It is changed in place, and is to be compiled again.
-
-    Example:
-
-    >>> merge_chosen_lora(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
-    """
+    """Adds the changes of LoRA to the weights, if `choose_weights` prepared the model for LoRA."""
     chosen = getattr(model, "_chosen", None)
     if chosen is not None and chosen.lora:
         if with_lora(model):  # who was interrupted may have merged it
@@ -194,16 +161,6 @@ def refuse_adapter(model: keras.Model) -> None:
     """Refuses a model with LoRA that `choose_weights` did not add.
 
     The best weights of a run are kept without it: it would be lost.
-
-    Args:
-        model: The model.
-
-    Raises:
-        ValueError: If it has.
-
-    Example:
-
-    >>> refuse_adapter(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
     """
     chosen = getattr(model, "_chosen", None)
     if with_lora(model) and not (chosen is not None and chosen.lora):

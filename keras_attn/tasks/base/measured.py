@@ -15,13 +15,7 @@ from keras_attn.tasks.base.task_run import Scored
 
 
 class Figures(dict):
-    """Figures by their names, as a report.
-
-    Example:
-
-    >>> print(Figures({"accuracy": 0.5}))
-    accuracy 0.5000
-    """
+    """Figures by their names, as a report."""
 
     def __str__(self) -> str:
         return "\n".join(f"{name} {value:.4f}" for name, value in self.items())

@@ -23,27 +23,8 @@ def tidy_run(
 ) -> dict[str, Any]:
     """Refuses the folder of another run, and removes what killed processes left in it.
 
-    A run is known by its checkpoint. Where there is none, what it learned would be overwritten.
-
-    Args:
-        run_dir: The run's folder; no other process writes to it now.
-        kinds: All sections that its settings file may have, with their dataclasses.
-        sections: The settings by their sections; those that shape the result must be the same.
-
-    Returns:
-        The sections. What nobody gave, and a training chooses when it begins, is as the folder has
-        it: a run keeps its defaults.
-
-    Raises:
-        ValueError: If the folder holds a run of other settings, which are named, or the results of
-            one without its checkpoint.
-
-    Example:
-
-    >>> import tempfile
-    >>> settings = {"training": TrainingSettings(epochs=3)}
-    >>> tidy_run(Path(tempfile.mkdtemp()), {}, settings) == settings
-    True
+    A run is known by its checkpoint. Where there is none, what it learned would be overwritten. The
+    returned sections have the folder's values of what nobody gave: a run keeps its defaults.
     """
     sections = dict(sections)
     path = run_dir / SETTINGS
@@ -95,37 +76,7 @@ def train_in_folder(
 ) -> tuple[bool, int | None, list[dict[str, Any]]]:
     """Trains to the end of a run, from where its folder has it.
 
-    Args:
-        run_dir: The run's folder.
-        model: A compiled model.
-        batches: What to train on.
-        sections: All settings of the run, for its settings file; those of `training` have
-            `epochs`, `checkpoint_steps` and `tensorboard`.
-        fingerprint: As `TrainingCheckpoint`.
-        callbacks: Called before the log is written.
-        say: Called with a line where the run is taken up.
-        verbose: Of Keras' progress bar; None: a bar in a terminal, else a line for each epoch.
-
-    Returns:
-        Whether the run is complete, the signal that ended it if any, and the rows of the log.
-
-    Raises:
-        ValueError: If the folder holds a run of other data, or the weights become infinite.
-        OSError: If the disk is full; the last checkpoint is still good.
-
-    Example:
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> model = RecurrentLanguageModelConfig(9, dim=4, units=4).build()
-    >>> model.compile("adam", MaskedCrossEntropy(), jit_compile=False)
-    >>> windows = TextWindows([5, 6, 7, 8], 1, sequence_length=2, batch_size=2)
-    >>> settings = {"training": TrainingSettings(epochs=1)}
-    >>> complete, signal, rows = train_in_folder(
-    ...     folder, model, windows, settings, {}, [], print, verbose=0
-    ... )
-    >>> complete, sorted(file.name for file in folder.iterdir())
-    (True, ['checkpoint.npz', 'log.csv', 'settings.toml'])
+    Returns whether the run is complete, the signal that ended it if any, and the rows of the log.
     """
     training = sections["training"]
     table = TrainingLog(run_dir / LOG, run_dir / "tensorboard" if training.tensorboard else None)

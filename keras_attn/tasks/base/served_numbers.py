@@ -31,34 +31,13 @@ _RANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def own_numbers(use: Settings, tried: Mapping[str, float]) -> dict[str, tuple[Any, Any]]:
-    """Returns two values of each number: of the settings of an export, and another to try.
-
-    Args:
-        use: Settings of the export.
-        tried: Numbers by the names of settings.
-
-    Example:
-
-    >>> from keras_attn.tasks import TextGenerationUse
-    >>> own_numbers(TextGenerationUse(), {"temperature": 0.7, "top_k": 5})
-    {'temperature': (0.8, 0.7), 'top_k': (0, 5)}
-    """
+    """Returns two values of each number: of the settings of an export, and another to try."""
     own = {name: getattr(use, name) for name in tried}
     return {n: (_OFF[n] if own[n] is None else own[n], value) for n, value in tried.items()}
 
 
 def number_columns(numbers: Mapping[str, tuple[float, float]], rows: int) -> dict[str, np.ndarray]:
-    """Returns what the numbers are in each row of the examples: both values in turn.
-
-    Args:
-        numbers: What `own_numbers` returned.
-        rows: Number of rows.
-
-    Example:
-
-    >>> number_columns({"top_k": (0, 5)}, 3)["top_k"].tolist()
-    [0, 5, 0]
-    """
+    """Returns what the numbers are in each row of the examples: both values in turn."""
     both = [columns({n: pair[i] for n, pair in numbers.items()}, rows) for i in (0, 1)]
     odd = np.arange(rows) % 2 == 1
     return {name: np.where(odd, b, a) for name, a, b in zip(numbers, *both, strict=True)}
@@ -71,15 +50,7 @@ def expected_with_settings(
     use: Settings,
     numbers: Mapping[str, tuple[float, float]],
 ) -> dict[str, list[Any]]:
-    """Returns what the signature must give for the numbers of `number_columns`.
-
-    Args:
-        expected: Method `expected` of the task.
-        own: What `serving_default` must give, which has the numbers of the export.
-        examples: The inputs of `serving_default`.
-        use: Settings of the export.
-        numbers: What `own_numbers` returned.
-    """
+    """Returns what the signature must give for the numbers of `number_columns`."""
     values = {
         name: tried or None if name == "top_k" else tried for name, (_, tried) in numbers.items()
     }
@@ -92,18 +63,7 @@ def expected_with_settings(
 
 
 def checked_numbers(tf: ModuleType, numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the numbers of a signature, which refuses those that are out of range.
-
-    Args:
-        tf: The module `tensorflow`.
-        numbers: Tensors `(B,)` by the names of settings.
-
-    Example:
-
-    >>> import tensorflow as tf
-    >>> checked_numbers(tf, {"alpha": tf.constant([0.5])})["alpha"].numpy().tolist()
-    [0.5]
-    """
+    """Returns the numbers of a signature, which refuses those that are out of range."""
     checks = []
     for name, x in numbers.items():
         what, inside = _RANGES.get(name, ("finite", tf.ones_like))

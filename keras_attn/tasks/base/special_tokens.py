@@ -9,14 +9,9 @@ from keras_attn.text.special_tokens import say_written, written_special_tokens
 
 
 def say_special_tokens(task: object, examples: object, log: Callable[[str], Any]) -> None:
-    """Says which special tokens are written in the texts of examples, and what they are read as.
+    """Says what the special tokens in the texts of examples are read as.
 
     A task with `tokens_in_text`, their ids by their names, reads these as tokens.
-
-    Args:
-        task: The task that learns.
-        examples: Training examples.
-        log: Called with a line about those that are read as tokens.
     """
     tokenizer = getattr(task, "tokenizer", None)
     found = written_special_tokens(examples, tokenizer)

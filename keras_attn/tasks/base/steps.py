@@ -178,17 +178,6 @@ def steps_of(owner: type) -> dict[str, Step]:
 
 
 def values_for(method: Callable[..., Any], settings: Settings) -> dict[str, Any]:
-    """Returns the settings that a method takes, by name.
-
-    Args:
-        method: The method of a task that was made; its first parameter is the input.
-        settings: The settings.
-
-    Example:
-
-    >>> embedder = WordEmbedder.create(["a b", "b a"], data={"min_frequency": 2}, model={"dim": 8})
-    >>> values_for(embedder.nearest, WordEmbedder.Use(top_k=3))
-    {'top_k': 3}
-    """
+    """Returns the settings that a method takes, by name."""
     taken = [*inspect.signature(method).parameters][1:]
     return {entry.name: entry.value for entry in settings.entries() if entry.name in taken}

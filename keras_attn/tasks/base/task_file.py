@@ -40,18 +40,7 @@ _WRONG = (
 
 
 def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model: Any) -> None:
-    """Writes a task to one file; the file that was there is replaced only by a whole one.
-
-    Args:
-        path: The file; its folder must be there.
-        task: Name of the task's class.
-        config: JSON-safe settings from which the task is made again.
-        model: The Keras model; its weights are written, for any backend.
-
-    Raises:
-        OSError: If the file cannot be written.
-        ValueError: If weights are not finite.
-    """
+    """Writes a task to one file; the file that was there is replaced only by a whole one."""
     path = Path(path).expanduser()
     if path.is_dir():
         raise IsADirectoryError(f"Expected a file's path. Received: {path}, a folder.")
@@ -77,19 +66,7 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
 
 
 def read_config(path: str | os.PathLike, task: str | None) -> dict[str, Any]:
-    """Reads the settings of a task's file.
-
-    Args:
-        path: The file.
-        task: Name of the task's class that is wanted; None: any.
-
-    Returns:
-        The settings that `save_task` was given.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it is no file of this task, or of a newer format.
-    """
+    """Reads the settings of the file of a task with this class name, or of any task if None."""
     with _open(path, task) as archive:
         return _settings(archive, task)["config"]
 
@@ -141,17 +118,7 @@ def _header(archive: Archive) -> dict[str, Any]:
 
 
 def read_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
-    """Reads the weights of a task's file.
-
-    Args:
-        path: The file.
-
-    Returns:
-        Arrays by their names.
-
-    Raises:
-        ValueError: If the file is damaged, or weights are not finite.
-    """
+    """Reads the weights of a task's file."""
     with _open(path) as archive:
         return _tensors(archive)
 
@@ -180,13 +147,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 class SavedTask(NamedTuple):
-    """What a task's file has.
-
-    Example:
-
-    >>> SavedTask(Path("model.task"), {"max_length": 8}, {}, {}).config["max_length"]
-    8
-    """
+    """What a task's file has."""
 
     path: Path
     """The file."""
@@ -198,32 +159,12 @@ class SavedTask(NamedTuple):
     """The weights by their names."""
 
     def make(self, make: Callable[[dict[str, Any]], Any]) -> Any:
-        """Makes the task of its settings, if they ask for no more weights than the file has.
-
-        Args:
-            make: Function from the settings to the task.
-
-        Returns:
-            What `make` returned.
-
-        Raises:
-            ValueError: If the settings are wrong, or ask for other sizes.
-        """
+        """Makes the task of its settings, if they ask for no more weights than the file has."""
         with _naming(self.path), limited_weights(len(self.tensors), self._numbers):
             return make(self.config)
 
     def check(self, build: Callable[[dict[str, Any]], Any]) -> Any:
-        """Refuses settings that ask for more weights than the file has.
-
-        Args:
-            build: Function from the settings to any value; layers that it builds get no weights.
-
-        Returns:
-            What `build` returned.
-
-        Raises:
-            ValueError: If the settings are wrong, or ask for other sizes.
-        """
+        """Refuses settings that ask for more weights than the file has."""
         with _naming(self.path), limited_weights(len(self.tensors), self._numbers, keep=False):
             return build(self.config)
 
@@ -232,33 +173,14 @@ class SavedTask(NamedTuple):
         return sum(array.size for array in self.tensors.values())
 
     def load_into(self, model: Any) -> None:
-        """Loads the weights into a model, which it quantizes as they are.
-
-        Args:
-            model: The model, of the same settings.
-
-        Raises:
-            ValueError: If the weights are not those of the model.
-        """
+        """Loads the weights into a model, which it quantizes as they are."""
         with _naming(self.path):
             quantize_sublayers(model, self.quantization)
             load_tensors(model, self.tensors)
 
 
 def read_task(path: str | os.PathLike, task: str | None) -> SavedTask:
-    """Reads a task's file.
-
-    Args:
-        path: The file.
-        task: As in `read_config`.
-
-    Returns:
-        A `SavedTask`.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it is no file of this task, of a newer format, or damaged.
-    """
+    """Reads a task's file."""
     with _open(path, task) as archive:
         header = _settings(archive, task)
         quantization = header.get("quantization", {})
@@ -266,13 +188,5 @@ def read_task(path: str | os.PathLike, task: str | None) -> SavedTask:
 
 
 def load_weights(path: str | os.PathLike, model: Any) -> None:
-    """Loads the weights of a task's file into its model, which it quantizes as they are.
-
-    Args:
-        path: The file.
-        model: The model, of the same settings.
-
-    Raises:
-        ValueError: If the file is damaged, or its weights are not those of the model.
-    """
+    """Loads the weights of a task's file into its model, which it quantizes as they are."""
     read_task(path, None).load_into(model)

@@ -71,13 +71,6 @@ class DevelopmentBest(keras.callbacks.Callback):
 
     If the optimizer keeps a moving average of the weights, that is what is scored and kept. Of two
     scores the first figures decide; if they are equal, the next ones.
-
-    Args:
-        task: The task whose model is trained.
-        score: Returns a `Scored`. If None, the weights of the last epoch are kept.
-        path: File that the best weights are saved to. If None, they are kept in memory.
-        every: Epochs between two scores.
-        epochs: Epochs of the whole run, whose last one is always scored.
     """
 
     def __init__(
@@ -127,12 +120,7 @@ class DevelopmentBest(keras.callbacks.Callback):
             logs.update(figures)
 
     def keep(self, score: tuple[float, ...], epoch: int) -> None:
-        """Keeps the weights.
-
-        Args:
-            score: Their score.
-            epoch: Number of the epoch, from 0.
-        """
+        """Keeps the weights."""
         if self.path is None:
             self.weights = self.task.model.get_weights()
         else:
@@ -153,24 +141,7 @@ def run_training(
     verbose: Any,
     callbacks: Sequence[keras.callbacks.Callback],
 ) -> TrainingRun:
-    """Fits a compiled model to the end of its run, and gives the task the best weights.
-
-    Args:
-        task: The task.
-        model: What is fitted, a form of its model.
-        batches: Training batches, which shuffle themselves.
-        training: Settings of the training.
-        score: Scores the development examples, or None.
-        run_dir: Folder of the run, or None.
-        sections: All settings of the run, for its settings file.
-        fingerprint: Returns what names the run, see `TrainingCheckpoint`.
-        log: Called with a line about each step.
-        verbose: As in `Task.fit`.
-        callbacks: Further Keras callbacks.
-
-    Returns:
-        A `TrainingRun`.
-    """
+    """Fits a compiled model to the end of its run, and gives the task the best weights."""
     callbacks = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
     first = FirstLoss()
     callbacks = [FiniteLoss(), first, *callbacks]

@@ -24,39 +24,13 @@ FEWEST_UPDATES, MOST_EPOCHS = 1000, 100
 
 
 def default_epochs(epochs: int, **cases: int) -> RunDefault:
-    """A default of `epochs`, which `enough_epochs` raises where there are few examples.
-
-    Args:
-        epochs: Number of epochs with enough examples.
-        **cases: As for `RunDefault`.
-
-    Returns:
-        A `RunDefault`.
-
-    Example:
-
-    >>> print(default_epochs(10, backbone=3))
-    10; 3 with a backbone; more if these are fewer than 1000 updates (at most 100)
-    """
+    """Returns a default that `enough_epochs` raises where there are few examples."""
     note = f"more if these are fewer than {FEWEST_UPDATES} updates (at most {MOST_EPOCHS})"
     return RunDefault(epochs, note, **cases)
 
 
 def enough_epochs(epochs: int, updates: float) -> int:
-    """Returns how many epochs a training has if nobody said how many.
-
-    Args:
-        epochs: The default of the task.
-        updates: Updates of an epoch.
-
-    Returns:
-        `epochs`, or as many as make `FEWEST_UPDATES`, but at most `MOST_EPOCHS`.
-
-    Example:
-
-    >>> enough_epochs(4, 1000), enough_epochs(4, 30), enough_epochs(4, 1)
-    (4, 34, 100)
-    """
+    """Returns the default, or as many as make `FEWEST_UPDATES`, but at most `MOST_EPOCHS`."""
     needed = math.ceil(FEWEST_UPDATES / max(updates, 1e-9))
     return max(epochs, min(MOST_EPOCHS, needed))
 

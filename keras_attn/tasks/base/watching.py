@@ -11,20 +11,7 @@ import keras
 
 
 class ProgressLines(keras.callbacks.Callback):
-    """Tells how far an epoch is, for logs that are no terminal: a progress bar would fill them.
-
-    Args:
-        say: Called with a line.
-        seconds: Least time between two lines.
-
-    Example:
-
-    >>> lines = ProgressLines(print, seconds=0)
-    >>> lines.set_params({"epochs": 2, "steps": 10})
-    >>> lines.on_epoch_begin(0)
-    >>> lines.on_train_batch_end(4, {"loss": 0.5})
-    epoch 1 of 2, batch 5 of 10, loss 0.5000, 0 s left in the epoch
-    """
+    """Tells how far an epoch is, for logs that are no terminal: a progress bar would fill them."""
 
     def __init__(self, say: Callable[[str], Any], seconds: float = 30.0):
         super().__init__()
@@ -57,17 +44,7 @@ class ProgressLines(keras.callbacks.Callback):
 
 
 class FirstLoss(keras.callbacks.Callback):
-    """Remembers the mean loss of the first steps of a training.
-
-    Example:
-
-    >>> watch = FirstLoss(steps=2)
-    >>> watch.on_epoch_begin(0)
-    >>> for batch, loss in enumerate((0.9, 0.8, 0.7)):
-    ...     watch.on_train_batch_end(batch, {"loss": loss})  # Keras gives means of the epoch so far
-    >>> watch.loss
-    0.8
-    """
+    """Remembers the mean loss of the first steps of a training."""
 
     def __init__(self, steps: int = 10):
         super().__init__()
@@ -88,19 +65,7 @@ class FirstLoss(keras.callbacks.Callback):
 
 
 class FiniteLoss(keras.callbacks.Callback):
-    """Ends a training whose loss is not a number any more, at the end of the epoch.
-
-    Raises:
-        ValueError: If the mean loss of an epoch is NaN or infinite.
-
-    Example:
-
-    >>> FiniteLoss().on_epoch_end(2, {"loss": float("nan")})
-    Traceback (most recent call last):
-        ...
-    ValueError: The loss of epoch 3 is nan: the training has exploded. Take a lower learning rate, \
-    a longer warm-up or another seed, or clip the gradient (`clip_norm`).
-    """
+    """Ends a training whose loss is not a number any more, at the end of the epoch."""
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""

@@ -16,13 +16,7 @@ from keras_attn.text import WordTokenizer
 
 
 class VectorStart(NamedTuple):
-    """What an embedding started from.
-
-    Example:
-
-    >>> print(VectorStart("glove.txt", 90, ["blorp"], True))
-    Word vectors of glove.txt: 90 of 91 words (98.9%) start from theirs, and are frozen...
-    """
+    """What an embedding started from."""
 
     place: str
     """The file."""
@@ -72,33 +66,13 @@ def train_words(texts: Iterable[str], vocabulary_size: int, data: Any) -> WordTo
 
     A word that occurs once gets an id only if there are vectors: else `<unknown>` would be in no
     training text, and would learn nothing.
-
-    Args:
-        texts: Training texts.
-        vocabulary_size: Largest number of ids.
-        data: Has `word_vectors`, and perhaps `lowercase`.
-
-    Returns:
-        A `WordTokenizer`.
     """
     least, lowercase = 1 if data.word_vectors else 2, getattr(data, "lowercase", True)
     return WordTokenizer.train(texts, vocabulary_size, lowercase, min_frequency=least)
 
 
 def sized_by_vectors(kinds: Kinds, chosen: Choice, place: str) -> Choice:
-    """Returns the settings of a model whose embeddings are as wide as the vectors.
-
-    Args:
-        kinds: The architectures of the task.
-        chosen: What the user chose of them.
-        place: The file of the vectors.
-
-    Returns:
-        The choice, with `dim`.
-
-    Raises:
-        ValueError: If another width was chosen, or the architecture has no such embedding.
-    """
+    """Returns the settings of a model whose embeddings are as wide as the vectors."""
     takes = [name for name, kind in kinds.items() if _takes_vectors(kind)]
     if chosen.name not in takes:
         raise ValueError(
@@ -127,18 +101,7 @@ def _takes_vectors(kind: type[Settings]) -> bool:
 
 
 def read_vectors(tokenizer: WordTokenizer, data: Any) -> tuple[WordTokenizer, WordVectors]:
-    """Reads the vectors of a vocabulary, which the commonest words of the file may join.
-
-    Args:
-        tokenizer: Made of the training texts.
-        data: Has `word_vectors` and `vector_words`.
-
-    Returns:
-        The tokenizer and the vectors.
-
-    Raises:
-        ValueError: If no word has a vector, or the file is not one of vectors.
-    """
+    """Reads the vectors of a vocabulary, which the commonest words of the file may join."""
     vectors = read_word_vectors(data.word_vectors, tokenizer.vocabulary, data.vector_words)
     known = set(tokenizer.vocabulary)
     more = [word for word in vectors.words if word not in known]
@@ -154,17 +117,7 @@ def read_vectors(tokenizer: WordTokenizer, data: Any) -> tuple[WordTokenizer, Wo
 
 
 def named_embedding(model: keras.Model) -> keras.layers.Layer:
-    """Finds the layer that can be frozen, or start from word vectors.
-
-    Args:
-        model: The model.
-
-    Returns:
-        Its layer `embedding`.
-
-    Raises:
-        ValueError: If it has none.
-    """
+    """Finds the layer that can be frozen, or start from word vectors."""
     layers = {layer.name: layer for layer in model.layers}
     if "embedding" not in layers:
         raise ValueError(
@@ -175,14 +128,7 @@ def named_embedding(model: keras.Model) -> keras.layers.Layer:
 
 
 def embedding_of_words(model: keras.Model) -> TokenEmbedding:
-    """Finds the layer that holds the vectors of the words of a model.
-
-    Args:
-        model: Has a `TokenEmbedding` or an `InputEmbedding` named `embedding`.
-
-    Returns:
-        The `TokenEmbedding`, which may be a part of the other.
-    """
+    """Finds the `TokenEmbedding` of the words, which may be a part of an `InputEmbedding`."""
     layer = named_embedding(model)
     found = getattr(layer, "token_embedding", layer)
     if not isinstance(found, TokenEmbedding):
@@ -196,18 +142,7 @@ def embedding_of_words(model: keras.Model) -> TokenEmbedding:
 def start_from_vectors(
     model: keras.Model, tokenizer: WordTokenizer, vectors: WordVectors, place: str, freeze: bool
 ) -> VectorStart:
-    """Sets the embedding of a model.
-
-    Args:
-        model: Has a `TokenEmbedding` or an `InputEmbedding` named `embedding`.
-        tokenizer: The vocabulary of its ids.
-        vectors: Vectors of some words.
-        place: Where they were read, for the report.
-        freeze: Whether the embedding is not trained.
-
-    Returns:
-        A `VectorStart`.
-    """
+    """Sets the embedding of a model."""
     layer = embedding_of_words(model)
     weight = layer.embedding.embeddings
     table = np.array(keras.ops.convert_to_numpy(weight), "float64")

@@ -22,13 +22,8 @@ def beginning(
 ) -> Beginning:
     """Chooses the tokenizer of a new task, and the encoder or the vectors that it starts from.
 
-    Args:
-        task: The class of the task.
-        data: Settings `Data`, with `word_vectors` and perhaps a `backbone`.
-        model: As in `create`.
-        texts: Returns the training texts, of which a vocabulary is made without a backbone.
-        train: Makes a tokenizer of them, if there are no word vectors either.
-        learn: Returns what the task learns that has this tokenizer.
+    `train` makes a tokenizer of `texts()` if there is neither a backbone nor word vectors; `learn`
+    returns what the task learns that has a tokenizer.
     """
     if getattr(data, "backbone", ""):
         start = read_backbone(data.backbone)

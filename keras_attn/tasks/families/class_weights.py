@@ -20,15 +20,7 @@ _UNEVEN = 10
 
 
 def check_class_weight(value: object) -> None:
-    """Raises a ValueError if a value is not a class weight.
-
-    Args:
-        value: What was given.
-
-    Example:
-
-    >>> check_class_weight({"good": 2.0})
-    """
+    """Raises a ValueError if a value is not a class weight."""
     if value is None or value == "balanced":
         return
     numbers = list(value.values()) if isinstance(value, Mapping) else [None]
@@ -66,25 +58,7 @@ class ClassTraining(ClassWeights):
 def weights_of_classes(
     labels: Sequence[int] | np.ndarray, names: Sequence[str], class_weight: str | Mapping
 ) -> np.ndarray:
-    """Returns the weight of each class in the loss.
-
-    Args:
-        labels: Numbers of classes, by which `"balanced"` is computed.
-        names: Names of the classes.
-        class_weight: `"balanced"`: every class has the same weight in all. Or the weights of
-            classes by their names; a class that is not named has weight 1.
-
-    Returns:
-        float32 `(C,)`.
-
-    Raises:
-        ValueError: If these are no weights, or a name is not that of a class.
-
-    Example:
-
-    >>> weights_of_classes([0, 1], ["no", "yes"], {"yes": 3})
-    array([1., 3.], dtype=float32)
-    """
+    """Returns the weight of each class in the loss, float32 `(C,)`: 1 where none is given."""
     check_class_weight(class_weight)
     if isinstance(class_weight, str):  # "balanced"
         return class_weights(labels, len(names)).astype("float32")
@@ -103,26 +77,7 @@ def example_weights(
     class_weight: ClassWeight,
     multi_label: bool = False,
 ) -> np.ndarray | None:
-    """Returns the weight of each text in the loss.
-
-    Args:
-        labels: Numbers of classes.
-        names: Names of the classes.
-        class_weight: None: every text has the same weight. `"balanced"`: every class has. Or the
-            weights of classes by their names; a class that is not named has weight 1.
-        multi_label: Whether texts may have several labels.
-
-    Returns:
-        float32 weights, or None if all are the same.
-
-    Raises:
-        ValueError: If these are no weights of classes, or texts may have several labels.
-
-    Example:
-
-    >>> example_weights(np.array([0, 0, 0, 1]), ["no", "yes"], {"no": 1, "yes": 3})
-    array([1., 1., 1., 3.], dtype=float32)
-    """
+    """Returns the float32 weight of each text in the loss, or None if all are the same."""
     if class_weight is None:
         return None
     if multi_label:
@@ -134,16 +89,7 @@ def example_weights(
 
 
 def warn_of_imbalance(labels: Sequence[Label], class_names: Sequence[str]) -> None:
-    """Warns where a class has less than a tenth of the texts of another one, with the counts.
-
-    Args:
-        labels: The label of each text, or its labels.
-        class_names: Names of the classes.
-
-    Example:
-
-    >>> warn_of_imbalance(["pos", "neg"], ["neg", "pos"])
-    """
+    """Warns where a class has less than a tenth of the texts of another one, with the counts."""
     counts = Counter(name for label in labels for name in label_names(label))
     few = min(counts[name] for name in class_names)
     if few * _UNEVEN < max(counts[name] for name in class_names):

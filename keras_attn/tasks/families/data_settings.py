@@ -21,17 +21,7 @@ COLUMN_OF_FORMAT = "; if empty, that of the format"
 
 
 def column(default: str, what: str, otherwise: str = "", steps: Sequence[str] = READ) -> Any:
-    """A field that names a column of the files, or a key of JSON lines.
-
-    Args:
-        default: Name of the column.
-        what: What stands in the column, for the help.
-        otherwise: What else may be given, for the help.
-        steps: The steps that read it.
-
-    Returns:
-        A dataclass field.
-    """
+    """A field that names a column of the files, or a key of JSON lines."""
     return setting(default, f"column, or JSON key, of the {what}{otherwise}", steps=steps)
 
 

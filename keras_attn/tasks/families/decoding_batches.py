@@ -30,30 +30,12 @@ class DecodingBatch(NamedTuple):
 class DecodingBatches:
     """Cuts lists into batches of like lengths, and counts their shapes from call to call.
 
-    A list is sorted by length first, so batches hold little padding, and one long row delays those
-    of its batch alone. Where XLA compiles, shapes are rounded up to a few, `fixed_shape`: JAX
+    A list is sorted by length first, so batches hold little padding, and one long row delays only
+    those of its batch. Where XLA compiles, shapes are rounded up to a few, `fixed_shape`: JAX
     compiles every shape that it meets; on TensorFlow XLA is chosen for all batches on a GPU, and on
     a CPU for those of at most `PAYS_UP_TO` rows whose shape was asked for `PAYS_AFTER` times, in
-    this call and the calls before: then the seconds of its compilation come back.
-
-    Args:
-        pad_id: Id of padding.
-        fill_id: Id that stands alone in rows that only fill a batch.
-        recurrent: Whether the model is: TensorFlow then uses XLA only where it is told to.
-
-    Call arguments:
-        ids: Ids of each row of the list, at least one.
-        batch_size: Most rows of a batch.
-        jit_compile: Whether TensorFlow uses XLA; None: where it pays.
-
-    Returns:
-        An iterator over `DecodingBatch`; each row of the list is in one of them.
-
-    Example:
-
-    >>> batches = DecodingBatches(pad_id=0, fill_id=2)
-    >>> [batch.rows for batch in batches([[5, 6, 7, 2], [2], [5, 6, 2]], batch_size=2)]
-    [[1, 2], [0]]
+    this call and the calls before: then the seconds of its compilation come back. Rows that only
+    fill a batch have one id, `fill_id`.
     """
 
     def __init__(self, pad_id: int, fill_id: int, recurrent: bool = False):
@@ -99,19 +81,6 @@ def fixed_shape(rows: int, length: int, most_rows: int) -> tuple[int, int]:
 
     Rows become a power of two, or the most that there may be; lengths a multiple of 16 up to 64,
     then a power of two or one and a half times one.
-
-    Args:
-        rows: Rows of the batch.
-        length: Length of its longest row.
-        most_rows: Rows of a full batch.
-
-    Returns:
-        `(rows, length)`.
-
-    Example:
-
-    >>> fixed_shape(5, 20, most_rows=64), fixed_shape(50, 70, most_rows=60)
-    ((8, 32), (60, 96))
     """
     rows = min(most_rows, 2 ** (rows - 1).bit_length())
     step = max(16, 2 ** ((length - 1).bit_length() - 2))

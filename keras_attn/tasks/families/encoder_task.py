@@ -340,16 +340,6 @@ class EncoderTask(Task):
 
 
 def row_lists(rows: Mapping[str, np.ndarray]) -> list[Row]:
-    """Returns rows as `EncoderTask.row_batches` takes them.
-
-    Args:
-        rows: `row_ids`, `row_sizes` and `row_seconds`, as of `TextRows`.
-
-    Example:
-
-    >>> rows = {"row_ids": np.array([[2, 3, 0]]), "row_sizes": [2], "row_seconds": [2]}
-    >>> row_lists(rows)
-    [(array([2, 3]), 2)]
-    """
+    """Returns rows of `TextRows` as `EncoderTask.row_batches` takes them."""
     columns = (rows[name] for name in ("row_ids", "row_sizes", "row_seconds"))
     return [(ids[:size], int(second)) for ids, size, second in zip(*columns, strict=True)]

@@ -37,12 +37,7 @@ from keras_attn.text.registry import PieceTokenizer, vocabulary_digest
 
 @dataclass(frozen=True)
 class PictureLearned(Learned):
-    """What a task that reads images is made of: its tokenizer and the encoder of images.
-
-    Raises:
-        TypeError: If the tokenizer or the encoder is of another class.
-        ValueError: If the encoder is to be trained, and has no trainable weights.
-    """
+    """What a task that reads images is made of: its tokenizer and the encoder of images."""
 
     tokenizer: PieceTokenizer | WordTokenizer
     encoder: ImageEncoder
