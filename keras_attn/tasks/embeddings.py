@@ -345,17 +345,7 @@ class WordEmbedder(Task[Texts]):
         return super().load(path, dtype)
 
     def word_ids(self, texts: Texts) -> WordIds:
-        """Encodes texts, if they are not encoded yet.
-
-        Args:
-            texts: Strings; or `WordIds`.
-
-        Returns:
-            `WordIds`.
-
-        Raises:
-            ValueError: If they were encoded by another tokenizer, or have no two known words.
-        """
+        """Encodes texts, if they are not encoded yet, by this tokenizer."""
         if not isinstance(texts, WordIds):
             return WordIds.encoded(texts, self.tokenizer)
         if texts.tokenizer.vocabulary != self.tokenizer.vocabulary:

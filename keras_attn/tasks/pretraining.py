@@ -279,17 +279,7 @@ class Pretrainer(EncoderTask):
         return Beginning(PretrainingLearned(tokenizer), config, start)
 
     def sentence_ids(self, documents: Text) -> SentenceIds:
-        """Encodes documents, if they are not encoded yet.
-
-        Args:
-            documents: Documents, each a list of sentences; or `SentenceIds`.
-
-        Returns:
-            `SentenceIds`.
-
-        Raises:
-            ValueError: If they were encoded by another tokenizer.
-        """
+        """Encodes documents, if they are not encoded yet, by this tokenizer."""
         if not isinstance(documents, SentenceIds):
             return SentenceIds.encoded(documents, self.tokenizer)
         if documents.tokenizer.get_config() != self.tokenizer.get_config():

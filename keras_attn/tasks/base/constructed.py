@@ -142,15 +142,7 @@ class Constructed(Saved, Generic[Given]):
 
     @classmethod
     def begin(cls, examples: Any, data: Any, model: Any, dtype: Any, **parts: Any) -> Beginning:
-        """Returns what a new task is made of; `learn` and the chosen model, if nothing else.
-
-        Args:
-            examples: Training examples.
-            data: Settings `Data`.
-            model: What was chosen of `kinds`, see `create`.
-            dtype: As in `create`.
-            **parts: As in `create`.
-        """
+        """Returns what a new task is made of; `learn` and the chosen model, if nothing else."""
         return Beginning(cls.learn(examples, data), model)
 
     def model_sizes(self) -> dict[str, Any]:
@@ -158,11 +150,7 @@ class Constructed(Saved, Generic[Given]):
         return {}
 
     def configured(self, model: Any) -> Any:
-        """Returns settings and sizes of the model.
-
-        Args:
-            model: What was chosen of `kinds`.
-        """
+        """Returns settings and sizes of the model."""
         return self.kinds.make(model, **self.model_sizes())
 
     def build(self, dtype: Any) -> None:
@@ -174,11 +162,7 @@ class Constructed(Saved, Generic[Given]):
         self.model = self.config.build(dtype)
 
     def created(self, examples: Any) -> None:
-        """Does what a new task needs of its examples once it has a model.
-
-        Args:
-            examples: Training examples.
-        """
+        """Does what a new task needs of its examples once it has a model."""
 
     # What is written once
 
@@ -201,12 +185,7 @@ class Constructed(Saved, Generic[Given]):
 
     @classmethod
     def data_of(cls, examples: Any, data: Any) -> Any:
-        """Returns the settings `Data` of a run.
-
-        Args:
-            examples: Training examples.
-            data: Settings `Data`, a dict of some of them, or None.
-        """
+        """Returns the settings `Data` of a run."""
         return made(cls.Data, data)
 
     @classmethod
@@ -254,13 +233,7 @@ class Constructed(Saved, Generic[Given]):
 
     @classmethod
     def begun(cls, start: Beginning, data: Any, dtype: Any = None) -> Self:
-        """Makes a task of its beginning, and loads the weights that it starts from.
-
-        Args:
-            start: What `begin` returned.
-            data: Settings `Data`.
-            dtype: As in `create`.
-        """
+        """Makes a task of its beginning, and loads the weights that it starts from."""
         task = cls(start.learned, model=start.model, data=data, dtype=dtype)
         task._parts, task._created = start.parts, True
         if start.backbone is not None:
@@ -276,11 +249,7 @@ class Constructed(Saved, Generic[Given]):
         return task
 
     def relearn(self, **changes: Any) -> None:
-        """Changes what the task has learned.
-
-        Args:
-            **changes: New values of fields of `Learned`.
-        """
+        """Changes what the task has learned."""
         self.learned = dataclasses.replace(self.learned, **changes)
 
     def get_config(self) -> dict[str, Any]:

@@ -75,11 +75,7 @@ class Exported(Saved, Keeper):
         self._own_use = {name: getattr(made, name) for name in values}
 
     def used(self, given: Mapping[str, Any]) -> Any:
-        """Returns settings `Use`: what a caller gave, else `own_use`, else the defaults.
-
-        Args:
-            given: Values by the names of settings.
-        """
+        """Returns settings `Use`: what a caller gave, else `own_use`, else the defaults."""
         return self.Use.made({**self._own_use, **given})
 
     # Inputs and outputs, for tasks that declare them
@@ -119,12 +115,7 @@ class Exported(Saved, Keeper):
         raise NotImplementedError
 
     def computed(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
-        """Computes in Python what `run` returns: here by one compiled call of it.
-
-        Args:
-            tensors: Encoded inputs by their names.
-            use: Settings `Use`.
-        """
+        """Computes in Python what `run` returns: here by one compiled call of it."""
         names = list(tensors)
 
         def make() -> CompiledFunction:
@@ -141,13 +132,7 @@ class Exported(Saved, Keeper):
     def computed_graph(
         self, tf: ModuleType, tensors: Mapping[str, Any], use: Any
     ) -> Mapping[str, Any]:
-        """Computes the same as TensorFlow ops.
-
-        Args:
-            tf: The module `tensorflow`.
-            tensors: Encoded inputs by their names.
-            use: Settings `Use`.
-        """
+        """Computes the same as TensorFlow ops."""
         return self.run(ops, tensors, use)
 
     def _computed(self, inputs: Mapping[str, Any], use: Any) -> dict[str, list[Any]]:

@@ -80,10 +80,6 @@ class Fitted(Measured[Given]):
         """Returns the settings of the model of a run.
 
         They are those of `data.backbone` if there is one, and as wide as `data.word_vectors`.
-
-        Args:
-            data: Settings `Data`.
-            model: What the user chose, see `train`.
         """
         chosen = chosen_model(cls.kinds, getattr(data, "backbone", ""), model)
         vectors = getattr(data, "word_vectors", "")
@@ -356,28 +352,15 @@ class Fitted(Measured[Given]):
         return run
 
     def doubt(self, batches: Any, run: TrainingRun) -> str:
-        """Returns what makes a training look as if nothing was learned; empty if nothing does.
-
-        Args:
-            batches: Training batches.
-            run: The run, which is at its end.
-        """
+        """Returns what makes a training look as if nothing was learned; empty if nothing does."""
         return ""
 
     def doubt_guesses(self, dev: Given | tuple[()]) -> str:
-        """Returns that all development examples have the same guess; empty if they do not.
-
-        Args:
-            dev: Development examples; none if the training had none.
-        """
+        """Returns that all development examples have the same guess; empty if they do not."""
         return ""
 
     def cases(self, training: Any) -> list[str]:
-        """Returns what decides about the defaults of a training, see `RunDefault`.
-
-        Args:
-            training: Settings `Training`.
-        """
+        """Returns what decides about the defaults of a training, see `RunDefault`."""
         found = ["lora"] if getattr(training, "lora_rank", 0) else []
         if self.pretrained:
             return [*found, "backbone"]
@@ -403,18 +386,7 @@ class Fitted(Measured[Given]):
         return Choice(self.kinds, self.kinds.name_of(self.config), values)
 
     def digest(self, examples: Given, dev: Given | tuple[()]) -> str:
-        """Names the data of a run, so that it does not go on with others.
-
-        Args:
-            examples: Training examples.
-            dev: Development examples.
-
-        Returns:
-            Hexadecimal digits.
-
-        Raises:
-            TypeError: See `keras_attn.tasks.base.described.described`.
-        """
+        """Names the data of a run, so that it does not resume with others."""
         digest = hashlib.sha256()
         for side in (examples, dev):
             rows = [side] if isinstance(side, str) else read_twice(side, self.examples_are)

@@ -63,11 +63,6 @@ class Measured(Constructed[Given]):
         - `seed`: the integer that the order is made from;
         - `set_epoch(epoch)`: takes the order of an epoch, counted from 0, which must depend on
           `seed` and the epoch alone.
-
-        Args:
-            examples: The examples.
-            training: Settings `Training`.
-            shuffle: Whether each epoch has another order.
         """
         known = [name for name in self.batched_by if hasattr(training, name)]
         settings = {name: getattr(training, name) for name in known}
@@ -86,14 +81,7 @@ class Measured(Constructed[Given]):
         """Returns the figures of examples by their names, one of which chooses the weights."""
 
     def scored_by(self, training: Any) -> tuple[str, int]:
-        """Returns the figure by which the best weights are chosen.
-
-        Args:
-            training: Settings `Training`.
-
-        Returns:
-            Its name, and 1, or -1 if less is better: what `selects` declares.
-        """
+        """Returns the figure that chooses the best weights, and 1, or -1 if less is better."""
         name, best = self.selects
         return name.replace("_", " "), 1 if best == "max" else -1
 
@@ -129,15 +117,7 @@ class Measured(Constructed[Given]):
         return score
 
     def finish(self, dev: Given | tuple[()], training: Any) -> str:
-        """Does what belongs to the end of a training, such as a calibration.
-
-        Args:
-            dev: Development examples; none if the training had none.
-            training: Settings `Training`.
-
-        Returns:
-            What was done, for the log; empty if nothing was.
-        """
+        """Does what ends a training, such as a calibration; returns a line for the log if any."""
         return ""
 
     def trained_form(self, training: Any) -> keras.Model:

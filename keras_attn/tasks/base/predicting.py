@@ -127,12 +127,7 @@ class Predicting(Fitted[Given], Exported):
         raise NotImplementedError
 
     def guesses(self, examples: Any, results: Any) -> tuple[list[Any], list[Any]] | None:
-        """Returns the guesses and the right answers, to doubt guesses that are all the same.
-
-        Args:
-            examples: What `checked` returned.
-            results: What `measured` returned.
-        """
+        """Returns the guesses and the right answers, to doubt guesses that are all the same."""
         return None
 
     def explained(self, inputs: Any, use: Any) -> Any:
@@ -172,25 +167,14 @@ class Predicting(Fitted[Given], Exported):
         return Figures(report) if isinstance(report, dict) else report
 
     def score(self, examples: Given) -> dict[str, float]:
-        """Measures the task on examples: the figures of `report`, without intervals.
-
-        Args:
-            examples: The examples.
-
-        Returns:
-            Figures by their names; `selects` says which of them chooses the weights.
-        """
+        """Measures the task on examples: the figures of `report`, without intervals."""
         if type(self).report is Predicting.report:
             raise NotImplementedError(f"{type(self).__name__} has neither `report` nor `score`.")
         intervals = "num_bootstrap" in self._further("evaluate")
         return self.figures(self.evaluate(examples, **{"num_bootstrap": 0} if intervals else {}))
 
     def figures(self, report: Any) -> dict[str, float]:
-        """Returns the figures of a report that are shown after each epoch.
-
-        Args:
-            report: What `report` returned.
-        """
+        """Returns the figures of a report that are shown after each epoch."""
         return dict(report if isinstance(report, dict) else report.to_dict())
 
     def explain(self, *inputs: Any, **settings: Any) -> Any:
@@ -202,11 +186,7 @@ class Predicting(Fitted[Given], Exported):
         return found[0] if one and isinstance(found, list) else found
 
     def doubt_guesses(self, dev: Any) -> str:
-        """Returns that all development examples have the same guess; empty if they do not.
-
-        Args:
-            dev: Development examples; none if the training had none.
-        """
+        """Returns that all development examples have the same guess; empty if they do not."""
         if not len(dev) or type(self).guesses is Predicting.guesses:
             return ""
         examples = self.checked(dev)

@@ -112,11 +112,7 @@ class Saved:
 
     @classmethod
     def opened(cls, place: str | os.PathLike[str]) -> Self:
-        """Loads a file that `save` wrote, or makes a task of a folder of weights of others.
-
-        Args:
-            place: The file; or a folder, for a class with `from_pretrained`.
-        """
+        """Loads a file that `save` wrote, or makes a task of a folder of weights of others."""
         made = getattr(cls, "from_pretrained", None)
         if made is None or not Path(place).expanduser().is_dir():
             return cls.load(place)
@@ -185,18 +181,7 @@ class Saved:
         return self._load_some(saved.tensors, saved.config.get("vocabularies", {}), str(path))
 
     def load_weights_of(self, backbone: Any, place: str) -> LoadReport:
-        """Starts from the weights of an encoder that was read before; see `load_backbone`.
-
-        Args:
-            backbone: What `keras_attn.tasks.base.backbones.read_backbone` returned.
-            place: Where it was read, for messages.
-
-        Returns:
-            A `LoadReport`.
-
-        Raises:
-            ValueError: If nothing in it fits.
-        """
+        """Starts from the weights of an encoder that was read before; see `load_backbone`."""
         return self._load_some(backbone.tensors, backbone.vocabularies, place)
 
     def _load_some(

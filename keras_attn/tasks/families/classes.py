@@ -144,13 +144,7 @@ class ClassTask(Task):
     def arrays_of(
         self, inputs: Mapping[str, np.ndarray], members: np.ndarray, tensors: Mapping[str, Any]
     ) -> dict[str, np.ndarray]:
-        """Returns the arrays that `weighed` takes.
-
-        Args:
-            inputs: The inputs of a batch of `rows_of`.
-            members: The number of the input of each row.
-            tensors: As in `rows_of`.
-        """
+        """Returns the arrays that `weighed` takes; `members`: the number of the input of a row."""
         return dict(inputs)
 
     def weighed(
@@ -344,14 +338,7 @@ class ClassTask(Task):
         return powers / xp.sum(powers, axis=-1, keepdims=True)
 
     def probabilities_of_logits(self, logits: Any) -> np.ndarray:
-        """Makes probabilities of logits, at the temperature that `calibrate` found.
-
-        Args:
-            logits: `(n, C)`.
-
-        Returns:
-            float32 `(n, C)`; rows sum to 1, unless there may be several labels.
-        """
+        """Makes probabilities `(n, C)` of logits, at the temperature that `calibrate` found."""
         return self._probabilities(np, np.asarray(logits, "float64")).astype("float32")
 
     def predict_logits(self, inputs: Any, batch_size: int = ClassUse.batch_size) -> np.ndarray:

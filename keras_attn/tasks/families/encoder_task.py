@@ -160,11 +160,8 @@ class EncoderTask(Task):
     ) -> Beginning:
         """Chooses the tokenizer and the encoder of a new task.
 
-        Args:
-            texts: Returns the training texts, of which a vocabulary is made without a backbone.
-            data: Settings of the data.
-            model: As in `create`.
-            learn: Returns what the task learns that has this tokenizer.
+        `texts` returns the training texts, of which a vocabulary is made without a backbone;
+        `learn` returns what the task learns that has a tokenizer.
         """
 
         def train(given: list[str]) -> EncoderTokenizer:
@@ -216,14 +213,7 @@ class EncoderTask(Task):
     def row_batches(
         self, rows: Sequence[Any], labels: Any = None, weights: Any = None, **settings: Any
     ) -> EncoderBatches:
-        """Makes batches of rows as the model reads them.
-
-        Args:
-            rows: As `EncoderInput.rows` gives them.
-            labels: As in `EncoderBatches`.
-            weights: Weight of each row, or None.
-            **settings: Of `EncoderBatches`.
-        """
+        """Makes batches of rows as the model reads them, with the settings of `EncoderBatches`."""
         token_labels = self.token_labels if labels else ()
         settings = {"token_labels": token_labels, **self.layout, **settings}
         return EncoderBatches(rows, labels, weights, **settings)
@@ -231,17 +221,11 @@ class EncoderTask(Task):
     def compute(
         self, rows: Sequence[Row], batch_size: int, function: Any = None
     ) -> list[dict[str, np.ndarray]]:
-        """Computes what the model says of rows, those of like lengths together.
+        """Computes what the model says of rows, those of like lengths together: a dict for each.
 
-        Args:
-            rows: As in `row_batches`.
-            batch_size: Rows computed at a time.
-            function: Function or method from `{"token_ids", "segment_ids", "padding_mask"}` to a
-                dict of batch-first tensors; the logits if None. It is compiled once; a function
-                that is defined anew for each call is compiled for each.
-
-        Returns:
-            For each row a dict of arrays. Arrays with an entry for each token have the padding too.
+        `function`, from the inputs `encoded` to batch-first tensors (the logits if None), is
+        compiled once; one that is defined anew for each call is compiled for each. Arrays with an
+        entry for each token have the padding too.
         """
         function = self.logits if function is None else function
 
@@ -262,16 +246,8 @@ class EncoderTask(Task):
         """Computes how much each token added to a number that is picked from the logits.
 
         It is gradient times input, see `keras_attn.explain.attributions.encoder_gradient_function`.
-
-        Args:
-            rows: As in `row_batches`.
-            pick: Function or method `pick(logits, index) -> (B,)` from the float32 logits of the
-                heads by their names, and the numbers of these rows. It is compiled as in `compute`.
-            index: Numbers for `pick`, `(rows, ...)`: int32 or float32.
-            batch_size: Rows computed at a time.
-
-        Returns:
-            For each row a weight for each of its ids: above 0 if it makes the number greater.
+        `pick(logits, index) -> (B,)` is compiled as in `compute`; `index (rows, ...)` is int32 or
+        float32.
         """
 
         def make() -> CompiledFunction:
@@ -304,23 +280,14 @@ class EncoderTask(Task):
         return self.row_batches(rows, batch_size=batch_size, **settings).computed(compute)
 
     def row_inputs(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the inputs of the model for rows in a graph.
-
-        Args:
-            rows: `row_ids (R, T)`, `row_sizes (R,)` and `row_seconds (R,)`, as of `TextRows`.
-        """
+        """Returns the model's inputs of `row_ids (R, T)`, `row_sizes` and `row_seconds (R,)`."""
         columns = ops.arange(ops.shape(rows["row_ids"])[1], dtype="int32")
         second = columns >= rows["row_seconds"][:, None]
         second = ops.logical_and(second, columns < rows["row_sizes"][:, None])
         return self.encoded(rows["row_ids"], ops.cast(second, "int32"))
 
     def encoded(self, ids: Tensor, segments: Tensor) -> dict[str, Tensor]:
-        """Returns the inputs of the model.
-
-        Args:
-            ids: `(B, T)`; the id of padding is padding.
-            segments: `(B, T)`.
-        """
+        """Returns the inputs of the model for ids and segments `(B, T)`."""
         ids = ops.convert_to_tensor(ids)  # Keras refuses dicts of tensors and arrays
         inputs = {
             "token_ids": ids,
@@ -330,11 +297,7 @@ class EncoderTask(Task):
         return {name: value for name, value in inputs.items() if name in self.model.input}
 
     def logits(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes the logits of each head in float32, on every backend and in the SavedModel.
-
-        Args:
-            inputs: What `encoded` returns.
-        """
+        """Computes the logits of each head in float32, on every backend and in the SavedModel."""
         found = self.model(dict(inputs), training=False)
         return {name: ops.cast(values, "float32") for name, values in found.items()}
 

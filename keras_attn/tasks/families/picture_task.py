@@ -144,14 +144,7 @@ class PictureTask(Task):
     def learn_beside(
         cls, examples: Any, data: Any, encoder: ImageEncoder, train_encoder: bool
     ) -> PictureLearned:
-        """Learns the vocabulary of texts, and what else examples tell.
-
-        Args:
-            examples: What `checked` returned.
-            data: Settings `Data`.
-            encoder: The encoder of images.
-            train_encoder: Whether it is trained.
-        """
+        """Learns the vocabulary of texts, and what else examples tell."""
 
     @classmethod
     def begin(
@@ -166,15 +159,7 @@ class PictureTask(Task):
     ) -> Beginning:
         """Makes the encoder, and what a new task learns from examples.
 
-        Args:
-            examples: Examples, as for `fit`.
-            data: Settings `Data`.
-            model: As in `create`.
-            dtype: Dtype or policy of an encoder with random weights.
-            encoder: Settings of the encoder, or an `ImageEncoder`, which is not trained.
-
-        Returns:
-            A `Beginning`.
+        An `ImageEncoder` that is given, in place of settings, is not trained.
         """
         checked = cls.checked(examples)
         if isinstance(encoder, ImageEncoder):
@@ -227,17 +212,9 @@ class PictureTask(Task):
         on_error: str,
         **settings: Any,
     ) -> tuple[BucketedBatches, Any, list[str]]:
-        """Makes batches of examples for `model.fit`.
+        """Makes batches of examples for `model.fit`, see `dataset`.
 
-        Args:
-            examples: Examples, as for `fit`.
-            cache_dir: As `dataset`.
-            verbose: As `dataset`.
-            on_error: As `dataset`.
-            **settings: Of the batches.
-
-        Returns:
-            The batches, the examples with whole images, and notes on what is left out.
+        Returns the batches, the examples with whole images, and notes on what is left out.
         """
 
     def dataset(
@@ -338,11 +315,7 @@ class PictureTask(Task):
     # Regions
 
     def regions_of(self, images: Array) -> Array:
-        """Computes the regions `(B, R, D)` of images, on every backend and in the SavedModel.
-
-        Args:
-            images: `(B, H, W, 3)`, of the size of the encoder.
-        """
+        """Computes the regions `(B, R, D)` of images `(B, H, W, 3)` of the size of the encoder."""
         images = ops.reshape(images, (-1, *self.encoder.image_size, 3))
         return ops.cast(self.encoder(images, training=False), "float32")
 
@@ -352,11 +325,8 @@ class PictureTask(Task):
     ) -> Array:
         """Returns the regions of the image of each row.
 
-        Args:
-            xp: `numpy` or `keras.ops`.
-            tensors: The arrays of `picture_input`, as an input `image`; or `regions`, and perhaps
-                `picture`, the number of the row of these for each row.
-            encode: Function from images to regions.
+        `tensors` has the arrays of `picture_input`, as an input `image`; or `regions`, and perhaps
+        `picture`, the number of the row of these for each row. `encode` makes regions of images.
         """
         if "regions" not in tensors:
             return xp.take(encode(tensors["image_pixels"]), tensors["image_number"], axis=0)

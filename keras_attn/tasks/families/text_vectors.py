@@ -128,13 +128,7 @@ class TextVectors(EncoderTask):
     def pair_batches(
         self, pairs: Sequence[Pair], targets: ArrayLike, **settings: Any
     ) -> ScoredPairBatches:
-        """Makes batches of pairs of texts, each of which is read alone.
-
-        Args:
-            pairs: Pairs of strings.
-            targets: As in `ScoredPairBatches`.
-            **settings: Of `ScoredPairBatches`.
-        """
+        """Makes batches of pairs of texts, each of which is read alone."""
         pairs = self.prompted(pairs)
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
         rows = self.field.rows(self.tokenizer.encode(texts))
@@ -143,12 +137,7 @@ class TextVectors(EncoderTask):
         return ScoredPairBatches(firsts, seconds, targets, **{**self.layout, **settings})
 
     def outputs_of(self, rows: Sequence[Row], batch_size: int) -> dict[str, np.ndarray]:
-        """Computes the outputs of a model that has none of single tokens, float32 `(R, ...)`.
-
-        Args:
-            rows: As in `row_batches`.
-            batch_size: Rows computed at a time.
-        """
+        """Computes the outputs of a model that has none of single tokens, float32 `(R, ...)`."""
         values = self.compute(rows, batch_size)
         return {
             name: np.array([x[name] for x in values], "float32").reshape(-1, *output.shape[1:])
@@ -231,14 +220,9 @@ class TextVectors(EncoderTask):
         weights: tuple[Weights, Weights],
         spread: float = 1.0,
     ) -> list[Explanation]:
-        """Explains scores of pairs by the words of both texts.
+        """Explains scores of pairs by the weights of the pieces, as far as read, of both texts.
 
-        Args:
-            pairs: Pairs of texts.
-            scores: Their scores.
-            weights: The weights of the pieces of the first and the second texts, as far as they
-                are read.
-            spread: How much greater a score is than the number that the weights are of.
+        `spread`: how much greater a score is than the number that the weights are of.
         """
         sides = zip(*self.prompted(pairs), strict=True)
         places = [ids_and_places(self.tokenizer, side)[1] for side in sides]

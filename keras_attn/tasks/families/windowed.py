@@ -41,48 +41,25 @@ class WindowedTask(EncoderTask):
     def rows(self, xp: ArrayModule, tensors: Arrays) -> dict[str, Array]:
         """Makes the rows of ids that the model reads.
 
-        Args:
-            xp: `numpy` or `keras.ops`.
-            tensors: The encoded inputs.
-
-        Returns:
-            `row_ids (R, T)`, `row_sizes (R,)`, the number of ids of a row, and `row_seconds (R,)`,
-            where its second segment begins; and what `read_off` and `run` want to know.
+        Returns `row_ids (R, T)`, `row_sizes (R,)`, the number of ids of a row, and `row_seconds
+        (R,)`, where its second segment begins; and what `read_off` and `run` want to know.
         """
         raise NotImplementedError
 
     def scores(self, inputs: Arrays) -> dict[str, Array]:
-        """Computes what the model says of each token, on every backend.
-
-        Args:
-            inputs: What `encoded` returns.
-
-        Returns:
-            `{"tokens": (R, T, C)}`.
-        """
+        """Computes what the model says of each token, `{"tokens": (R, T, C)}`, on every backend."""
         raise NotImplementedError
 
     def read_off(self, xp: ArrayModule, tensors: Arrays, use: Any) -> dict[str, Array]:
-        """Computes what is kept of some rows: here what the model says of all tokens.
+        """Computes what is kept of each row: here what the model says of all tokens.
 
-        Args:
-            xp: `numpy` or `keras.ops`.
-            tensors: The arrays `of_rows`; `tokens (N, C)`, what the model says of the tokens of all
-                rows; and `token_starts (R,)`, the first token of each row.
-            use: Settings `Use`.
-
-        Returns:
-            Arrays with an entry for each row.
+        `tensors` has the arrays `of_rows`, `tokens (N, C)`, what the model says of the tokens of
+        all rows, and `token_starts (R,)`, the first token of each row.
         """
         raise NotImplementedError
 
     def computed(self, tensors: Arrays, use: Any) -> dict[str, Any]:
-        """Computes in Python what `run` returns, and the rows.
-
-        Args:
-            tensors: The encoded inputs.
-            use: Settings `Use`.
-        """
+        """Computes in Python what `run` returns, and the rows."""
         rows = self.rows(np, tensors)
         sizes = rows["row_sizes"]
         found = self.compute(row_lists(rows), use.batch_size, self.scores)
@@ -98,13 +75,7 @@ class WindowedTask(EncoderTask):
         return {**rows, **self.run(np, {**tensors, **rows, **tokens}, use)}
 
     def computed_graph(self, tf: ModuleType, tensors: Arrays, use: Any) -> dict[str, Any]:
-        """Computes the same as TensorFlow ops.
-
-        Args:
-            tf: The module `tensorflow`.
-            tensors: The encoded inputs.
-            use: Settings `Use`.
-        """
+        """Computes the same as TensorFlow ops."""
 
         def tokens_of(tokens: Array) -> dict[str, Array]:
             rows, width = ops.shape(tokens)[0], ops.shape(tokens)[1]
