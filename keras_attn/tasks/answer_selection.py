@@ -549,7 +549,6 @@ class AnswerSelector(TextVectors):
 
         Args:
             questions: A question, or a list of them.
-            use: Settings `Use`.
             candidates: For each question the answers to choose from, instead of those of the task.
                 How rare a word is, is then counted over all different candidates of the call.
 
@@ -630,7 +629,6 @@ class AnswerSelector(TextVectors):
 
         Args:
             questions: A question, or a list of them.
-            use: Settings `Use`.
 
         Returns:
             For `"gradient"` an `Explanation` of a question, or a list of them: the question and its
@@ -656,9 +654,6 @@ class AnswerSelector(TextVectors):
         `scores: float32 (B, k)` and `numbers: int32 (B, k)`; `embed` gives `vectors: float32
         (B, D)` of length 1, the vectors of questions. If answers have another prompt than
         questions, `embed_answers` gives their vectors.
-
-        Args:
-            use: Settings `Use`.
         """
         query, passage = self.prompts
         search = SearchTexts(

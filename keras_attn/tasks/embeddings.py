@@ -475,7 +475,6 @@ class WordEmbedder(Task[Texts]):
 
         Args:
             texts: A string such as `"king"` or `"king - man + woman"`, or a list of them.
-            use: Settings `Use`.
             batch_size: Texts computed at a time.
 
         Returns:

@@ -378,9 +378,6 @@ class EntailmentClassifier(ClassTask):
             hypothesis_words  string (B, T)
             alignment         float32 (B, T, S)  the attention; `(B, 1, S)` with attention="last",
                                                  not there with attention="none"
-
-        Args:
-            use: Settings `Use`.
         """
         fields = dict.fromkeys(_NAMES, WordTokens(self.tokenizer, self.max_length))
         outputs = self.class_outputs()

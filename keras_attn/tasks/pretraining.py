@@ -407,9 +407,6 @@ class Pretrainer(EncoderTask):
 
         `next_sentence` takes `text` and `second`, and gives `probability: float32 (B,)`, that the
         second follows the first. It is there if the encoder has learned it.
-
-        Args:
-            use: Settings `Use`.
         """
         rows = TextRows(self.field)
         guesses = {"words": self._words, "probabilities": Numbers("probabilities")}
@@ -478,7 +475,6 @@ class Pretrainer(EncoderTask):
 
         Args:
             texts: A string, or a tuple of two strings; or a list of these.
-            use: Settings `Use`.
 
         Returns:
             A `Guess` for a text or pair, a list of them for a list. Masks behind the `max_length`

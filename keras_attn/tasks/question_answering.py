@@ -360,9 +360,6 @@ class QuestionAnswerer(WindowedTask):
             no_answer       float32 (B,)    probability that there is none
 
         Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so made.
-
-        Args:
-            use: Settings `Use`.
         """
         return {"serving_default": Signature(("question", "text"), self.pairs, answer_outputs())}
 
@@ -399,7 +396,6 @@ class QuestionAnswerer(WindowedTask):
 
         Args:
             pairs: A tuple (question, text), or a list of them.
-            use: Settings `Use`.
 
         Returns:
             An `Answer` for a tuple, a list of them for a list.
@@ -428,7 +424,6 @@ class QuestionAnswerer(WindowedTask):
 
         Args:
             pairs: A tuple (question, text), or a list of them.
-            use: Settings `Use`.
 
         Returns:
             For `"gradient"` an `Explanation` of a tuple, or a list of them: the question, the text

@@ -397,9 +397,6 @@ class SimilarityScorer(TextVectors):
         `serving_default` takes `text: string (B,)` and `second: string (B,)`, and gives
         `score: float32 (B,)`. If texts are read alone, `embed` takes `text`, and gives
         `vectors: float32 (B, D)`.
-
-        Args:
-            use: Settings `Use`.
         """
         alone = self.kind == "bi"
         prompt = self.prompts[0]
@@ -436,7 +433,6 @@ class SimilarityScorer(TextVectors):
 
         Args:
             pairs: A tuple of two strings, or a list of them.
-            use: Settings `Use`.
 
         Returns:
             A number for a pair, a list of them for a list, in the units of the training scores.
@@ -467,7 +463,6 @@ class SimilarityScorer(TextVectors):
 
         Args:
             pairs: A tuple of two strings, or a list of them.
-            use: Settings `Use`.
 
         Returns:
             For `"gradient"` an `Explanation` of a tuple, or a list of them: both texts with a

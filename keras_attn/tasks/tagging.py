@@ -392,9 +392,6 @@ class Tagger(WindowedTask):
 
         Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so made. Rows
         times words of the longest text are at most `max_words`.
-
-        Args:
-            use: Settings `Use`.
         """
 
         def limit(tf: ModuleType, number: Array) -> Array:
@@ -439,7 +436,6 @@ class Tagger(WindowedTask):
         Args:
             texts: A string, which is cut into words; or a list whose items are strings or lists of
                 words.
-            use: Settings `Use`.
 
         Returns:
             A `TaggedWords` for a string, a list of them for a list.
@@ -461,7 +457,6 @@ class Tagger(WindowedTask):
 
         Args:
             texts: A string, or a list of them.
-            use: Settings `Use`.
             word: The word whose label is explained by `"gradient"`: its number from 0, or the word,
                 which stands for its first place. If None, the first word of the first entity, or of
                 the text if there is none.

@@ -631,7 +631,6 @@ class TextGenerator(Task[str]):
         Args:
             prompts: A string or a list of strings; `""` is the beginning of nothing in particular.
                 Of each the last `longest_prompt` tokens are read. They may have stop strings.
-            use: Settings `Use`.
             seed: Integer, of which each prompt gets a seed of its own; or a list of seeds.
 
         Returns:
@@ -885,9 +884,6 @@ class TextGenerator(Task[str]):
         takes the same as `serving_default` and gives what `generate_n_best` gives: `texts`,
         `scores` and `truncated` `(B, R)`, the best first. A greater number of characters than
         `max_num_characters`, and another number of seeds than of prompts, are errors.
-
-        Args:
-            use: Settings `Use`.
         """
 
         def limit(tf: ModuleType, number: Tensor) -> Tensor:

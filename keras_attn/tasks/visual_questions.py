@@ -417,9 +417,6 @@ class VisualQuestionAnswerer(PictureTask):
         `encode` takes `image` and gives `regions: float32 (B, R, D)`. `ask` takes these, and for
         each `question` in `picture: int32 (Q,)` the row of `regions` it is about, and gives what
         `serving_default` gives. `Captioner.signatures` describes how images are decoded.
-
-        Args:
-            use: Settings `Use`.
         """
         image = self.picture_input(use.max_pixels)
         outputs = {
@@ -633,7 +630,6 @@ class VisualQuestionAnswerer(PictureTask):
         Args:
             questions: A tuple (picture, question), or a list of such tuples. A picture is a path,
                 the bytes of a file, or an array `(H, W, 3)` of uint8.
-            use: Settings `Use`.
 
         Returns:
             A `VisualAnswer` for a tuple, a list of them for a list. With `on_error="skip"` it is
@@ -706,7 +702,6 @@ class VisualQuestionAnswerer(PictureTask):
 
         Args:
             questions: As `predict`.
-            use: Settings `Use`.
 
         Returns:
             A `VisualExplanation` for a tuple, a list of them for a list.

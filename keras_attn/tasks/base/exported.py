@@ -91,11 +91,7 @@ class Exported(Saved, Keeper):
         raise NotImplementedError
 
     def signatures(self, use: Any) -> Mapping[str, Signature]:
-        """Returns what the SavedModel takes and gives, by the names of its signatures.
-
-        Args:
-            use: Settings `Use`.
-        """
+        """Returns what the SavedModel takes and gives, by the names of its signatures."""
         return {
             "serving_default": Signature(tuple(self.inputs), Together(self.inputs), self.outputs)
         }
@@ -107,7 +103,6 @@ class Exported(Saved, Keeper):
             xp: The array module of the tensors: `keras.ops`, or `numpy` if the task overrides
                 `computed`.
             tensors: Encoded inputs by their names, the batch as their first axis.
-            use: Settings `Use`.
 
         Returns:
             Tensors by their names, for the fields of the outputs.

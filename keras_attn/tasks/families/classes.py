@@ -380,7 +380,6 @@ class ClassTask(Task):
 
         Args:
             inputs: A string, or a tuple of two strings if pairs are classified; or a list of them.
-            use: Settings `Use`.
 
         Returns:
             A `Prediction` for one input, a list of them for a list.
@@ -448,7 +447,6 @@ class ClassTask(Task):
 
         Args:
             inputs: As in `predict`.
-            use: Settings `Use`.
 
         Returns:
             For the gradient an `Explanation` of one input, a list of them for a list, of the tokens
