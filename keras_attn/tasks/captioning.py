@@ -233,7 +233,7 @@ def is_figure(to: Path) -> bool:
 class CaptioningLearned(PictureLearned):
     """Tokenizer and encoder of a captioner."""
 
-    reads: ClassVar = tuple(PIECES.values())
+    tokenizers: ClassVar = tuple(PIECES.values())
 
 
 class Captioner(PictureTask, SequenceToSequence):

@@ -211,17 +211,13 @@ class ConversationLearned(Learned):
         ValueError: If the tokenizer lacks the marks of turns.
     """
 
+    tokenizers: ClassVar = tuple(PIECES.values())
     tokenizer: PieceTokenizer
     empty_contexts: bool = False
     """Whether the model learned answers without any turn too."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.tokenizer, PieceTokenizer):
-            raise TypeError(
-                "`tokenizer` must be a BytePairTokenizer or a SentencePieceTokenizer. Received: "
-                f"{type(self.tokenizer).__name__}."
-            )
         if not set(MARKS) <= set(self.tokenizer.special_tokens):
             raise ValueError(
                 f"`tokenizer` must have the special tokens {list(MARKS)}. Received: "

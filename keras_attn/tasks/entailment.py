@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from keras import ops
@@ -125,16 +125,10 @@ class EntailmentTest(SplitTest):
 class EntailmentLearned(ClassLearned):
     """What a classifier of entailment learned."""
 
+    tokenizers: ClassVar = (WordTokenizer,)
     tokenizer: WordTokenizer
     temperature: float = 1.0
     """What logits are divided by before they become probabilities."""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.tokenizer, WordTokenizer):
-            raise TypeError(
-                f"`tokenizer` must be a WordTokenizer. Received: {type(self.tokenizer).__name__}."
-            )
-        super().__post_init__()
 
 
 class EntailmentClassifier(ClassTask):

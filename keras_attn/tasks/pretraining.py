@@ -133,20 +133,15 @@ class PretrainingTest(Settings):
 class PretrainingLearned(EncoderLearned):
     """What pretraining learned beside its weights: the tokenizer."""
 
+    tokenizers: ClassVar = (WordPieceTokenizer,)
     tokenizer: WordPieceTokenizer
 
     def __post_init__(self) -> None:
-        tokenizer = self.tokenizer
-        if not isinstance(tokenizer, WordPieceTokenizer):
-            raise TypeError(
-                f"`tokenizer` must be a WordPieceTokenizer. Received: {type(tokenizer).__name__}. "
-                "Make one with WordPieceTokenizer.train(texts, ..., mask_in_text=True)."
-            )
         super().__post_init__()
-        if not tokenizer.mask_in_text:
+        if not self.tokenizer.mask_in_text:
             raise ValueError(
                 '`tokenizer` must read "[MASK]" in a text as a token. Received: one with '
-                f"mask_in_text=False{'' if tokenizer.mask_id else ', without [MASK]'}. "
+                f"mask_in_text=False{'' if self.tokenizer.mask_id else ', without [MASK]'}. "
                 "Make it with mask_in_text=True."
             )
 

@@ -94,17 +94,13 @@ class SummarizationTest(BootstrapTest):
 class SummarizationLearned(Learned):
     """What a summarizer learned beside its weights."""
 
+    tokenizers: ClassVar = tuple(PIECES.values())
     tokenizer: PieceTokenizer
     prefix: str = ""
     """What is put before each text."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.tokenizer, PieceTokenizer):
-            raise TypeError(
-                "`tokenizer` must be a BytePairTokenizer or a SentencePieceTokenizer. Received: "
-                f"{type(self.tokenizer).__name__}."
-            )
         check_padding(self.tokenizer)
 
 

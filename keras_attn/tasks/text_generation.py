@@ -39,7 +39,7 @@ from keras_attn.models.tensors import load_tensors
 from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.progress import report
 from keras_attn.records import Text, read_text, split_text
-from keras_attn.settings import Choice, RunDefault, Settings, WrongUse, setting, with_defaults
+from keras_attn.settings import RunDefault, Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.base.backbones import Backbone, BackboneStart, read_language_model
 from keras_attn.tasks.base.checks import check_count, is_count
 from keras_attn.tasks.base.constructed import Beginning
@@ -230,6 +230,7 @@ def check_prompts(files: Sequence[Path], predict: Prompts) -> None:
 class GeneratorLearned(Learned):
     """What a text generator learned beside its weights."""
 
+    tokenizers: ClassVar = tuple(TOKENIZERS.values())
     tokenizer: GeneratorTokenizer
     ends: bool = False
     """Whether the model knows where texts end."""
@@ -238,12 +239,6 @@ class GeneratorLearned(Learned):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.tokenizer, tuple(TOKENIZERS.values())):
-            raise TypeError(
-                "`tokenizer` must be a CharacterTokenizer, a BytePairTokenizer or a "
-                f"SentencePieceTokenizer. Received: {type(self.tokenizer).__name__}. Make one with "
-                "CharacterTokenizer.train(texts)."
-            )
         if getattr(self.tokenizer, "normalize", False):
             raise ValueError(
                 "`tokenizer` must keep texts as they are, which are written and scored character "
@@ -301,6 +296,7 @@ class TextGenerator(Task[str]):
     selects = ("bits_per_character", "min")
     decide_nothing = ("loaded",)
     main_layer = "decoder"
+    read_start = staticmethod(read_language_model)
     backbone: ClassVar = {"embedding": (), "positions": (), "decoder": ()}
     data: TextGenerationData
     learned: GeneratorLearned
@@ -385,7 +381,7 @@ class TextGenerator(Task[str]):
         """Makes the characters or byte pairs of a text, or takes those of the backbone."""
         texts = checked_texts([examples])
         if data.backbone:
-            return cls._beginning(read_language_model(data.backbone), data, model)
+            return cls._beginning(cls.read_start(data.backbone), data, model)
         if data.special_tokens:
             texts = pattern_of(ENDS).split(examples)[::2]
         tokenizer: GeneratorTokenizer
@@ -438,14 +434,6 @@ class TextGenerator(Task[str]):
         return generator
 
     @classmethod
-    def model_of(cls, data: TextGenerationData, model: Any) -> Choice:
-        """The settings of the model of a run: those of `data.backbone` if there is one."""
-        chosen = cls.kinds.made({} if model is None else model)
-        if not data.backbone:
-            return chosen
-        return read_language_model(data.backbone).declared(cls.kinds, chosen)
-
-    @classmethod
     def from_pretrained(cls, place: Any, dtype: Any = None) -> Self:
         """Makes a generator of a pretrained decoder with byte pairs, such as GPT-2.
 
@@ -473,7 +461,7 @@ class TextGenerator(Task[str]):
         True
         """
         data = cls.Data()
-        return cls.begun(cls._beginning(read_language_model(place), data, None), data, dtype)
+        return cls.begun(cls._beginning(cls.read_start(place), data, None), data, dtype)
 
     # Data and training
 

@@ -43,7 +43,7 @@ from keras_attn.tasks.families import training_settings
 from keras_attn.tasks.families.data_settings import BadLines, Pieces, Tables
 from keras_attn.tasks.families.text_to_text import TextToText, WrittenScores
 from keras_attn.tasks.families.use_settings import BeamSearchUse
-from keras_attn.text.registry import PieceTokenizer
+from keras_attn.text.registry import PIECES, PieceTokenizer
 
 FORMATS = ("auto", "tsv", "csv", "parallel", "jsonl", "multi30k", "tatoeba")
 TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")
@@ -211,22 +211,13 @@ class TranslationLearned(Learned):
         TypeError: If a tokenizer is of another class.
     """
 
+    tokenizers: ClassVar = tuple(PIECES.values())
     tokenizer: PieceTokenizer
     target_tokenizer: PieceTokenizer | None = None
     """Tokenizer of the target, for two vocabularies."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("tokenizer", "target_tokenizer"):
-            value = getattr(self, name)
-            if value is None and name == "target_tokenizer":
-                continue
-            if not isinstance(value, PieceTokenizer):
-                raise TypeError(
-                    f"`{name}` must be a BytePairTokenizer or a SentencePieceTokenizer. Received: "
-                    f"{type(value).__name__}. Make one with BytePairTokenizer.train(texts, "
-                    "vocabulary_size)."
-                )
         target = self.target_tokenizer or self.tokenizer
         if target.pad_id != self.tokenizer.pad_id:
             raise ValueError(

@@ -100,21 +100,6 @@ class Backbone(NamedTuple):
         return Choice(kinds, self.model, {k: v for k, v in values.items() if k in own})
 
 
-def chosen_model(kinds: Kinds, place: str, model: Any) -> Choice:
-    """Returns the settings of a model that may start from an encoder, without its sizes.
-
-    Args:
-        kinds: The architectures of the task.
-        place: As for `read_backbone`; empty if there is none.
-        model: What the user chose of the architectures, or None.
-
-    Returns:
-        The choice, with the settings of the encoder.
-    """
-    chosen = kinds.made({} if model is None else model)
-    return read_backbone(place).declared(kinds, chosen) if place else chosen
-
-
 @dataclasses.dataclass(frozen=True)
 class BackboneStart(Settings):
     """Pretrained weights that a training starts from."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -111,6 +111,10 @@ class Exported(Saved, Keeper):
 
     def computed(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
         """Computes in Python what `run` returns: here by one compiled call of it."""
+        return self._run_compiled(tensors, use, use)
+
+    def _run_compiled(self, tensors: Mapping[str, Any], use: Any, key: Hashable) -> dict[str, Any]:
+        """Calls `run`, which is compiled once for a key."""
         names = list(tensors)
 
         def make() -> CompiledFunction:
@@ -122,7 +126,7 @@ class Exported(Saved, Keeper):
             )
 
         first, *rest = tensors.values()
-        return self.kept(make, "run", use)(first, 1, *rest)
+        return self.kept(make, "run", key)(first, 1, *rest)
 
     def computed_graph(
         self, tf: ModuleType, tensors: Mapping[str, Any], use: Any

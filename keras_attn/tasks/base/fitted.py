@@ -16,7 +16,7 @@ from keras_attn.files import check_writable, only_one
 from keras_attn.inputs import read_twice
 from keras_attn.settings import Choice, Settings, declared_fields
 from keras_attn.settings.declaring import nearest
-from keras_attn.tasks.base.backbones import chosen_model
+from keras_attn.tasks.base.backbones import Backbone, read_backbone
 from keras_attn.tasks.base.checks import check_batches
 from keras_attn.tasks.base.compiling import (
     checked_steps,
@@ -75,14 +75,21 @@ class Fitted(Measured[Given]):
     _optimizer: Any = None
     _verbose: Any = None
 
+    @staticmethod
+    def read_start(place: str | os.PathLike) -> Backbone:
+        """Reads the model `data.backbone` that a task starts from."""
+        return read_backbone(place)
+
     @classmethod
     def model_of(cls, data: Any, model: Any) -> Choice:
         """Returns the settings of the model of a run.
 
         They are those of `data.backbone` if there is one, and as wide as `data.word_vectors`.
         """
-        chosen = chosen_model(cls.kinds, getattr(data, "backbone", ""), model)
-        vectors = getattr(data, "word_vectors", "")
+        chosen = cls.kinds.made({} if model is None else model)
+        place, vectors = (getattr(data, name, "") for name in ("backbone", "word_vectors"))
+        if place:
+            chosen = cls.read_start(place).declared(cls.kinds, chosen)
         return sized_by_vectors(cls.kinds, chosen, vectors) if vectors else chosen
 
     @classmethod

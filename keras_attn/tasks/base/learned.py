@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import keras
 
@@ -41,7 +41,7 @@ class Learned:
 
     The fields of a subclass are tokenizers, image encoders, strings, numbers, booleans, None, and
     tuples of strings. A file of the task holds them beside its settings. A subclass checks them in
-    `__post_init__`.
+    `__post_init__`; `tokenizers` are the classes that a tokenizer may have.
 
     Example:
 
@@ -52,11 +52,25 @@ class Learned:
     ({'labels': ['no', 'yes']}, Labels(labels=('no', 'yes')))
     """
 
+    tokenizers: ClassVar[tuple[type, ...]] = ()
+    """The classes that `tokenizer` and `target_tokenizer` may have; any if empty."""
+
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, list):
                 object.__setattr__(self, field.name, tuple(value))
+            if field.name in ("tokenizer", "target_tokenizer") and value is not field.default:
+                self._check_tokenizer(field.name, value)
+
+    def _check_tokenizer(self, name: str, value: object) -> None:
+        if self.tokenizers and not isinstance(value, self.tokenizers):
+            *others, last = (f"a {kind.__name__}" for kind in self.tokenizers)
+            kinds = f"{', '.join(others)} or {last}" if others else last
+            raise TypeError(
+                f"`{name}` must be {kinds}. Received: {type(value).__name__}. Make one with "
+                f"{self.tokenizers[0].__name__}.train(texts, ...)."
+            )
 
     def to_config(self) -> dict[str, Any]:
         """Returns the fields as JSON-safe values."""

@@ -19,7 +19,6 @@ from keras_attn.fields.aligned_tokens import stacked
 from keras_attn.fields.encoder_input import ReadText
 from keras_attn.fields.signature import OutputField
 from keras_attn.fields.text import sides_of
-from keras_attn.generation import CompiledFunction
 from keras_attn.hints import Tensor
 from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
 from keras_attn.records.class_labels import checked_class_names, label_numbers
@@ -289,19 +288,8 @@ class ClassTask(Task):
 
         def compute(inputs: Mapping[str, np.ndarray], members: np.ndarray) -> Any:
             arrays = self.arrays_of(inputs, members, tensors)
-            names = (*arrays, "explained")
-
-            def make() -> CompiledFunction:
-                return CompiledFunction(
-                    lambda first, length, *rest: self.run(
-                        ops, dict(zip(names, (first, *rest), strict=True)), use
-                    ),
-                    self.model,
-                )
-
-            first, *rest = arrays.values()
-            run = self.kept(make, "run", use.method)
-            return run(first, 1, *rest, np.full(len(first), number, "int32"))
+            explained = np.full(len(next(iter(arrays.values()))), number, "int32")
+            return self._run_compiled({**arrays, "explained": explained}, use, use.method)
 
         rows = self.rows_of(tensors, batch_size=use.batch_size, shuffle=False).computed(
             compute, self.examples_are

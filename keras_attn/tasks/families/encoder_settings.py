@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol, get_args
 
 from keras_attn.settings import setting, with_defaults
 from keras_attn.tasks.base.backbones import BackboneData, refuse_new_tokenizer
@@ -64,16 +64,11 @@ class EncoderLearned(Learned):
         ValueError: If the tokenizer normalizes texts.
     """
 
+    tokenizers: ClassVar[tuple[type, ...]] = get_args(EncoderTokenizer)
     tokenizer: EncoderTokenizer
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.tokenizer, EncoderTokenizer):
-            raise TypeError(
-                "`tokenizer` must be a WordPieceTokenizer, a BytePairTokenizer, a "
-                "SentencePieceTokenizer or a WordTokenizer. Received: "
-                f"{type(self.tokenizer).__name__}."
-            )
         if getattr(self.tokenizer, "normalize", False):
             raise ValueError(
                 "`tokenizer` must keep texts as they are, for the places of its tokens. Received: "

@@ -43,18 +43,10 @@ class PictureLearned(Learned):
     encoder: ImageEncoder
     train_encoder: bool = False
     """Whether those weights of the encoder are trained that are trainable."""
-    reads: ClassVar[tuple[type, ...]] = (WordTokenizer,)
-    """The classes that the tokenizer may have."""
+    tokenizers: ClassVar[tuple[type, ...]] = (WordTokenizer,)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.tokenizer, self.reads):
-            kind = self.reads[0].__name__
-            raise TypeError(
-                f"`tokenizer` must be a {' or a '.join(kind.__name__ for kind in self.reads)}. "
-                f"Received: {type(self.tokenizer).__name__}. Make "
-                f"one with {kind}.train(texts, vocabulary_size)."
-            )
         if not isinstance(self.encoder, ImageEncoder):
             raise TypeError(
                 f"`encoder` must be an ImageEncoder. Received: {type(self.encoder).__name__}. Make "

@@ -31,7 +31,7 @@ from keras_attn.fields.signature import OutputField
 from keras_attn.hints import DType
 from keras_attn.models import ENCODER_DECODERS, RecurrentEncoderDecoderConfig
 from keras_attn.models.tensors import load_tensors
-from keras_attn.settings import Choice, Settings, setting
+from keras_attn.settings import Settings, setting
 from keras_attn.tasks.base.backbones import Backbone, read_encoder_decoder
 from keras_attn.tasks.base.checks import Pairs, check_padding, checked_pairs
 from keras_attn.tasks.base.constructed import Beginning
@@ -83,7 +83,7 @@ class TextToText(SequenceToSequence):
         """Learns from examples, or takes the tokenizers and the weights of the backbone."""
         if not getattr(data, "backbone", ""):
             return super().begin(examples, data, model, dtype, **parts)
-        return cls.beginning(read_encoder_decoder(data.backbone), data, model)
+        return cls.beginning(cls.read_start(data.backbone), data, model)
 
     @classmethod
     def beginning(cls, start: Backbone, data: Any, model: Any = None) -> Beginning:
@@ -120,14 +120,6 @@ class TextToText(SequenceToSequence):
         return task
 
     @classmethod
-    def model_of(cls, data: Any, model: Any) -> Choice:
-        """The settings of the model of a run: those of `data.backbone` if there is one."""
-        chosen = cls.kinds.made({} if model is None else model)
-        if not getattr(data, "backbone", ""):
-            return chosen
-        return read_encoder_decoder(data.backbone).declared(cls.kinds, chosen)
-
-    @classmethod
     def from_pretrained(cls, place: str | os.PathLike[str], dtype: DType = None) -> Self:
         """Makes a task of an encoder-decoder with its tokenizers, such as a Marian of OPUS-MT.
 
@@ -148,7 +140,7 @@ class TextToText(SequenceToSequence):
             ValueError: See `read_pretrained`; or if it is no encoder-decoder, or has no tokenizer.
         """
         data = cls.Data.made({"max_length": LONGEST})
-        return cls.begun(cls.beginning(read_encoder_decoder(place), data), data, dtype)
+        return cls.begun(cls.beginning(cls.read_start(place), data), data, dtype)
 
     # What it reads
 
@@ -431,6 +423,7 @@ class TextToText(SequenceToSequence):
 
     # Files and export
 
+    read_start = staticmethod(read_encoder_decoder)
     backbone: ClassVar = {
         "source_embedding": ("embedding",),
         "target_embedding": (),
