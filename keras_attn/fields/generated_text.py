@@ -132,7 +132,7 @@ class GeneratedText:
         if self.after and isinstance(self.tokenizer, SentencePieceTokenizer):
             texts = self.tokenizer.continuation(ids)
             before = zip(texts, tensors[self.after], strict=True)
-            texts = [text if after else text.removeprefix(" ") for text, after in before]
+            texts = [text if after else _each(_begun, text) for text, after in before]
         else:
             texts = self.tokenizer.decode(ids)
         if self.stops:
@@ -162,7 +162,8 @@ class GeneratedText:
         if self.after and isinstance(self.tokenizer, SentencePieceTokenizer):
             texts = self._graph.continuation(ids)
             begun = tf.strings.regex_replace(texts, "^ ", "")
-            texts = tf.where(tensors[self.after] == "", begun, texts)
+            new = tf.reshape(tensors[self.after] == "", [-1, *[1] * (texts.shape.rank - 1)])
+            texts = tf.where(new, begun, texts)
         else:
             texts = self._graph.decode(ids)
         if self.stops:
@@ -175,6 +176,11 @@ class GeneratedText:
             return texts
         before = tensors[self.after]
         return tf.add(before if texts.shape.rank == 1 else tf.expand_dims(before, 1), texts)
+
+
+def _begun(text: str) -> str:
+    """A text that begins with what was written, without the space of its first piece."""
+    return text.removeprefix(" ")
 
 
 def _each(function: Callable[[str], str], text: str | Sequence[str]) -> str | list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -13,6 +14,7 @@ from keras_attn.text.graph_tokenizer import GraphTokenizer, lookup_table
 from keras_attn.text.ragged_rows import join_rows, row_numbers
 from keras_attn.text.sentence_piece_model import SPACE
 
+_ROWS = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
 _BLANKS = [code for code in range(0x3001) if chr(code).isspace()]
 
 
@@ -33,8 +35,9 @@ class GraphSentencePiece(GraphTokenizer):
     >>> with tempfile.TemporaryDirectory() as path:
     ...     tf.saved_model.save(tokenizer.to_graph(), path)
     ...     loaded = tf.saved_model.load(path)
-    >>> loaded.encode(tf.constant(["is a  rose"])).to_list() == [tokenizer.encode("is a rose")]
-    True
+    >>> ids = loaded.encode(tf.constant(["is a  rose"]))
+    >>> ids.to_list() == [tokenizer.encode("is a rose")], loaded.texts(ids).numpy().tolist()
+    (True, [b'is a rose'])
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -111,16 +114,20 @@ class GraphSentencePiece(GraphTokenizer):
             if isinstance(ids, tf.RaggedTensor):
                 if ids.ragged_rank > 1:
                     return ids.with_values(self.decode(ids.values))
-                return self.texts(ids)
-            shape = tf.shape(ids)
-            rows = tf.reshape(ids, [tf.reduce_prod(shape[:-1]), shape[-1]])
-            texts = self.texts(tf.RaggedTensor.from_tensor(rows))
-            return tf.ensure_shape(tf.reshape(texts, shape[:-1]), ids.shape[:-1])
+                return self.texts(tf.cast(ids, tf.int32).with_row_splits_dtype(tf.int64))
+            return _for_rows(self.texts, ids)
 
     # Rows alone: a function of any rank would lose the rank of what it returns.
-    @tf.function(reduce_retracing=True, autograph=False)
+    @tf.function(input_signature=[_ROWS], autograph=False)
     def texts(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Turns rows of ids, ragged `(B, None)`, into strings `(B,)`; see `decode`."""
+        """Turns rows of ids into strings; see `decode`, which a SavedModel does not have.
+
+        Args:
+            ids: Ragged int32 `(B, None)`, all in the vocabulary.
+
+        Returns:
+            Strings of shape `(B,)`.
+        """
         with tf.device("CPU:0"):
             pieces = self._pieces_of(ids)
             if self._dropped_spaces != 1:
@@ -131,9 +138,9 @@ class GraphSentencePiece(GraphTokenizer):
             return tf.strings.substr(text, tf.cast(begins, tf.int32), tf.strings.length(text))
 
     def continuation(self, ids: tf.Tensor) -> tf.Tensor:
-        """Turns ids `(B, T)` that continue texts into strings `(B,)`, with a space at the start."""
+        """Turns ids `(..., T)` that continue texts into strings, with a space at the start."""
         with tf.device("CPU:0"):
-            return self._whole(self._pieces_of(tf.RaggedTensor.from_tensor(ids)))
+            return _for_rows(lambda rows: self._whole(self._pieces_of(rows)), ids)
 
     def _pieces_of(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
         return ids.with_values(tf.gather(self._spelled, ids.values)).merge_dims(-2, -1)
@@ -160,6 +167,14 @@ class GraphSentencePiece(GraphTokenizer):
         starts = tf.boolean_mask(starts, tf.gather(self._blanks, blank) != codes)
         starts = tf.concat([starts, [tf.int32.max]], 0)
         return tf.gather(starts, tf.searchsorted(starts, places))
+
+
+def _for_rows(texts_of: Callable[[tf.RaggedTensor], tf.Tensor], ids: tf.Tensor) -> tf.Tensor:
+    """The texts `(...)` of dense ids `(..., T)`, by a function of rows `(B, None)`."""
+    shape = tf.shape(ids)
+    rows = tf.reshape(tf.cast(ids, tf.int32), [tf.reduce_prod(shape[:-1]), shape[-1]])
+    texts = texts_of(tf.RaggedTensor.from_tensor(rows))
+    return tf.ensure_shape(tf.reshape(texts, shape[:-1]), ids.shape[:-1])
 
 
 def _valid(text: tf.Tensor) -> tf.Tensor:

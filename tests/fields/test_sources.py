@@ -110,3 +110,23 @@ def test_outputs():
     assert GeneratedText(TOKENIZER).decode(rows) == [["ships", "a"], ["", "é \x00b"]]
     assert ReadableTokens(TOKENIZER).decode(rows)[0, 0, -1] == "" != "</s>"
     assert AttentionWeights("weights", (2, 3)).decode(rows).shape == (2, 2, width, 2, 3)
+
+
+@pytest.mark.parametrize("tokenizer", [TOKENIZER, PIECES])
+@pytest.mark.parametrize("several", [False, True])
+def test_texts_behind_prompts(tokenizer, several):
+    """A text that continues a prompt keeps the space before its first word."""
+    ids = [tokenizer.encode(text) for text in ("to remember", " film", "A")]
+    table = np.array([row[:3] + [tokenizer.pad_id] * (3 - len(row)) for row in ids])
+    wanted = [tokenizer.decode(row) for row in table]
+    if tokenizer is PIECES:
+        wanted = [wanted[0], *(f" {text}" for text in wanted[1:])]
+    before = ["", "A ", "é"]
+    wanted = [start + text for start, text in zip(before, wanted, strict=True)]
+    if several:
+        table, wanted = np.stack([table, table], 1), [[text] * 2 for text in wanted]
+    field = GeneratedText(tokenizer, after="prompt")
+    field.modules()
+    assert field.decode({"tokens": table, "prompt": before}) == wanted
+    found = field.graph(tf, {"tokens": tf.constant(table), "prompt": tf.constant(before)}).numpy()
+    assert np.vectorize(bytes.decode, [object])(found).tolist() == wanted

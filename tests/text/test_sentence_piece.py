@@ -153,6 +153,10 @@ def test_special_tokens_are_never_made_of_a_text(unigram, renumbered):
     assert not {*renumbered.special_tokens} & {*renumbered.tokens(renumbered.encode(text))}
     assert unigram.encode("a<sep>a").count(unigram.vocabulary.index("<sep>")) == 1
     assert (unigram.pad_id, unigram.start_id, unigram.end_id, unigram.unknown_id) == (0, 1, 2, 3)
+    # What the model has no piece for is looked up in the vocabulary.
+    given = renumbered.model, renumbered.vocabulary
+    special = SentencePieceTokenizer(*given, special_tokens=["한국어"])
+    assert special.tokens(special.encode("a 한국어"))[-1] == "<unk>"
     assert unigram.decode([0, 1, *unigram.encode("a little girl"), 2, 0]) == "a little girl"
 
 
@@ -268,7 +272,9 @@ import sys, tensorflow as tf
 if len(sys.argv) > 2:
     import tensorflow_text
 graph = tf.saved_model.load(sys.argv[1])
-print(graph.encode(tf.constant(["a little girl"])).to_list())
+ids = graph.encode(tf.constant(["a little girl"]))
+print(ids.to_list())
+assert graph.texts(ids).numpy().tolist() == [b"a little girl"]
 """
 
 
