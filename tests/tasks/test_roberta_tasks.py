@@ -1,17 +1,21 @@
 """Tasks from a folder of RoBERTa: pairs, tags, answers and vectors, and their exports."""
 
+import io
 import json
+import subprocess
+import sys
 import textwrap
 
 import keras
 import numpy as np
 import pytest
+import sentencepiece
 import tensorflow as tf
 from answering_toys import PAIRS, questions
-from processes import run_python
 from tagging_toys import TEXTS, sentences
 
 from keras_attn.interop import read_pretrained, save_pretrained
+from keras_attn.interop.sentence_piece_files import fairseq_tokenizer
 from keras_attn.models import RobertaConfig
 from keras_attn.tasks import (
     AnswerSelector,
@@ -32,16 +36,33 @@ RATES = {"model": "roberta", "dropout": 0.0, "attention_dropout": 0.0}
 ODD = ["", "  ", "A🙂 b", "¿Qué?\n\ttab", "it's  12"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A RoBERTa with random weights: `<s>` is 0 and padding is 1."""
-    words = [" ".join(words) for words, _ in sentences(30)]
-    asked = [text for question, given, _ in questions(9) for text in (question, given)]
-    trained = BytePairTokenizer.train([*words, *asked], 300, normalize=False, pattern="gpt2")
+def byte_pairs(texts):
+    trained = BytePairTokenizer.train(texts, 300, normalize=False, pattern="gpt2")
     order = ["<pad>", "<s>", "</s>", "<unk>", "<mask>"]
-    tokenizer = BytePairTokenizer(
+    return BytePairTokenizer(
         [*SPECIAL[:4], *trained.vocabulary[3:], "<mask>"], trained.merges, False, "gpt2", order
     )
+
+
+def sentence_pieces(texts):
+    """A model with the special tokens that the library has unless it is told otherwise."""
+    file = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_writer=file, vocab_size=150, hard_vocab_limit=False,
+        minloglevel=2,
+    )  # fmt: skip
+    return fairseq_tokenizer(file.getvalue())
+
+
+KINDS = [byte_pairs, pytest.param(sentence_pieces, marks=pytest.mark.slow)]
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=["roberta", "xlm-roberta"])
+def folder(tmp_path_factory, request):
+    """A RoBERTa, or an XLM-RoBERTa, with random weights: `<s>` is 0 and padding is 1."""
+    words = [" ".join(words) for words, _ in sentences(30)]
+    asked = [text for question, given, _ in questions(9) for text in (question, given)]
+    tokenizer = request.param([*words, *asked])
     keras.utils.set_random_seed(0)
     config = RobertaConfig(
         tokenizer.vocabulary_size, dim=16, num_layers=1, num_heads=2, intermediate_dim=32,
@@ -105,7 +126,7 @@ def test_words_of_a_tagger_have_the_ids_of_transformers(untrained, folder, eager
 def answerer(folder):
     examples = questions(24, sentences=1)
     answerer = QuestionAnswerer.create(
-        examples, data=data(folder, max_length=48, max_question_length=14), model=RATES
+        examples, data=data(folder, max_length=48, max_question_length=18), model=RATES
     )
     rng = np.random.default_rng(0)
     for weight in answerer.model.trainable_weights:  # not flat
@@ -151,14 +172,19 @@ def check_answers(answerer, serve):
 def test_a_saved_model_reads_strings_without_this_package(answerer, tmp_path):
     answerer.export(tmp_path / "saved", n_best=1)
     script = """
-        import json, sys
-        import tensorflow as tf
+        import json, sys, tensorflow as tf
+        if "tensorflow_text" in sys.argv[2:]:
+            import tensorflow_text
         serve = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
         found = serve(**{k: tf.constant(v) for k, v in json.loads(sys.stdin.read()).items()})
         print(json.dumps([x.decode() for x in found["answer"].numpy()]))
     """
     given = {name: [pair[i] for pair in ASKED] for i, name in enumerate(("question", "text"))}
-    done = run_python("alone", textwrap.dedent(script), tmp_path / "saved", stdin=json.dumps(given))
+    command = [sys.executable, "-I", "-c", textwrap.dedent(script), str(tmp_path / "saved")]
+    command += answerer.exported_with()
+    done = subprocess.run(
+        command, input=json.dumps(given), capture_output=True, text=True, check=True
+    )
     wanted = [answer.text for answer in answerer.predict(ASKED, n_best=1)]
     assert json.loads(done.stdout) == wanted
 
