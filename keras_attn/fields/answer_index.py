@@ -35,54 +35,20 @@ class FoundAnswer(NamedTuple):
 
 
 def found_answers(answers: Sequence[str], scores: np.ndarray, count: int) -> list[FoundAnswer]:
-    """Returns the answers with the greatest scores, the best first.
-
-    Example:
-
-    >>> found_answers(["a", "b"], np.array([0.25, 0.5]), 1)
-    [FoundAnswer(answer='b', score=0.5, number=1)]
-    """
+    """Returns the answers with the greatest scores, the best first."""
     numbers = greatest(np, scores, count).tolist()
     return [FoundAnswer(answers[i], float(scores[i]), i) for i in numbers]
 
 
 def reranked(scores: np.ndarray, first: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Returns new scores of some answers; the others follow them in their order.
-
-    Args:
-        scores: `(n,)`.
-        first: The numbers of the answers with new scores.
-        new: Their scores.
-
-    Example:
-
-    >>> reranked(np.array([0.5, 0.75, 1.0]), np.array([2, 1]), np.array([3.0, 4.0])).tolist()
-    [1.5, 4.0, 3.0]
-    """
+    """Returns new scores of the answers `first`; the others follow them in their order."""
     behind = np.asarray(scores, "float64") - scores.max() + new.min() - 1
     behind[first] = new
     return behind
 
 
 def checked_candidates(given: Candidates | Sequence[str], count: int) -> list[list[str]]:
-    """Checks the candidates of some questions, or of one question.
-
-    Args:
-        given: For each question the candidates: a list of strings, or one string. Of one question
-            the candidates alone.
-        count: Number of questions.
-
-    Returns:
-        A list of the candidates of each question.
-
-    Raises:
-        ValueError: If a question has no candidates, or there are not as many lists as questions.
-
-    Example:
-
-    >>> checked_candidates(["In Oslo.", "In Rome."], 1)
-    [['In Oslo.', 'In Rome.']]
-    """
+    """Checks the candidates: a list (or one string) for each question, or those of one question."""
     if count == 1 and all(isinstance(own, str) for own in given):
         given = [[own for own in given if isinstance(own, str)]]
     found = [[own] if isinstance(own, str) else checked_texts(own) for own in given]
@@ -209,19 +175,7 @@ class AnswerIndex:
 
 
 def scaled(scores: np.ndarray) -> np.ndarray:
-    """Scales scores to 0 to 1; equal ones are all 0.
-
-    Args:
-        scores: `(n,)`.
-
-    Returns:
-        `(scores - min) / (max - min)`.
-
-    Example:
-
-    >>> scaled(np.array([1.0, 3.0, 2.0])).tolist()
-    [0.0, 1.0, 0.5]
-    """
+    """Scales scores to 0 to 1; equal ones are all 0."""
     if not len(scores):
         return scores
     lowest, spread = scores.min(), np.ptp(scores)

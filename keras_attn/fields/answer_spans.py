@@ -84,13 +84,7 @@ def answer_outputs() -> dict[str, OutputField]:
 
 
 def read_answers(texts: Sequence[str], tensors: Mapping[str, Any]) -> list[Answer]:
-    """Returns what a person reads, in Python.
-
-    Args:
-        texts: The texts.
-        tensors: `starts`, `ends` and `probabilities` of the best answers, whether they are `there`,
-            `(B, N)`; whether no answer is better, `refused (B,)`, and its probability, `no_answer`.
-    """
+    """Returns what a person reads, of the arrays of `text_answers`."""
     names = "starts", "ends", "probabilities", "there", "refused", "no_answer"
     columns = (tensors[name].tolist() for name in names)
     answers = []

@@ -159,14 +159,5 @@ class QuestionRows:
 
 
 def windows_of(rows: Mapping[str, Array]) -> Windows:
-    """Returns the windows of rows.
-
-    Args:
-        rows: What `QuestionRows.rows` returns.
-
-    Example:
-
-    >>> windows_of({f"window_{name}": np.zeros(1) for name in Windows._fields}).start.tolist()
-    [0.0]
-    """
+    """Returns the windows of rows."""
     return Windows(**{name: rows[f"window_{name}"] for name in Windows._fields})

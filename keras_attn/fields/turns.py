@@ -56,22 +56,7 @@ def spoken(turns: Sequence[str], max_turns: int) -> list[str]:
 
 
 def checked_conversations(conversations: Iterable[Any]) -> list[tuple[str, ...]]:
-    """Checks conversations.
-
-    Args:
-        conversations: Strings, and tuples or lists of strings.
-
-    Returns:
-        A tuple of turns for each.
-
-    Raises:
-        TypeError: If something is not a string.
-
-    Example:
-
-    >>> checked_conversations(["Hi.", ("Hi.", "Hello!", "So?")])
-    [('Hi.',), ('Hi.', 'Hello!', 'So?')]
-    """
+    """Returns a tuple of turns for each conversation: a string, or a tuple or list of strings."""
     return [
         tuple(checked_texts([turns] if isinstance(turns, str) else turns))
         for turns in listed(conversations, "a string, a tuple of strings, or a list of these")

@@ -13,15 +13,9 @@ from keras_attn.hints import Tensor
 
 
 def signed_words(words: Iterable[str]) -> list[tuple[str, int]]:
-    """Returns the words of a sum and difference with their signs, 1 or -1.
+    """Returns the words of a sum such as `king - man + woman` with their signs, 1 or -1.
 
-    Args:
-        words: Words and signs. A sign counts only for the word after it.
-
-    Example:
-
-    >>> signed_words("king - man + woman".split())
-    [('king', 1), ('man', -1), ('woman', 1)]
+    A sign counts only for the word after it.
     """
     signed, sign = [], 1
     for word in words:

@@ -26,13 +26,7 @@ _ROWS = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """A variable of a `model.bin`, not read yet.
-
-    Example:
-
-    >>> Variable(Path("model.bin"), "encoder/embeddings/weight", "float32", (7, 4), 100).shape
-    (7, 4)
-    """
+    """A variable of a `model.bin`, not read yet."""
 
     file: Path
     """The file."""
@@ -46,11 +40,7 @@ class Variable:
     """Position of its first byte in the file."""
 
     def numbers(self) -> np.ndarray:
-        """Reads the numbers as they are stored.
-
-        Raises:
-            ValueError: If the file has become shorter.
-        """
+        """Reads the numbers as they are stored."""
         count, dtype = math.prod(self.shape), np.dtype(getattr(ml_dtypes, self.dtype, self.dtype))
         with open(self.file, "rb") as file:
             file.seek(self.start)
@@ -61,13 +51,7 @@ class Variable:
 
 
 class ModelFile(NamedTuple):
-    """The header of a `model.bin`.
-
-    Example:
-
-    >>> ModelFile(Path("model.bin"), 6, "TransformerSpec", 7, {}).spec
-    'TransformerSpec'
-    """
+    """The header of a `model.bin`."""
 
     path: Path
     """The file."""
@@ -81,11 +65,7 @@ class ModelFile(NamedTuple):
     """The variables by their names; aliases are further names."""
 
     def number(self, *names: str) -> float | None:
-        """Returns a setting that is a variable of one number, None if it has none of these names.
-
-        Raises:
-            ValueError: If it has several numbers, or one that is not finite.
-        """
+        """Returns a setting that is a variable of one number, or None if no name is there."""
         found = next((self.variables[name] for name in names if name in self.variables), None)
         if found is None:
             return None
@@ -100,10 +80,7 @@ class ModelFile(NamedTuple):
     def weights(self, name: str) -> np.ndarray:
         """Reads a variable as float32: numbers of int8 and int16 are divided by their scales.
 
-            weight[i] = integer[i] / scale        scale: of each row, or of all
-
-        Raises:
-            ValueError: If a scale is missing, has another shape, or is not a number above 0.
+        weight[i] = integer[i] / scale        scale: of each row, or of all
         """
         variable = self.variables[name]
         numbers = variable.numbers()
@@ -130,14 +107,7 @@ class ModelFile(NamedTuple):
 
 
 def read_model_file(path: Path) -> ModelFile:
-    """Reads the header of a file, and checks that it describes the whole file.
-
-    Args:
-        path: A `model.bin` of version 2 to 6.
-
-    Raises:
-        ValueError: If it is of another version, cut off or damaged; the variable is named.
-    """
+    """Reads the header of a `model.bin` of version 2 to 6, which must describe the whole file."""
     with open(path, "rb") as file:
         header = _Header(path, file)
         version = header.integer("<I", "its version")

@@ -55,30 +55,14 @@ class _Part(NamedTuple):
 
 
 def is_ctranslate2(folder: Path) -> bool:
-    """Returns whether a folder, or the folder `model` in it, has a `model.bin`.
-
-    Example:
-
-    >>> is_ctranslate2(Path("nowhere"))
-    False
-    """
+    """Returns whether a folder, or the folder `model` in it, has a `model.bin`."""
     return any((place / MODEL).is_file() for place in (folder, folder / "model"))
 
 
 def read_ctranslate2(folder: Path) -> Pretrained:
-    """Reads a translator that was converted for CTranslate2.
+    """Reads a translator that was converted for CTranslate2, or a package of Argos Translate.
 
-    Args:
-        folder: A folder with `model.bin` of version 2 to 6, its vocabularies, and perhaps
-            `config.json` and `sentencepiece.model`; or a package of Argos Translate, which has
-            these in a folder `model`.
-
-    Returns:
-        A `Pretrained` whose config is a `TransformerEncoderDecoderConfig`.
-
-    Raises:
-        ValueError: If a file is damaged or contradicts another, or if the model would compute
-            something else here; the variable or the setting is named.
+    What would compute something else here is refused by the name of the variable or the setting.
     """
     if not (folder / MODEL).is_file():
         folder = folder / "model"

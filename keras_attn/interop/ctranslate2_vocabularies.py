@@ -23,13 +23,7 @@ _WANTED = "Such models cannot be loaded."
 
 
 class TranslatorSettings(NamedTuple):
-    """The settings of a translator: those of its `config.json`.
-
-    Example:
-
-    >>> TranslatorSettings("<unk>", "</s>", "<s>", True, None).source_end
-    True
-    """
+    """The settings of a translator: those of its `config.json`."""
 
     unknown: str
     end: str
@@ -42,14 +36,7 @@ class TranslatorSettings(NamedTuple):
 
 
 class Vocabularies(NamedTuple):
-    """The tokens of both sides in our order, and where their rows go.
-
-    Example:
-
-    >>> settings = TranslatorSettings("<unk>", "</s>", "<s>", True, None)
-    >>> Vocabularies(settings, (("a",), ("a",)), ((0,), (0,)), 0, False, None).sizes
-    (1, 1)
-    """
+    """The tokens of both sides in our order, and where their rows go."""
 
     settings: TranslatorSettings
     tokens: tuple[tuple[str, ...], tuple[str, ...]]
@@ -98,15 +85,7 @@ class Vocabularies(NamedTuple):
 
 
 def read_vocabularies(folder: Path, file: ModelFile) -> Vocabularies:
-    """Reads the vocabularies and the settings of a folder.
-
-    Args:
-        folder: The folder.
-        file: The header of its `model.bin`.
-
-    Raises:
-        ValueError: If a file is missing or damaged, or asks for what cannot be followed here.
-    """
+    """Reads the vocabularies and the settings of a folder; refuses what cannot be followed here."""
     zeros = bool(file.number("decoder/start_from_zero_embedding"))
     settings = _read_settings(folder, file, zeros)
     pieces = next((x for x in (folder / PIECES, folder.parent / PIECES) if x.is_file()), None)

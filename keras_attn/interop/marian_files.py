@@ -36,13 +36,7 @@ _POSITIONS = ("encoder.embed_positions.weight", "decoder.embed_positions.weight"
 
 
 def marian_weights(config: TransformerEncoderDecoderConfig) -> Iterator[Weight]:
-    """Yields the weights of a model, one after the other.
-
-    Example:
-
-    >>> [weight.theirs for weight in marian_weights(TransformerEncoderDecoderConfig(50))][0]
-    ('shared.weight',)
-    """
+    """Yields the weights of a model, one after the other."""
     dim, target = config.dim, config.target_vocabulary_size
     tables = {"source": config.source_vocabulary_size, "target": target}
     for side, size in tables.items():
@@ -220,21 +214,7 @@ def save_marian(
     target_tokenizer: object = None,
     search: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes a translator for `MarianMTModel` and `MarianTokenizer` of transformers.
-
-    Args:
-        folder: The folder; it must not exist, or be empty.
-        model: A model of `config.build`.
-        config: Its settings, those of a Marian.
-        tokenizer: Its `SentencePieceTokenizer`, or None.
-        target_tokenizer: Tokenizer of the targets, if it is another one.
-        search: Settings of its search, as `read_search` gives them.
-
-    Raises:
-        FileExistsError: If there is something in the folder.
-        TypeError: If a tokenizer is of another class.
-        ValueError: If transformers has no class for the model, its tokenizers or its search.
-    """
+    """Writes a translator for `MarianMTModel` and `MarianTokenizer` of transformers."""
     files: dict[str, bytes] = {}
     start, end = None, 0
     if tokenizer is not None:

@@ -92,16 +92,7 @@ def read_marian_config(settings: dict[str, Any], where: str) -> TransformerEncod
 def marian_config_file(
     config: TransformerEncoderDecoderConfig, start_id: int | None = None, end_id: int = 0
 ) -> dict[str, Any]:
-    """Returns the `config.json` of a model.
-
-    Example:
-
-    >>> config = TransformerEncoderDecoderConfig(
-    ...     50, positions="sinusoidal_halves", normalize_first=False, activation="silu"
-    ... )
-    >>> marian_config_file(config, start_id=1)["activation_function"]
-    'silu'
-    """
+    """Returns the `config.json` of a model."""
     wrong = [
         f"{name}={getattr(config, name)!r}, not {value!r}"
         for name, value in _FIXED.items()

@@ -17,13 +17,7 @@ _VOCABULARIES = {"source": "vocab.json", "target": "target_vocab.json"}
 
 
 class MarianTokenizers(NamedTuple):
-    """The tokenizers of both sides. With one vocabulary their ids are the same.
-
-    Example:
-
-    >>> MarianTokenizers(None, None).target is None
-    True
-    """
+    """The tokenizers of both sides. With one vocabulary their ids are the same."""
 
     source: SentencePieceTokenizer | None
     target: SentencePieceTokenizer | None
@@ -32,19 +26,10 @@ class MarianTokenizers(NamedTuple):
 def read_marian_tokenizers(
     folder: Path, sizes: Mapping[str, int], ids: Mapping[str, int]
 ) -> MarianTokenizers:
-    """Reads the tokenizers of a folder.
+    """Reads the tokenizers of a folder with `source.spm`, `target.spm`, `vocab.json`, ...
 
-    Args:
-        folder: The folder, with `source.spm`, `target.spm`, `vocab.json` and, for two vocabularies,
-            `target_vocab.json`.
-        sizes: Numbers of `source` and `target` tokens of the model.
-        ids: The ids `pad`, `start` and `end` of the model.
-
-    Returns:
-        The tokenizers; Nones if there is neither a SentencePiece model nor a vocabulary.
-
-    Raises:
-        ValueError: If files are missing, damaged, or do not fit each other or the model.
+    `sizes` and `ids` are those of the model. Without SentencePiece models and vocabularies there
+    are no tokenizers.
     """
     names = [*_MODELS.values(), _VOCABULARIES["source"]]
     there = [name for name in names if (folder / name).is_file()]
@@ -102,11 +87,7 @@ def _read_vocabulary(path: Path, size: int) -> list[str]:
 def marian_tokenizer_files(
     source: SentencePieceTokenizer, target: SentencePieceTokenizer
 ) -> dict[str, bytes]:
-    """Returns the files of the tokenizers by their names, for `MarianTokenizer` of transformers.
-
-    Raises:
-        ValueError: If `MarianTokenizer` would read them as others.
-    """
+    """Returns the files of the tokenizers by their names, for `MarianTokenizer` of transformers."""
     for side, tokenizer in (("source", source), ("target", target)):
         named = {"pad_id": "<pad>", "unknown_id": "<unk>", "end_id": "</s>"}
         for name, token in named.items():

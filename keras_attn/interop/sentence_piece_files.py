@@ -102,14 +102,8 @@ def _added(folder: Path, own: Mapping[str, Any], pieces: Iterable[str]) -> list[
 def fairseq_vocabulary(pieces: Iterable[str]) -> list[str]:
     """Returns the pieces of a SentencePiece model in the order of XLM-RoBERTa's ids.
 
-    Args:
-        pieces: The pieces by the ids of the SentencePiece model, of which the first three are
-            `<unk>`, `<s>` and `</s>`.
-
-    Example:
-
-    >>> fairseq_vocabulary(["<unk>", "<s>", "</s>", ",", "▁a"])
-    ['<s>', '<pad>', '</s>', '<unk>', ',', '▁a', '<mask>']
+    The model begins with `<unk> <s> </s>`, the order with `<s> <pad> </s> <unk>`, and `<mask>`
+    ends it.
     """
     given = list(pieces)
     if given[:3] != ["<unk>", "<s>", "</s>"]:
@@ -147,11 +141,7 @@ def fairseq_tokenizer(model: bytes) -> SentencePieceTokenizer:
 def write_sentence_pieces(
     folder: Path, tokenizer: SentencePieceTokenizer, kind: str, sequence_length: int
 ) -> None:
-    """Writes the tokenizer of a model of kind `"llama"` or `"xlm-roberta"`.
-
-    Raises:
-        ValueError: If transformers has no such tokenizer.
-    """
+    """Writes the tokenizer of a model of kind `"llama"` or `"xlm-roberta"`."""
     pieces = model_pieces(tokenizer.model)
     names = tokenizer.vocabulary
     settings: dict[str, Any] = {

@@ -12,13 +12,7 @@ MOST_LAYERS = 4096
 
 
 def read_windows(kind: str, settings: dict[str, Any], where: str) -> dict[str, Any]:
-    """Reads which layers have a window, as settings of ours.
-
-    Example:
-
-    >>> read_windows("gemma2", {"num_hidden_layers": 2, "sliding_window": 8}, "here")
-    {'sliding_window': 8, 'window_blocks': [True, False]}
-    """
+    """Reads which layers have a window, as settings of ours."""
     number, types = settings.get("num_hidden_layers"), settings.get("layer_types")
     if type(number) is not int or not 0 < number <= MOST_LAYERS:
         raise ValueError(
@@ -59,13 +53,7 @@ def _slides(kind: str, layer: int, settings: dict[str, Any]) -> bool:
 
 
 def rope_of_types(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the rotary positions of Gemma 3 of its full layers and of those with a window.
-
-    Example:
-
-    >>> rope_of_types({"rope_theta": 50.0})
-    ({'rope_theta': 50.0}, {'rope_theta': 10000.0})
-    """
+    """Returns the rotary positions of Gemma 3 of its full layers and of those with a window."""
     given = settings.get("rope_parameters") or {}
     full, local = (dict(given.get(name) or {}) for name in (FULL, SLIDING))
     if not full:
@@ -76,13 +64,7 @@ def rope_of_types(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
 
 
 def their_windows(kind: str, config: GptConfig) -> dict[str, Any]:
-    """Returns the windows of a decoder as settings of theirs.
-
-    Example:
-
-    >>> their_windows("qwen3", GptConfig(50, num_layers=1))["layer_types"]
-    ['full_attention']
-    """
+    """Returns the windows of a decoder as settings of theirs."""
     if kind not in ("qwen3", "gemma2", "gemma3_text"):
         return {}
     window = config.sliding_window

@@ -18,17 +18,6 @@ def gelu(x: Tensor) -> Tensor:
 
     BERT uses it. It is that of Keras, but on JAX, where Keras takes the complementary error
     function, which takes longer on a CPU.
-
-    Args:
-        x: A tensor.
-
-    Returns:
-        A tensor of the same shape.
-
-    Example:
-
-    >>> round(float(gelu(ops.array(1.0))), 4)
-    0.8413
     """
     if keras.backend.backend() != "jax" or keras.backend.is_keras_tensor(x):
         return keras.ops.gelu(x, approximate=False)
@@ -70,17 +59,6 @@ def gelu_tanh(x: Tensor) -> Tensor:
         gelu_tanh(x) = x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
 
     GPT-2, T5 1.1 and Gemma use it. `"gelu"` is the exact function.
-
-    Args:
-        x: A tensor.
-
-    Returns:
-        A tensor of the same shape.
-
-    Example:
-
-    >>> round(float(gelu_tanh(ops.array(1.0))), 4)
-    0.8412
     """
     return keras.ops.gelu(x, approximate=True)
 
@@ -114,30 +92,11 @@ _OURS = {
 
 
 def activation(name: Activation) -> Callable[[Tensor], Tensor]:
-    """Returns the activation with a name, or from a config.
-
-    Args:
-        name: A name such as `"relu"` or `"gelu_tanh"`, a config, a function, or None for the linear
-            activation.
-
-    Returns:
-        The activation function.
-
-    Example:
-
-    >>> activation("gelu_tanh") is gelu_tanh, activation("relu") is keras.activations.relu
-    (True, True)
-    """
+    """Returns the activation with a name, or from a config; None is the linear one."""
     return _OURS[name] if isinstance(name, str) and name in _OURS else keras.activations.get(name)
 
 
 def activation_config(function: Callable[[Tensor], Tensor]) -> Any:
-    """Returns the config of an activation, which `activation` accepts.
-
-    Example:
-
-    >>> activation_config(gelu_tanh)
-    'gelu_tanh'
-    """
+    """Returns the config of an activation, which `activation` accepts."""
     name = getattr(function, "__name__", "")
     return name if _OURS.get(name) is function else keras.activations.serialize(function)

@@ -45,11 +45,6 @@ def output_spec(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) 
     """Traces `call` with symbolic inputs, and raises the error of `call` as it is.
 
     Keras would put three sentences before it, which say that the layer is incorrect.
-
-    Example:
-
-    >>> output_spec(MaskedAveragePooling(), (keras.KerasTensor((2, 5, 8)),), {}).shape
-    (2, 8)
     """
     try:
         return keras.Operation.compute_output_spec(layer, *args, **kwargs)
@@ -64,13 +59,7 @@ def output_spec(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) 
 
 @functools.cache
 def by_position(function: Callable) -> tuple[str, ...]:
-    """Returns the names of the arguments that a method takes by position, without `self`.
-
-    Example:
-
-    >>> by_position(MultiHeadAttention.call)
-    ('query', 'value', 'key')
-    """
+    """Returns the names of the arguments that a method takes by position, without `self`."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
 
@@ -83,20 +72,7 @@ def _takes_any_number(function: Callable) -> bool:
 
 @functools.cache
 def named(cls: type, method: str) -> Mapping[str, inspect.Parameter]:
-    """Returns the parameters of a method, with those of base classes that get its `**kwargs`.
-
-    Args:
-        cls: A layer class.
-        method: Name of the method.
-
-    Returns:
-        The parameters by name.
-
-    Example:
-
-    >>> "mask" in named(AttentionPooling, "call")
-    True
-    """
+    """Returns the parameters of a method, with those of base classes that get its `**kwargs`."""
     found: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
         if base is keras.layers.Layer:
@@ -115,16 +91,7 @@ def named(cls: type, method: str) -> Mapping[str, inspect.Parameter]:
 def check_constructor(
     cls: type[keras.layers.Layer], args: tuple, kwargs: dict[str, Any], hint: str = ""
 ) -> None:
-    """Refuses too many positional arguments, missing ones, and names from other packages.
-
-    Example:
-
-    >>> RotaryEmbedding(10000.0)
-    Traceback (most recent call last):
-        ...
-    TypeError: RotaryEmbedding takes by position: nothing. Pass everything else by keyword. \
-Received: 1 arguments by position, (10000.0,).
-    """
+    """Refuses too many positional arguments, missing ones, and names from other packages."""
     known = named(cast(type, cls), "__init__")
     names = by_position(cls.__init__)
     kind, hint = cls.__name__, hint and f" {hint}"
@@ -157,17 +124,7 @@ Received: 1 arguments by position, (10000.0,).
 
 
 def check_call(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) -> None:
-    """Refuses calls with surplus, doubled or misnamed arguments, or a list of tensors.
-
-    Example:
-
-    >>> check_call(MultiHeadSelfAttention(num_heads=2), (1, 2, 3), {})
-    Traceback (most recent call last):
-        ...
-    TypeError: MultiHeadSelfAttention is called with x by position. Pass everything else by \
-keyword. Received: 3 arguments by position. It attends from `x` to itself; MultiHeadAttention \
-takes `query, value, key`.
-    """
+    """Refuses calls with surplus, doubled or misnamed arguments, or a list of tensors."""
     cls = type(layer)
     names, kind = by_position(cls.call), cls.__name__
     hint = f" {layer._call_hint}" if layer._call_hint else ""

@@ -27,17 +27,7 @@ def flat(layer: Callable[..., Tensor], x: Tensor, **kwargs: Any) -> Tensor:
 def lengths(x: Tensor, axes: int | None = None) -> tuple:
     """Returns the sizes of the first axes for a reshape, with -1 for an unknown one.
 
-    Args:
-        x: A tensor.
-        axes: Number of axes; all but the last if None.
-
-    Returns:
-        Integers; scalar tensors if -1 would be ambiguous.
-
-    Example:
-
-    >>> lengths(ops.ones((2, 5, 4)))
-    (2, 5)
+    If -1 would be ambiguous, they are scalar tensors.
     """
     shape = x.shape[: len(x.shape) - 1 if axes is None else axes]
     known = tuple(-1 if length is None else length for length in shape)

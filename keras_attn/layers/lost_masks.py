@@ -25,12 +25,6 @@ def check_mask_kept(name: str, x: Tensor | None, mask_name: str, mask: Tensor | 
     """Raises a ValueError if a symbolic input lost its mask on the way to this layer.
 
     Operators and many layers drop Keras masks silently, so that padding would count as tokens.
-
-    Example:
-
-    >>> ids = keras.Input((None,), dtype="int32")
-    >>> x = TokenEmbedding(vocabulary_size=10, dim=4)(ids)
-    >>> check_mask_kept("x", x, "padding_mask", None)
     """
     if x is None or mask is not None or not keras.backend.is_keras_tensor(x):
         return

@@ -92,16 +92,7 @@ def _is_quantized(layer: keras.layers.Layer) -> bool:
 
 
 def float_policy(layer: keras.layers.Layer) -> keras.DTypePolicy:
-    """Returns the dtype policy of a layer without quantization.
-
-    Example:
-
-    >>> dense = keras.layers.Dense(2, dtype="mixed_bfloat16")
-    >>> dense.build((None, 3))
-    >>> dense.quantize("int8")
-    >>> dense.dtype_policy.name, float_policy(dense).name
-    ('int8_from_mixed_bfloat16', 'mixed_bfloat16')
-    """
+    """Returns the dtype policy of a layer without quantization."""
     policy = layer.dtype_policy
     if policy.quantization_mode is None:
         return policy

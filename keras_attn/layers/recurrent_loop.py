@@ -300,14 +300,7 @@ class RecurrentLoop(MaskedLayer):
 
 
 class StepCell:
-    """A cell for `keras.layers.RNN` that lives for one call and owns no layers.
-
-    Example:
-
-    >>> double = StepCell(lambda x, states: (2 * x, states), [1], "float32")
-    >>> tuple(keras.layers.RNN(double)(ops.ones((1, 3, 1))).shape)
-    (1, 1)
-    """
+    """A cell for `keras.layers.RNN` that lives for one call and owns no layers."""
 
     def __init__(
         self,

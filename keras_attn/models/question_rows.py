@@ -21,9 +21,6 @@ class QuestionRows(keras.layers.Layer):
     | `"questions"` | anything of words | `(B Q, T)`, or `(B Q, T, D)`: a row for each question |
     | `"pictures"` | anything of words | `(B, Q T)`, or `(B, Q T, D)`: a row for each picture |
     | `"answers"` | `(B Q, D)` | `(B, Q, D)` |
-
-    Masking: masks are tensors of the words like others, and are arranged by a call of their own.
-    The output has none.
     """
 
     def __init__(self, form: str, **kwargs):
@@ -72,10 +69,6 @@ class QuestionBlock(DecoderBlock):
     The words of a question attend to each other, and to the regions of the picture. The products of
     the self-attention are `(B Q, N, T, T)`, not `(B, N, Q T, Q T)` with a mask between questions,
     which would be Q times as many; the keys and values of a picture are computed once.
-
-    Shapes: x `(B, Q T, D)`, memory `(B, R, Dm)` to `(B, Q T, D)`.
-
-    Masking: words of id 0 are not attended. The output has no mask.
     """
 
     _needed_masks = ()

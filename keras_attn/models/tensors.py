@@ -93,28 +93,11 @@ def load_tensors(
     strict: bool = True,
     other_names: Mapping[str, tuple[str, ...]] | None = None,
 ) -> LoadReport:
-    """Loads weights into a model.
+    """Loads weights by the names of `model_tensors` into a built model.
 
-    Args:
-        model: A built model.
-        tensors: Arrays by the names that `model_tensors` gives.
-        strict: Whether every weight must be there, and no other.
-        other_names: Further names of the first part of a path, such as
-            `{"embedding": ("source_embedding",)}`.
-
-    Returns:
-        A `LoadReport`. Without `strict`, a layer is loaded if all of its tensors are there, with
-        the shapes that it has.
-
-    Raises:
-        ValueError: If `strict`, and a tensor is missing, unknown, or of another shape; they are
-            named.
-
-    Example:
-
-    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="head")])
-    >>> load_tensors(model, model_tensors(model)).loaded
-    ['head/kernel', 'head/bias']
+    If not `strict`, a layer is loaded only if all of its tensors are there, with its shapes.
+    `other_names` are further names of the first part of a path, such as
+    `{"embedding": ("source_embedding",)}`.
     """
     loaded, new, used, ready = [], [], set(), []
     problems = []
@@ -156,15 +139,7 @@ def load_tensors(
 
 
 def check_finite(tensors: Mapping[str, np.ndarray], what: str) -> None:
-    """Refuses weights with NaN or infinities.
-
-    Example:
-
-    >>> check_finite({"head/kernel": np.array([1.0, np.nan])}, "model.task cannot be used")
-    Traceback (most recent call last):
-        ...
-    ValueError: model.task cannot be used: 'head/kernel' has 1 of 2 numbers that are not finite.
-    """
+    """Refuses weights with NaN or infinities."""
     for name, array in tensors.items():
         floats = array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
         if not floats or (finite := np.isfinite(array)).all():
@@ -176,20 +151,7 @@ def check_finite(tensors: Mapping[str, np.ndarray], what: str) -> None:
 
 
 def weights_checksum(model: keras.Model) -> int:
-    """Returns a number that changes with the weights of a model, and does not take long.
-
-    Args:
-        model: The model.
-
-    Example:
-
-    >>> dense = keras.layers.Dense(2)
-    >>> dense.build((None, 3))
-    >>> before = weights_checksum(dense)
-    >>> _ = dense.bias.assign([0.0, 1e-6])
-    >>> weights_checksum(dense) == before
-    False
-    """
+    """Returns a number that changes with the weights of a model, and does not take long."""
     found = 0
     for weight in model.weights:
         values = np.ascontiguousarray(keras.ops.convert_to_numpy(weight))

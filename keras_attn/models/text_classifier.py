@@ -20,21 +20,7 @@ def classifier_config(
 ) -> TextClassifierConfig:
     """Returns the settings of a classifier, with positions for the longest texts.
 
-    Args:
-        model: Settings of one of `TEXT_CLASSIFIERS`, or a dict of them.
-        max_length: Largest number of ids of a row.
-        separator_id: Id between the two texts of a pair, by which some models tell segments; None
-            for single texts.
-        **sizes: `vocabulary_size`, `num_classes` and `first_position`.
-
-    Raises:
-        ValueError: If there are fewer positions than `max_length`, or a setting is wrong.
-
-    Example:
-
-    >>> model = {"model": "transformer", "positions": "learned"}
-    >>> classifier_config(model, 64, vocabulary_size=50, num_classes=2).sequence_length
-    64
+    `separator_id`, by which some models tell segments, is None for single texts.
     """
     config = TEXT_CLASSIFIERS.make(model, **sizes)
     if separator_id is not None and getattr(config, "reads_segments", False):

@@ -21,14 +21,6 @@ def limited_weights(variables: int, numbers: int, keep: bool = True) -> Iterator
 
     In the block layers are built without memory for their weights. The first weight that goes
     beyond what a file of weights can fill is an error.
-
-    Example:
-
-    >>> with limited_weights(variables=2, numbers=1000):
-    ...     keras.layers.Dense(300_000).build((None, 300_000))
-    Traceback (most recent call last):
-        ...
-    ValueError: the settings ask for 90,000,000,000 numbers or more, and the file has 1,000
     """
     waiting = _Counted(variables, numbers)
     outer = global_state.get_global_attribute(_WAITING)

@@ -309,12 +309,6 @@ def perhaps_right_padding(call: Call) -> bool:
 
     That is so if cuDNN would be chosen without the mask, and the mask is one of keys alone. If it
     hides only the end of each row, cuDNN takes lengths; else it needs a mask for all pairs.
-
-    Example:
-
-    >>> x = ops.ones((1, 128, 2, 8))
-    >>> perhaps_right_padding(Call(x, x, x))
-    False
     """
     if keras.backend.backend() != "jax" or call.mask is None or call.key_lengths is not None:
         return False

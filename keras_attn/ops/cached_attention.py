@@ -73,8 +73,6 @@ def cached_attention(
 
     Options of scores are those of `dot_product_attention`. Functions of positions need them given,
     and rows of their own.
-
-    Masking: a query that sees no key has zero weights and a zero context.
     """
     if used is not None and not return_attention_scores:
 

@@ -15,12 +15,6 @@ def first_derivatives_only(x: Tensor, *sources: Tensor, error: str) -> Tensor:
     A hand-written gradient reads tensors that were computed without being recorded, such as the
     sums of a softmax. A derivative of that gradient would lack their part without any error. So the
     gradient goes through this function, with the tensors it depends on.
-
-    Example:
-
-    >>> x = first_derivatives_only(ops.ones((2,)), error="It has first derivatives only.")
-    >>> ops.convert_to_numpy(x).tolist()
-    [1.0, 1.0]
     """
 
     if not sources and keras.backend.backend() == "tensorflow":
@@ -40,14 +34,7 @@ def first_derivatives_only(x: Tensor, *sources: Tensor, error: str) -> Tensor:
 
 
 def with_pullback(function: Callable[[Any], Any], x: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Returns `function(x)`, and a function from gradients of it to gradients of `x`.
-
-    Example:
-
-    >>> y, pullback = with_pullback(ops.square, ops.array([3.0]))
-    >>> float(y[0]), float(pullback(ops.array([1.0]))[0])
-    (9.0, 6.0)
-    """
+    """Returns `function(x)`, and a function from gradients of it to gradients of `x`."""
     backend = keras.backend.backend()
     if backend == "jax":
         import jax

@@ -132,10 +132,6 @@ def check_not_rank_2(mask: Tensor, name: str, padding_name: str, causal: bool = 
 
     `(B, S)` and `(T, S)` cannot be told apart if B = T, and a triangle that is read as padding
     shows the future.
-
-    Example:
-
-    >>> check_not_rank_2(ops.ones((1, 3, 3), "bool"), "attention_mask", "mask")
     """
     if len(mask.shape) == 2:
         raise ValueError(

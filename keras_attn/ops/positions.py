@@ -45,11 +45,6 @@ def no_negative(index: Tensor, size: int) -> Tensor:
 
     `ops.take` would count them from the end. For indices out of range, TensorFlow and PyTorch raise
     errors on CPUs. JAX gives NaN instead, so there indices are checked here if they are known.
-
-    Example:
-
-    >>> ops.convert_to_numpy(no_negative(ops.array([2, -1]), 3)).tolist()
-    [2, 3]
     """
     if "8" in ops.dtype(index) or "16" in ops.dtype(index):
         index = ops.cast(index, "int32")  # which holds `size`
@@ -107,13 +102,7 @@ def sinusoids(
 
 
 def position_angles(positions: Tensor, rates: np.ndarray) -> Tensor:
-    """Angles `positions * rates` modulo whole turns, exact to 1e-4 for positions below 2 ** 24.
-
-    Example:
-
-    >>> float(ops.cos(position_angles(ops.array([7]), np.array([math.pi])))[0, 0])
-    -1.0
-    """
+    """Angles `positions * rates` modulo whole turns, exact to 1e-4 for positions below 2 ** 24."""
     rest = ops.expand_dims(ops.cast(positions, "float32"), -1)
     angles: Any = 0.0
     for power in range(3):

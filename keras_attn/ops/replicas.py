@@ -18,11 +18,6 @@ def sum_over_replicas(x: Tensor) -> Tensor:
     """Sums a tensor over the replicas, each of which has a part of the batch, without a gradient.
 
     On JAX there is nothing to add, because a program sees the whole batch.
-
-    Example:
-
-    >>> float(sum_over_replicas(keras.ops.ones(())))
-    1.0
     """
     if replicas() == 1:
         return x

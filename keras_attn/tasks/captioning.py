@@ -543,9 +543,6 @@ class Captioner(PictureTask, SequenceToSequence):
         a graph cannot catch errors. The graph does not turn an image as its EXIF data say. Its
         resizing may differ from the resizing of `caption` by 1 of 255 if an image has another size,
         and its decoding of JPEG by a little more.
-
-        Args:
-            use: Settings `Use`.
         """
         image = Together({"image": self.picture_input(use.max_pixels)})
         tokenizer, graph = self.tokenizer, functools.cache(self.tokenizer.to_graph)
@@ -594,7 +591,6 @@ class Captioner(PictureTask, SequenceToSequence):
         Args:
             images: A path, the bytes of a file, an array `(H, W, 3)` of uint8, or several: a list,
                 or an array `(n, H, W, 3)`.
-            use: Settings `Use`.
             return_attention: Whether to return `Caption`s, which have the attention weights.
             on_error: `"error"`: a picture that cannot be read is one. `"skip"`: its caption is
                 None, and a warning names it.
@@ -680,15 +676,7 @@ class Captioner(PictureTask, SequenceToSequence):
         ]
 
     def caption_source(self, source: Pictures, **settings: Any) -> list[str]:
-        """Captions what `model` is trained on: regions, or images if the encoder is trained.
-
-        Args:
-            source: As `keras_attn.batches.CaptionBatches` reads it; `dataset(...).pictures`.
-            **settings: Settings `Use`: `beams`, `alpha`, `batch_size`.
-
-        Returns:
-            A caption for each image.
-        """
+        """Captions what `model` is trained on: regions, or images if the encoder is trained."""
         use = self.used(settings)
         captions: list[str] = []
         for start in range(0, len(source), use.batch_size):

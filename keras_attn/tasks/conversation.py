@@ -583,7 +583,6 @@ class Talker(SequenceToSequence):
         Args:
             conversations: A string, which is one turn; a tuple of strings, the turns so far; or a
                 list of such strings and tuples.
-            use: Settings `Use`.
 
         Returns:
             A string; a list of them for a list.
@@ -827,18 +826,7 @@ class Talker(SequenceToSequence):
 def answers_to(
     lines: Iterable[str], reply: Callable[[tuple[str, ...]], str], max_turns: int
 ) -> Iterator[str]:
-    """Answers what is said, line by line; an empty line begins a new conversation.
-
-    Args:
-        lines: The lines.
-        reply: Gives an answer to the turns so far.
-        max_turns: Largest number of turns that are kept.
-
-    Example:
-
-    >>> list(answers_to(["Hi.", "So?", "", "Hi."], lambda turns: str(len(turns)), 4))
-    ['1', '3', '1']
-    """
+    """Answers what is said, line by line; an empty line begins a new conversation."""
     turns: list[str] = []
     answered = True
     for line in lines:

@@ -269,7 +269,6 @@ class Summarizer(TextToText):
 
         Args:
             texts: A string or a list of strings.
-            use: Settings `Use`.
 
         Returns:
             For each text an `AttentionView` of the cross-attention and the self-attention, which

@@ -438,15 +438,10 @@ class VisualQuestionAnswerer(PictureTask):
         }
 
     def read_image(self, regions: Array, question_ids: Array) -> dict[str, Array]:
-        """Answers questions, on every backend and in a graph.
+        """Answers a question `(B, T)` about each image `(B, R, D)`, on all backends, in graphs too.
 
-        Args:
-            regions: `(B, R, D)`.
-            question_ids: A question about each image, `(B, T)`.
-
-        Returns:
-            `probabilities (B, C)`; and, of a model with attention to the image, the `weights
-            (B, T, R)` of the regions: the mean over the heads of the last block, 0 in padding.
+        Returns `probabilities (B, C)`; and, of a model with attention to the image, the `weights
+        (B, T, R)` of the regions: the mean over the heads of the last block, 0 in padding.
         """
         shape = (-1, self.encoder.num_regions, self.encoder.region_dim)
         ids = ops.expand_dims(question_ids, 1)

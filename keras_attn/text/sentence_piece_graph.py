@@ -74,17 +74,11 @@ class GraphSentencePiece(GraphTokenizer):
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Turns strings into ids, with the bytes of the strings that each id stands for.
+        """Turns strings into ids and the bytes where each begins and ends: ragged `(B, None)`.
 
-        An id stands for `tf.strings.substr(text, start, end - start)`, without the blanks before
-        it. A part of a character has the place of the whole character. Bytes that are not UTF-8 are
-        read as U+FFFD, and places are those in the text so made.
-
-        Args:
-            text: Strings of shape `(B,)`.
-
-        Returns:
-            The ids of `encode`, and where each begins and ends: ragged int32 `(B, None)`.
+        Blanks before a token are no part of it. A part of a character has the place of the whole
+        character. Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so
+        made.
         """
         with tf.device("CPU:0"):
             text = _valid(text)
@@ -102,14 +96,7 @@ class GraphSentencePiece(GraphTokenizer):
             return ids, ids.with_flat_values(start - before), ids.with_flat_values(end - before)
 
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Turns ids into strings. Special ids are skipped; broken UTF-8 becomes U+FFFD.
-
-        Args:
-            ids: Integers of shape `(..., T)`, dense or ragged, all in the vocabulary.
-
-        Returns:
-            Strings of shape `(...)`.
-        """
+        """Turns ids `(..., T)` into strings, without special ids; broken UTF-8 becomes U+FFFD."""
         with tf.device("CPU:0"):
             if isinstance(ids, tf.RaggedTensor):
                 if ids.ragged_rank > 1:

@@ -21,18 +21,7 @@ _LONG_WORD = re.compile(r"(\S{100})(?=\S)")
 
 
 def read_model(model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
-    """Reads a serialized SentencePiece model.
-
-    Args:
-        model: The bytes of a file such as `tokenizer.model` or `source.spm`.
-
-    Returns:
-        The library's object, and the pieces in the order of its ids.
-
-    Raises:
-        TypeError: If it is not bytes.
-        ValueError: If it is not a SentencePiece model, or is damaged.
-    """
+    """Reads a serialized model; returns the library's object and the pieces in its order."""
     import sentencepiece
 
     if not isinstance(model, bytes):
@@ -52,24 +41,7 @@ def read_model(model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
 
 
 def model_pieces(model: bytes) -> tuple[str, ...]:
-    """Returns the pieces of a serialized SentencePiece model in the order of its own ids.
-
-    Args:
-        model: See `SentencePieceTokenizer`.
-
-    Returns:
-        The pieces, such as `("<unk>", "<s>", "</s>", "▁the", ...)`.
-
-    Raises:
-        TypeError: If it is not bytes.
-        ValueError: If it is not a SentencePiece model, or is damaged.
-
-    Example:
-
-    >>> from keras_attn.text import SentencePieceTokenizer
-    >>> model_pieces(SentencePieceTokenizer.train(["a rose is a rose"], 267).model)[:5]
-    ('<pad>', '<s>', '</s>', '<unk>', '<0x00>')
-    """
+    """Returns the pieces of a serialized SentencePiece model in the order of its own ids."""
     return tuple(read_model(model)[1])
 
 

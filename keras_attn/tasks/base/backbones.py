@@ -53,18 +53,9 @@ class Backbone(NamedTuple):
         return {"embedding": vocabulary_digest(self.tokenizer)}
 
     def choice(self, kinds: Kinds, chosen: Choice) -> Choice:
-        """Returns the settings of a model that can take these weights.
+        """Returns the settings of the backbone, with what was chosen besides.
 
-        Args:
-            kinds: The architectures of the task.
-            chosen: What the user chose of them.
-
-        Returns:
-            The backbone's settings, with what was chosen besides.
-
-        Raises:
-            ValueError: If the task does not have the architecture, another one was chosen, or
-                another value of a setting that shapes the weights.
+        Another architecture, or another value of a setting that shapes the weights, is refused.
         """
         if self.model not in kinds:
             raise ValueError(
@@ -142,17 +133,7 @@ def refuse_new_tokenizer(data: BackboneStart, *names: str) -> None:
 
 
 def sizes_of(tokenizer: Any) -> dict[str, int]:
-    """Returns the sizes of an encoder that follow from its tokenizer.
-
-    Args:
-        tokenizer: Has `vocabulary_size` and `pad_id`.
-
-    Example:
-
-    >>> from keras_attn.text import BytePairTokenizer
-    >>> sizes_of(BytePairTokenizer.train(["a b"], 259))
-    {'vocabulary_size': 259, 'first_position': 1}
-    """
+    """Returns the sizes of an encoder that follow from its tokenizer."""
     return {"vocabulary_size": tokenizer.vocabulary_size, "first_position": tokenizer.pad_id + 1}
 
 
@@ -226,20 +207,9 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
 
 
 def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
-    """Reads an encoder-decoder with its tokenizers and its search.
+    """Reads an encoder-decoder with its tokenizers and its search, from a task's file or a folder.
 
-    Args:
-        place: A file written by `save` of a task with an encoder-decoder, such as a translator; or
-            a folder of Hugging Face weights, or their name on the hub, as for
-            `keras_attn.interop.read_pretrained`.
-
-    Returns:
-        A `Backbone`, whose `learned` has the `target_tokenizer` and `own_use`, settings of its
-        search.
-
-    Raises:
-        FileNotFoundError: If there is nothing.
-        ValueError: If it is no encoder-decoder, has no tokenizer, or is damaged.
+    The `learned` of the result has the `target_tokenizer` and `own_use`, settings of the search.
     """
     path = Path(place).expanduser()
     if not path.is_file():
@@ -295,19 +265,7 @@ _TABLE, _HEAD = "embedding/embedding/embeddings", "head/kernel"
 
 
 def read_language_model(place: str | os.PathLike) -> Backbone:
-    """Reads a language model with its tokenizer.
-
-    Args:
-        place: A file written by `TextGenerator.save`; or a folder of Hugging Face weights with
-            their tokenizer, or their name on the hub, as for `keras_attn.interop.read_pretrained`.
-
-    Returns:
-        A `Backbone`, without the logits of ids that the tokenizer does not have.
-
-    Raises:
-        FileNotFoundError: If there is nothing.
-        ValueError: If it is not a decoder, has no tokenizer, or is damaged.
-    """
+    """Reads a language model with its tokenizer, without the logits of ids that it lacks."""
     path = Path(place).expanduser() if isinstance(place, str | os.PathLike) else None
     if path is not None and path.is_file():
         saved = read_task(path, "TextGenerator")

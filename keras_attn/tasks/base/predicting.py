@@ -71,7 +71,6 @@ class Predicting(Fitted[Given], Exported):
 
         Args:
             inputs: One input, or a list of them.
-            use: Settings `Use`.
 
         Returns:
             A dict of the outputs by their names, or a list of dicts.
@@ -110,7 +109,6 @@ class Predicting(Fitted[Given], Exported):
 
         Args:
             examples: What `checked` returned.
-            use: Settings `Use`.
         """
         return self.results(self.inputs_of(examples), use) if len(examples) else []
 
@@ -135,7 +133,6 @@ class Predicting(Fitted[Given], Exported):
 
         Args:
             inputs: One input, or a list of them.
-            use: Settings `Use`.
 
         Returns:
             An explanation of one input, a list of them for a list, or an object for all.

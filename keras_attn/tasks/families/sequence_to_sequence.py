@@ -139,15 +139,8 @@ class SequenceToSequence(Task[Given]):
     ) -> Generation:
         """Finds the `count` best sequences by a beam search.
 
-        Args:
-            prompt: What `prompt` returned.
-            tensors: The sources; `max_length`, if what `longest` says of them is not static;
-                numbers `(B,)` by the names of settings that they replace; and what `rules` takes.
-            use: Settings `Use`.
-            count: Number R of sequences.
-
-        Returns:
-            A `Generation` `(B, R, ...)`.
+        `tensors` has the sources; `max_length`, if what `longest` says of them is not static;
+        numbers `(B,)` by the names of settings that they replace; and what `rules` takes.
         """
         decoder, first, first_mask, memory, mask = prompt
         if "max_length" in tensors:
@@ -173,10 +166,8 @@ class SequenceToSequence(Task[Given]):
     def rules(self, tensors: Mapping[str, Any], use: Any, limits: Any) -> dict[str, Any]:
         """Returns the arguments of a search that say which tokens may come.
 
-        Args:
-            tensors: The sources, and maybe `beginning`, int32 `(B, P)`, ids and padding.
-            use: Settings `Use`.
-            limits: The largest number of tokens, or those of the rows.
+        `tensors` may have the `beginning`, int32 `(B, P)`, ids and padding; `limits` is the largest
+        number of tokens, or has those of the rows.
         """
         tokenizer = self.target_tokenizer
         rules = {n: getattr(use, n) for n in ("forced_first_id", "forced_last_id")}
@@ -202,15 +193,7 @@ class SequenceToSequence(Task[Given]):
         }
 
     def beginnings(self, use: Any, count: int) -> list[list[int]]:
-        """Returns the ids of the beginnings of results, one for each.
-
-        Args:
-            use: Settings `Use`.
-            count: Number of results.
-
-        Raises:
-            ValueError: If there is another number of beginnings.
-        """
+        """Returns the ids of the beginnings of results, one for each."""
         given = checked_texts(use.beginning)
         if len(given) not in (1, count):
             raise ValueError(
@@ -226,7 +209,6 @@ class SequenceToSequence(Task[Given]):
         Args:
             xp: `keras.ops`.
             tensors: A batch of sources, and what `search` takes.
-            use: Settings `Use`.
 
         Returns:
             `tokens (B, R, T)`, `best (B, T)`, the first of them, `lengths`, `scores` and
@@ -243,11 +225,7 @@ class SequenceToSequence(Task[Given]):
         return {**results(found), "weights": self.decoding.align_found(memory, mask, found, start)}
 
     def parted(self, use: Any) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
-        """Parts settings into those that a function is compiled for and its inputs.
-
-        Returns:
-            Settings without numbers that are inputs, these by their names, and further arguments.
-        """
+        """Parts settings into those a function is compiled for, its inputs, and other arguments."""
         numbers = {"alpha": use.alpha}
         if use.min_length:
             numbers["min_length"] = use.min_length
@@ -259,13 +237,8 @@ class SequenceToSequence(Task[Given]):
     ) -> dict[str, Any]:
         """Computes what `run` returns, in batches.
 
-        Args:
-            tensors: The sources, as a list.
-            use: Settings `Use`.
-            jit_compile: Whether TensorFlow uses XLA; None: where it pays.
-
-        Returns:
-            For each name a list of arrays, one for each source, as long as its own sequences.
+        For each name there is a list of arrays, one for each source, as long as its own sequences.
+        TensorFlow uses XLA where it pays, if `jit_compile` is None.
         """
         sources = tensors[self.source]
         kind, numbers, fixed = self.parted(use)
@@ -329,11 +302,7 @@ class SequenceToSequence(Task[Given]):
     ) -> np.ndarray:
         """Returns the log-probability of each target, float64 `(N,)`.
 
-        Args:
-            sources: What the model reads of each source.
-            targets: Ids of each target, with its end.
-            batch_size: Targets computed at a time.
-            given: Id of a first token that is given, and not predicted.
+        The targets have their end. `given` is the id of a first token that is not predicted.
         """
         found = np.zeros(len(sources), "float64")
         function = self.kept(
@@ -412,12 +381,7 @@ class SequenceToSequence(Task[Given]):
     # Attention
 
     def read_along(self, source: Source, target: Sequence[int]) -> AttentionMaps:
-        """Returns all attention of the model while it reads a source and predicts a target.
-
-        Args:
-            source: A source as the model reads it, without the batch axis.
-            target: Ids of the target, with its end.
-        """
+        """Returns all attention of the model while it reads a source and predicts a target."""
         inputs = {
             self.source: np.asarray(source, self.source_form["dtype"])[None],
             "target_ids": np.array([[self.target_tokenizer.start_id, *target[:-1]]], "int32"),
@@ -431,18 +395,10 @@ class SequenceToSequence(Task[Given]):
         return self.read_along(source, target).select(role="cross")
 
     def source_weights(self, source: Source, target: Sequence[int], layer: int) -> np.ndarray:
-        """Returns where the model looks in a source while it predicts a target.
+        """Returns where the model looks in a source while it predicts a target, float32 `(T, S)`.
 
-        Args:
-            source: A source as the model reads it, without the batch axis.
-            target: Ids of the target, with its end.
-            layer: Number of the attention to the source, from 0, or from the last one by -1, ...
-
-        Returns:
-            float32 `(T, S)`, the mean over the heads.
-
-        Raises:
-            ValueError: If there is no such attention.
+        It is the mean over the heads of the attention with number `layer`, from 0, or from the
+        last.
         """
         maps = self.source_maps(source, target)
         if not maps:

@@ -87,13 +87,7 @@ class TextToText(SequenceToSequence):
 
     @classmethod
     def beginning(cls, start: Backbone, data: Any, model: Any = None) -> Beginning:
-        """Starts from an encoder-decoder.
-
-        Args:
-            start: What `keras_attn.tasks.base.backbones.read_encoder_decoder` returned.
-            data: Settings `Data`.
-            model: As in `create`.
-        """
+        """Starts from an encoder-decoder."""
         chosen = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
         if "right_padding" in chosen.values:  # as the batches are
             values = {**chosen.values, "right_padding": True}
@@ -160,11 +154,7 @@ class TextToText(SequenceToSequence):
         return self.data.max_length
 
     def source_field(self, graph: Callable[[], Any] | None = None) -> SourceText:
-        """Returns what reads texts as rows of ids.
-
-        Args:
-            graph: Returns the graph of the tokenizer; its own if None.
-        """
+        """Returns what reads texts as rows of ids."""
         return SourceText(self.source_tokenizer, self.max_source_length, graph)
 
     @property
@@ -173,12 +163,7 @@ class TextToText(SequenceToSequence):
         return self.field_of(self.used({}))
 
     def field_of(self, use: Any, graph: Callable[[], Any] | None = None) -> SourceText:
-        """Returns what reads texts with settings `Use`.
-
-        Args:
-            use: Settings `Use`.
-            graph: As for `source_field`.
-        """
+        """Returns what reads texts with settings `Use`."""
         return self.source_field(graph)
 
     def model_sizes(self) -> dict[str, Any]:
@@ -234,13 +219,7 @@ class TextToText(SequenceToSequence):
     def score_of(
         self, written: list[str], pairs: list[tuple[str, str]], training: Any
     ) -> tuple[str, float]:
-        """Returns the name and the value of the figure by which the best weights are chosen.
-
-        Args:
-            written: A text for each pair.
-            pairs: (source, target) strings.
-            training: Settings `Training`.
-        """
+        """Returns the name and the value of the figure by which the best weights are chosen."""
         raise NotImplementedError
 
     def scorer(self, dev: Pairs, training: Any) -> Callable[[keras.Model], Scored]:
@@ -289,7 +268,6 @@ class TextToText(SequenceToSequence):
 
         Args:
             texts: A string or a list of strings.
-            use: Settings `Use`.
             jit_compile: Whether TensorFlow uses XLA, which takes seconds for each shape of batches
                 and is faster then. None: where it pays, see docs/speed.md. JAX always uses it,
                 PyTorch never.
@@ -479,13 +457,7 @@ class TextToText(SequenceToSequence):
 
 
 def of_tokens(tensors: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
-    """Leaves out the rows of a shared vocabulary that no token has: T5 has more rows than tokens.
-
-    Example:
-
-    >>> of_tokens({"head/kernel": np.zeros((2, 8))}, 5)["head/kernel"].shape
-    (2, 5)
-    """
+    """Leaves out the rows of a shared vocabulary that no token has, as T5 has them."""
     found = dict(tensors)
     if "target_embedding/embedding/embeddings" in tensors:
         return found
