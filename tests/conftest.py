@@ -119,6 +119,22 @@ def pytest_configure(config):
     config.began = time.monotonic()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector):
+    """Of the cases of a test that is marked `quick`, the others are slow."""
+    made = yield
+    for item in made if isinstance(made, list) else []:
+        mark = item.get_closest_marker("quick")
+        if mark is None:
+            continue
+        named = {*mark.args, *mark.kwargs.get("slow", ())}
+        if unknown := named - {case.callspec.id for case in made}:
+            raise collector.CollectError(f"{item.nodeid}: there are no cases {sorted(unknown)}")
+        if (item.callspec.id in named) == bool(mark.kwargs):
+            item.add_marker(pytest.mark.slow)
+    return made
+
+
 def pytest_collection_modifyitems(config, items):
     files = list(dict.fromkeys(item.path for item in items))
     # Neighbours in number begin far from each other: 5 in 13 of the files further on.

@@ -261,6 +261,7 @@ def check(kind, root, cases, seed):
     assert plain(maker.read(folder)) == expected  # no error has changed what reads
 
 
+@pytest.mark.quick(slow=["Lora"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_damages(tmp_path, kind):
     check(kind, tmp_path, 40, SEED)

@@ -113,6 +113,7 @@ def test_only_the_projections_learn_and_merging_keeps_the_outputs(name):
     assert not np.array_equal(values(model)[trainable[0]], before[trainable[0]])
 
 
+@pytest.mark.slow
 def test_feed_forward_and_others():
     assert len(enable_lora(transformer(), 1, feed_forward=True).layers) == 12
     assert set(enable_lora(recurrent(), 1, also="bridge").layers) == {
@@ -163,6 +164,7 @@ def test_adapters_and_whole_states_are_files(tmp_path):
     np.testing.assert_allclose(numpy(third(INPUTS)), numpy(model(INPUTS)), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_saved_models_are_plain(tmp_path):
     model = transformer()
     count = len(model.trainable_weights)

@@ -185,6 +185,7 @@ def classifier():
     return model
 
 
+@pytest.mark.slow
 def test_fit_evaluate_and_predict():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 200)

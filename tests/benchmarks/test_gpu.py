@@ -145,6 +145,7 @@ def test_what_becomes_of_steps(step, tmp_path):
     assert not any("could not be written" in line for line in said)
 
 
+@pytest.mark.slow
 def test_later_calls_go_on(step, tmp_path):
     all_steps = [
         step("right/long", "rows_of", seconds=25, settings={"name": "long", "errors": [0]}),

@@ -43,6 +43,7 @@ def test_tokens(peer, beams, wanted):
     assert job.amount == CASE["batch"]
 
 
+@pytest.mark.quick("3-False")
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_the_products_alone_stay_finite(beams, jit):

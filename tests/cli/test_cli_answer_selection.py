@@ -80,6 +80,7 @@ def test_evaluate_and_predict(best, tmp_path, capfd):
     assert (code, "--lexical-weight" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_explain(best, tmp_path):
     (tmp_path / "lines.txt").write_text("where is the dog\nwho knows\n")
     code, out, err = command(

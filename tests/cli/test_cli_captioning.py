@@ -198,6 +198,7 @@ def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, trace
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.slow
 def test_evaluate(place, run, captioner, tmp_path):
     arguments = (
         "evaluate", "--model", run / "best.task", "--config", place / "settings.toml",

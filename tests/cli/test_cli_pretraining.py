@@ -294,6 +294,7 @@ def test_a_saved_model_of_the_command(run, pretrainer, tmp_path):
     assert found["words"].numpy()[0, 0].astype(str).tolist() == [word for word, _ in mask]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_prepared_ids_are_those_of_the_text(place, run, tmp_path):
     ids = tmp_path / "ids"

@@ -105,6 +105,7 @@ def test_predict(place, run, tmp_path):
     assert code != 0 and "tab" in err
 
 
+@pytest.mark.quick("attention-head")
 @pytest.mark.parametrize(("method", "shown"), [("attention", "head"), ("gradient", "<mark>")])
 def test_explain(run, tmp_path, method, shown):
     lines = tmp_path / "lines.txt"

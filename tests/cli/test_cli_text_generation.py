@@ -208,6 +208,7 @@ def test_prompts_from_files_and_standard_input(run, generator, loaded, tmp_path,
         assert ("--prompt or FILES" if code == 2 else "none.txt, which is none") in err
 
 
+@pytest.mark.slow
 def test_predict_shows_texts_while_they_are_written(run, generator, loaded, capfd, monkeypatch):
     loaded()
     arguments = ("predict", "--model", run / "best.task", "--num-characters", 20)

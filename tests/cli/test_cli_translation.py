@@ -258,6 +258,7 @@ def test_evaluate(place, run, translator, tmp_path):
     assert (code, "a folder" in err) == (1, True)
 
 
+@pytest.mark.slow
 def test_predict_keeps_the_order_of_lines(place, run, translator, tmp_path):
     lines = [s for s, _ in PAIRS[:5]] + ["", "  ", "caf\u00e9\u2028x\u0085y", "nine"]
     (tmp_path / "a").write_text("\n".join(lines[:4]) + "\n", encoding="utf-8")

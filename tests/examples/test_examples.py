@@ -41,6 +41,7 @@ def test_stack_layers(backend, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 def test_the_readme_stacks_the_same_layers():
     names = {}
     code = code_block("README.md", 1)

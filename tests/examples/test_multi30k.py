@@ -31,6 +31,7 @@ beams = 2
 """
 
 
+@pytest.mark.quick("de-en-rnn-additive")
 @pytest.mark.parametrize(
     "file",
     [

@@ -55,6 +55,7 @@ def make(name, dtype=None):
     return model
 
 
+@pytest.mark.quick("bag", "bag, bare", "rnn, last", "transformer, first")
 @EACH
 def test_attention_where_there_is_some(name):
     model = make(name)
@@ -77,6 +78,7 @@ def test_attention_where_there_is_some(name):
     assert not maps
 
 
+@pytest.mark.quick("bag")
 @pytest.mark.parametrize(
     "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CONFIGS]
 )

@@ -35,6 +35,7 @@ def test_the_longer_text_of_a_pair_is_cut():
     assert field.encode([])[0].shape == (0, 2)
 
 
+@pytest.mark.quick("64")
 @pytest.mark.parametrize("max_length", [9, 64])
 def test_the_graph_gives_the_same(max_length):
     field = EncoderInput(TOKENIZER, max_length)

@@ -43,6 +43,7 @@ def check_rows(found, expected):
         assert found[name].numpy().tolist() == expected[name].tolist(), name
 
 
+@pytest.mark.quick("64")
 @pytest.mark.parametrize("most", [2, 7, 64])
 def test_sources(most):
     field = SourceText(TOKENIZER, most, GRAPH)

@@ -240,6 +240,7 @@ def here():
     return everything()
 
 
+@pytest.mark.quick("torch")
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_all_backends_give_the_same(backend, here, tmp_path):
     script = (

@@ -108,6 +108,7 @@ def test_a_function_of_the_users_own_under_xla(num_beams):
     np.testing.assert_array_equal(plain, compiled)
 
 
+@pytest.mark.quick("1-1-as for one row of XLA")
 @pytest.mark.parametrize(
     ("rows", "num_beams", "how"),
     [

@@ -82,6 +82,14 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.quick(
+    "power-None",
+    "first-None",
+    "first and last-None",
+    "first and last-never",
+    "bigrams-never",
+    "first, then a beginning-never",
+)
 @pytest.mark.parametrize("early_stopping", [None, "never"])
 @pytest.mark.parametrize("case", CASES)
 def test_wide_beam_is_exhaustive_search(case, early_stopping):
@@ -95,6 +103,7 @@ def test_wide_beam_is_exhaustive_search(case, early_stopping):
         assert_same(found, row, exhaustive_search(table[row], (START, A), 4, **rules))
 
 
+@pytest.mark.quick("unigrams", "beginning")
 @pytest.mark.parametrize("case", CASES)
 def test_greedy_search_is_a_beam_of_one_and_a_cold_sample(case):
     settings, rules = CASES[case]
@@ -121,6 +130,7 @@ def test_greedy_search_is_a_beam_of_one_and_a_cold_sample(case):
     np.testing.assert_allclose(ranked, numpy(beams[0].scores)[:, 0], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_beginnings_of_rows_in_one_compiled_function():
     """Rows have beginnings of unlike lengths, or none; one trace serves all."""
     table = np.repeat(tables(1, 6, seed=2), 4, axis=0)
@@ -231,6 +241,7 @@ def prompts(rows=200, V=23):
     return np.random.default_rng(0).integers(3, V, size=(rows, 2))
 
 
+@pytest.mark.quick("False-1.0-4", "False-2.0-1")
 @pytest.mark.parametrize("num_beams", [1, 4])
 @pytest.mark.parametrize("penalty", [0.6, 1.0, 2.0])
 @pytest.mark.parametrize(
@@ -252,6 +263,7 @@ RULES = {
 }
 
 
+@pytest.mark.quick(slow=["False-suppressed"])
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("early_stopping", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_rules_of_transformers(rule, early_stopping):

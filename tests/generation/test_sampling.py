@@ -320,6 +320,7 @@ def test_rows_that_ended_are_padded():
     assert (numpy(endless.tokens) == END).any()
 
 
+@pytest.mark.slow
 def test_a_row_does_not_depend_on_its_batch():
     decoder = transformer()
     generate = transformer_sample(decoder, **SETTINGS["all"])

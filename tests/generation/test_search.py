@@ -219,6 +219,7 @@ def test_any_of_several_tokens_may_be_the_end():
 QUICK = [(1, 0.6), (3, 0.0), (5, 0.6)]
 
 
+@pytest.mark.quick("1-0.6", "3-0.0")
 @pytest.mark.parametrize(
     ("width", "alpha"),
     [
@@ -359,6 +360,7 @@ def test_impossible_logits():
 # Batches
 
 
+@pytest.mark.quick("None")
 @pytest.mark.parametrize("width", [None, pytest.param(1, marks=pytest.mark.slow), 3])
 def test_rows_do_not_depend_on_each_other(width):
     """Prompts of different lengths, and rows that end early beside rows that do not."""

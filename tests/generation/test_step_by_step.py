@@ -211,6 +211,7 @@ def translator(normalize_first):
     return model, compiled(model)
 
 
+@pytest.mark.quick("True-right", "True-left")
 @pytest.mark.parametrize(
     ("normalize_first", "prompt"),
     [
@@ -271,6 +272,7 @@ def language_model(seed=0, positions=None):
     return compiled(randomize(model, seed)), TokenDecoder(embedding, learned, stack, head)
 
 
+@pytest.mark.quick("rotary-2", "relative-4-4")
 @pytest.mark.parametrize(
     "settings",
     [
@@ -315,6 +317,7 @@ def test_holes_in_a_prompt_count_nowhere(settings):
             ]
 
 
+@pytest.mark.quick(slow=["one token-None", "one token-rotary"])
 @pytest.mark.parametrize(
     "positions", [None, "rotary", pytest.param("alibi", marks=pytest.mark.slow)]
 )
@@ -339,6 +342,7 @@ def test_token_decoder_without_memory(prompt, positions):
                 logits, state = other.step(targets[np.arange(3), at], at, state)
 
 
+@pytest.mark.slow
 def test_no_more_positions_than_needed():
     """A table of 8 positions serves a prompt of 3 and 6 new tokens: the last one is not read."""
     model, decoder = language_model()

@@ -188,6 +188,7 @@ def test_an_interrupted_encoder_keeps_what_it_did(tmp_path, paths):
     assert len(FeatureCache(tmp_path / "cache", KEY)) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", [pytest.param("array", marks=pytest.mark.slow), "list"])
 def test_kill_at_any_moment(tmp_path, paths, when):
     """Within the second shard's array, half written, and between it and its list."""

@@ -126,6 +126,7 @@ def test_a_large_picture_is_refused_before_it_is_decoded(name):
         load_image(SIDES[name])
 
 
+@pytest.mark.quick(slow=["png"])
 @pytest.mark.parametrize("name", ["png", "jpeg", "gif", "bmp", "webp"])
 def test_the_limit_is_that_of_python(name):
     files = tf.constant([FILES[name]])

@@ -41,6 +41,7 @@ def rewrite(folder, function):
     safetensors.numpy.save_file(tensors, path, {"format": "pt"})
 
 
+@pytest.mark.quick("0", "1")
 @pytest.mark.parametrize("number", [0, 1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_every_state_equals_that_of_transformers(number, tmp_path):
     """Of several widths, numbers of layers and segments, epsilons; with and without pooler."""
@@ -148,6 +149,7 @@ WITH_HEADS.remove((distilbert, "ForNextSentencePrediction"))
 WITH_HEADS.remove((distilbert, "ForPreTraining"))
 
 
+@pytest.mark.quick("bert-ForTokenClassification", "bert-ForQuestionAnswering")
 @pytest.mark.parametrize(
     ("make", "kind"),
     [pytest.param(*c, marks=() if c in QUICK else pytest.mark.slow) for c in WITH_HEADS],
@@ -257,6 +259,7 @@ def with_prefix(tensors):
     return {f"bert.{name}": array for name, array in tensors.items()}
 
 
+@pytest.mark.quick("old_names")
 @pytest.mark.parametrize("function", [old_names, with_prefix])
 def test_older_names(function, tmp_path):
     reference = bert()

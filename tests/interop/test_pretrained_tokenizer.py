@@ -51,6 +51,7 @@ def vocabulary():
     return list(dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces]))
 
 
+@pytest.mark.quick("{'do_lower_case': False}")
 @pytest.mark.parametrize(
     "settings",
     [

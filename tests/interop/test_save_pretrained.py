@@ -131,6 +131,7 @@ def test_heads(kind, heads, tmp_path):
     assert all((array == ours[name]).all() for name, array in model_tensors(again).items())
 
 
+@pytest.mark.slow
 def test_a_classifier_of_texts(tmp_path):
     settings = {name: getattr(CONFIG, name) for name in vars(CONFIG)}
     config = BertClassifierConfig(**settings, num_classes=3)

@@ -82,6 +82,7 @@ def t5(gated):
     return random(transformers.T5ForConditionalGeneration(config))
 
 
+@pytest.mark.quick("t5 1.1")
 @pytest.mark.parametrize("gated", [False, True], ids=["t5", "t5 1.1"])
 def test_t5(gated):
     """Relative positions in both stacks, cross-attention, outputs tied and not."""
@@ -143,6 +144,7 @@ LLAMA = {
 }  # fmt: skip
 
 
+@pytest.mark.quick("llama 3.1")
 @pytest.mark.parametrize("which", ["mistral", "llama 3.1", "linear"])
 def test_decoders_of_llamas_family(which):
     """A sliding window; rotary positions scaled for longer contexts."""

@@ -219,6 +219,13 @@ def test_without_a_memory_it_is_the_cell():
 # --- contract 5
 
 
+@pytest.mark.quick(
+    "gru-none-bahdanau-None-False",
+    "gru-additive-bahdanau-None-True",
+    "lstm-none-luong-None-False",
+    "simple-additive-bahdanau-None-False",
+    "simple-local-m-bahdanau-None-True",
+)
 @pytest.mark.parametrize(
     ("cell", "attention", "order", "units", "bridge"),
     [
@@ -394,6 +401,7 @@ def test_fit_by_xla(attention):
     assert history.history["loss"][-1] < history.history["loss"][0]
 
 
+@pytest.mark.quick("<lambda>0")
 @pytest.mark.parametrize(
     "cell",
     [

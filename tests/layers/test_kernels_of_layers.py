@@ -202,6 +202,7 @@ def test_saved_and_exported(tmp_path):
     np.testing.assert_allclose(served(one), model(one), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_training(jit_compile):
     """One step of `fit` moves the weights as the plain kernel does."""
@@ -218,6 +219,7 @@ def test_training(jit_compile):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.quick("TransformerEncoder-settings2")
 @pytest.mark.parametrize(
     ("cls", "settings"),
     [
@@ -250,6 +252,7 @@ def test_blocks_hand_on(cls, settings, asked):
     np.testing.assert_allclose(output, plain(*inputs, **masks), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_of_a_translation_model():
     sizes = {"dim": 8, "num_heads": 2, "intermediate_dim": 8, "num_layers": 1}
     chunked = TransformerEncoderDecoderConfig(

@@ -606,6 +606,7 @@ ENCODER = models.TransformerClassifierConfig(
 KIND = models.TEXT_CLASSIFIERS.name_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "config",
     [*(pytest.param(config, marks=pytest.mark.slow) for config in (BAG, BIDIRECTIONAL)), ENCODER],

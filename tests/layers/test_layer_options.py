@@ -46,6 +46,7 @@ BIASED = [
 ]
 
 
+@pytest.mark.quick(slow=["MultiHeadSelfAttention-int2", "TransformerDecoder-int"])
 @pytest.mark.parametrize(("layer", "inputs"), BIASED, ids=lambda v: type(v).__name__)
 def test_a_bias_is_added_to_the_scores(layer, inputs):
     x = [normal(B, T, D)] * inputs
@@ -128,6 +129,7 @@ def test_a_window_by_hand(window):
         np.testing.assert_array_equal(weights.numpy() > 0, np.broadcast_to(near, (B, N, T, T)))
 
 
+@pytest.mark.quick("right-{'sliding_window': 2}", "left-{'sliding_window': 2}")
 @pytest.mark.parametrize(
     "settings",
     [{"sliding_window": 2}, {"positions": "relative", "num_buckets": 4, "max_distance": 5}],
@@ -197,6 +199,7 @@ def test_gelu_tanh_is_saved_by_its_name(tmp_path):
     np.testing.assert_allclose(activation("gelu_tanh")(x), cubed, atol=1e-6)
 
 
+@pytest.mark.quick("bfloat16")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_gelu_of_jax(dtype):
     """Values and derivatives are PyTorch's in float64, to the precision of the dtype."""

@@ -64,6 +64,7 @@ def run(make, rematerialize, compiled=False, training=True, scores=False, steps=
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.quick("False-encoder")
 @pytest.mark.parametrize("make", [encoder, decoder])
 @pytest.mark.parametrize(
     "compiled", [False, pytest.param("graph", marks=SLOW), pytest.param("xla", marks=SLOW)]

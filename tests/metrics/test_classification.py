@@ -163,6 +163,7 @@ def test_interval_of_the_accuracy_is_that_of_the_binomial_distribution():
     assert (report.ece.low, report.ece.high) == pytest.approx((0.0, 0.6))  # |accuracy - 0.8|
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth():
     """With a true accuracy of 0.8, about 95 of 100 intervals of other test sets hold it."""
     rng = np.random.default_rng(0)

@@ -108,6 +108,7 @@ PAPER = {
 }
 
 
+@pytest.mark.quick("the paper")
 @pytest.mark.parametrize("variant", some_slow(PAPER, [x for x in PAPER if x != "its code"]))
 def test_it_is_that_of_the_paper(variant):
     """Initial states, attention, gate, LSTM, deep output; the objective and its gradient."""
@@ -208,6 +209,7 @@ def test_weights():
 # --- padding, the future, regions
 
 
+@pytest.mark.quick("soft")
 @EACH
 def test_padding_and_the_future_change_nothing(variant):
     model, forward = toy(variant)
@@ -254,6 +256,7 @@ def test_the_order_of_regions(variant):
             model({**inputs, "regions": inputs["regions"][:, :5]})
 
 
+@pytest.mark.quick("soft")
 @pytest.mark.parametrize("variant", ["soft", "transformer"])
 def test_pictures_with_fewer_regions(variant):
     """Hidden by the mask of the memory, in teacher forcing and in decoding."""
@@ -276,6 +279,7 @@ def test_pictures_with_fewer_regions(variant):
 # --- decoding
 
 
+@pytest.mark.quick("soft", "transformer, grid")
 @EACH
 def test_step_by_step_is_teacher_forcing(variant):
     """From prompts of one token and of two, with the weights of each step."""

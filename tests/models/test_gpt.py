@@ -205,6 +205,7 @@ def test_what_has_no_position_is_refused(models):
         hidden_states(models["gpt"], {"token_ids": np.ones((1, 9), "int32")})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a graph of TensorFlow")
 def test_prompts_of_any_length_in_a_graph(models):
     """What is not known of a prompt is not checked."""
@@ -220,6 +221,7 @@ def test_prompts_of_any_length_in_a_graph(models):
     np.testing.assert_array_equal(run(IDS[:, :4]), search(IDS[:, :4]).tokens)
 
 
+@pytest.mark.quick("0")
 @pytest.mark.skipif(keras.backend.backend() == "torch", reason="PyTorch has no graph here")
 @pytest.mark.parametrize("beams", [0, 2])
 def test_rows_without_positions_are_cut_in_a_graph(models, beams):

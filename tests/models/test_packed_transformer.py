@@ -26,6 +26,7 @@ def check(found, cases):
         assert difference["gradient"] < 2e-6, name
 
 
+@pytest.mark.slow
 def test_same_loss_and_gradients():
     cases = set(CASES) - {"causal encoder"}  # which PyTorch tries below
     check(everything(cases), cases)

@@ -176,6 +176,7 @@ COUNTS = {
 }
 
 
+@pytest.mark.quick("none", "dot in Bahdanau's order, fed")
 @pytest.mark.parametrize("variant", some_slow(COUNTS, (*QUICK, "dot in Bahdanau's order, fed")))
 def test_weights(variant):
     assert toy(variant)[0].count_params() == COUNTS[variant]
@@ -184,6 +185,7 @@ def test_weights(variant):
 # Padding and the future
 
 
+@pytest.mark.quick("normalized, lstm, two layers")
 @EACH
 def test_padding_and_the_future_change_nothing(variant):
     (model, forward), V = toy(variant), vocabulary(variant)
@@ -479,6 +481,7 @@ def test_searches(variant):
     assert len(different) > 5
 
 
+@pytest.mark.slow
 def test_decoder_follows_the_model():
     """It has no weights of its own, and decodes what the model does."""
     model = make("scaled, two vocabularies")

@@ -39,6 +39,7 @@ def numpy(x):
 IDS = np.random.default_rng(1).integers(1, V, size=(3, 7)).astype("int32")
 
 
+@pytest.mark.quick("lstm")
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_step_by_step_is_teacher_forcing(settings):
     model = make(**settings)
@@ -52,6 +53,7 @@ def test_step_by_step_is_teacher_forcing(settings):
         np.testing.assert_allclose(numpy(logits), whole[:, t], atol=1e-5)
 
 
+@pytest.mark.quick("tied")
 @pytest.mark.parametrize("name", ["gru, 2 layers", "tied"])
 def test_decoding_is_that_of_the_whole_model(name):
     model = make(**SETTINGS[name])

@@ -45,6 +45,7 @@ def test_padding_and_steps_change_nothing_and_the_start_is_seen(tmp_path):
     np.testing.assert_allclose(numpy(again(ids)), logits, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_several_pairs_in_a_row():
     model = randomize(CONFIG.build())
     rows = {"source_ids": [[5, 6, 2, 7, 2]], "target_ids": [[0, 8, 0, 9, 0]]}

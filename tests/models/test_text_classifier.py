@@ -94,6 +94,7 @@ def make(config, dtype=None):
     return model
 
 
+@pytest.mark.quick("bag, bare", "bag, all", "transformer, average")
 @EACH
 def test_padding_changes_nothing(config):
     model, forward = toy(config)
@@ -127,6 +128,7 @@ def test_left_padding_and_no_token(config):
         np.testing.assert_allclose(numpy(forward(IDS))[3:], nothing, atol=1e-6)
 
 
+@pytest.mark.quick("bag, all", "bert")
 @ONE_A_CLASS
 def test_embedding_and_rest(config):
     model, _ = toy(config)
@@ -159,6 +161,7 @@ def test_embedding_and_rest(config):
         np.testing.assert_allclose(numpy(up - down) / 2, slope, rtol=0.02, atol=2e-4)
 
 
+@pytest.mark.quick("bag, all")
 @each(("bag, all", "rnn", "transformer, average"))
 def test_files(config, tmp_path):
     model, _ = toy(config)
@@ -234,6 +237,7 @@ def test_weights_of_attention():
             assert (weights[IDS == 0] == 0).all()
 
 
+@pytest.mark.slow
 def test_mixed_precision():
     for name in ("bag, pairs", "rnn", "transformer"):
         model = make(CONFIGS[name], "mixed_bfloat16")

@@ -76,6 +76,7 @@ def per_token(name, head):
     return head in ("sequence", "tags", "spans") or (head == "masked_words" and not MODELS[name][3])
 
 
+@pytest.mark.quick("tags and spans")
 @EACH
 def test_padding_changes_nothing(name):
     model, forward = toy(name)
@@ -96,6 +97,7 @@ def test_padding_changes_nothing(name):
             np.testing.assert_allclose(values[0][:count], expected[head][row][:count], atol=1e-5)
 
 
+@pytest.mark.quick("mixed_bfloat16-tags and spans")
 @EACH
 @pytest.mark.parametrize(
     "policy", ["mixed_bfloat16", pytest.param("mixed_float16", marks=pytest.mark.slow)]
@@ -140,6 +142,7 @@ for name in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
     [QUICK, pytest.param(tuple(MODELS), marks=pytest.mark.slow)],

@@ -71,6 +71,7 @@ def test_padding_and_the_future_change_nothing(settings):
     assert not np.allclose(numpy(forward(other)), logits, atol=1e-3)
 
 
+@pytest.mark.quick("None-True")
 @pytest.mark.parametrize(
     ("target", "normalize_first"),
     [
@@ -166,6 +167,7 @@ def test_rotary_positions_tell_the_order():
     assert np.abs(numpy(there) - numpy(back)[:, ::-1]).max() > 1e-2
 
 
+@pytest.mark.quick("12")
 @pytest.mark.parametrize("target", [None, 12])
 def test_another_padding_which_also_starts(tmp_path, target):
     """The reference has padding 0, and a start token 11 with the same embedding.

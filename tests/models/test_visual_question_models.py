@@ -127,6 +127,7 @@ def test_questions_and_padding_change_nothing(kind, question):
     assert np.abs(call(model, REGIONS[::-1]) - together)[0, 0].max() > 1e-3
 
 
+@pytest.mark.quick("sinusoidal")
 @pytest.mark.parametrize("positions", ["sinusoidal", "none"])
 def test_positions_of_regions(positions):
     model = make(region_positions=positions)
@@ -134,6 +135,7 @@ def test_positions_of_regions(positions):
     assert np.allclose(mixed, call(model), atol=1e-5) == (positions == "none")
 
 
+@pytest.mark.slow
 def test_joined_and_saved(tmp_path):
     encoder = small_cnn_encoder((4, 6), filters=(6,))
     joined = picture_questions(encoder, make())

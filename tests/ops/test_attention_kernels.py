@@ -73,6 +73,25 @@ def some(numbers, quick):
     return [pytest.param(n, marks=() if n in quick else pytest.mark.slow) for n in numbers]
 
 
+@pytest.mark.quick(
+    slow=[
+        "0-chunked",
+        "2-chunked",
+        "4-chunked",
+        "6-chunked",
+        "8-chunked",
+        "10-chunked",
+        "14-chunked",
+        "16-chunked",
+        "18-chunked",
+        "20-chunked",
+        "24-chunked",
+        "26-chunked",
+        "28-chunked",
+        "30-chunked",
+        "34-chunked",
+    ]
+)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("number", some(NUMBERS, quick=(*NUMBERS[::2], EVERY)))
 def test_kernel(number, kernel, all_expected):
@@ -84,6 +103,12 @@ def test_kernel(number, kernel, all_expected):
         assert largest_difference(number, found, all_expected[number]) < 1e-12
 
 
+@pytest.mark.quick(
+    "1-plain-float16-0.01",
+    "1-plain-bfloat16-0.1",
+    "1-chunked-float16-0.01",
+    "1-chunked-bfloat16-0.1",
+)
 @pytest.mark.parametrize("dtype, tolerance", [("float16", 0.01), ("bfloat16", 0.1)])
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("number", some(HALF, quick=HALF[::2]))
@@ -93,6 +118,7 @@ def test_half_precision(number, kernel, dtype, tolerance, all_expected):
     assert largest_difference(number, found, all_expected[number]) < tolerance
 
 
+@pytest.mark.quick("9-False-True", "27-False-True")
 @pytest.mark.parametrize("unknown", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("number", some([*NUMBERS[::9], EVERY], quick=(9, 27, EVERY)))
@@ -173,6 +199,7 @@ def test_nan_is_seen():
     assert extreme_cases.lost(KERNELS) == []
 
 
+@pytest.mark.quick("eager", "graph")
 @pytest.mark.parametrize("how", ["eager", "graph", "XLA"])
 def test_gradients_of_gradients(how):
     """`plain` has them; of `chunked` they are an error, as what can be recorded of it is wrong."""
@@ -203,6 +230,7 @@ def test_gradients_of_gradients(how):
         second("chunked")(tf.constant(x))
 
 
+@pytest.mark.slow
 def test_first_derivatives_of_a_tape_that_is_kept():
     """A persistent tape makes TensorFlow prepare derivatives of functions that nobody asks for."""
     x = tf.constant(np.random.default_rng(0).normal(size=(1, 4, 1, 2)), "float32")
@@ -419,6 +447,7 @@ def test_short_and_empty(T, S):
         np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["quick", pytest.param("whole", marks=pytest.mark.slow)])
 def test_training_for_a_gpu_is_lowered_to_cudnn(how):
     """On a machine without one: the kernels are in the program, and what they do without is not."""

@@ -150,6 +150,20 @@ def test_torch_scaled_dot_product_attention(kind, N, K, scale):
         np.testing.assert_allclose(gradient, tensor.grad, atol=1e-5)
 
 
+@pytest.mark.quick(
+    slow=[
+        "mask-True-float32",
+        "mask-True-float16",
+        "mask-True-bfloat16",
+        "bias-True-float32",
+        "bias-True-float16",
+        "bias-True-bfloat16",
+        "causal-True-float32",
+        "causal-True-float16",
+        "causal-True-bfloat16",
+        "both-True-bfloat16",
+    ]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("jit", [None, False, True])
 @pytest.mark.parametrize("how", ["mask", "bias", "causal", "both"])

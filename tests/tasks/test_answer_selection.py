@@ -134,6 +134,7 @@ def test_candidates_of_their_own(saved):
     assert selector.predict("a dog", candidates=["a bird"])[0].answer == "a bird"
 
 
+@pytest.mark.slow
 @EAGER
 def test_explanations(saved):
     """The weights of both texts are those of similarity, for the cosine."""
@@ -389,6 +390,7 @@ def test_wrong_use(saved):
         selector.evaluate([("who", "x", ["x"]), ("who", "the red bird")])
 
 
+@pytest.mark.slow
 @EAGER
 def test_vectors_that_are_not_finite_are_named():
     """The loss of the epoch that spoils the weights is a number yet."""

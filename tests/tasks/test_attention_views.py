@@ -14,6 +14,7 @@ pytestmark = pytest.mark.usefixtures("eager")
 SMALL = {"dim": 16, "intermediate_dim": 16, "num_layers": 2, "num_heads": 2}
 
 
+@pytest.mark.slow
 def test_all_attention_of_a_transformer():
     translator = Translator(
         TOKENIZER, target_tokenizer=BytePairTokenizer.train(["die eins"] * 3, 262), model=SMALL
@@ -57,6 +58,7 @@ def test_what_is_no_text():
         translation_view(Translator(TOKENIZER, model={**SMALL, "num_layers": 1}), 1)
 
 
+@pytest.mark.quick("the film was great-bag", "the film was great-first")
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("text", ["the film was great", pytest.param(LONG, marks=pytest.mark.slow)])
 def test_classifiers(case, text):

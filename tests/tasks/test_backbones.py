@@ -35,6 +35,7 @@ def test_a_pretrainer_goes_on_from_a_folder(pretrainer, folder):
         np.testing.assert_array_equal(value, ours[name])
 
 
+@pytest.mark.slow
 def test_a_classifier_starts_from_a_folder(pretrainer, folder):
     data = {"backbone": str(folder), "max_length": 32}
     classifier = TextClassifier.create(EXAMPLES, data=data)

@@ -208,6 +208,7 @@ def test_attention(tasks, case):
                 assert weights.shape == (rows, columns)
 
 
+@pytest.mark.slow
 def test_words_are_those_of_the_caption(fitted, eager):
     caption = fitted.caption(PICTURES[2], beams=BEAMS, return_attention=True)
     words = caption.words()
@@ -225,6 +226,7 @@ def test_words_are_those_of_the_caption(fitted, eager):
     )
 
 
+@pytest.mark.quick("soft")
 @EACH
 def test_scores_are_those_of_the_plain_model(tasks, case, eager):
     """Log-probabilities of the model that is trained, added up by hand; the length penalty too."""
@@ -284,6 +286,7 @@ def test_no_pictures(fitted):
 # Pictures
 
 
+@pytest.mark.slow
 def test_pictures_of_any_kind(fitted, files):
     pixels = PICTURES[2]
     ways = [
@@ -314,6 +317,7 @@ def test_pictures_of_any_kind(fitted, files):
     )
 
 
+@pytest.mark.slow
 def test_one_broken_picture_is_isolated(fitted, files, tmp_path):
     cut = file_bytes(PICTURES[1])[:60]
     zero = tmp_path / "zero.png"
@@ -514,6 +518,7 @@ def test_errors(fitted, call, error, message):
         call(fitted)
 
 
+@pytest.mark.slow
 def test_sizes_come_from_the_encoder_and_the_tokenizer():
     encoder = small_cnn_encoder(**CNN)
     captioner = Captioner(TOKENIZER, encoder, model=SOFT)

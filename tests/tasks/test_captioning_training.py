@@ -123,6 +123,7 @@ def test_the_vocabulary_is_that_of_the_training_captions(tmp_path, monkeypatch):
     assert not any("ze" in token or "br" in token for token in vocabulary)
 
 
+@pytest.mark.slow
 def test_the_same_call_again_changes_nothing(run, eager):
     found, folder, _ = run
     before = (folder / "checkpoint.npz").read_bytes(), (folder / "log.csv").read_bytes()
@@ -157,6 +158,13 @@ def test_a_folder_of_another_run_is_refused(run, more, message):
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
 
 
+@pytest.mark.quick(
+    "more0-two development|at least one picture",
+    "more1-at least one picture",
+    "more2-not empty",
+    "more6-divisible",
+    "more7-even",
+)
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -276,6 +284,7 @@ def test_all_models(encoder, model, tmp_path):
 # What is kept
 
 
+@pytest.mark.slow
 def test_the_best_weights_are_kept(tmp_path, monkeypatch):
     captioner = small("transformer")
 

@@ -53,6 +53,7 @@ def asked(request, eager):
 QUICK = ("tagging", "similarity", "translation", "text generation", "visual questions")
 
 
+@pytest.mark.quick("similarity")
 @pytest.mark.parametrize(
     "asked",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES],
@@ -71,6 +72,7 @@ def test_a_copy_shares_nothing(asked):
     assert same(ask(task), before)
 
 
+@pytest.mark.quick("answer selection-copy", "answer selection-deepcopy")
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 @pytest.mark.parametrize("asked", ["visual questions", "answer selection"], indirect=True)
 def test_ways_of_copying(asked, how):
@@ -82,6 +84,7 @@ def test_ways_of_copying(asked, how):
     assert not shared & {id(weight) for weight in made.whole.variables}
 
 
+@pytest.mark.quick("answer selection")
 @pytest.mark.parametrize("asked", ["visual questions", "answer selection"], indirect=True)
 def test_weights_that_are_assigned(asked):
     task, ask, before = asked
@@ -92,6 +95,7 @@ def test_weights_that_are_assigned(asked):
     assert same(found, ask(expected)) and not same(found, before)
 
 
+@pytest.mark.quick("answer selection")
 @pytest.mark.parametrize("asked", ["tagging", "answer selection"], indirect=True)
 def test_lora_after_a_call(asked):
     task, ask, before = asked
@@ -112,6 +116,7 @@ def shift_lora(model):
         weight.assign(rng.normal(size=weight.shape))
 
 
+@pytest.mark.quick("tagging")
 @pytest.mark.parametrize("asked", ["tagging", "visual questions"], indirect=True)
 def test_layers_that_are_frozen(asked):
     task, ask, before = asked
@@ -150,6 +155,7 @@ CHANGED = {
 }
 
 
+@pytest.mark.quick("tagging", "question answering", "embeddings", "summarization", "conversation")
 @pytest.mark.parametrize("name", CASES)
 def test_files_hold_what_decides(name, tmp_path):
     task = CASES[name][0]()

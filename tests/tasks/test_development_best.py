@@ -83,6 +83,7 @@ def test_a_run_that_is_taken_up_remembers_its_best(tmp_path):
     assert callback.best_epoch == 6
 
 
+@pytest.mark.slow
 def test_less_is_better_where_the_task_says_so(monkeypatch):
     """The bits of a text."""
     generator, bits = make(), [3.0, 2.5, 2.75]
@@ -103,6 +104,7 @@ def test_less_is_better_where_the_task_says_so(monkeypatch):
     assert run.score_name == "bits per character"
 
 
+@pytest.mark.quick("run")
 @pytest.mark.parametrize("folder", [None, "run"])
 def test_at_the_end_the_task_has_the_best_weights(tmp_path, monkeypatch, folder):
     """Those of the first of two epochs; kept in memory, or in the folder of the run."""
@@ -121,6 +123,7 @@ def test_at_the_end_the_task_has_the_best_weights(tmp_path, monkeypatch, folder)
         assert (mine != last).any()
 
 
+@pytest.mark.quick("None")
 @pytest.mark.parametrize("folder", [None, "run"])
 def test_scores_stand_at_their_epochs(tmp_path, monkeypatch, folder):
     generator, left = make(), iter([2.0, 1.0])
@@ -135,6 +138,7 @@ def test_scores_stand_at_their_epochs(tmp_path, monkeypatch, folder):
     assert all(row["loss"] > 0 for row in run.log)
 
 
+@pytest.mark.slow
 def test_a_run_is_not_made_longer(tmp_path):
     """Its learning rate is zero at the end: more epochs would change nothing."""
     generator, settings = make(), {"batch_size": 20, "verbose": 0}
@@ -176,6 +180,7 @@ def errors_of(values):
     return [{"accuracy": 0.5, "mean_absolute_error": value} for value in values]
 
 
+@pytest.mark.quick("None")
 @pytest.mark.parametrize("folder", [None, "run"])
 def test_the_figure_and_its_direction_are_declared(folder, tmp_path):
     run = guesses(errors_of([2.5, 1.5, 3.5]), run_dir=folder and tmp_path / folder)

@@ -124,6 +124,7 @@ def test_a_training_starts_from_vectors(tmp_path):
         WordEmbedder.create(TEXTS, data={"word_vectors": str(tmp_path / "v.txt")}, model={"dim": 3})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [5, pytest.param(11, marks=pytest.mark.slow)])
 def test_a_run_that_was_interrupted_goes_on_exactly(at, tmp_path):
     class Kill(keras.callbacks.Callback):

@@ -104,6 +104,7 @@ def test_padding_and_batches_change_nothing():
     assert classifier.explain([]) == []
 
 
+@pytest.mark.slow
 def test_explanations_by_hand(eager):
     """The weights of the layer, of the words that are read."""
     classifier = make(max_length=4)
@@ -162,6 +163,7 @@ def test_gradients_by_hand(attention, eager):
         assert found.weights[places].sum() == pytest.approx(slope, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_gradients_of_one_pair_or_many(eager):
     classifier = make("none")  # gradients without being asked
     pairs = [ODD_PAIRS[i] for i in (5, 1, 0)]
@@ -347,6 +349,7 @@ def test_errors():
     assert EntailmentData(train="x").max_length == 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_other_backends(backend, tmp_path):
     expected = {}

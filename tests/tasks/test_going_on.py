@@ -121,6 +121,7 @@ def test_lora_trains_its_own_weights_alone(kind, request, tmp_path):
     assert moved(after, weights(generator)) == set(before)
 
 
+@pytest.mark.slow
 def test_frozen_blocks_and_learning_rates_by_depth(llama):
     generator = TextGenerator.create(TEXT, data={"backbone": llama[0]})
     before = weights(generator)
@@ -177,6 +178,7 @@ def test_a_run_with_lora_goes_on(gpt2, tmp_path, monkeypatch):
         np.testing.assert_allclose(ends[1][name], value, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_wrong_backbones(gpt2, tmp_path):
     words = WordPieceTokenizer.train(["a b c d e"], 15)
     bert = BertConfig(words.vocabulary_size, dim=8, num_layers=1, num_heads=2)

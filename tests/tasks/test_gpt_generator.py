@@ -60,6 +60,7 @@ def test_it_learns_and_writes_more_than_a_window(generator):
     assert text.startswith("to be, or not to be: that is the question.\nto be, or not to be")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [15, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_text_depends_on_its_prompt_and_seed_alone(count, eager):
     generator = TextGenerator(

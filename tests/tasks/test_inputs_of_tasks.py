@@ -30,6 +30,14 @@ def reading(name):
     return {**methods, **more}
 
 
+@pytest.mark.quick(
+    "text classification",
+    "question answering",
+    "similarity",
+    "embeddings",
+    "summarization",
+    "conversation",
+)
 @pytest.mark.parametrize("name", CASES)
 def test_tables_are_refused(name):
     frame = DataFrame()
@@ -42,6 +50,13 @@ def test_tables_are_refused(name):
             pytest.fail(f"{method} gave {call(frame)!r:.200}")
 
 
+@pytest.mark.quick(
+    "{'a': 'b'}-text classification",
+    "{'a'}-text classification",
+    "b'abc'-text classification",
+    "b'abc'-captioning",
+    "7-text classification",
+)
 @pytest.mark.parametrize("name", ["text classification", "translation", "captioning"])
 @pytest.mark.parametrize("given", [{"a": "b"}, {"a"}, b"abc", 7], ids=str)
 def test_other_things_are_refused(name, given):

@@ -45,6 +45,7 @@ def test_a_task_is_created_of_inputs_and_labels(kind, inputs, labels, model, dat
     assert apart.get_config() == together.get_config()
 
 
+@pytest.mark.slow
 def test_a_training_and_an_evaluation_on_inputs_and_labels():
     kind, inputs, labels, model, data = CASES[-1]
     reports, losses = [], []

@@ -87,6 +87,9 @@ def refused(read, path, message):
     assert type(caught.value) is ValueError and str(path) in str(caught.value)
 
 
+@pytest.mark.quick(
+    slow=["transformer-dim-3000000", "transformer-num_layers-3000", "writer-num_layers-1000000000"]
+)
 @pytest.mark.parametrize(
     ("kind", "name", "value"),
     [

@@ -97,6 +97,7 @@ def test_its_commands(outputs, place):
     assert (code, "has no class Nothing" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_its_own_step(outputs, place, tmp_path):
     """In the list of steps, with its settings on the command line and in a file."""
     fit, count = (

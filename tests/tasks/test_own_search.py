@@ -83,6 +83,7 @@ def test_beginnings_of_translations(translator):
         translator.translate(TEXTS, beginning=["a", "b"])
 
 
+@pytest.mark.slow
 def test_rules_on_tokens_of_translations(translator):
     plain = {"beams": 2, "min_length": 0, "no_repeat_ngram_size": 0}
     tokenizer = translator.target_tokenizer
@@ -110,6 +111,7 @@ def test_the_export_has_the_search_of_the_model(translator, tmp_path):
     assert found == translator.translate(TEXTS, beginning="die drei", forced_last_id=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gpt", pytest.param("transformer", marks=pytest.mark.slow)])
 def test_rules_on_tokens_of_answers(kind):
     talker = untrained(kind)

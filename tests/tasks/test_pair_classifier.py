@@ -100,6 +100,7 @@ def test_it_learns():
     assert "pairs of texts" in repr(classifier)
 
 
+@pytest.mark.quick(slow=["gradient-bert"])
 @EACH
 @pytest.mark.parametrize("method", METHODS)
 def test_explanations_point_into_the_right_text(tasks, kind, method, eager):
@@ -127,6 +128,7 @@ def test_explanations_point_into_the_right_text(tasks, kind, method, eager):
     assert "a cat was red" in drawn
 
 
+@pytest.mark.slow
 def test_heads_of_both_texts_at_once():
     model = {**KINDS["bert"], "pooling": "first"}
     classifier = TextClassifier(

@@ -249,6 +249,7 @@ def test_going_on_from_given_weights(random_weights, tmp_path):
         again.fit(other, epochs=1)
 
 
+@pytest.mark.slow
 def test_a_classifier_starts_from_the_encoder(random_weights, tmp_path, eager):
     pretrainer, path = random_weights
     examples = [(sentence, "ab"[i % 2]) for i, (sentence, *_) in enumerate(documents(8))]

@@ -94,6 +94,7 @@ def test_a_generator_and_some_of_its_layers(tmp_path):
         generator.quantize("int2")
 
 
+@pytest.mark.slow
 def test_keras_own_method_too():
     """What was compiled for the float weights is compiled anew."""
     generator = generation.make()
@@ -134,6 +135,7 @@ def test_a_captioner_with_its_encoder(tmp_path):
     assert loaded.caption(captioning_toys.PICTURES[:2], beams=2) == found
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, capsys):
     generation.untrained(tmp_path / "float.task")
     arguments = ["--model", f"{tmp_path}/float.task", "--to", f"{tmp_path}/int8.task"]

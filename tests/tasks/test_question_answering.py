@@ -412,6 +412,7 @@ def test_the_saved_model_gives_what_the_task_gives(with_none, tmp_path):
     check_served(answerer, json.loads(done.stdout))
 
 
+@pytest.mark.slow
 def test_it_starts_from_an_encoder(tmp_path):
     texts = [[text for _, text, _ in questions(6, seed=k)] for k in range(4)]
     pretrainer = Pretrainer.create(

@@ -261,6 +261,7 @@ def check_details(details, texts, expected):
         check_equal(name, outputs[name], values, tolerance=1e-5)
 
 
+@pytest.mark.slow
 def test_exported_functions_without_attention(blind, tmp_path, unsaved):
     """What stands in the SavedModel, without one."""
     blind.export(tmp_path / "exported", beams=BEAMS, num_return_sequences=2)

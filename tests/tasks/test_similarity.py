@@ -307,6 +307,7 @@ def test_int8_and_half_precision(scorers, kind, tmp_path):
     assert 0 < np.abs(np.subtract(small.predict(PAIRS), scorer.predict(PAIRS))).max() < 0.3
 
 
+@pytest.mark.slow
 @EAGER
 def test_a_backbone_of_ours(scorers, tmp_path):
     """The encoder of one task is the start of another."""

@@ -126,6 +126,7 @@ def test_labels_are_read_off_first_pieces(random_weights):
     assert sum((batches[i][2]["tags"] > 0).sum() for i in range(len(batches))) == len(words)
 
 
+@pytest.mark.slow
 def test_why_there_are_no_entities():
     """One label is enough; parts of speech are meant so, and nothing is said."""
     texts = [(["Ada", "Lee", "codes"], ["B-PER", "I-PER", "O"])] * 3
@@ -220,6 +221,7 @@ def test_a_training_that_learns_nothing_is_named():
     assert tagger.doubt(tagger.dataset(sentences(8)), good) == ""
 
 
+@pytest.mark.slow
 def test_a_training_that_explodes_is_an_error():
     with eagerly(), pytest.raises(ValueError, match="the training has exploded"):
         untrained().fit(
@@ -408,6 +410,7 @@ def test_training_without_tensorflow(tmp_path, backend):
     assert done.stdout.startswith("True False Tagger(bert"), done.stderr
 
 
+@pytest.mark.slow
 def test_mixed_precision(tagger, tmp_path):
     tagger.save(tmp_path / "t.task")
     half = Tagger.load(tmp_path / "t.task", dtype="mixed_bfloat16")

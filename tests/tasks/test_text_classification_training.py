@@ -228,6 +228,7 @@ def scoring(classifier, examples, path, **settings):
     return callback
 
 
+@pytest.mark.quick("True")
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_the_best_weights_are_kept(tmp_path, in_memory, eager):
     classifier = TextClassifier(
@@ -321,6 +322,7 @@ def test_settings_of_fit_that_cannot_be(settings, error, message):
         classifier.fit(EXAMPLES, **settings)
 
 
+@pytest.mark.slow
 def test_the_average_of_the_weights_is_scored_and_kept(tmp_path, eager):
     config = {"dropout": 0.0, "word_dropout": 0.0, "pair_buckets": 0, "dim": 4}
     classifier = TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], model=config)

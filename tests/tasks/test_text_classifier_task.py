@@ -163,6 +163,7 @@ def test_several_labels_are_learnt():
     assert found[1].probabilities["food"] < 0.5
 
 
+@pytest.mark.slow
 def test_fit_changes_what_was_compiled_and_keeps_a_compiled_model():
     classifier = small()
     before = classifier.predict_probabilities(TEXTS)
@@ -186,6 +187,7 @@ def test_fit_changes_what_was_compiled_and_keeps_a_compiled_model():
     assert (mine.use_ema, mine.global_clipnorm) == (True, 1.0)
 
 
+@pytest.mark.slow
 def test_the_loss_of_validation_is_the_log_loss():
     examples = [(text, CLASSES[i % 3]) for i, text in enumerate(MIXED[:21])]
     classifier = make("rnn")
@@ -221,6 +223,7 @@ def test_class_weights():
     assert weights({"bad": 3}) == [{3.0}, {1.0}]
 
 
+@pytest.mark.slow
 def test_imbalance_is_named():
     classifier = small()
     examples = [("fine", "good")] * 11 + [("dull", "bad")]
@@ -266,6 +269,7 @@ def test_token_weights_begin_with_what_the_texts_say():
 # Use
 
 
+@pytest.mark.quick("bag-7")
 @pytest.mark.parametrize(
     ("case", "batch_size"),
     [
@@ -315,6 +319,7 @@ def test_nothing_to_do(tasks, case):
     assert (logits.shape, weights) == ((0, 3), [])
 
 
+@pytest.mark.quick("bag")
 @pytest.mark.parametrize("case", quick("bag", "several"))
 def test_hostile_texts(tasks, case, eager):
     classifier = tasks[0][case]
@@ -487,6 +492,7 @@ def test_attention_of_a_bag_by_hand(pairs):
         np.testing.assert_allclose(found.weights, share, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", ["first", *(pytest.param(c, marks=pytest.mark.slow) for c in ("bag", "rnn", "several"))]
 )
@@ -562,6 +568,7 @@ def test_heads_of_a_transformer_without_weights(tasks):
     assert classifier.explain(["", "so"], method="attention").roles.texts == 1
 
 
+@pytest.mark.slow
 def test_what_decides_is_found(fitted):
     """The words of praise and blame, which alone tell the classes apart."""
     for text, label in EXAMPLES[::5]:
@@ -584,6 +591,7 @@ QUICK = [
 ]
 
 
+@pytest.mark.quick("byte_pair-attention-head_tail")
 @pytest.mark.parametrize(
     ("tokenizer", "pooling", "truncation"),
     [

@@ -157,6 +157,7 @@ def test_only_the_end_of_a_prompt_is_read(random_weights):
     assert prompts.encode(["x" + end], [3], 30)["ids"] == [[1, *generator.tokenizer.encode(end)]]
 
 
+@pytest.mark.slow
 def test_no_ngram_comes_twice(generator):
     text = generator.generate("to be, or not to be", 60, no_repeat_ngram_size=5, seed=1)
     grams = [text[i : i + 5] for i in range(15, len(text) - 4)]

@@ -86,6 +86,7 @@ def test_batches_and_their_order_change_nothing(translator):
     assert [translator.translate(text) for text in texts] == together
 
 
+@pytest.mark.slow
 def test_one_trace_for_all(translator, monkeypatch):
     traces = []
     encode = translator.encode
@@ -100,6 +101,7 @@ def test_one_trace_for_all(translator, monkeypatch):
     assert [tuple(shape) for shape in traces] == [(None, None)]
 
 
+@pytest.mark.slow
 def test_a_beam_of_one_is_the_plain_model_step_by_step(translator):
     """Greedy search written out, with the functional model and nothing else of ours."""
     tokenizer = translator.source_tokenizer
@@ -116,6 +118,7 @@ def test_a_beam_of_one_is_the_plain_model_step_by_step(translator):
         assert translator.translate(source, beams=1) == tokenizer.decode(ids)
 
 
+@pytest.mark.slow
 def test_hostile_strings_give_an_answer(translator):
     with pytest.warns(UserWarning, match="max_source_length"):
         answers = translator.translate(HOSTILE)
@@ -340,6 +343,7 @@ def test_white_space_changes_nothing(translator):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_nothing_in_nothing_out(translator):
     assert translator.translate("") == ""
     assert translator.translate(iter(["", " \n\u00a0", "nine"]))[:2] == ["", ""]

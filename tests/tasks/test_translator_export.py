@@ -191,6 +191,7 @@ def test_alignments_are_those_of_a_block(deep, eager):
     assert np.abs(first.weights - last.weights).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_what_was_cut_is_told(eager):
     """A model that knows nothing finds no end."""
     tokenizer = BytePairTokenizer.train(["one two"], 259)
@@ -221,6 +222,7 @@ def test_wrong_settings_are_refused(translator, tmp_path):
         translator.translate_n_best([None])
 
 
+@pytest.mark.slow
 def test_align_refuses_what_is_not_there(translator, deep):
     for layer in (9, -3, 2, "last"):
         with pytest.raises(ValueError, match=r"one of the 2 cross-attentions, -2 to 1\. Received"):
@@ -510,6 +512,7 @@ def test_the_child_process_gets_all_arguments(translator, tmp_path, monkeypatch)
     assert len(commands) == 2
 
 
+@pytest.mark.slow
 def test_the_examples_of_every_export_are_hostile_too(translator):
     texts = translator.export_examples()["text"]
     assert {"", " \n\t "} <= set(texts)

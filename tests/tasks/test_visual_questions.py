@@ -179,6 +179,7 @@ def in_numpy(task, regions, texts, top_k):
     }
 
 
+@pytest.mark.slow
 def test_outputs_in_numpy(made):
     examples = made.export_examples()
     found = made.expected(examples, made.Use(top_k=3))
@@ -242,6 +243,7 @@ def test_broken_pictures(made, tmp_path):
     assert np.array_equal(batch[0]["images"], [load_image(f) for f in files[1:]])
 
 
+@pytest.mark.slow
 def test_an_encoder_that_stays_as_it_is(tmp_path):
     """Its regions are what is trained on; answers that are no class are left out, and wrong."""
     task = make(train_encoder=False)

@@ -35,6 +35,7 @@ def data(tmp_path_factory):
     return {"tokenizer": "words", "word_vectors": str(path), "max_length": 12}
 
 
+@pytest.mark.quick("bag")
 @pytest.mark.parametrize(
     "model", [pytest.param(m, marks=[pytest.mark.slow] * (m == "rnn")) for m in MODELS]
 )
@@ -56,6 +57,7 @@ def test_what_the_models_read(model, data, tmp_path, eager):
     assert "3 of 16 words" in made.describe(made.dataset(EXAMPLES))[0]
 
 
+@pytest.mark.slow
 def test_the_exported_classifier_of_words(data, unsaved):
     classifier = TextClassifier.create(EXAMPLES, data=data, model={"pair_buckets": 0})
     classifier.export("anywhere")
@@ -64,6 +66,7 @@ def test_the_exported_classifier_of_words(data, unsaved):
     assert list(explained.tokens) == ["the", "film", "was", "<unknown>", "great"]
 
 
+@pytest.mark.slow
 def test_a_run_takes_the_width_of_the_vectors(data, tmp_path, eager):
     """In its settings file too, with which the same call goes on."""
     for _ in range(2):
@@ -130,6 +133,7 @@ def of_bilstm(tmp_path_factory):
     return {"word_vectors": str(path), "freeze_word_vectors": True, "vector_words": 6}
 
 
+@pytest.mark.quick("tagging", "selection")
 @pytest.mark.parametrize("name", ENCODER_TASKS)
 def test_tasks_on_a_bilstm(name, of_bilstm, tmp_path, eager):
     """Their tokens are whole words; what is frozen stays so in the file."""

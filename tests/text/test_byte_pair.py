@@ -94,6 +94,7 @@ def test_numbers_by_hand(merges, text, expected):
     assert tokenizer.decode(expected) == text
 
 
+@pytest.mark.slow
 def test_any_list_of_merges_gives_the_same_ids_in_the_graph():
     # Trained lists are well-behaved: a token is used after it was made, and made in one way only.
     # These are not.
@@ -165,6 +166,7 @@ def test_any_text_is_lossless_and_equal_in_the_graph(tokenizer, graph, texts):
     assert graph_ids(graph, texts) == ids
 
 
+@pytest.mark.slow
 def test_every_code_point_is_split_alike(tokenizer, graph):
     rng = random.Random(0)
     points = [*range(0x3400), *range(0xF900, 0x10000), *range(0x1D000, 0x1FC00)]

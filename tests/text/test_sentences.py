@@ -83,6 +83,7 @@ def test_nothing_but_white_space_is_lost():
     assert found == "".join(text.replace("<br/>", "").split())
 
 
+@pytest.mark.quick(slow=["A. ", "Mr. "])
 @pytest.mark.parametrize(
     "part",
     [

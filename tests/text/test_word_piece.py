@@ -105,6 +105,7 @@ def test_special_tokens_in_a_text_are_text(tokenizer):
     assert (tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id) == (2, 3, 4)
 
 
+@pytest.mark.quick("uncased")
 def test_a_mask_in_a_text(tokenizer):
     """One id wherever it stands, in Python and in the graph; else the ids do not change."""
     masking = WordPieceTokenizer(
@@ -186,6 +187,7 @@ def _pair(made=[]):  # noqa: B006
     return made
 
 
+@pytest.mark.quick("cased")
 def test_beginnings(tokenizer, graph):
     texts = [*TEXTS, *ODD_TEXTS, " \u200b" * 5000 + "late words"]
     data = tf.constant([text.encode("utf-8") for text in texts])
@@ -315,6 +317,7 @@ def test_saving(tokenizer, tmp_path):
         WordPieceTokenizer.load_assets(tmp_path)
 
 
+@pytest.mark.quick("cased")
 def test_a_saved_model_needs_tensorflow_alone(tokenizer, graph, tmp_path):
     tf.saved_model.save(graph, tmp_path / "model")
     script = """

@@ -94,6 +94,7 @@ HARD = [
 ]  # fmt: skip
 
 
+@pytest.mark.quick("lower")
 def test_the_same_as_in_python(tokenizer):
     texts = HARD + odd_texts(600, seed=0)
     assert in_graph(tokenizer, texts) == in_python(tokenizer, texts)

@@ -45,6 +45,7 @@ def tuned(monkeypatch):
     return found
 
 
+@pytest.mark.slow
 def test_the_same_training(tuned):
     weights = []
     for wrap in (lambda x: x, without_autotuning):

@@ -154,6 +154,7 @@ def test_killed_within_an_epoch(uninterrupted, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_signals_lose_no_batch(uninterrupted, tmp_path):
     count = len(make_batches())
     ends = [At(3, interrupt), At(count - 3, terminate), AtSecondEpoch(interrupt)]
@@ -272,6 +273,7 @@ def test_who_reads_our_output_may_be_gone(tmp_path, capfd):
     assert checkpoint.position == (0, 3)
 
 
+@pytest.mark.slow
 def test_a_callback_may_end_the_run(tmp_path):
     for name, batches, position in [("epoch", None, (1, 0)), ("batch", 3, (0, 3))]:
 
@@ -312,6 +314,7 @@ def test_several_steps_at_a_time(uninterrupted, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.quick("100")
 @pytest.mark.parametrize("steps", [3, 100])
 def test_an_interrupt_in_the_last_steps_of_an_epoch(tmp_path, steps):
     """The last group of batches is repeated; if it is the whole epoch, that is ended and kept."""
@@ -401,6 +404,7 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_files_that_are_no_checkpoint(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="There is nothing"):
         read_training_notes(tmp_path / "nothing")

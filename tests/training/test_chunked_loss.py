@@ -58,6 +58,18 @@ def cases():
             yield pytest.param(chunk, mode, smoothing, with_bias, marks=marks)
 
 
+@pytest.mark.quick(
+    slow=[
+        "8-graph-0.0-False",
+        "8-xla-0.0-False",
+        "1-eager-0.1-True",
+        "8-graph-0.1-True",
+        "8-xla-0.1-True",
+        "37-xla-0.1-True",
+        "None-graph-0.1-True",
+        "None-xla-0.1-True",
+    ]
+)
 @pytest.mark.parametrize(("chunk", "mode", "smoothing", "with_bias"), list(cases()))
 def test_value_and_gradients(chunk, smoothing, with_bias, mode):
     hidden, kernel, bias, labels, weights = arrays()
@@ -187,6 +199,7 @@ def with_dense(**dense):
     return keras.Model(inputs, keras.layers.Dense(40)(x))
 
 
+@pytest.mark.quick("with_dense-chunks1")
 @pytest.mark.parametrize(
     ("make", "chunks"),
     [

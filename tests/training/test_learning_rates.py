@@ -17,6 +17,7 @@ def test_both_rates_matter():
     assert 5e-3 < slow < 0.3 * fast
 
 
+@pytest.mark.quick("plain", "by a schedule")
 @pytest.mark.parametrize("case", script.CASES)
 def test_adam_by_hand(case):
     assert script.distance(script.fitted(case), script.by_hand(case)) < 2e-6
