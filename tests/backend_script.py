@@ -1,9 +1,9 @@
 """What `test_backends.py` runs in one fresh process a backend: `backend_script.py FOLDER HOW`.
 
 It loads what TensorFlow saved, compares, differentiates and trains, and prints what it found as
-JSON in its last line. HOW is "whole", or "quick": all models once (compiled on JAX, which would
-compile each operation of each shape otherwise), and those of `CLOSELY` trained and, of JAX one,
-layer by layer.
+JSON in its last line. HOW is "whole", or "quick": the models of `quick_names` once (compiled on
+JAX, which would compile each operation of each shape otherwise), and those of `closely` trained
+and, on PyTorch, layer by layer.
 """
 
 import json
@@ -20,12 +20,20 @@ from keras_attn import layers, models
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 CLOSELY = ("pooled", "translator")
+# They have every kind of attention, block, recurrence and pooling; the others are made of these.
+QUICK = (*CLOSELY, "layer_by_layer", "modern", "pictures", "recurrent")
+SLOW_ON_JAX = ("modern", "pictures")
 HEAVY = ("tensorflow", "tensorflow_text", "tokenizers", "matplotlib", "sacrebleu", "keras_hub")
 
 
-def eagerly():
-    """The models that a quick test runs layer by layer: one on JAX."""
-    return CLOSELY[:1] if keras.backend.backend() == "jax" else CLOSELY
+def quick_names(backend):
+    """The models that a quick test loads: fewer on JAX, which compiles each."""
+    return [name for name in QUICK if backend != "jax" or name not in SLOW_ON_JAX]
+
+
+def closely(backend):
+    """The models that a quick test trains: one on JAX."""
+    return CLOSELY[:1] if backend == "jax" else CLOSELY
 
 
 def numpy(nest):
@@ -171,6 +179,11 @@ def subclassed():
     return distance(numpy(loaded(inputs)), outputs)
 
 
+def symbolic_policies(backend):
+    """The policies of which a quick test asks for symbolic shapes."""
+    return POLICIES[:1] if backend == "jax" else (POLICIES[0], POLICIES[2])
+
+
 def collected(model, inputs):
     maps = keras_attn.attention_maps(model, inputs)
     return [[key.path, key.role, key.call, list(maps[key].shape)] for key in maps]
@@ -207,25 +220,28 @@ def main(folder, how):
         # On TensorFlow the harness has done it.
         if result["backend"] != "tensorflow" and (whole or policy == "mixed_float16"):
             result[f"nothing visible {policy}"] = nothing_visible()
-        if whole or policy != "mixed_bfloat16":
+        if whole or policy in symbolic_policies(result["backend"]):
             result[f"symbolic {policy}"] = symbolic(policy)
     keras.config.set_dtype_policy("float32")
     # Keras itself imports it, where it is installed, in `load_model` and `set_random_seed`.
     result["without tensorflow"] = "tensorflow" not in sys.modules
-    if whole or result["backend"] == "torch":
+    if whole:
         result["rematerialized"] = rematerialized()
-    result["subclassed"] = subclassed()
+    if whole or result["backend"] != "jax":
+        result["subclassed"] = subclassed()
     if result["backend"] == "torch":
         result["moved"] = moved()
     for path in sorted(folder.glob("*.keras")):
         name = path.stem
+        if not (whole or name in quick_names(result["backend"])):
+            continue
         model, inputs, outputs, trained = loaded(folder, name)
         model.load_weights(folder / f"{name}.weights.h5")
         found = predicted(model, inputs) if result["backend"] == "jax" else numpy(model(inputs))
         result["predicted"][name] = distance(found, outputs)
-        if not (whole or name in CLOSELY):
+        if not (whole or name in closely(result["backend"])):
             continue
-        if whole or name in eagerly():
+        if whole or result["backend"] != "jax":
             result["maps"][name] = collected(model, inputs)
             result["outputs"][name] = distance(numpy(model(inputs)), outputs)
         if "token_ids" in inputs:  # a text classifier

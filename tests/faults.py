@@ -1,10 +1,11 @@
-"""Deliberate faults that quick tests must find: `python tests/faults.py [--only WORDS] [--list]`.
+"""Deliberate faults that tests must find: `python tests/faults.py [--only WORDS] [--list]`.
 
 `tests/faults/ROOM.toml` lists the faults of a room. Each has a name, the file of `keras_attn/` that
 it changes, the text there (`old`, once in the file), what takes its place (`new`), and the ids of
-the quick tests that must fail then (`tests`, below `tests/`). All is tried in a copy of the
-repository: first the named tests without a fault, then each fault with its tests alone. It takes
-some minutes and is run by hand: after tests were made quicker, or code was moved.
+the quick tests that must fail then (`tests`, below `tests/`). Of a few faults no quick test tells:
+with `slow = true` the named tests may be slow ones. All is tried in a copy of the repository: first
+the named tests without a fault, then each fault with its tests alone. It takes some minutes and is
+run by hand: after tests were made quicker, or code was moved.
 """
 
 import argparse
@@ -29,6 +30,7 @@ COPIED = (
     "README.md"
 ).split()
 SECONDS = 300  # the tests of a fault that take longer are ended
+WITH_SLOW = ("-m", "not by_hand and not nightly")
 MEANINGS = {2: "interrupted, or tests that cannot be collected", 4: "no such test", 5: "no test"}
 
 
@@ -42,6 +44,7 @@ class Fault:
     old: str
     new: str
     tests: list[str]
+    slow: bool = False
 
 
 @dataclass
@@ -99,8 +102,8 @@ def stale(fault: Fault) -> str:
     return ""
 
 
-def run(folder: Path, tests: list[str], seconds: int = SECONDS) -> Run:
-    """Runs tests in a fork: it has imported what is not ours, and nothing of `keras_attn`."""
+def run(folder: Path, tests: list[str], slow: bool, seconds: int = SECONDS) -> Run:
+    """Runs tests, if `slow` slow ones too, in a fork: it has imported nothing of `keras_attn`."""
     began = time.monotonic()
     said = folder / "said.json"
     said.unlink(missing_ok=True)
@@ -113,7 +116,7 @@ def run(folder: Path, tests: list[str], seconds: int = SECONDS) -> Run:
             output = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             for number in (1, 2):
                 os.dup2(output, number)
-            status = _pytest(folder, tests, said)
+            status = _pytest(folder, tests, slow, said)
         finally:
             os._exit(status)
     _, ended = os.waitpid(child, 0)
@@ -123,13 +126,14 @@ def run(folder: Path, tests: list[str], seconds: int = SECONDS) -> Run:
     return result
 
 
-def _pytest(folder: Path, tests: list[str], said: Path) -> int:
+def _pytest(folder: Path, tests: list[str], slow: bool, said: Path) -> int:
     import pytest
 
     os.chdir(folder)
     sys.path[:] = [str(folder), *(path for path in sys.path if path != str(HERE))]
     watcher = Watcher()
-    arguments = ["-x", "-q", "-p", "no:cacheprovider", *(f"tests/{test}" for test in tests)]
+    arguments = ["-x", "-q", "-p", "no:cacheprovider", *(WITH_SLOW if slow else ())]
+    arguments += [f"tests/{test}" for test in tests]
     status = pytest.main(arguments, plugins=[watcher])
     ours = sys.modules.get("keras_attn")
     if ours is not None and not Path(ours.__file__).is_relative_to(folder):
@@ -154,7 +158,7 @@ def tried(folder: Path, fault: Fault) -> tuple[str, Run | None]:
         return f"error: the change is not Python: {error}", None
     path.write_text(changed, encoding="utf-8")
     try:
-        result = run(folder, fault.tests)
+        result = run(folder, fault.tests, fault.slow)
     finally:
         path.write_text(text, encoding="utf-8")
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # what was compiled is right
@@ -193,19 +197,23 @@ def main() -> int:
     chosen = [f for f in faults() if re.search(options.only, f"{f.room}: {f.name}")]
     if options.list:
         for fault in chosen:
-            print(f"{fault.room}: {fault.name} ({fault.file})")
+            slow = ", by slow tests" if fault.slow else ""
+            print(f"{fault.room}: {fault.name} ({fault.file}{slow})")
             print(textwrap.indent("\n".join(fault.tests), "    "))
         return 0
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder).resolve()
         prepare(folder)
-        tests = list(dict.fromkeys(test for f in chosen for test in f.tests))
-        whole = run(folder, tests, SECONDS + 30 * len(tests))
-        if whole.status:
-            print((folder / "output.txt").read_text(encoding="utf-8", errors="replace"))
-            print(f"Without any fault: {whole.error() or whole.failed}")
-            return 1
-        print(f"Without any fault all tests pass: {whole.seconds:.0f} s")
+        seconds = 0.0
+        for slow in sorted({fault.slow for fault in chosen}):
+            tests = list(dict.fromkeys(t for f in chosen if f.slow == slow for t in f.tests))
+            whole = run(folder, tests, slow, SECONDS + 30 * len(tests))
+            seconds += whole.seconds
+            if whole.status:
+                print((folder / "output.txt").read_text(encoding="utf-8", errors="replace"))
+                print(f"Without any fault: {whole.error() or whole.failed}")
+                return 1
+        print(f"Without any fault all tests pass: {seconds:.0f} s")
         sys.dont_write_bytecode = True  # what is compiled stays that of the files without a fault
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         results = []

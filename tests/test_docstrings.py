@@ -40,7 +40,22 @@ ROOMS = (
     batches, training, metrics, adapt, visualize, explain, settings,
     fields, tasks, interop,
 )  # fmt: skip
-SLOW = ("keras_attn.tasks.", "keras_attn.adapt.", "keras_attn.interop.")
+# Examples that train, search or draw, or put an algorithm into a graph: half a second each or more.
+SLOW = (
+    "keras_attn.tasks.", "keras_attn.adapt.", "keras_attn.interop.",
+    "keras_attn.explain.attributions", "keras_attn.explain.encoder_study",
+    "keras_attn.explain.word_maps", "keras_attn.generation.sampling",
+    "keras_attn.generation.search", "keras_attn.generation.text_writer",
+    "keras_attn.generation.window_decoder", "keras_attn.models.bert_classifier",
+    "keras_attn.models.captioner", "keras_attn.models.entailment",
+    "keras_attn.models.hidden_states", "keras_attn.models.packed_transformer",
+    "keras_attn.models.recurrent", "keras_attn.models.roberta",
+    "keras_attn.models.sentence_encoder", "keras_attn.models.sequence_decoder",
+    "keras_attn.models.t5", "keras_attn.models.visual_questions", "keras_attn.text.byte_pair",
+    "keras_attn.text.word_piece_graph", "keras_attn.text.words_graph",
+    "keras_attn.training.autotuning", "keras_attn.training.checkpointing",
+    "keras_attn.training.chunked_loss_model",
+)  # fmt: skip
 WITHOUT_EXAMPLE = {
     # What functions return, described field by field.
     "AttentionKey", "AttentionMaps", "Generation", "Decoder",
@@ -72,13 +87,12 @@ def examples(module):
     return [test for test in finder.find(module, extraglobs=names()) if test.examples]
 
 
-def slow_tasks(name):
-    """Tasks train in their examples, which takes seconds each."""
+def slow_ones(name):
     slow = name.startswith(SLOW) and not name.endswith("settings")
     return pytest.param(name, marks=pytest.mark.slow) if slow else name
 
 
-@pytest.mark.parametrize("name", [slow_tasks(name) for name in MODULES])
+@pytest.mark.parametrize("name", [slow_ones(name) for name in MODULES])
 def test_examples_run(name, monkeypatch):
     # Examples train for a step or two: tracing that takes ten times as long as running it.
     eager = property(lambda model: True, lambda model, value: None)

@@ -316,6 +316,7 @@ def test_a_file_that_does_not_fit_changes_nothing(tmp_path):
     assert model.get_layer("attention").qkv_dense.lora_alpha == 5
 
 
+@pytest.mark.slow
 def test_what_had_no_lora_is_left_as_it_is():
     """A head on an encoder with LoRA; a layer with LoRA by Keras itself; a part of a model."""
     encoder = models.TransformerClassifierConfig(20, num_classes=4, dim=8, intermediate_dim=8)

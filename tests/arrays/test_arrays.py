@@ -74,6 +74,7 @@ def test_of_equal_scores_the_first_ones_are_the_greatest():
             assert np.array_equal(arrays.greatest(xp, scores, count), expected)
 
 
+@pytest.mark.slow
 def test_only_functions_of_the_list_are_called():
     called = set()
     for path in Path(keras_attn.__file__).parent.rglob("*.py"):

@@ -150,6 +150,7 @@ def test_too_long_pairs_are_dropped_and_counted(data):
     assert make(*data).dropped == 0
 
 
+@pytest.mark.slow
 def test_many_widths_are_merged_soon():
     sources, targets = make_data(3000, longest=600)
     batches = make(sources, targets, multiple=1, max_shapes=6, tokens_per_batch=4096)

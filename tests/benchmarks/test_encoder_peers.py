@@ -97,6 +97,7 @@ def test_vectors_of_texts(peer):
     assert {job.amount for job in jobs} == {12}
 
 
+@pytest.mark.slow
 def test_the_encoder_suite_has_the_sizes_of_minilm():
     sizes = SUITES["encoder_inference"].sizes
     weights = encoder.make_weights({**sizes, "longest": 512})

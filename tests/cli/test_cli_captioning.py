@@ -157,6 +157,7 @@ def test_the_same_command_again_changes_nothing(place, run, eager):
     assert (run / "checkpoint.npz").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_other_settings_or_pictures_are_refused(place, run, tmp_path):
     before = {p.name: p.read_bytes() for p in run.iterdir()}
     code, _, err = command(*fit_arguments(place, run, "--dim", 17))

@@ -65,6 +65,7 @@ def test_evaluate(place, tmp_path, eager):
     assert (code, "which is none" in err) == (1, True)
 
 
+@pytest.mark.slow
 def test_predict_and_explain(place, tmp_path, capfd, monkeypatch, eager):
     (tmp_path / "pairs.txt").write_text("A dog runs.\tA <b>cat</b> doesn't\nA dog\t\n")
     given = ("--model", place / "run/best.task", tmp_path / "pairs.txt")

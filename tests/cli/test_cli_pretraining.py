@@ -123,6 +123,7 @@ def test_the_same_command_again_changes_nothing(place, run):
     assert (run / "checkpoint.npz").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_other_settings_or_another_text_are_refused(place, run, tmp_path):
     before = {p.name: p.read_bytes() for p in run.iterdir()}
     (tmp_path / "other.txt").write_text(text_of(documents(41)))
@@ -353,6 +354,7 @@ def test_going_on_from_an_encoder(place, run, pretrainer, tmp_path):
     assert "All epochs are done." in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("eager")
 def test_a_classifier_by_the_command(place, run, pretrainer, tmp_path, weights):

@@ -61,6 +61,7 @@ def test_evaluate_and_predict(best, tmp_path, capfd, eager):
     assert (code, "a tab between them" in err) == (1, True)
 
 
+@pytest.mark.slow
 def test_explain(best, tmp_path, eager):
     (tmp_path / "lines.txt").write_text("a big dog\tthe big hound\n")
     code, _, err = command(

@@ -258,6 +258,7 @@ def test_predict(run, classifier, tmp_path, capfd):
     assert json.loads((tmp_path / "o.jsonl").read_text())["label"] == "bad"
 
 
+@pytest.mark.slow
 def test_explain_heads(classifier, tmp_path):
     """Of a Transformer that does not weight its tokens."""
     model = {"model": "bert", "dim": 8, "num_heads": 2, "num_layers": 1, "intermediate_dim": 8}

@@ -83,6 +83,7 @@ def test_the_run_folder(run):
     assert "sequence_length = 16  #" in (run / "settings.toml").read_text()
 
 
+@pytest.mark.slow
 def test_the_same_command_again_changes_nothing(place, run):
     before = (run / "checkpoint.npz").read_bytes()
     code, out, err = command(*fit_arguments(place, run))

@@ -183,6 +183,7 @@ def test_signals_and_a_full_disk(place, traced, tmp_path):
     assert_same_end(other, traced)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_without_tensorflow(place, tmp_path, backend):
     """Prepare, fit, be killed, go on and predict where TensorFlow is not there."""

@@ -69,6 +69,7 @@ def data(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["soft-attention", "transformer"])
 def test_settings(name):
     sections = Captioner.sections()
@@ -114,6 +115,7 @@ def test_baselines(scripts, data, tmp_path, capsys):
         assert scores.distinct == 2 and scores.copied == 1.0
 
 
+@pytest.mark.slow
 def test_a_wrong_kind_costs(scripts, data, tmp_path, monkeypatch):
     baselines, _ = scripts
     monkeypatch.setattr(baselines, "predict_kinds", lambda *_: ["beach"] * 4)

@@ -123,6 +123,7 @@ def test_large_logits_have_finite_gradients():
     assert np.isfinite(weights).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [

@@ -35,6 +35,7 @@ def test_an_image_is_decoded_once():
         np.testing.assert_array_equal(served[name], array)
 
 
+@pytest.mark.slow
 def test_larger_images_are_refused():
     field = PictureInput((4, 4), max_pixels=7)
     encode, _ = field.to_graph(tf)

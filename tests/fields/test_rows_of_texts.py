@@ -89,7 +89,7 @@ def test_rows_of_words(tokenizer):
     assert ((rows["row_ids"] == tokenizer.pad_id) == behind).all()
 
 
-@pytest.mark.quick("byte pairs")
+@pytest.mark.slow
 def test_questions_and_texts(tokenizer):
     field = QuestionRows(tokenizer, 32, 10, 8)
     asked = [*TEXTS[1:], TEXTS[0]]

@@ -31,7 +31,7 @@ def same_in_the_graph(field, *texts):
     return ours
 
 
-@pytest.mark.quick("64-2")
+@pytest.mark.slow
 @pytest.mark.parametrize(("max_length", "between"), [(9, 1), (64, 2)])
 def test_rows(max_length, between):
     field = EncoderInput(TOKENIZER, max_length, between=between)

@@ -108,7 +108,7 @@ def test_a_function_of_the_users_own_under_xla(num_beams):
     np.testing.assert_array_equal(plain, compiled)
 
 
-@pytest.mark.quick("1-1-as for one row of XLA")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "num_beams", "how"),
     [
@@ -173,6 +173,7 @@ class Wrapped:
         self.prefill, self.step = decoder.prefill, decoder.step
 
 
+@pytest.mark.slow
 def test_a_decoder_around_another():
     """States have the batch first: anybody's `repeat` and `reorder` can take rows of them."""
     sequences = SequenceDecoder(small_transformer())

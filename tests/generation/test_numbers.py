@@ -80,6 +80,7 @@ def test_a_top_p_of_one_keeps_what_rounding_would_drop():
     assert (numpy(filter_logits(x, top_p=ops.array([0.999]))) == -np.inf).any()
 
 
+@pytest.mark.slow
 def test_samples_of_each_row_are_those_of_the_reference():
     """In one compiled function, which is traced once for all values."""
     count = 6
@@ -118,6 +119,7 @@ def test_samples_of_each_row_are_those_of_the_reference():
         assert len(traces) == 1
 
 
+@pytest.mark.slow
 def test_parts_take_numbers_when_they_begin():
     """What `sample` draws, from functions that are compiled for all values."""
     table = ops.convert_to_tensor(tables(1, V)[0])

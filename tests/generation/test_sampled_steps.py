@@ -86,6 +86,7 @@ def test_all_parts_are_what_sample_draws(count, end_id, least):
         assert run._go_on.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.slow
 def test_parts_may_be_longer_than_what_is_left():
     """A decoder with a cache, eagerly, which checks that it has room."""
     config = GptConfig(9, dim=8, num_layers=1, num_heads=2, intermediate_dim=8, sequence_length=16)

@@ -408,6 +408,7 @@ def test_errors(settings, message):
 # Compiled
 
 
+@pytest.mark.slow
 def test_compiled_functions_take_seeds():
     generate = transformer_sample(transformer(), top_k=3)
     no_rows = generate(PROMPTS[:0], 5, SEEDS[:0])

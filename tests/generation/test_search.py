@@ -321,6 +321,7 @@ def test_scores_are_the_decoders_own(width):
             assert score == pytest.approx(total, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", pytest.param("bfloat16", marks=pytest.mark.slow)])
 def test_half_precision_logits(dtype):
     """Logits that the dtype holds exactly give what float32 gives."""

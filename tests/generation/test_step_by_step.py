@@ -379,6 +379,7 @@ def test_recompute_decoder_has_no_scores():
 RULES = {"suppressed_ids": (PAD,)}  # the model takes it for padding, the cache for a token
 
 
+@pytest.mark.slow
 def test_greedy_is_a_beam_of_one_and_recomputing():
     """Over many random models: the compiled functions follow the weights."""
     model = small_transformer(num_layers=2)
@@ -402,6 +403,7 @@ def test_greedy_is_a_beam_of_one_and_recomputing():
     assert len(different) > 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("side", "positions"),
     [

@@ -75,6 +75,7 @@ def test_the_files_of_gpt2(model, tmp_path):
     assert tokenizer.encode(LINES) == theirs(LINES, add_special_tokens=False)["input_ids"]
 
 
+@pytest.mark.slow
 def test_keras_hub(model, tmp_path):
     tokens = older(tmp_path / "a", model)
     folder = str(tmp_path / "a")

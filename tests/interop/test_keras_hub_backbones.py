@@ -77,6 +77,7 @@ def test_a_preset(tmp_path):
         read_pretrained("keras_hub:no_such_preset")
 
 
+@pytest.mark.slow
 def test_what_keras_hub_cannot_express():
     for name, value in (
         ("activation", "gelu"), ("activation", "relu"), ("layer_norm_epsilon", 1e-5),

@@ -259,7 +259,7 @@ def with_prefix(tensors):
     return {f"bert.{name}": array for name, array in tensors.items()}
 
 
-@pytest.mark.quick("old_names")
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [old_names, with_prefix])
 def test_older_names(function, tmp_path):
     reference = bert()
@@ -297,6 +297,7 @@ def test_other_dtypes_become_float32(dtype, tmp_path):
     assert table.dtype == np.float32
 
 
+@pytest.mark.slow
 def test_several_files(tmp_path):
     reference = bert()
     reference.save_pretrained(tmp_path, max_shard_size="2KB")

@@ -201,6 +201,7 @@ def test_a_matrix_of_the_logits_beside_a_tied_table(tmp_path):
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(head.kernel), 2 * table.T)
 
 
+@pytest.mark.slow
 def test_a_body_without_logits_and_what_is_left_over(tmp_path):
     """Of a Llama without its matrix of the logits that matrix is new; masks are no weights."""
     llama().model.save_pretrained(tmp_path / "llama")

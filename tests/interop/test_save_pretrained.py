@@ -148,6 +148,7 @@ def test_a_classifier_of_texts(tmp_path):
             save_pretrained(tmp_path / "b", other.build(), other)
 
 
+@pytest.mark.slow
 def test_training_goes_on_in_transformers(tmp_path):
     """The matrix of the decoder is that of the embeddings, there too."""
     save_pretrained(tmp_path / "a", with_heads(CONFIG, ("masked_words",)), CONFIG)
@@ -190,6 +191,7 @@ def refused(message, model, config, folder, **more):
     assert not list(folder.iterdir())
 
 
+@pytest.mark.slow
 def test_what_cannot_be_written(encoder, tmp_path):
     model = encoder
 

@@ -196,6 +196,7 @@ def test_settings_of_real_files():
     assert config.source_vocabulary_size == 250112 and not config.scale_output
 
 
+@pytest.mark.slow
 def test_what_is_refused_by_name(tmp_path):
     base = {"model_type": "t5", **SMALL}
     for settings, message in (

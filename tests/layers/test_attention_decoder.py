@@ -110,6 +110,7 @@ def test_it_is_that_of_the_papers(cell, order, feeding):
             np.testing.assert_allclose(array(weights)[b, t], row, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "feeding"),
     [
@@ -268,6 +269,7 @@ def test_step_by_step_is_teacher_forcing(cell, attention, order, units, bridge):
     assert all(taken[k] is state[k] for k in state if k != "states")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy", ["mixed_bfloat16", pytest.param("mixed_float16", marks=pytest.mark.slow)]
 )
@@ -580,6 +582,7 @@ def test_masks_lost_in_a_nested_encoder():
                 decoder(symbolic(None, 4), encoder(ids))
 
 
+@pytest.mark.slow
 def test_masks_that_were_not_lost():
     """Of keys, of another sequence, of what became one vector; a decoder in a nested model."""
     embed = TokenEmbedding(9, 6)
@@ -725,6 +728,7 @@ def test_errors():
         AttentionDecoder(GRUCell(6), input_feeding="yes")
 
 
+@pytest.mark.slow
 def test_one_attention_twice_is_saved(tmp_path):
     x, memory = keras.Input((None, D)), keras.Input((None, M))
     attention = AdditiveAttention(4)

@@ -46,6 +46,7 @@ KEYS = [
 ]
 
 
+@pytest.mark.slow
 def test_functional_model(tmp_path):
     model = translator()
     expected = model(ids())

@@ -85,6 +85,7 @@ def test_half_precision(policy):
     np.testing.assert_allclose(float(loss), expected(0.7), rtol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_fit_trains_with_it(jit_compile):
     """Weights of a softmax, which nothing else asks for anything, come to look everywhere once."""

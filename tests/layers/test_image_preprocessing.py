@@ -38,6 +38,7 @@ def test_scalings_are_those_of_keras(scaling):
     np.testing.assert_allclose(ours, expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_integers_and_floats_of_any_size_in_one_graph():
     layer = ImagePreprocessing((5, 4), scaling="torch")
     signature = tf.TensorSpec((None, None, None, 3))

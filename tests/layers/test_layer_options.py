@@ -242,6 +242,7 @@ def test_a_bias_of_tied_outputs():
     np.testing.assert_allclose(*losses, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_outputs_that_are_not_tied():
     config = TransformerEncoderDecoderConfig(
         12, num_layers=1, dim=D, num_heads=N, intermediate_dim=8, dropout=0.0, tied_output=False

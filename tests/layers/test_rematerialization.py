@@ -127,6 +127,7 @@ def test_frozen_blocks():
     assert all(np.abs(g).max() > 0 for g in gradients)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [encoder, decoder])
 def test_maps_are_collected(make):
     """Collecting chooses the plain call."""

@@ -195,6 +195,7 @@ def test_fit_by_xla(variant):
     assert losses[0][-1] < losses[0][0]
 
 
+@pytest.mark.slow
 def test_weights():
     """Counted by hand; m = 4, n = 7, D = 5, V = 9, 3 units of attention."""
     lstm = 4 * ((4 + 5 + 7) * 7 + 7)

@@ -180,7 +180,7 @@ def test_matching_of_words_that_are_zero():
     assert all(np.isfinite(tf.convert_to_tensor(g).numpy()).all() for g in gradients)
 
 
-@pytest.mark.quick("none")
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_texts_without_words(attention):
     model = EntailmentConfig(11, num_classes=3, dim=4, units=5, attention=attention).build()

@@ -166,6 +166,7 @@ def test_errors():
         hidden_states(other, {"token_ids": ops.zeros((1, 3))})
 
 
+@pytest.mark.slow
 def test_what_has_no_position_is_refused(models):
     """On JAX it would be NaN."""
     decoder, llama = (language_decoder(models[kind]) for kind in ("gpt", "llama"))

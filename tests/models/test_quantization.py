@@ -215,6 +215,7 @@ def test_a_float_layer_says_nothing_of_it():
     assert "quantization" not in layer.get_config()
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_refused():
     layer = layers.TransformerEncoder(2, 2, intermediate_dim=8)
     layer.build((None, None, 8))
@@ -227,6 +228,7 @@ def test_what_does_not_fit_is_refused():
         ChunkedLossModel(quantize(make("transformer")))
 
 
+@pytest.mark.slow
 def test_equal_names_and_shared_layers():
     """Two attentions of one name; an embedding that two models within a model have."""
     same = [layers.LuongAttention(score="general", name="same") for _ in range(2)]

@@ -176,7 +176,7 @@ COUNTS = {
 }
 
 
-@pytest.mark.quick("none", "dot in Bahdanau's order, fed")
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", some_slow(COUNTS, (*QUICK, "dot in Bahdanau's order, fed")))
 def test_weights(variant):
     assert toy(variant)[0].count_params() == COUNTS[variant]
@@ -225,6 +225,7 @@ def test_a_source_without_tokens(variant):
     np.testing.assert_allclose(numpy(forward(ids))[0, real], together[1, real], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_tied_output():
     model = make("scaled, two vocabularies")
     ids = batch(vocabulary=9)

@@ -53,7 +53,7 @@ def test_step_by_step_is_teacher_forcing(settings):
         np.testing.assert_allclose(numpy(logits), whole[:, t], atol=1e-5)
 
 
-@pytest.mark.quick("tied")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gru, 2 layers", "tied"])
 def test_decoding_is_that_of_the_whole_model(name):
     model = make(**SETTINGS[name])
@@ -87,6 +87,7 @@ def test_shapes_of_weights():
     assert plain.count_params() == V * 8 + lstm + 16 * V + V
 
 
+@pytest.mark.slow
 def test_dropout_is_in_training_only():
     model = make(dropout=0.5, recurrent_dropout=0.3, num_layers=2)
     still = numpy(model(IDS, training=False))

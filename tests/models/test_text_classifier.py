@@ -247,6 +247,7 @@ def test_mixed_precision():
         np.testing.assert_allclose(numpy(logits), exact, atol=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

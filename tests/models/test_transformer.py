@@ -71,7 +71,7 @@ def test_padding_and_the_future_change_nothing(settings):
     assert not np.allclose(numpy(forward(other)), logits, atol=1e-3)
 
 
-@pytest.mark.quick("None-True")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "normalize_first"),
     [
@@ -157,6 +157,7 @@ def test_configs_from_before():
     np.testing.assert_array_equal(numpy(randomize(old.build(), 0)(ids)), numpy(toy()(ids)))
 
 
+@pytest.mark.slow
 def test_rotary_positions_tell_the_order():
     """Without positions a pre-norm encoder gives each token what it gives it in any order."""
     model = toy(**MODERN)
@@ -360,6 +361,7 @@ def test_half_precision(dtype, tolerance, settings):
         assert np.isfinite(numpy(result.scores)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [pytest.param(None, marks=pytest.mark.slow), 9])
 def test_decoder_follows_the_model(target):
     """It has no weights of its own, and decodes what the model does."""

@@ -127,7 +127,7 @@ def test_questions_and_padding_change_nothing(kind, question):
     assert np.abs(call(model, REGIONS[::-1]) - together)[0, 0].max() > 1e-3
 
 
-@pytest.mark.quick("sinusoidal")
+@pytest.mark.slow
 @pytest.mark.parametrize("positions", ["sinusoidal", "none"])
 def test_positions_of_regions(positions):
     model = make(region_positions=positions)

@@ -24,6 +24,7 @@ def check(deviations, repeats):
     np.testing.assert_allclose(repeats["odd"][:2], 0.8, atol=0.05)
 
 
+@pytest.mark.slow
 def test_masks():
     check(dropout_script.deviations(), dropout_script.repeats())
 

@@ -280,6 +280,7 @@ def test_files_and_precisions(saved, tmp_path):
     assert again.answers == ("the cat", "the dog") and len(again.predict("a")) == 2
 
 
+@pytest.mark.slow
 @EAGER
 @EAGER
 def test_lone_surrogates_can_be_saved(tmp_path):

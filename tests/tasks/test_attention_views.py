@@ -43,6 +43,7 @@ def test_its_own_translation():
     assert view.parts[0].queries == tuple(translator.align("the one").target_tokens)
 
 
+@pytest.mark.slow
 def test_a_recurrent_translator():
     settings = {"model": "rnn", "dim": 8, "units": 8}
     view = translation_view(Translator(TOKENIZER, model=settings), "the one", "die")
@@ -90,6 +91,7 @@ def test_classifiers(case, text):
     assert view.title == text
 
 
+@pytest.mark.slow
 def test_classifiers_without_attention():
     tokenizer = BytePairTokenizer.train([text for text, _ in EXAMPLES], 290)
     settings = {"dim": 8, "pair_buckets": 0, "token_weights": "none"}

@@ -166,6 +166,7 @@ def test_long_captions_are_left_out_and_counted(files):
         captioner.dataset(CAPTIONED[2:])
 
 
+@pytest.mark.slow
 def test_several_captions_of_a_picture_and_any_pairs(files):
     captioner = small("soft")
     images = [(Path(files[0].path), ("one", "two")), (files[1].path, "three"), files[2]]

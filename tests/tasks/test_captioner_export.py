@@ -161,6 +161,7 @@ def test_the_saved_model_gives_what_python_gives(fitted, folder, served):
     assert served[1][0]["caption"][2] == CAPTIONS[:1]
 
 
+@pytest.mark.slow
 def test_other_sizes_and_jpeg_differ_by_little(fitted, served):
     files = CALLS[3]
     best, details = served[3]
@@ -181,6 +182,7 @@ def test_pixels_are_those_of_pillow(name):
         assert difference == 0
 
 
+@pytest.mark.slow
 def test_no_pictures(served):
     best, details = served[2]
     assert best["caption"] == ["string", [0], []]
@@ -191,6 +193,7 @@ def test_no_pictures(served):
     assert shapes["attention"][3:] == [rows, columns]
 
 
+@pytest.mark.slow
 def test_one_broken_picture_fails_its_batch_and_no_other(fitted, served):
     """A graph cannot catch errors; in Python the rest is captioned."""
     assert "DecodePng" in served[5]
@@ -199,7 +202,6 @@ def test_one_broken_picture_fails_its_batch_and_no_other(fitted, served):
         assert fitted.caption(BROKEN, beams=BEAMS, on_error="skip") == [CAPTIONS[0], None]
 
 
-@pytest.mark.slow
 def test_the_exported_functions_of_a_transformer(unsaved, eager, tmp_path):
     """What stands in the SavedModel, without one."""
     captioner = make("transformer", max_length=5)
@@ -242,6 +244,7 @@ def test_export_from_another_backend(tmp_path):
 # Where it is written
 
 
+@pytest.mark.slow
 def test_what_is_there_is_left(fitted, folder, tmp_path, monkeypatch):
     before = (folder / "saved_model.pb").read_bytes()
     with pytest.raises(FileExistsError, match="overwrite=True"):
@@ -302,6 +305,7 @@ def test_the_child_process_gets_all_arguments(fitted, tmp_path, monkeypatch):
     assert os.fspath(tmp_path / "model") in command
 
 
+@pytest.mark.slow
 def test_new_pictures_in_the_saved_model(served):
     assert served[4][0]["caption"][2] == ["a blue box on dark ground"] * 2
 
@@ -318,6 +322,7 @@ def test_pictures_of_few_colours(colors, transparency):
     np.testing.assert_allclose(found, load_image(file.getvalue()).astype(int), atol=1)
 
 
+@pytest.mark.slow
 def test_a_bitmap_with_a_palette_is_refused():
     file = io.BytesIO()
     Image.new("P", (4, 4)).save(file, "bmp")

@@ -106,6 +106,7 @@ class Stop(Exception):
     """Ends a run before it trains."""
 
 
+@pytest.mark.slow
 def test_the_vocabulary_is_that_of_the_training_captions(tmp_path, monkeypatch):
     made = []
 

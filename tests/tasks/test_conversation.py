@@ -121,6 +121,7 @@ def test_which_answers_are_learnt(talkers):
         talker.dataset([TALKS[0], ("a", 7)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", quick("transformer"))
 def test_mutual_information_by_hand(talkers, kind, eager):
     """The beams, ranked anew by log p(T | S) - weight * log p(T)."""
@@ -149,6 +150,7 @@ def test_mutual_information_by_hand(talkers, kind, eager):
     assert changed
 
 
+@pytest.mark.slow
 def test_mutual_information_needs_answers_without_turns(tmp_path):
     talker = toys.make("gpt")
     talker.dataset(TALKS)
@@ -161,6 +163,7 @@ def test_mutual_information_needs_answers_without_turns(tmp_path):
     assert talker.empty_contexts and talker.answer([], mutual_information=0.3) == []
 
 
+@pytest.mark.slow
 def test_samples_follow_seed_and_turns_alone(talkers, eager):
     talker = talkers["gpt"]
     use = USES["sample"]
@@ -218,6 +221,7 @@ def test_inputs(talkers, eager):
         Talker(talker.tokenizer, model=KINDS["gpt"], data={"max_answer": 1})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", quick("gpt"))
 def test_where_an_answer_looked(talkers, kind, eager):
     talker, (turns, text) = talkers[kind], TALKS[0]

@@ -95,7 +95,7 @@ def test_weights_that_are_assigned(asked):
     assert same(found, ask(expected)) and not same(found, before)
 
 
-@pytest.mark.quick("answer selection")
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["tagging", "answer selection"], indirect=True)
 def test_lora_after_a_call(asked):
     task, ask, before = asked
@@ -181,6 +181,7 @@ def test_files_hold_what_decides(name, tmp_path):
     assert decides in ([], ["reads"])
 
 
+@pytest.mark.slow
 def test_settings_of_a_copy():
     task = selection_toys.make()
     task.data = task.Data(max_length=16, train="a.csv")

@@ -188,6 +188,7 @@ def test_the_figure_and_its_direction_are_declared(folder, tmp_path):
     assert run.history["val_mean_absolute_error"] == [2.5, 1.5, 3.5]
 
 
+@pytest.mark.slow
 def test_a_figure_that_is_not_defined_is_the_worst(tmp_path):
     run = guesses(errors_of([NAN, NAN, NAN]), run_dir=tmp_path)
     assert (run.best_epoch, (tmp_path / "best.task").exists()) == (1, True)

@@ -92,6 +92,7 @@ def test_files(attention, tmp_path):
     assert (loaded.temperature, loaded.max_length) == (1.5, 12)
 
 
+@pytest.mark.slow
 def test_padding_and_batches_change_nothing():
     classifier = make()
     alone = [classifier.predict_probabilities([pair])[0] for pair in ODD_PAIRS]
@@ -222,6 +223,7 @@ def test_low_precision(dtype, tmp_path, eager):
     assert loaded.predict(ODD_PAIRS) == classifier.predict(ODD_PAIRS)
 
 
+@pytest.mark.slow
 def test_word_vectors(vectors, tmp_path, eager):
     data = {"train": "", "word_vectors": vectors, "vector_words": 9}
     classifier = EntailmentClassifier.create(

@@ -97,6 +97,7 @@ def test_factors_by_hand():
     assert choose_weights(model, FineTuning(frozen_layers=1)) == {}
 
 
+@pytest.mark.slow
 def test_lower_layers_move_less():
     """With plain gradient descent a layer would; Adam moves each weight by about its rate."""
     tagger = untrained()
@@ -195,6 +196,7 @@ def test_an_interrupted_run_comes_to_the_same_end(settings, tmp_path, monkeypatc
             np.testing.assert_array_equal(value, expected[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_an_adapter_is_not_lost_in_a_folder(tmp_path):
     """What a run keeps in its file has no LoRA."""
     tagger = untrained()
@@ -204,6 +206,7 @@ def test_an_adapter_is_not_lost_in_a_folder(tmp_path):
     assert not (tmp_path / "run" / "best.task").exists()
 
 
+@pytest.mark.slow
 def test_lora_that_was_merged_after_an_interrupt():
     tagger = untrained()
     choose_weights(tagger.model, tagger.Training(lora_rank=2))

@@ -64,6 +64,7 @@ def moved(before, after):
     return {name for name, value in after.items() if (value != before[name]).any()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
 def test_the_first_loss_is_that_of_the_given_model(kind, request):
     """Computed by the given model on windows that are cut by hand."""
@@ -100,6 +101,7 @@ def test_what_was_loaded_is_said(gpt2, tmp_path, capsys):
     assert "dim = 12" in found and "backbone = " in found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
 def test_lora_trains_its_own_weights_alone(kind, request, tmp_path):
     place, _ = request.getfixturevalue(kind)

@@ -247,6 +247,7 @@ def test_any_of_several_end_tokens_ends_a_text(file, tmp_path, eager):
     assert again.tokenizer.get_config()["end_tokens"] == [other]
 
 
+@pytest.mark.slow
 def test_from_pretrained(tmp_path):
     """A decoder whose vocabulary is filled up to a round number, as many are."""
     tokenizer = BytePairTokenizer.train([TEXT], 270, normalize=False, pattern="gpt2")

@@ -67,6 +67,7 @@ def eager_text(generator, prompt, count, seed, end_token=True, **settings):
     return prompt + generator.tokenizer.decode(ops.convert_to_numpy(found)[0].tolist())
 
 
+@pytest.mark.slow
 @on_tensorflow
 def test_one_function_writes_with_all_values_of_a_number(monkeypatch):
     generator = random_generator()
@@ -190,6 +191,7 @@ def test_one_function_captions_with_all_length_penalties(monkeypatch):
     assert len(traced) == 1
 
 
+@pytest.mark.slow
 @on_tensorflow
 @pytest.mark.parametrize(
     "uses",
@@ -229,6 +231,7 @@ def test_an_answer_may_become_longer():
     assert long.startswith(short.rstrip("\ufffd")) and len(long) > len(short)
 
 
+@pytest.mark.slow
 @on_tensorflow
 def test_one_function_guesses_any_number_of_words(monkeypatch):
     pretrainer = pretraining_toys.make()

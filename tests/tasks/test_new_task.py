@@ -240,6 +240,7 @@ def test_batches_that_lack_something(place, batches, message, monkeypatch):
         task.fit([LabelledText("a", "x")])
 
 
+@pytest.mark.slow
 def test_its_architecture(outputs, place, tmp_path):
     """Chosen by its name, in Python and by the command, with its settings."""
     from keras_attn.models import TEXT_CLASSIFIERS

@@ -24,13 +24,10 @@ def translator():
 
 
 def test_a_model_brings_its_search(translator, tmp_path):
-    """In each call, saved, and copied; what a caller gives overrides it."""
+    """In each call, saved, and copied."""
     own = translator.translate(TEXTS)
     assert own == fitted().translate(TEXTS, **OWN)
     assert own != fitted().translate(TEXTS)
-    default = {name: getattr(TranslationUse(), name) for name in OWN}
-    assert translator.translate(TEXTS, **default) == fitted().translate(TEXTS)
-    assert len(translator.translate_n_best(TEXTS[0]).translations) == 3
     translator.save(tmp_path / "own.task")
     for other in (Translator.load(tmp_path / "own.task"), copy.deepcopy(translator)):
         assert other.own_use == OWN
@@ -38,6 +35,13 @@ def test_a_model_brings_its_search(translator, tmp_path):
     assert translator.used({"beams": 2, "alpha": 0.5}) == TranslationUse(
         **{**OWN, "beams": 2, "alpha": 0.5}
     )
+
+
+@pytest.mark.slow
+def test_what_a_caller_gives_overrides_the_search_of_the_model(translator):
+    default = {name: getattr(TranslationUse(), name) for name in OWN}
+    assert translator.translate(TEXTS, **default) == fitted().translate(TEXTS)
+    assert len(translator.translate_n_best(TEXTS[0]).translations) == 3
 
 
 def test_the_command_takes_the_search_of_the_model(translator, tmp_path):
@@ -74,8 +78,16 @@ def test_beginnings_of_translations(translator):
     assert all(text.startswith("das") for text in found)
     each = ["das", "", "die drei", "der"]
     mixed = translator.translate(TEXTS, beginning=each, batch_size=3, **plain)
-    assert mixed[0] == found[0] and mixed[1] == translator.translate(TEXTS[1], **plain)
+    assert mixed[0] == found[0]
     assert mixed[2].startswith("die drei")
+
+
+@pytest.mark.slow
+def test_beginnings_of_the_best(translator):
+    plain = {"beams": 2, "min_length": 0, "no_repeat_ngram_size": 0}
+    each = ["das", "", "die drei", "der"]
+    mixed = translator.translate(TEXTS, beginning=each, batch_size=3, **plain)
+    assert mixed[1] == translator.translate(TEXTS[1], **plain)
     best = translator.translate_n_best(TEXTS, 2, beginning=each, **plain)
     assert [x.translations[0] for x in best] == mixed
     assert best[2].alignments[0].weights.shape[0] == len(best[2].alignments[0].target_tokens)

@@ -229,6 +229,7 @@ def test_what_the_heads_look_at(random_weights, tmp_path):
         pretrainer.explain([])
 
 
+@pytest.mark.slow
 def test_going_on_from_given_weights(random_weights, tmp_path):
     """All layers are loaded, heads too; the vocabulary and sizes are those of the file."""
     pretrainer, path = random_weights

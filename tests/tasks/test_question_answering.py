@@ -425,6 +425,7 @@ def test_it_starts_from_an_encoder(tmp_path):
     assert answerer.tokenizer.get_config() == pretrainer.tokenizer.get_config()
 
 
+@pytest.mark.slow
 def test_wrong_settings(random_weights):
     answerer, _ = random_weights
     with pytest.raises(ValueError, match="room for 8 tokens of a text"):

@@ -120,6 +120,7 @@ def test_weights_that_are_loaded_later_count(backbone, started):
     assert again.pretrained
 
 
+@pytest.mark.slow
 def test_a_saved_task_knows_its_start(started, tmp_path):
     """Also one of an older file, which does not say: its encoder may be a pretrained one."""
     path = tmp_path / "a.task"

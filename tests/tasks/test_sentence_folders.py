@@ -108,6 +108,7 @@ def test_prompts_are_not_explained(encoder):
     np.testing.assert_allclose(found.weights, wanted, atol=1e-6)
 
 
+@pytest.mark.slow
 @EAGER
 def test_our_own_folders(encoder, tmp_path):
     data = {"prompt": "a red ", "pooling": "first", "unit_length": True, "max_length": 11}

@@ -28,6 +28,7 @@ def generator():
     return generator
 
 
+@pytest.mark.slow
 def test_texts_with_the_numbers_of_each_request(generator, unsaved):
     generator.export("nowhere", top_k=3, no_repeat_ngram_size=3)
     (functions,) = unsaved

@@ -92,6 +92,7 @@ def test_vectors_are_those_of_transformers(pretrained, pooling):
     assert scorer.predict([]) == []
 
 
+@pytest.mark.slow
 @EAGER
 def test_cross_reads_both_texts(pretrained):
     """As BertForSequenceClassification with one class and segments."""
@@ -177,6 +178,7 @@ def test_pages_of_explanations(scorers, kind):
         scorer.explain(["a dog"])
 
 
+@pytest.mark.slow
 @EAGER
 @EACH
 def test_padding_and_the_order_change_nothing(scorers, kind):

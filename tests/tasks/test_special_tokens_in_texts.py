@@ -103,6 +103,7 @@ def test_the_tokens_of_a_tokenizer_are_those_of_the_library():
     assert generator._encode("</s>").tolist() == tokenizer.encode("</s>")
 
 
+@pytest.mark.slow
 def test_a_start_takes_the_setting(tmp_path):
     """Going on with a model, and it learns of ends if the text has some."""
     first = TextGenerator(

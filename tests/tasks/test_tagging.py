@@ -140,6 +140,7 @@ def test_why_there_are_no_entities():
         assert ("no entities" in "\n".join(lines)) == bool(more) and said in "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_older_labels_are_repaired():
     lines = []
     older = [(["Ada", "Lee", "codes"], ["I-PER", "I-PER", "O"])] * 3
@@ -532,6 +533,7 @@ def test_labels_of_what_is_exported_are_repaired(random_weights):
     assert sum(map(len, places)) > 5
 
 
+@pytest.mark.slow
 def test_labels_that_only_go_on(unsaved):
     """Some pretrained taggers know "I-PER" without "B-PER"."""
     examples = [(["Ada", "codes"], ["B-PER", "O"])]
@@ -575,6 +577,7 @@ def test_export_of_labels_without_entities(unsaved):
     assert none["labels"].shape == (1, 0)
 
 
+@pytest.mark.slow
 def test_wrong_settings(random_weights):
     tagger, _ = random_weights
     with pytest.raises(ValueError, match="call the signature `words` with words"):

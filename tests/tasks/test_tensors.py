@@ -178,6 +178,7 @@ def test_bfloat16():
 # One task's weights for another
 
 
+@pytest.mark.slow
 def test_a_classifier_starts_from_the_encoder_of_a_translator(tmp_path):
     translator = Translator(TOKENIZER, model=SMALL)
     translator.save(tmp_path / "t.task")

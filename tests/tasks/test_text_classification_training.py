@@ -78,6 +78,7 @@ def test_the_vocabulary_is_that_of_the_training_texts(run):
     assert not {"song", "quizzical", "\u0436", "##\u0436", "q"} & set(vocabulary)
 
 
+@pytest.mark.slow
 def test_the_same_call_again_changes_nothing(run, eager):
     found, folder, _ = run
     before = (folder / "checkpoint.npz").read_bytes(), (folder / "log.csv").read_bytes()
@@ -276,6 +277,7 @@ def test_without_development_examples_the_last_weights_are_kept(tmp_path):
     np.testing.assert_array_equal(kept.predict_logits(TEXTS), classifier.predict_logits(TEXTS))
 
 
+@pytest.mark.slow
 def test_fit_in_a_folder_is_the_run_of_the_command(tmp_path, eager):
     """Python's `fit` goes on where it was, and refuses other settings and data."""
     first = TextClassifier.create(TRAIN, data=DATA, model=MODEL)
@@ -496,6 +498,7 @@ def test_settings(make, message):
         make()
 
 
+@pytest.mark.slow
 def test_every_setting_of_a_model_reaches_it():
     for config in (
         {"model": "bag", "dim": 6, "pair_buckets": 9, "pair_dim": 3, "hidden_dim": 5},

@@ -531,6 +531,7 @@ def test_gradients_are_slopes(case, eager):
             np.testing.assert_allclose(found.weights, slopes[first:], atol=2e-6, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("several", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_gradients_of_a_linear_bag_sum_to_the_odds(several):
     classifier = small("bag", "byte_pair", 24, config={"pair_buckets": 50}, multi_label=several)
@@ -549,6 +550,7 @@ def test_gradients_of_a_linear_bag_sum_to_the_odds(several):
             assert found.weights.sum() == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_heads_of_a_transformer_without_weights(tasks):
     """What they look at in each text as the classifier reads it, one without words too."""
     classifier = tasks[0]["first"]

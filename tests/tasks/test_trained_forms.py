@@ -103,6 +103,7 @@ def test_what_cannot_be_packed_is_refused(data, tmp_path):
         training(batching="packed", tokens_per_row=512)
 
 
+@pytest.mark.slow
 def test_the_settings_reach_the_training(data, tmp_path, monkeypatch):
     seen = {}
 

@@ -133,6 +133,7 @@ def test_a_run_of_a_recurrent_model(data, tmp_path, monkeypatch):
         train_translation(data, tmp_path / "parts", MODEL, settings, verbose=0)
 
 
+@pytest.mark.slow
 def test_the_settings_reach_the_training(data, tmp_path, monkeypatch):
     seen = {}
 
@@ -228,6 +229,7 @@ def test_a_full_disk_while_the_best_weights_are_saved(one_epoch):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time_and_no_run_among_prepared_data(data, tmp_path):
     (tmp_path / "run").mkdir()
     with (

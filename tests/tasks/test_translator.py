@@ -350,6 +350,7 @@ def test_nothing_in_nothing_out(translator):
     assert translator.translate_n_best(" \t", 2).translations == ["", ""]
 
 
+@pytest.mark.slow
 def test_the_direction_of_test_pairs(tokenizer, tmp_path):
     """The names that the model was trained with are taken, and the other way round is refused."""
     for language, line in (("de", "eins"), ("en", "one")):

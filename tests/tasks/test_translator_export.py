@@ -114,6 +114,7 @@ def test_a_share_of_the_rows_must_be_equal():
 # In Python
 
 
+@pytest.mark.slow
 def test_n_best_begins_with_the_best(translator):
     found = translator.translate_n_best(NORMAL, num_return_sequences=R, beams=BEAMS)
     assert [n_best.translations[0] for n_best in found] == translator.translate(NORMAL)
@@ -132,6 +133,7 @@ def test_n_best_begins_with_the_best(translator):
     assert [b.translations for b in batches] == [f.translations for f in found]
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_plain_model(translator, eager):
     """Log-probabilities of the functional model, added up by hand."""
     tokenizer = translator.source_tokenizer
@@ -379,6 +381,7 @@ TEXTS = st.one_of(st.text(max_size=40), st.text(alphabet="a 1.\n\u0301🙂文", 
 READER = translation_toys.tokenizer().to_graph()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(st.lists(st.one_of(TEXTS.map(str.encode), st.binary(max_size=300)), min_size=1, max_size=4))
 @example([b"x" * 300, "🙂".encode() * 200, b"", b"\xf0\x9f\x99" * 90, b"\xef\xbb\xbf one" * 40])

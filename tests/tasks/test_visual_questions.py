@@ -301,6 +301,7 @@ def test_wrong_use(made):
         task.dataset([(PICTURES[0], "a?", "seven")])
 
 
+@pytest.mark.slow
 def test_settings_of_another_format(made, tmp_path):
     table, easy = tmp_path / "a.csv", tmp_path / "easy"
     table.write_text("photo,question,answer\na.png,A?,yes\n")

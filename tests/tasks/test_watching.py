@@ -19,6 +19,7 @@ def small():
     return TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], model=config)
 
 
+@pytest.mark.slow
 def test_lines_of_a_training(eager):
     lines = []
     progress = ProgressLines(lines.append, seconds=0)
@@ -41,6 +42,7 @@ def test_all_losses_are_told():
     assert told == ["epoch 1 of 1, batch 1, loss 3.0000, words loss 2.0000, b loss 1.0000"]
 
 
+@pytest.mark.slow
 def test_a_resumed_epoch_is_counted_whole(tmp_path, eager, capsys):
     """A run of 7 epochs of 4 batches, interrupted after 2 batches of the second epoch."""
 
@@ -79,6 +81,7 @@ def test_a_loss_that_explodes_ends_the_training(folder, tmp_path, eager):
     assert not (tmp_path / "best.task").exists()
 
 
+@pytest.mark.slow
 def test_a_path_is_not_taken_for_examples():
     with pytest.raises(TypeError, match=r"the path 'train\.csv'.*read_labelled"):
         small().fit("train.csv")

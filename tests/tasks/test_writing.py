@@ -136,6 +136,7 @@ def test_a_stop_string_of_several_tokens_and_bytes(of_bytes):
         assert "é" + "".join(pieces) == wanted
 
 
+@pytest.mark.slow
 def test_an_end_token_ends_a_text(tmp_path):
     """Compared with the plain model, one most probable token after the other."""
     generator = ending()
@@ -268,6 +269,7 @@ def test_wrong_use_is_refused_at_once(random_weights, call, error, message):
         call(random_weights)
 
 
+@pytest.mark.slow
 def test_stop_strings_as_a_setting():
     assert TextGenerationUse(stop="END").stop == ("END",)
     assert TextGenerationUse(stop=["\n", "b"]).stop == ("\n", "b")

@@ -324,6 +324,7 @@ def test_graph_encodes_any_batch_with_one_trace(tokenizer):
     assert [row for ids in data for row in ids.to_list()] == tokenizer.encode(TEXTS)
 
 
+@pytest.mark.slow
 def test_saved_model_needs_tensorflow_alone(tokenizer, tmp_path):
     class Server(tf.Module):
         def __init__(self, graph):
@@ -473,6 +474,7 @@ def test_training_by_hand():
     assert graph_ids(smallest.to_graph(), ["x y"]) == [smallest.encode("x y")]
 
 
+@pytest.mark.slow
 def test_training_does_not_take_special_words_for_specials():
     texts = ["<pad> <pad> <start> <end> <pad>"] * 3
     tokenizer = BytePairTokenizer.train(texts, 264)

@@ -166,6 +166,7 @@ def test_files_keep_it(tokenizer, tmp_path):
         assert BytePairTokenizer.load_assets(tmp_path / name).normalize is kept.normalize
 
 
+@pytest.mark.slow
 def test_a_saved_model_normalizes_without_the_package(tokenizer, tmp_path):
     tf.saved_model.save(tokenizer.to_graph(), tmp_path / "saved")
     code = f"""

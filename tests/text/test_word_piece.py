@@ -317,7 +317,7 @@ def test_saving(tokenizer, tmp_path):
         WordPieceTokenizer.load_assets(tmp_path)
 
 
-@pytest.mark.quick("cased")
+@pytest.mark.slow
 def test_a_saved_model_needs_tensorflow_alone(tokenizer, graph, tmp_path):
     tf.saved_model.save(graph, tmp_path / "model")
     script = """

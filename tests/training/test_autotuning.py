@@ -59,6 +59,7 @@ def test_the_same_training(tuned):
     assert tuned == [None, False]  # None is TensorFlow's default: tuned
 
 
+@pytest.mark.slow
 def test_what_our_trainings_read(tuned, tmp_path):
     model, batches = make()
     fit_resumable(model, batches, TrainingCheckpoint(tmp_path / "run.npz"), epochs=1, verbose=0)

@@ -204,6 +204,7 @@ def test_what_is_ignored_stays_so_and_the_rest_ends_the_run(tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_a_complete_run_is_loaded_and_not_trained_again(tmp_path):
     checkpoint = TrainingCheckpoint(tmp_path / "c.npz")
     model, losses = make_model(**PLAIN), Losses()
@@ -215,6 +216,7 @@ def test_a_complete_run_is_loaded_and_not_trained_again(tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_an_interrupted_model_is_what_the_file_holds(tmp_path):
     class Ended(keras.callbacks.Callback):
         ends = 0
@@ -345,6 +347,7 @@ def test_it_needs_fit_resumable(tmp_path):
         make_model().fit(make_batches(), callbacks=[TrainingCheckpoint(tmp_path / "c")], verbose=0)
 
 
+@pytest.mark.slow
 def test_another_run_is_refused(tmp_path):
     checkpoint = TrainingCheckpoint(tmp_path / "c.npz", fingerprint={"data": ("a", 1), "dim": 16})
     fit_resumable(make_model(**PLAIN), make_batches(), checkpoint, 1, verbose=0)

@@ -199,7 +199,7 @@ def with_dense(**dense):
     return keras.Model(inputs, keras.layers.Dense(40)(x))
 
 
-@pytest.mark.quick("with_dense-chunks1")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "chunks"),
     [
@@ -250,6 +250,7 @@ def test_xla_and_half_precision():
     assert np.isfinite(history).all() and history[2] < history[0]
 
 
+@pytest.mark.slow
 def test_other_losses_are_added():
     model = with_dense(kernel_regularizer=keras.regularizers.L2(3.0))
     chunked = ChunkedLossModel(model)

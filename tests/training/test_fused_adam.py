@@ -75,6 +75,7 @@ def test_learning_rates_by_depth():
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_fitted_model_is_reloaded_as_it_is(tmp_path):
     """In a file it is Keras' own optimizer, which goes on with its moments."""
     keras.utils.set_random_seed(0)

@@ -31,6 +31,7 @@ def test_another_backend(backend):
     assert all(distance < 2e-6 for distance in found.values()), found
 
 
+@pytest.mark.slow
 def test_factors_must_be_above_zero():
     optimizer = keras.optimizers.SGD(0.1)
     with pytest.raises(ValueError, match=r"factors above 0. Received: -0.5.*trainable = False"):

@@ -20,6 +20,7 @@ def make_model():
     return model
 
 
+@pytest.mark.slow
 def test_a_row_for_each_epoch_also_after_a_pause(tmp_path):
     log = TrainingLog(tmp_path / "log.csv", tmp_path / "board")
     history = make_model().fit(X, Y, epochs=2, verbose=0, callbacks=[log])
