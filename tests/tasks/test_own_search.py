@@ -65,8 +65,7 @@ def test_the_command_takes_the_search_of_the_model(translator, tmp_path):
         ({"forced_first_id": -1}, ValueError, "`forced_first_id` must be at least 0"),
     ],
 )
-def test_settings_that_are_wrong(values, error, message):
-    translator = copy.copy(fitted())
+def test_settings_that_are_wrong(translator, values, error, message):
     with pytest.raises(error, match=message):
         translator.own_use = values
 
