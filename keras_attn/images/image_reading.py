@@ -76,12 +76,14 @@ class ImageReading(Generic[T]):
         delimiter: str | None,
         header: bool | None,
     ) -> Iterator[tuple[int, dict[str, str | None]]]:
-        """The wanted cells of a table; `delimiter` is by default that of the file's name."""
-        if delimiter is None:
-            delimiter = "\t" if reading.ending(path) == ".tsv" else ","
-        table = Table(columns, delimiter, delimiter != "\t", header)
+        """The wanted cells of a table; the usual `delimiter` is that of the file's name."""
+        usual = "\t" if reading.ending(path) == ".tsv" else ","
+        quotes = (delimiter or usual) != "\t"
+        table = Table(columns, delimiter, quotes, header, usual=usual)
         with reading.open_lines(path) as lines:
-            yield from table.cells(rows, lines)
+            for number, cells in table.cells(rows, lines):
+                self.where = rows.where
+                yield number, cells
 
     def take_over(self, lines: LineReading) -> None:
         """Notes the problems of the lines of a file."""

@@ -41,9 +41,9 @@ def read_columns(
     with open_lines(path) as lines:
         if format != "json_lines":
             named = any(isinstance(column, str) for column in columns.values())
-            given = delimiter or ("," if format == "csv" else "\t")
             wide = named if exact is None else exact
-            table = Table(columns, given, format == "csv", header, wide)
+            usual = "," if format == "csv" else "\t"
+            table = Table(columns, delimiter or None, format == "csv", header, wide, usual)
             yield from table.cells(reading, lines)
             return
         check_columns(columns, of_json=True)

@@ -46,12 +46,12 @@ def read_labelled(
     | `*.jsonl`, `*.ndjson`, `*.json` | `"json_lines"` | a JSON object on each line |
 
     A CSV cell with commas, line breaks or (doubled) quotation marks is in quotation marks. Files
-    may be gzipped (`*.gz` at the end of these names). Texts are UTF-8; a byte order mark at the
-    start is accepted. Lines end at "\n", "\r\n" or "\r", and a line break within quotation marks is
-    read as "\n". Blank lines are skipped. Lines are counted from 1, and a row of several lines has
-    the number of its first line. A row of more or fewer cells than the first one is wrong: usually
-    it has a comma that is not within quotation marks. White space at the ends of texts and labels
-    is stripped; otherwise texts are unchanged.
+    may be gzipped (`*.gz` at the end of these names). Texts are UTF-8, or UTF-16 if a byte order
+    mark at the start says so. Lines end at "\n", "\r\n" or "\r", and a line break within quotation
+    marks is read as "\n". Blank lines are skipped. Lines are counted from 1, and a row of several
+    lines has the number of its first line. A row of more or fewer cells than the first one is
+    wrong: usually it has a comma that is not within quotation marks. White space at the ends of
+    texts and labels is stripped; otherwise texts are unchanged.
 
     Labels are names. Numbers and booleans of JSON become the names "1", "true".
 
@@ -65,8 +65,10 @@ def read_labelled(
         group: Name or number of a column that says where a text is from. None: there is none.
         header: Whether the first row names the columns. Default: True where a column is given by
             its name.
-        delimiter: The one character between cells. Default: a comma in `"csv"` (`";"` is usual
-            where commas are for decimals), a tab in `"tsv"`.
+        delimiter: The one character between cells. Default: a comma in `"csv"` and a tab in
+            `"tsv"`, or the other one of `,`, `;`, `|` and the tab between which the first row
+            names the columns. The summary says which, and a first row that names them between
+            two of these is refused.
         **checks: Settings of all readers of labelled texts.
             `on_error`: `"error"` (default): bad lines are a ValueError, one for all of them.
             `"skip"`: they are left out, and listed in `problems` of the result.
@@ -88,7 +90,7 @@ def read_labelled(
             one with invisible characters only) or label, another number of cells, or JSON that is
             broken or lacks these values. If there is no text or no such column (the message lists
             the columns), or a setting does not belong to the format. With any `on_error`: if a
-            quotation mark is never closed, a compressed file is damaged, or the file is UTF-16.
+            quotation mark is never closed, or the file is damaged.
 
     Example:
 

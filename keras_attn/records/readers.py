@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -101,8 +100,8 @@ def read_pairs(
         ValueError: If a line is bad (the message has its number): broken UTF-8, an empty side (also
             one with invisible characters only), a side that is too long, too few columns, or JSON
             that is broken or lacks these strings. If there is no pair, or a setting does not belong
-            to the format. With any `on_error`: if two files have unequal numbers of lines, a
-            compressed file is damaged, or a file is UTF-16.
+            to the format. With any `on_error`: if two files have unequal numbers of lines, or a
+            file is damaged.
 
     Example:
 
@@ -145,7 +144,7 @@ def read_tsv(
     source: Column = 0,
     target: Column = 1,
     header: bool | None = None,
-    delimiter: str = "\t",
+    delimiter: str | None = None,
     **checks: Unpack[Checks],
 ) -> ParallelText:
     r"""Reads columns between tabs or another character, plain or gzipped.
@@ -161,7 +160,8 @@ def read_tsv(
         target: Name or number of the target's column.
         header: Whether the first row names the columns. Default: True if a column is given by its
             name.
-        delimiter: The one character between columns, such as `","` or `";"`.
+        delimiter: The one character between columns. Default: a tab, or the one of `,`, `;` and `|`
+            between which the first row has the names of the columns.
         **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
 
     Returns:
@@ -181,11 +181,35 @@ def read_tsv(
     ['Hallo.', 'Danke!']
     """
     _check_different(source, target)
-    tabs = delimiter == "\t"
+    return _read_columns(path, source, target, header, delimiter, **checks)
+
+
+def _read_columns(
+    path: Location,
+    source: Column,
+    target: Column,
+    header: bool | None,
+    delimiter: str | None,
+    usual: str = "\t",
+    **checks: Unpack[Checks],
+) -> ParallelText:
+    tabs = (delimiter or usual) == "\t"
     columns = {"source": source, "target": target}
-    table = Table(columns, delimiter, quotes=not tabs, header=header, exact=not tabs)
+    table = Table(columns, delimiter, not tabs, header, not tabs, usual)
     with open_lines(path) as lines:
         return _read_table(path, lines, table, checks)
+
+
+def _read_csv(
+    path: Location,
+    source: Column = 0,
+    target: Column = 1,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    **checks: Unpack[Checks],
+) -> ParallelText:
+    _check_different(source, target)
+    return _read_columns(path, source, target, header, delimiter, ",", **checks)
 
 
 def read_parallel(
@@ -371,7 +395,7 @@ def read_tatoeba(
 
 _READERS: dict[str, tuple[Callable[..., ParallelText], tuple[str, ...]]] = {
     "tsv": (read_tsv, ("source", "target", "header", "delimiter")),
-    "csv": (partial(read_tsv, delimiter=","), ("source", "target", "header", "delimiter")),
+    "csv": (_read_csv, ("source", "target", "header", "delimiter")),
     "parallel": (read_parallel, ("target_path",)),
     "jsonl": (read_json_lines, ("source", "target")),
     "multi30k": (read_multi30k, ("source", "target", "split")),

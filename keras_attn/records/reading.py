@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import json
 import os
 import unicodedata
@@ -20,6 +22,7 @@ Location = str | os.PathLike[str]
 
 T = TypeVar("T")
 
+_CHUNK = 2**16
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the latter: an empty archive
 
 
@@ -35,6 +38,7 @@ class LineReading:
         self.where = os.fspath(where)
         self.on_error = on_error
         self.kinds = self.kinds if kinds is None else kinds
+        self.delimiter = ""  # of a table
         self.lines = 0
         self.unit = "line"
         self.passed_over = 0
@@ -144,10 +148,13 @@ class LineReading:
         """Raises the error about all problems, if they are errors or no item is left."""
         described = describe_problems(self.problems, kinds=self.kinds, unit=self.unit)
         if self.problems and self.on_error == "error":
+            save = ""
+            if any(problem.kind == "encoding" for problem in self.problems):
+                save = " Save the file as UTF-8 (in Excel: CSV UTF-8)."
             raise ValueError(
                 f"{self.where}: expected {expected}. Received: "
                 f"{self.bad_lines:,} of {self.lines:,} {self.unit}s without: {described}. "
-                "Correct them, or leave them out with on_error='skip' (--on-error skip)."
+                f"Correct them, or leave them out with on_error='skip' (--on-error skip).{save}"
             )
         if not found:
             why = f": {described}" if described else ""
@@ -279,20 +286,43 @@ def open_member(path: Location) -> Iterator[Iterator[bytes]]:
 
 
 def byte_lines(file: IO[bytes], where: str) -> Iterator[bytes]:
-    """Lines without their ends, the first one without a byte order mark."""
+    """Lines in UTF-8 without their ends; a byte order mark says if a file is in UTF-16."""
     number = 0
     try:
+        start = cast(io.BufferedReader, file).peek(2)[:2]
+        if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            file = io.BufferedReader(_FromUtf16(file))
         for number, raw in enumerate(cut_lines(file), start=1):
-            if number == 1:
-                if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    raise ValueError(
-                        f"{where}: expected UTF-8 text. Received: UTF-16, by its first bytes. "
-                        "Convert the file (for example with iconv)."
-                    )
-                raw = raw.removeprefix(b"\xef\xbb\xbf")
-            yield raw
+            yield raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{where}: expected text in UTF-16, as its first two bytes say. Received: other bytes "
+            f"after line {number:,} ({error.reason}). Save the file as UTF-8."
+        ) from error
     except DAMAGE as error:
         raise _damaged(where, number, error) from error
+
+
+class _FromUtf16(io.RawIOBase):
+    """The UTF-8 bytes of a file in UTF-16."""
+
+    def __init__(self, file: IO[bytes]):
+        self._file, self._left = file, b""
+        self._decoder = codecs.getincrementaldecoder("utf-16")()
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fills a buffer."""
+        chunk = b"."
+        while chunk and not self._left:
+            chunk = self._file.read(_CHUNK)
+            self._left = self._decoder.decode(chunk, final=not chunk).encode("utf-8")
+        count = min(len(buffer), len(self._left))
+        buffer[:count], self._left = self._left[:count], self._left[count:]
+        return count
 
 
 def _damaged(where: str, number: int, error: Exception) -> ValueError:

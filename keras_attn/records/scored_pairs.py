@@ -72,7 +72,9 @@ class _Reading(LineReading):
         score, value = row["score"], math.nan
         if isinstance(score, str):
             with contextlib.suppress(ValueError):
-                value = float(score.strip())
+                # Where commas are for decimals, semicolons are between cells.
+                decimal = "," if self.delimiter == ";" and "." not in score else "."
+                value = float(score.strip().replace(decimal, "."))
         elif isinstance(score, int | float) and not isinstance(score, bool):
             with contextlib.suppress(OverflowError):
                 value = float(score)

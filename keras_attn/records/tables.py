@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ from keras_attn.records.reading import LineReading, is_integer
 
 Column = int | str
 Cell = bytes | str  # a string has surrogates for bytes that are not UTF-8
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+"""The characters that are recognised between cells."""
 
 # The `csv` module keeps one limit for the length of a cell, for the whole process.
 _CSV_LOCK = threading.Lock()
@@ -47,20 +51,24 @@ def check_delimiter(delimiter: str | None) -> None:
 class Table:
     """The form of a table, and which of its columns, names or numbers from 0, are wanted.
 
-    `header` None: the first row names the columns if one is given by its name. `exact`: whether a
-    row of more or fewer cells than the first one is wrong.
+    `delimiter` None: `usual`, or the other one between which the first row names the wanted
+    columns; then cells may be in quotation marks, and rows are `exact`. `header` None: the first
+    row names the columns if one is given by its name. `exact`: whether a row of more or fewer cells
+    than the first one is wrong.
     """
 
     columns: Mapping[str, Column]
-    delimiter: str = ","
+    delimiter: str | None = None
     quotes: bool = True
     header: bool | None = None
     exact: bool = True
+    usual: str = ","
 
     def __post_init__(self):
         check_columns(self.columns)
-        check_delimiter(self.delimiter)
-        if not self.delimiter:
+        if self.delimiter is not None:
+            check_delimiter(self.delimiter)
+        if self.delimiter == "":
             raise ValueError("Expected `delimiter` to be one character. Received: ''.")
         named = any(isinstance(column, str) for column in self.columns.values())
         if named and self.header is False:
@@ -75,12 +83,20 @@ class Table:
     ) -> Iterator[tuple[int, dict[str, str | None]]]:
         """The wanted cells of each row that has them, with the number of its first line.
 
-        Cells that are not UTF-8 are None. `reading` counts the lines and collects problems.
+        Cells that are not UTF-8 are None. `reading` counts the lines, collects problems, and says
+        where it reads an unusual delimiter.
         """
+        first = list(itertools.islice(lines, 1))
+        lines = itertools.chain(first, lines)
+        reading.delimiter = self.delimiter or self._recognised(reading.where, first)
+        other = self.delimiter is None and reading.delimiter != self.usual
+        if other:
+            reading.where += f" (columns between {DELIMITERS[reading.delimiter]})"
+        exact, rows = self.exact or other, _quoted if self.quotes or other else _plain
         width = None
         # Without a header all columns are numbers.
         places = None if self.header else {name: int(c) for name, c in self.columns.items()}
-        for number, row in (_quoted if self.quotes else _plain)(reading, lines, self.delimiter):
+        for number, row in rows(reading, lines):
             if not any(cell.strip() for cell in row):
                 reading.passed_over += 1
                 continue
@@ -94,28 +110,49 @@ class Table:
                 }
                 continue
             least = 1 + max(places.values())
-            if self.exact:
+            if exact:
                 least = max(width, least)
-            if len(row) < least or (self.exact and len(row) != width):
+            if len(row) < least or (exact and len(row) != width):
                 what = f"{least} expected, {len(row)} in {_shown(row[0])[:60]!r}"
                 reading.problem(number, "columns", what)
                 continue
             cells = {name: _cell(reading, number, row[at], name) for name, at in places.items()}
             yield number, cells
 
+    def _recognised(self, where: str, first: list[bytes]) -> str:
+        """The one delimiter between which the first row names the wanted columns, or the usual."""
+        names = [column for column in self.columns.values() if isinstance(column, str)]
+        text = "".join(raw.decode("utf-8", "surrogateescape") for raw in first)
+        fits = [one for one in DELIMITERS if names and set(names) <= _names(text, one)]
+        if len(fits) > 1:
+            kinds = " and ".join(DELIMITERS[one] for one in fits)
+            raise ValueError(
+                f"{where}: expected a first row that has {', '.join(map(repr, names))} between "
+                f"one kind of delimiter. Received: {text[:80]!r}, which has that between {kinds}. "
+                "Name the `delimiter`."
+            )
+        return fits[0] if fits else self.usual
 
-def _plain(
-    reading: LineReading, lines: Iterator[bytes], delimiter: str
-) -> Iterator[tuple[int, Sequence[Cell]]]:
-    between = delimiter.encode()  # is no part of any other character in UTF-8
+
+def _names(text: str, delimiter: str) -> set[str]:
+    """The cells of a first row that has a delimiter."""
+    if delimiter not in text:
+        return set()
+    try:
+        return {cell.strip() for cell in next(csv.reader([text], delimiter=delimiter, strict=True))}
+    except csv.Error:
+        return set()
+
+
+def _plain(reading: LineReading, lines: Iterator[bytes]) -> Iterator[tuple[int, Sequence[Cell]]]:
+    between = reading.delimiter.encode()  # is no part of any other character in UTF-8
     for number, raw in enumerate(lines, start=1):
         reading.lines = number
         yield number, raw.split(between)
 
 
-def _quoted(
-    reading: LineReading, lines: Iterator[bytes], delimiter: str
-) -> Iterator[tuple[int, Sequence[Cell]]]:
+def _quoted(reading: LineReading, lines: Iterator[bytes]) -> Iterator[tuple[int, Sequence[Cell]]]:
+    delimiter = reading.delimiter
     texts = (raw.decode("utf-8", "surrogateescape") + "\n" for raw in lines)
     rows = csv.reader(texts, delimiter=delimiter, strict=True)
     with _long_cells():

@@ -180,7 +180,7 @@ def test_skipped_lines_of_all_files_are_counted(tmp_path):
 def test_damaged_and_foreign_files(tmp_path):
     for name, data, message in (
         ("a.txt.gz", gzip.compress(LINES.encode() * 99, mtime=0)[:-20], "cut off or damaged"),
-        ("b.txt", LINES.encode("utf-16"), "UTF-16"),
+        ("b.txt", LINES.encode("utf-16")[:-1], "UTF-16"),
         ("c.txt", b"PK\x03\x04" + bytes(99), "a zip archive"),
     ):
         path = tmp_path / name

@@ -245,7 +245,7 @@ def test_files_that_are_no_such_file(tmp_path):
     with pytest.raises(ValueError, match="at least one labelled text"):
         read_labelled(write(tmp_path / "c.csv", ""))
     with pytest.raises(ValueError, match="UTF-16"):
-        read_labelled(write(tmp_path / "d.csv", "text,label\nA,1\n".encode("utf-16")))
+        read_labelled(write(tmp_path / "d.csv", "text,label\nA,1\n".encode("utf-16")[:-1]))
     with pytest.raises(ValueError, match="cut off or damaged"):
         data = gzip.compress(b"text,label\n" + os.urandom(4000).hex().encode() + b",1\n")
         read_labelled(write(tmp_path / "e.csv", data[:-500]), format="csv")
@@ -375,3 +375,45 @@ def test_pairs_of_texts(tmp_path):
     assert texts.problems[2].what == "the second text is empty"
     with pytest.raises(ValueError, match=r"column 'b' for the text_pair"):
         read_labelled(csv_path, text_pair="b")
+
+
+@pytest.mark.parametrize(
+    "between, kind", [(";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")]
+)
+def test_the_delimiter_is_recognised_by_the_names_of_the_columns(tmp_path, between, kind):
+    rows = [["label", "stars", "text"], ["pos", "4,5", '"Good, ""really"""'], ["neg", "1", "Dull."]]
+    path = write(tmp_path / "a.csv", "".join(between.join(row) + "\n" for row in rows))
+    texts = read_labelled(path)
+    assert [tuple(x)[:2] for x in texts] == [('Good, "really"', "pos"), ("Dull.", "neg")]
+    assert texts.summary().startswith(f"{path} (columns between {kind}): 2 texts of 3 lines")
+    with pytest.raises(ValueError, match="no such column among"):
+        read_labelled(path, delimiter=",")
+    write(
+        tmp_path / "a.csv", f"label{between}stars,text{between}text,label,\nA{between}1{between}B\n"
+    )
+    assert len(read_labelled(path, 2, 0, delimiter=between, header=True)) == 1
+
+
+def test_a_delimiter_is_not_recognised_where_it_is_not_sure(tmp_path):
+    path = write(tmp_path / "a.csv", "text;label;,text,label\n1;2;,3,4\n")
+    with pytest.raises(ValueError, match=r"between commas and semicolons\. Name the `delimiter`"):
+        read_labelled(path)
+    # Columns that are numbers say nothing: the usual delimiter is taken.
+    path = write(tmp_path / "b.csv", "Good, really;pos\n")
+    assert tuple(read_labelled(path, 0, 1)[0])[:2] == ("Good", "really;pos")
+
+
+def test_tables_of_excel(tmp_path):
+    """Its "Unicode text" is UTF-16 with tabs; a CSV file of Windows is not UTF-8."""
+    text = "label\ttext\r\npos\t\u00e9t\u00e9 \U0001f600\r\n"
+    for encoding in ("utf-16", "utf-16-be"):
+        mark = "\ufeff" if encoding == "utf-16-be" else ""
+        data = (mark + text).encode(encoding)
+        for path in (
+            write(tmp_path / "a.tsv", data),
+            write(tmp_path / "b.tsv.gz", data),
+        ):
+            assert tuple(read_labelled(path)[0])[:2] == ("\u00e9t\u00e9 \U0001f600", "pos")
+    path = write(tmp_path / "c.csv", "label;text\npos;\u00e9t\u00e9\n".encode("cp1252"))
+    with pytest.raises(ValueError, match=r"0xe9 .* not UTF-8.*Save the file as UTF-8 \(in Excel"):
+        read_labelled(path)

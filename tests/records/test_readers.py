@@ -113,8 +113,8 @@ class TestTabSeparated:
             ("a\t\u200b\ufeff\x00\n", r"empty side \(line 1: the target is empty"),
             (b"\n\n", "at least one pair. Received: none in 2 lines"),
             (b"", "at least one pair. Received: none in 0 lines"),
-            ("a\tb\n".encode("utf-16"), "Received: UTF-16"),
-            ("a\tb\n".encode("utf-16-be").join([b"\xfe\xff", b""]), "Received: UTF-16"),
+            ("a\tb\n".encode("utf-16") + b"c", r"in UTF-16, .* other bytes after line 1 \(trunc"),
+            (b"\xfe\xff" + b"\xd8\x00" * 2, r"in UTF-16, .* other bytes after line 0 \(illegal"),
         ],
     )
     def test_errors_name_the_line(self, tsv, data, message):
@@ -134,7 +134,8 @@ class TestTabSeparated:
         )
         assert "; 1 with an empty side (line 11: the target is empty)" in message
         assert "; 2 with a side that is too long (lines 11, 12; the first: the source" in message
-        assert message.endswith("or leave them out with on_error='skip' (--on-error skip).")
+        assert "or leave them out with on_error='skip' (--on-error skip)." in message
+        assert message.endswith("Save the file as UTF-8 (in Excel: CSV UTF-8).")
 
         text = read_tsv(path, max_characters=8, on_error="skip")
         assert texts(text) == [("ok", "good")]
