@@ -51,6 +51,13 @@ def translator(folder, separate=False, seed=0, **settings):
         size = max(len(source), len(target))
         for name, own in (("vocab.json", source), ("target_vocab.json", target)):
             files[name] = [*own, *(f"<other {i}>" for i in range(size - len(own))), "<pad>"]
+    models = [sentence_pieces(side).model for side in (0, 1)]
+    return write_translator(folder, files, models, seed, **settings)
+
+
+def write_translator(folder, files, models, seed=0, **settings):
+    """Writes a translator with the vocabularies in `files` and serialized SentencePiece models."""
+    separate = len(files) > 1
     size = len(files["vocab.json"])
     config = transformers.MarianConfig(
         vocab_size=size,
@@ -74,7 +81,7 @@ def translator(folder, separate=False, seed=0, **settings):
         text = json.dumps({piece: i for i, piece in enumerate(pieces)}, ensure_ascii=False)
         (folder / name).write_text(text, encoding="utf-8")
     for number, side in enumerate(("source", "target")):
-        (folder / f"{side}.spm").write_bytes(sentence_pieces(number).model)
+        (folder / f"{side}.spm").write_bytes(models[number])
     text = json.dumps({"separate_vocabs": separate})
     (folder / "tokenizer_config.json").write_text(text)
     return model
