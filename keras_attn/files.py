@@ -136,19 +136,6 @@ def only_one(path: str | os.PathLike, doing: str) -> Iterator[None]:
         yield
 
 
-def reserve(path: str | os.PathLike, size: int) -> None:
-    """Checks that the disk has enough room, for libraries that crash on a full disk."""
-    path = Path(path)
-    try:
-        with _naming(path), open(path, "wb") as file:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)
-            else:
-                file.write(bytes(size))
-    finally:
-        path.unlink(missing_ok=True)
-
-
 def check_writable(folder: str | os.PathLike) -> Path:
     """Creates a folder if needed, and checks that files can be written there."""
     folder = Path(folder).expanduser()

@@ -18,7 +18,6 @@ from keras_attn.files import (
     check_writable,
     only_one,
     remove_partial_files,
-    reserve,
     whole,
 )
 
@@ -56,16 +55,13 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path, write):
     assert os.listdir(tmp_path) == []
 
 
-def test_no_room_for_a_probe_or_for_what_is_to_come(tmp_path, monkeypatch):
+def test_no_room_for_a_probe(tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("pathlib.Path.write_bytes", full)
     with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
         check_writable(tmp_path)
-    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
-    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/large'"):
-        reserve(tmp_path / "large", 9)
 
 
 def test_damaged_archives_are_told_with_the_name_of_the_file(tmp_path):
@@ -210,13 +206,6 @@ def test_one_process_at_a_time(tmp_path):
             again.__enter__()
     with only_one(tmp_path / ".lock", "trains"):
         pass
-
-
-def test_room_on_the_disk(tmp_path):
-    reserve(tmp_path / "large", 2**20)
-    with pytest.raises(OSError):
-        reserve(tmp_path / "large", 2**62)
-    assert os.listdir(tmp_path) == []
 
 
 def test_places_that_cannot_be_written_to(tmp_path):

@@ -549,12 +549,6 @@ def _texts(examples: Sequence[LabelledText]) -> list[str]:
     return [text for x in examples for text in (x.text, x.second) if text is not None]
 
 
-def _sides(inputs: Sequence[Input]) -> list[list[str]]:
-    """The texts; of pairs, the first ones and the second ones."""
-    rows = [(given,) if isinstance(given, str) else given for given in inputs]
-    return [list(side) for side in zip(*rows, strict=True)]
-
-
 def _read(
     path: str,
     data: TextClassificationData,

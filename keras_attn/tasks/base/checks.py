@@ -74,26 +74,6 @@ def check_count(name: str, value: Any) -> None:
         raise ValueError(f"`{name}` must be a positive integer. Received: {value!r}.")
 
 
-def check_decoding(alpha: Any, **counts: Any) -> None:
-    """Raises a ValueError where `alpha` is not finite or a count not a positive integer."""
-    for name, value in counts.items():
-        check_count(name, value)
-    if not isinstance(alpha, int | float) or not math.isfinite(alpha):
-        raise ValueError(f"`alpha` must be a finite number. Received: {alpha!r}.")
-
-
-def check_n_best(beams: Any, alpha: Any, num_return_sequences: Any = None, **counts: Any) -> int:
-    """Returns the number of translations, `beams` if None, or raises as `check_decoding`."""
-    count = beams if num_return_sequences is None else num_return_sequences
-    check_decoding(alpha, beams=beams, num_return_sequences=count, **counts)
-    if count > beams:
-        raise ValueError(
-            "`num_return_sequences` must be at most `beams`. "
-            f"Received: num_return_sequences={count}, beams={beams}."
-        )
-    return count
-
-
 OF_BATCHES = ("num_examples", "padded_share", "seed", "set_epoch")
 """What the batches of a training have besides `len` and `[i]`."""
 

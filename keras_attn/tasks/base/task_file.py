@@ -65,12 +65,6 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
         archive.writestr(_WEIGHTS, weights)  # floats hardly compress
 
 
-def read_config(path: str | os.PathLike, task: str | None) -> dict[str, Any]:
-    """Reads the settings of the file of a task with this class name, or of any task if None."""
-    with _open(path, task) as archive:
-        return _settings(archive, task)["config"]
-
-
 def _open(path: str | os.PathLike, task: str | None = None) -> AbstractContextManager[Archive]:
     path = Path(path).expanduser()
     kind = kind_of(path)
