@@ -475,7 +475,6 @@ class AnswerSelector(TextVectors):
             examples: `SelectionQuestion`s, or tuples of a question, its right answer or a list of
                 them, and perhaps a list of candidates. Without these all answers of the task are
                 candidates.
-            results: The ranks of the right answers.
             num_bootstrap: Samples for the interval; 0 computes none.
             seed: Seed of these samples.
 
@@ -483,7 +482,6 @@ class AnswerSelector(TextVectors):
             A `RankingReport`: mean reciprocal rank, average precision and recall. `print` shows it.
 
         Raises:
-            ImportError: As in `predict`.
             ValueError: If an example is something else, there is none, a right answer is not among
                 the candidates, or a setting is wrong.
         """
@@ -499,9 +497,6 @@ class AnswerSelector(TextVectors):
         Returns:
             For each question the ranks of its right answers from 1, in rising order; equal scores
             share the mean of their ranks.
-
-        Raises:
-            ValueError: As in `evaluate`.
         """
         return self.measured(self.checked(examples), self.Use.made(search))
 
@@ -516,9 +511,6 @@ class AnswerSelector(TextVectors):
         Returns:
             For `SimilarityScorer`: right answers with the score 1, and the best wrong ones that are
             found with 0.
-
-        Raises:
-            ValueError: As in `evaluate`.
         """
         checked, use = checked_selection_questions(examples), self.Use.made(search)
         own = [x.candidates or self.answers for x in checked]

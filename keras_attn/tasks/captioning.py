@@ -628,11 +628,6 @@ class Captioner(PictureTask, SequenceToSequence):
 
         Returns:
             For an image a list of `Caption`s, the best first; for several a list of such lists.
-
-        Raises:
-            OSError: As `predict`.
-            TypeError: As `predict`.
-            ValueError: As `predict`.
         """
         use = self.used({**settings, "num_return_sequences": num_return_sequences})
         use = dataclasses.replace(use, num_return_sequences=num_return_sequences or use.beams)
@@ -712,7 +707,6 @@ class Captioner(PictureTask, SequenceToSequence):
 
         Args:
             examples: As `dataset`; or what `read_test` returns, which may have training captions.
-            results: A caption of each.
             tokenization: As `keras_attn.metrics.caption_scores`.
             meteor: As `keras_attn.metrics.caption_scores`.
             train_captions: Captions that were trained on, to count copies.

@@ -713,7 +713,6 @@ class Talker(SequenceToSequence):
 
         Args:
             exchanges: `Exchange`s, or tuples of turns and an answer.
-            results: The answers, and how they were found.
             train: Exchanges of the training, for the rows of random answers and of the answers of
                 the nearest training contexts. If None, those that `exchanges` brings along; without
                 any these rows are left out. Random answers follow the `seed`.

@@ -559,7 +559,6 @@ class WordEmbedder(Task[Texts]):
 
         Args:
             tests: `WordTests`; or settings `Test`, or a dict of them, with the paths of files.
-            results: The vectors.
             first: Analogies: number of the commonest words that may be asked and answered; 0: all.
                 If None, that of the settings.
 

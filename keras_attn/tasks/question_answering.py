@@ -322,7 +322,6 @@ class QuestionAnswerer(WindowedTask):
 
         Args:
             examples: `AnsweredQuestion`s, or tuples ((question, text), answers).
-            results: What `measured` returned.
             num_bootstrap: Samples for the interval; 0 computes none.
             seed: Seed of these samples.
 

@@ -377,7 +377,6 @@ class SimilarityScorer(TextVectors):
 
         Args:
             examples: `ScoredPair`s, or tuples ((first, second), score).
-            results: What was predicted for them.
             num_bootstrap: Samples for the intervals; 0 computes none.
             seed: Seed of these samples.
 

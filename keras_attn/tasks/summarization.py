@@ -251,7 +251,6 @@ class Summarizer(TextToText):
 
         Args:
             pairs: (text, summary) strings.
-            results: What was written, and how.
             words: Words of ROUGE, see `keras_attn.metrics.rouge`.
             num_bootstrap: Samples of the pairs for the 95 % intervals; 0 computes none.
 

@@ -349,7 +349,6 @@ class Tagger(WindowedTask):
         Args:
             examples: `TaggedText`s, or pairs of a list of words and a list of labels. Labels that
                 the tagger does not know count as errors, with a warning.
-            results: What was predicted for them.
             num_bootstrap: Samples for the interval; 0 computes none.
             seed: Seed of these samples.
 

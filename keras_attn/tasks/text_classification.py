@@ -486,9 +486,6 @@ class TextClassifier(ClassTask):
         Returns:
             The logits `(n, C)`, and for each text the weights of the ids that are kept.
 
-        Raises:
-            ValueError: As in `explain`.
-
         Example:
 
         >>> tokenizer = WordTokenizer.train(["so good", "so good"])

@@ -445,9 +445,6 @@ class TextGenerator(Task[str]):
             A `TextGenerator`. Logits of ids that the tokenizer does not have are left out.
 
         Raises:
-            FileNotFoundError: See `read_pretrained`.
-            ImportError: See `read_pretrained`.
-            OSError: See `read_pretrained`.
             ValueError: See `read_pretrained`; or if it is not a decoder, or has no tokenizer.
 
         Example:

@@ -480,7 +480,6 @@ class Translator(TextToText):
         Args:
             pairs: (source, target) strings. Targets are compared in Unicode's form NFC, as
                 translations are written.
-            results: What was translated, and how.
             tokenize: sacrebleu's tokenizer of BLEU; `"char"` or `"zh"` for scripts without spaces.
 
         Returns:

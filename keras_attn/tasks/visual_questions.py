@@ -672,7 +672,6 @@ class VisualQuestionAnswerer(PictureTask):
 
         Args:
             examples: `PictureQuestion`s, or ((picture, question), answer) tuples.
-            results: An answer to each.
 
         Returns:
             Figures; see `keras_attn.metrics.visual_question_scores`. `print` shows them.
@@ -702,7 +701,6 @@ class VisualQuestionAnswerer(PictureTask):
             A `VisualExplanation` for a tuple, a list of them for a list.
 
         Raises:
-            OSError: As `predict`.
             ValueError: As `predict`; also if the model has no attention to the picture, or a
                 question no words.
         """

@@ -273,9 +273,6 @@ class Fitted(Measured[Given]):
             A `TrainingRun`; its `best` is the file to `load`.
 
         Raises:
-            TypeError: As in `fit`.
-            ValueError: As in `fit`.
-            OSError: As in `fit`.
             RuntimeError: If a GPU, or more devices, are asked for than there are.
         """
         training = made(cls.Training, training)

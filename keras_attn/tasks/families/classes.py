@@ -338,10 +338,6 @@ class ClassTask(Task):
 
         Returns:
             float32 `(n, C)`.
-
-        Raises:
-            TypeError: As in `predict`.
-            ValueError: As in `predict`.
         """
         return self._asked_for(inputs, batch_size)["logits"]
 
@@ -356,10 +352,6 @@ class ClassTask(Task):
 
         Returns:
             float32 `(n, C)`, in the order of `class_names`.
-
-        Raises:
-            TypeError: As in `predict`.
-            ValueError: As in `predict`.
         """
         return self._asked_for(inputs, batch_size)["probabilities"]
 
@@ -398,7 +390,6 @@ class ClassTask(Task):
 
         Args:
             examples: Labelled texts or pairs, as for `fit`.
-            results: The probabilities of the classes.
             num_bootstrap: Samples for the intervals; 0: none.
             seed: Seed of these samples.
 
@@ -442,7 +433,6 @@ class ClassTask(Task):
             either.
 
         Raises:
-            TypeError: As in `predict`.
             ValueError: As in `predict`; and if the method or label is unknown, or the model has no
                 attention.
         """

@@ -128,9 +128,6 @@ class TextToText(SequenceToSequence):
             A task, which can be used, trained further and exported.
 
         Raises:
-            FileNotFoundError: See `read_pretrained`.
-            ImportError: See `read_pretrained`.
-            OSError: See `read_pretrained`.
             ValueError: See `read_pretrained`; or if it is no encoder-decoder, or has no tokenizer.
         """
         data = cls.Data.made({"max_length": LONGEST})
