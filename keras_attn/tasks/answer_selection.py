@@ -475,8 +475,7 @@ class AnswerSelector(TextVectors):
             examples: `SelectionQuestion`s, or tuples of a question, its right answer or a list of
                 them, and perhaps a list of candidates. Without these all answers of the task are
                 candidates.
-            num_bootstrap: Samples for the interval; 0 computes none.
-            seed: Seed of these samples.
+            seed: Seed of the bootstrap samples.
 
         Returns:
             A `RankingReport`: mean reciprocal rank, average precision and recall. `print` shows it.

@@ -707,8 +707,6 @@ class Captioner(PictureTask, SequenceToSequence):
 
         Args:
             examples: As `dataset`; or what `read_test` returns, which may have training captions.
-            tokenization: As `keras_attn.metrics.caption_scores`.
-            meteor: As `keras_attn.metrics.caption_scores`.
             train_captions: Captions that were trained on, to count copies.
 
         Returns:

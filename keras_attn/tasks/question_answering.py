@@ -322,8 +322,7 @@ class QuestionAnswerer(WindowedTask):
 
         Args:
             examples: `AnsweredQuestion`s, or tuples ((question, text), answers).
-            num_bootstrap: Samples for the interval; 0 computes none.
-            seed: Seed of these samples.
+            seed: Seed of the bootstrap samples.
 
         Returns:
             An `AnswerReport`: SQuAD's exact match and F1; also for questions with and without an

@@ -377,8 +377,7 @@ class SimilarityScorer(TextVectors):
 
         Args:
             examples: `ScoredPair`s, or tuples ((first, second), score).
-            num_bootstrap: Samples for the intervals; 0 computes none.
-            seed: Seed of these samples.
+            seed: Seed of the bootstrap samples.
 
         Returns:
             A `CorrelationReport`: Pearson's and Spearman's correlation. `print` shows it.

@@ -251,8 +251,6 @@ class Summarizer(TextToText):
 
         Args:
             pairs: (text, summary) strings.
-            words: Words of ROUGE, see `keras_attn.metrics.rouge`.
-            num_bootstrap: Samples of the pairs for the 95 % intervals; 0 computes none.
 
         Returns:
             A `keras_attn.metrics.RougeReport`; `print` shows it.

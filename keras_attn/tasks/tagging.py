@@ -349,8 +349,7 @@ class Tagger(WindowedTask):
         Args:
             examples: `TaggedText`s, or pairs of a list of words and a list of labels. Labels that
                 the tagger does not know count as errors, with a warning.
-            num_bootstrap: Samples for the interval; 0 computes none.
-            seed: Seed of these samples.
+            seed: Seed of the bootstrap samples.
 
         Returns:
             A `TaggingReport`: accuracy, and `seqeval`'s precision, recall and F1 of entities.

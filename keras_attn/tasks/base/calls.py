@@ -46,21 +46,27 @@ def declared_call(
     call: Call,
     hook: Call,
     options: Sequence[Option],
-    defaults: Mapping[str, Any],
+    further: Mapping[str, Option],
     own: Mapping[str, str] | None = None,
 ) -> Call:
     """Returns the method `call(self, inputs, **settings)` with a signature and a docstring.
 
     They are those of the `hook` that it calls (the name of its first argument, its keyword-only
-    ones), the settings `options`, and `own` arguments of the call with their texts.
+    ones, whose defaults and texts may be those of `further` settings), the settings `options`, and
+    `own` arguments of the call with their texts.
     """
 
     itself, first, *_ = inspect.signature(hook).parameters.values()
-    more = [_with_default(x, defaults) for x in further_parameters(hook)]
-    further = {x.name: x.default for x in more}
-    taken = [x for x in options if x.name not in further]
-    texts = own or {}
+    texts = dict(own or {})
     named = [inspect.Parameter(x, inspect.Parameter.KEYWORD_ONLY, default=None) for x in texts]
+    more = further_parameters(hook)
+    for i, parameter in enumerate(more):
+        if parameter.default is inspect.Parameter.empty:
+            option = further[parameter.name]
+            more[i] = parameter.replace(default=option.default)
+            texts[option.name] = option.help
+    given_by_hook = {x.name: x.default for x in more}
+    taken = [x for x in options if x.name not in given_by_hook]
     settings = [
         inspect.Parameter(
             x.name, inspect.Parameter.KEYWORD_ONLY, default=x.default, annotation=x.kind.__name__
@@ -80,7 +86,7 @@ def declared_call(
                 f"Expected {call.__name__}{shown}, with settings by their names. Received: "
                 f"{len(inputs)} arguments by position."
             )
-        return call(self, inputs[0], **(further | given))
+        return call(self, inputs[0], **(given_by_hook | given))
 
     method.__dict__["__signature__"] = signature
     text = inspect.getdoc(hook) or inspect.getdoc(call) or ""
@@ -88,17 +94,15 @@ def declared_call(
     return method
 
 
-def _with_default(parameter: inspect.Parameter, defaults: Mapping[str, Any]) -> inspect.Parameter:
-    if parameter.default is not inspect.Parameter.empty:
-        return parameter
-    return parameter.replace(default=defaults[parameter.name])
-
-
 def _with_arguments(text: str, helps: Mapping[str, str]) -> str:
     """Adds settings to the arguments that a docstring describes, and drops `use` from them."""
-    lines = [f"    {name}: {text[:1].upper()}{text[1:]}." for name, text in helps.items()]
     before, _, behind = text.partition("Args:\n")
     arguments, _, rest = behind.partition("\n\n")
+    lines = [
+        f"    {name}: {text[:1].upper()}{text[1:]}."
+        for name, text in helps.items()
+        if f"    {name}: " not in arguments
+    ]
     dropped = ("    use:", "    results:")
     kept = [x for x in arguments.split("\n") if x and not x.startswith(dropped)]
     text = "\n".join([f"{before.rstrip()}\n\nArgs:", *kept, *lines])

@@ -46,9 +46,9 @@ class Predicting(Fitted[Given], Exported):
             changed = not {"name", "hooks", "Use", "Test", hook}.isdisjoint(vars(cls))
             if changed and getattr(method, "__wrapped__", method) is generic:
                 options = options_for(cls.Use, name)
-                defaults = {x.name: x.default for x in cls.Test.declared()}
+                further = {x.name: x for x in cls.Test.declared()}
                 own = _LABELS if name == "evaluate" and cls.learns_labels else {}
-                call = declared_call(generic, getattr(cls, hook), options, defaults, own)
+                call = declared_call(generic, getattr(cls, hook), options, further, own)
                 setattr(cls, name, call)
 
     # What a task writes

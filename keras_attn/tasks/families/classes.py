@@ -390,8 +390,7 @@ class ClassTask(Task):
 
         Args:
             examples: Labelled texts or pairs, as for `fit`.
-            num_bootstrap: Samples for the intervals; 0: none.
-            seed: Seed of these samples.
+            seed: Seed of the bootstrap samples.
 
         Returns:
             A `ClassificationReport`: accuracy, macro F1, AUC, log loss, expected calibration error
