@@ -27,8 +27,8 @@ from keras_attn.records import (
 )
 from keras_attn.records.readers import pair_columns
 from keras_attn.settings import Settings, read_settings, write_settings
-from keras_attn.text.language_marks import encode_marked
-from keras_attn.text.registry import PIECES, PieceTokenizer, load_pieces
+from keras_attn.text.language_marks import encode_marked, ended
+from keras_attn.text.registry import PIECES, TextTokenizer, load_tokenizer
 from keras_attn.text.special_tokens import say_written, written_special_tokens
 
 PREPARED_VERSION = 2
@@ -43,14 +43,15 @@ class PreparedPairs:
 
     A subclass names the class `Data` of its settings: those of the files, `dev_size`, `test_size`,
     `split_seed`, `tokenizer`, `vocabulary_size`, `separate_vocabularies` and `max_length`.
-    The ids of sources have the end token, those of targets neither start nor end.
+    The ids of sources have the end token if the model reads it, those of targets neither start nor
+    end.
     """
 
     Data: ClassVar[type[Settings]]
 
     settings: Any
-    source_tokenizer: PieceTokenizer
-    target_tokenizer: PieceTokenizer
+    source_tokenizer: TextTokenizer
+    target_tokenizer: TextTokenizer
     sources: list[Row]
     targets: list[Row]
     dev: list[TranslationPair]
@@ -89,8 +90,10 @@ class PreparedPairs:
         with atomic_folder(folder) as building:
             train, dev, test, removed = _read(settings, log)
             say_written(written_special_tokens(train), None, log)
-            tokenizers = cls.tokenizers(settings, [pair[:2] for pair in train])
-            sources, targets, too_long = _make_ids(settings, train, tokenizers)
+            *tokenizers, ends = cls.tokenizers(settings, [pair[:2] for pair in train])
+            sources = encode_sources(tokenizers[0], [pair.source for pair in train], ends)
+            targets = tokenizers[1].encode([pair.target for pair in train])
+            sources, targets, too_long = _short_enough(sources, targets, settings.max_length)
             counts = {
                 "train": len(sources),
                 "dev": len(dev),
@@ -106,9 +109,15 @@ class PreparedPairs:
         return cls.load(folder)
 
     @classmethod
-    def tokenizers(cls, settings: Any, pairs: Sequence[Any]) -> list[PieceTokenizer]:
-        """Makes the tokenizers of training pairs: of the sources and of the targets."""
-        return make_tokenizers(settings, pairs)
+    def tokenizers(
+        cls, settings: Any, pairs: Sequence[Any]
+    ) -> tuple[TextTokenizer, TextTokenizer, bool]:
+        """Makes the tokenizers of training pairs: of the sources and of the targets.
+
+        Returns:
+            Both, which may be one object, and whether sources have the end token.
+        """
+        return (*make_tokenizers(settings, pairs), True)
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> Self:
@@ -132,10 +141,10 @@ class PreparedPairs:
         )
         if not {"fingerprint", "counts"} <= header.keys():
             raise ValueError(f"Expected prepared data in {folder}. Received: another {_HEADER}.")
-        source = load_pieces(folder / "source_tokenizer")
+        source = load_tokenizer(folder / "source_tokenizer")
         target = source
         if (folder / "target_tokenizer").is_dir():
-            target = load_pieces(folder / "target_tokenizer")
+            target = load_tokenizer(folder / "target_tokenizer")
         sources, targets = _read_rows(folder / _IDS, source, target)
         return cls(
             cls.Data(**read_settings(folder / _SETTINGS, {"data": cls.Data})["data"]),
@@ -201,42 +210,50 @@ def _read(
     return train, given["dev"], given["test"], removed
 
 
-def make_tokenizers(settings: Any, pairs: Sequence[Sequence[str]]) -> list[PieceTokenizer]:
+def make_tokenizers(
+    settings: Any, pairs: Sequence[Sequence[str]]
+) -> tuple[TextTokenizer, TextTokenizer]:
     """Makes the tokenizers of the sources and the targets, which may be one object."""
     kind, size = PIECES[settings.tokenizer], settings.vocabulary_size
     sides = [[pair[0] for pair in pairs], [pair[1] for pair in pairs]]
     if settings.separate_vocabularies:
-        return [kind.train(side, size, allow_fewer=True) for side in sides]
+        source, target = (kind.train(side, size, allow_fewer=True) for side in sides)
+        return source, target
     both = kind.train([*sides[0], *sides[1]], size, allow_fewer=True)
-    return [both, both]
+    return both, both
 
 
-def encode_sources(tokenizer: PieceTokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Returns the ids of sources, with the end; a language mark in front of a text is one token."""
-    return [[*row, tokenizer.end_id] for row in encode_marked(tokenizer, texts)]
+def encode_sources(
+    tokenizer: TextTokenizer, texts: Sequence[str], ends: bool = True
+) -> list[list[int]]:
+    """Returns the ids of sources; a language mark in front of a text is one token.
+
+    Args:
+        tokenizer: Tokenizer of the sources.
+        texts: Strings.
+        ends: Whether sources have the end token; if not, only an empty one has.
+    """
+    return [ended(row, tokenizer.end_id, ends) for row in encode_marked(tokenizer, texts)]
 
 
-def _make_ids(
-    settings: Any, train: list[TranslationPair], tokenizers: list[PieceTokenizer]
+def _short_enough(
+    sources: list[Row], targets: list[Row], most: int
 ) -> tuple[list[Row], list[Row], int]:
-    """Returns the ids of both sides, and how many pairs were too long."""
-    sides = [[pair.source for pair in train], [pair.target for pair in train]]
-    sources = encode_sources(tokenizers[0], sides[0])
-    rows = zip(sources, tokenizers[1].encode(sides[1]), strict=True)
-    most = settings.max_length
+    """Returns the pairs that are no longer than `most`, and how many were longer."""
+    rows = zip(sources, targets, strict=True)
     kept = [(s, t) for s, t in rows if len(s) <= most and len(t) < most]
     if not kept:
         raise ValueError(
             f"No training pair has at most `max_length`={most} tokens a side. "
             "Raise it, or split the texts into sentences."
         )
-    return [s for s, _ in kept], [t for _, t in kept], len(train) - len(kept)
+    return [s for s, _ in kept], [t for _, t in kept], len(sources) - len(kept)
 
 
 def _write(
     folder: Path,
     settings: Any,
-    tokenizers: list[PieceTokenizer],
+    tokenizers: list[TextTokenizer],
     sources: list[Row],
     targets: list[Row],
     dev: list[TranslationPair],
@@ -273,7 +290,7 @@ def _write(
 
 
 def _read_rows(
-    path: Path, source: PieceTokenizer, target: PieceTokenizer
+    path: Path, source: TextTokenizer, target: TextTokenizer
 ) -> tuple[list[Row], list[Row]]:
     """The ids of both sides, which their lengths cut into rows."""
     rows: list[Any] = []

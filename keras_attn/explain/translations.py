@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_attn.explain.alignment import Alignment
-from keras_attn.text import SentencePieceTokenizer
+from keras_attn.text import BytePairTokenizer
 from keras_attn.text.readable import readable_tokens
-from keras_attn.text.registry import PieceTokenizer
+from keras_attn.text.registry import TextTokenizer
 
 
 class NBestTranslations(NamedTuple):
@@ -37,24 +37,24 @@ class NBestTranslations(NamedTuple):
 
 
 def aligned(
-    source_tokenizer: PieceTokenizer,
+    source_tokenizer: TextTokenizer,
     source: list[int],
-    target_tokenizer: PieceTokenizer,
+    target_tokenizer: TextTokenizer,
     target: list[int],
     weights: np.ndarray,
     text: str | None = None,
 ) -> Alignment:
     """Returns an alignment of ids by weights `(T, S)`; `text` gives the borders of source words."""
-    translation = target_tokenizer.decode(target)
-    # Bytes that are no text are not its tokens. Those of SentencePiece have a space in front, and
-    # all of their text.
-    broken = "\ufffd" in translation or isinstance(target_tokenizer, SentencePieceTokenizer)
-    if isinstance(source_tokenizer, SentencePieceTokenizer):
-        text = None
+    texts: list[str | None] = [None, None]
+    if isinstance(source_tokenizer, BytePairTokenizer):
+        texts[0] = None if text is None else source_tokenizer.normalized(text)
+    if isinstance(target_tokenizer, BytePairTokenizer) and texts[0] is not None:
+        translation = target_tokenizer.decode(target)
+        # Bytes that are no text are not its tokens.
+        texts[1] = None if "\ufffd" in translation else translation
     return Alignment(
         readable_tokens(source_tokenizer, source),
         readable_tokens(target_tokenizer, target),
         weights,
-        text,
-        None if broken or text is None else translation,
+        *texts,
     )

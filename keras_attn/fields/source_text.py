@@ -15,6 +15,7 @@ from keras_attn.text.language_marks import (
     IN_FRONT,
     checked_mark,
     encode_marked,
+    ended,
     language_marks,
     parted,
     unknown_mark,
@@ -24,7 +25,7 @@ from keras_attn.white_space import normalize_white_space, normalize_white_space_
 
 
 class SourceText:
-    """Texts as the sources of an encoder-decoder: their ids, each with its end.
+    """Texts as the sources of an encoder-decoder: their ids, with an end or without.
 
     Args:
         tokenizer: Has `encode`, `end_id`, `pad_id` and `to_graph`.
@@ -35,6 +36,7 @@ class SourceText:
         one_line: Whether each run of white space, of line breaks too, becomes one space.
         language: Target language of texts without a language mark, if the tokenizer has marks; see
             `keras_attn.text.language_marks`.
+        ends: Whether sources have the end token; if not, only an empty one has.
 
     Example:
 
@@ -54,11 +56,13 @@ class SourceText:
         prefix: str = "",
         one_line: bool = False,
         language: str = "",
+        ends: bool = True,
     ):
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.prefix = prefix
         self.one_line = one_line
+        self.ends = ends
         self.marks = language_marks(tokenizer)
         self.language = checked_mark(language, self.marks)
         self._graph = graph or tokenizer.to_graph
@@ -81,11 +85,11 @@ class SourceText:
             TypeError: If an input is not a string.
             ValueError: If the tokenizer has language marks, but not that of a text.
         """
-        texts, most = checked_texts(texts), self.max_length - 1
+        texts, most = checked_texts(texts), self.max_length - self.ends
         read = [*map(self.read, texts)]
-        rows = encode_marked(self.tokenizer, read, self.language)
+        rows, end = encode_marked(self.tokenizer, read, self.language), self.tokenizer.end_id
         return {
-            "source_ids": [[*row[:most], self.tokenizer.end_id] for row in rows],
+            "source_ids": [ended(row, end, self.ends, self.max_length) for row in rows],
             "cut": np.array([len(row) > most for row in rows], bool),
             "some": np.array([bool(parted(x, self.marks)[1].strip()) for x in texts], bool),
         }
@@ -96,7 +100,7 @@ class SourceText:
         Args:
             tf: The module `tensorflow`.
         """
-        tokenizer, most = self._graph(), self.max_length - 1
+        tokenizer, most = self._graph(), self.max_length - self.ends
 
         def encode(text: Array) -> dict[str, Array]:
             clean = normalize_white_space_in_graph(tf, text)
@@ -108,6 +112,8 @@ class SourceText:
                 clean, marks = normalize_white_space_in_graph(tf, read), [mark]
             ids = tf.concat([*marks, tokenizer.encode_start(read, most + 1)], axis=1)
             end = tf.fill([tf.shape(text)[0], 1], tokenizer.end_id)
+            if not self.ends:
+                end = tf.ragged.boolean_mask(end, ids.row_lengths()[:, None] == 0)
             return {
                 "source_ids": tf.concat([ids[:, :most], end], axis=1).to_tensor(tokenizer.pad_id),
                 "cut": ids.row_lengths() > most,

@@ -78,7 +78,8 @@ class Beams(NamedTuple):
     def following(self, allowed: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Returns log-probabilities of the best next tokens and their ids, `(..., most)`.
 
-        `allowed` are the decoder's own `logits (..., V)`, with -inf for forbidden tokens.
+        `allowed` are logits `(..., V)`, with -inf for forbidden tokens; the probabilities of
+        `logits` are 1 together.
         """
         values, tokens = greatest_k(allowed, self.most)
         return values - log_total(logits), tokens

@@ -41,6 +41,7 @@ def greedy_search(
     forced_last_id: int | None = None,
     beginning: Tensor | None = None,
     beginning_mask: Tensor | None = None,
+    renormalize: bool = False,
 ) -> Generation:
     """Takes the most probable token at each step, like a beam of one.
 
@@ -69,6 +70,9 @@ def greedy_search(
         forced_last_id: Id of the token at the maximum length, usually `end_id`, or None.
         beginning: int32 `(B, P)`: new tokens that each row begins with, after `forced_first_id`.
         beginning_mask: `(B, P)`, True for tokens, with padding on the right; all if None.
+        renormalize: Whether probabilities are those among the tokens that may come, as in
+            CTranslate2 and with `renormalize_logits` of `transformers`. By default they are those
+            of the decoder, so that scores are log-probabilities by the model.
 
     Returns:
         `Generation` with shapes `(B, max_length)` and `(B,)`. Scores are sums of log-probabilities.
@@ -109,8 +113,9 @@ def greedy_search(
     )
 
     def choose(step: Size, logits: Tensor, history: Any):
-        best, token = greatest(rules.allowed(logits, step, history))
-        logp = best - log_total(logits)[:, 0]
+        allowed = rules.allowed(logits, step, history)
+        best, token = greatest(allowed)
+        logp = best - log_total(allowed if renormalize else logits)[:, 0]
         return token, logp, past.extended(history, token, lengths + step)
 
     return decode_rows(
@@ -150,6 +155,7 @@ def beam_search(
     forced_last_id: int | None = None,
     beginning: Tensor | None = None,
     beginning_mask: Tensor | None = None,
+    renormalize: bool = False,
 ) -> Generation:
     """Keeps the `num_beams` best sequences at each step, and returns the best of them.
 
@@ -193,6 +199,9 @@ def beam_search(
         forced_last_id: Id of the token at the maximum length, usually `end_id`, or None.
         beginning: int32 `(B, P)`: new tokens that each row begins with, after `forced_first_id`.
         beginning_mask: `(B, P)`, True for tokens, with padding on the right; all if None.
+        renormalize: Whether probabilities are those among the tokens that may come, as in
+            CTranslate2 and with `renormalize_logits` of `transformers`. By default they are those
+            of the decoder, so that scores are log-probabilities by the model.
 
     Returns:
         `Generation` with shapes `(B, R, max_length)` and `(B, R)`, the best first.
@@ -276,9 +285,8 @@ def beam_search(
         positions = within_room(decoder, beam_lengths + step)
         logits, state = decoder.step(ops.reshape(token, (-1,)), positions, state)
         allowed = of_beams.allowed(logits, step + 1, history)
-        logp, tokens = (
-            ops.reshape(x, (-1, K, search.most)) for x in search.following(allowed, logits)
-        )
+        following = search.following(allowed, allowed if renormalize else logits)
+        logp, tokens = (ops.reshape(x, (-1, K, search.most)) for x in following)
         token, beams, best, over, parent = search.choose(step + 1, logp, tokens, beams, best, over)
         history, rows = extended(step + 1, history, token, parent)
         return step + 1, token, beams, best, over, history, reorder(decoder, state, rows)
@@ -296,7 +304,8 @@ def beam_search(
 
     # The first step has one possible beam; the other K - 1 are impossible.
     history = past.start(max_length)
-    of_first = search.following(rules.allowed(logits, 0, history), logits)
+    allowed = rules.allowed(logits, 0, history)
+    of_first = search.following(allowed, allowed if renormalize else logits)
     logp, tokens = (ops.repeat(ops.expand_dims(x, 1), K, axis=1) for x in of_first)
     token, *kept, parent = search.choose(0, logp, tokens, *search.begin())
     history, _ = extended(0, repeat_rows(history, K), token, parent)

@@ -32,7 +32,7 @@ _IGNORED = (
 )  # fmt: skip
 _SEARCH = {
     "beams": 2, "alpha": 1.0, "length_penalty_kind": "power", "early_stopping": True,
-    "min_length": 2,  # a token and the end
+    "min_length": 2, "renormalize": True,  # the first token is not the end
 }  # fmt: skip
 """The search of CTranslate2, whose folders have no settings of their own."""
 _NEVER = -30000.0

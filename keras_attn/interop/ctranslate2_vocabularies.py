@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,8 +11,10 @@ from keras_attn.interop.ctranslate2_files import ModelFile
 from keras_attn.interop.json_files import parse_list, read_object
 from keras_attn.text import CharacterTokenizer, SentencePieceTokenizer
 from keras_attn.text.characters import SPECIAL_TOKENS
+from keras_attn.text.language_marks import MARK
 
 PIECES = "sentencepiece.model"
+_OF_SIDES = ("source.spm", "target.spm")
 _BLANKS = ("<blank>", "<pad>", "<PAD>")
 _NEW = ("<pad>", "<padding>", "<no token>")
 _KNOWN = {
@@ -46,8 +49,8 @@ class Vocabularies(NamedTuple):
     pad_id: int
     starts_with_padding: bool
     """Whether the decoder starts from padding, whose embedding is of zeros."""
-    pieces: bytes | None
-    """The SentencePiece model; None: each token is a character."""
+    pieces: tuple[bytes, bytes] | None
+    """The SentencePiece models of both sides; None: each token is a character."""
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -60,7 +63,12 @@ class Vocabularies(NamedTuple):
         return self.tokens[0] == self.tokens[1]
 
     def tokenizers(self, two: bool) -> tuple[Any, Any]:
-        """Returns the tokenizers of sources and, if there are `two` embeddings, of targets."""
+        """Returns the tokenizers of sources and, if it is another one, of targets.
+
+        Args:
+            two: Whether there are two embeddings.
+        """
+        two = two or (self.pieces is not None and len(set(self.pieces)) == 2)
         source, *target = (self._tokenizer(side) for side in ((0, 1) if two else (0,)))
         return source, target[0] if target else None
 
@@ -71,12 +79,13 @@ class Vocabularies(NamedTuple):
         pad, known = tokens[self.pad_id], self.settings
         start = pad if self.starts_with_padding else known.start
         return SentencePieceTokenizer(
-            self.pieces,
+            self.pieces[side],
             tokens,
             pad_token=pad,
             start_token=start if start in tokens else pad,
             end_token=known.end if known.end in tokens else pad,
             unknown_token=known.unknown,
+            special_tokens=[token for token in tokens if re.fullmatch(MARK, token)],
         )
 
     def added(self, pad_id: int) -> tuple[int, ...]:
@@ -88,7 +97,7 @@ def read_vocabularies(folder: Path, file: ModelFile) -> Vocabularies:
     """Reads the vocabularies and the settings of a folder; refuses what cannot be followed here."""
     zeros = bool(file.number("decoder/start_from_zero_embedding"))
     settings = _read_settings(folder, file, zeros)
-    pieces = next((x for x in (folder / PIECES, folder.parent / PIECES) if x.is_file()), None)
+    pieces = _read_pieces(folder)
     given = [_read_tokens(folder, side, settings.unknown) for side in ("source", "target")]
     for name, token in (("eos_token", settings.end), ("decoder_start_token", settings.start)):
         if token not in given[1]:
@@ -102,11 +111,20 @@ def read_vocabularies(folder: Path, file: ModelFile) -> Vocabularies:
         )
     if pieces is None:
         return _of_characters(folder, settings, given, zeros)
-    return _of_pieces(settings, given, zeros, read_input(pieces, "a SentencePiece model"))
+    return _of_pieces(settings, given, zeros, pieces)
+
+
+def _read_pieces(folder: Path) -> tuple[bytes, bytes] | None:
+    """Reads one SentencePiece model for both sides, or Marian's two; None if there is none."""
+    one = next((x for x in (folder / PIECES, folder.parent / PIECES) if x.is_file()), None)
+    source, target = (one or folder / name for name in _OF_SIDES)
+    if not (source.is_file() and target.is_file()):
+        return None
+    return read_input(source, "a SentencePiece model"), read_input(target, "a SentencePiece model")
 
 
 def _of_pieces(
-    settings: TranslatorSettings, given: list[list[str]], zeros: bool, pieces: bytes
+    settings: TranslatorSettings, given: list[list[str]], zeros: bool, pieces: tuple[bytes, bytes]
 ) -> Vocabularies:
     """Keeps the order of the file; a token for padding is added behind it if it has none."""
     source, target = given
@@ -139,9 +157,9 @@ def _of_characters(
         if several or start == settings.end:
             what = f"the tokens {several[:3]}" if several else "the end as the start"
             raise ValueError(
-                f"{folder}: expected a {PIECES}, or tokens that are characters, with a token for "
-                f"the start. Received: {what} without one. Copy the SentencePiece model of the "
-                "translator there."
+                f"{folder}: expected a {PIECES}, {' and '.join(_OF_SIDES)}, or tokens that are "
+                f"characters, with a token for the start. Received: {what} without them. Copy the "
+                "SentencePiece models of the translator there."
             )
         tokens.append((*SPECIAL_TOKENS, *others))
         ids = {x: i for i, x in enumerate([*special, *others]) if x is not None}

@@ -16,6 +16,7 @@ _SETTINGS: dict[str, tuple[str, tuple[type, ...], Any]] = {
     "early_stopping": ("early_stopping", (bool, str), False),
     "min_length": ("min_length", (int,), 0),
     "no_repeat_ngram_size": ("no_repeat_ngram_size", (int,), 0),
+    "renormalize": ("renormalize_logits", (bool,), False),
     "forced_first_id": ("forced_bos_token_id", (int,), None),
     "forced_last_id": ("forced_eos_token_id", (int,), None),
 }

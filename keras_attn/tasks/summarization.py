@@ -98,6 +98,8 @@ class SummarizationLearned(Learned):
     tokenizer: PieceTokenizer
     prefix: str = ""
     """What is put before each text."""
+    source_ends: bool = True
+    """Whether texts have the end token, as those of OpenNMT have not."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,6 +159,7 @@ class Summarizer(TextToText):
             graph,
             prefix=self.learned.prefix,
             one_line=True,
+            ends=self.learned.source_ends,
         )
 
     def longest(self, length: Size) -> int:
@@ -186,7 +189,7 @@ class Summarizer(TextToText):
         """Takes the tokenizer of a model, with the prefix that the data or the model have."""
         own = "summarize: " if start.model == "t5" else ""
         prefix = start.learned.get("prefix", own) if data.prefix is None else data.prefix
-        return SummarizationLearned(start.tokenizer, prefix)
+        return SummarizationLearned(start.tokenizer, prefix, start.learned["source_ends"])
 
     @classmethod
     def learn(cls, examples: Pairs, data: SummarizationData) -> SummarizationLearned:

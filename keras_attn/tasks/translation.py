@@ -43,7 +43,8 @@ from keras_attn.tasks.families import training_settings
 from keras_attn.tasks.families.data_settings import BadLines, Pieces, Tables
 from keras_attn.tasks.families.text_to_text import TextToText, WrittenScores
 from keras_attn.tasks.families.use_settings import BeamSearchUse
-from keras_attn.text.registry import PIECES, PieceTokenizer
+from keras_attn.text import CharacterTokenizer
+from keras_attn.text.registry import PIECES, TextTokenizer
 
 FORMATS = ("auto", "tsv", "csv", "parallel", "jsonl", "multi30k", "tatoeba")
 TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")
@@ -211,10 +212,12 @@ class TranslationLearned(Learned):
         TypeError: If a tokenizer is of another class.
     """
 
-    tokenizers: ClassVar = tuple(PIECES.values())
-    tokenizer: PieceTokenizer
-    target_tokenizer: PieceTokenizer | None = None
+    tokenizers: ClassVar = (*PIECES.values(), CharacterTokenizer)
+    tokenizer: TextTokenizer
+    target_tokenizer: TextTokenizer | None = None
     """Tokenizer of the target, for two vocabularies."""
+    source_ends: bool = True
+    """Whether sources have the end token, as those of OpenNMT have not."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -246,12 +249,15 @@ class PreparedTranslation(PreparedPairs):
     Data = TranslationData
 
     @classmethod
-    def tokenizers(cls, settings: TranslationData, pairs: Sequence[Any]) -> list[PieceTokenizer]:
+    def tokenizers(
+        cls, settings: TranslationData, pairs: Sequence[Any]
+    ) -> tuple[TextTokenizer, TextTokenizer, bool]:
         """Makes the tokenizers of training pairs, or takes those of the backbone."""
         if not settings.backbone:
             return super().tokenizers(settings, pairs)
         start = read_encoder_decoder(settings.backbone)
-        return [start.tokenizer, start.learned["target_tokenizer"] or start.tokenizer]
+        source, own = start.tokenizer, start.learned
+        return source, own["target_tokenizer"] or source, own["source_ends"]
 
 
 class Translator(TextToText):
@@ -303,7 +309,8 @@ class Translator(TextToText):
     def field_of(self, use: TranslationUse, graph: Callable[[], Any] | None = None) -> SourceText:
         """Returns what reads texts, for a target language if the model has several."""
         tokenizer, most = self.source_tokenizer, self.max_source_length
-        return SourceText(tokenizer, most, graph, language=use.language)
+        ends = self.learned.source_ends
+        return SourceText(tokenizer, most, graph, language=use.language, ends=ends)
 
     def parted(self, use: TranslationUse) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
         """Parts settings into those that a search is compiled for and its inputs."""
@@ -410,8 +417,9 @@ class Translator(TextToText):
         return batches
 
     def _encode(self, pairs: Pairs) -> tuple[list[list[int]], list[list[int]]]:
+        sources = [source for source, *_ in pairs]
         return (
-            encode_sources(self.source_tokenizer, [source for source, *_ in pairs]),
+            encode_sources(self.source_tokenizer, sources, self.learned.source_ends),
             self.target_tokenizer.encode([target for _, target, *_ in pairs]),
         )
 

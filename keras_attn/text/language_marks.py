@@ -1,4 +1,4 @@
-"""Marks of target languages in front of sources, such as `>>fra<<` of multilingual translators."""
+"""Sources of translators: marks of target languages such as `>>fra<<` in front, and their ends."""
 
 from __future__ import annotations
 
@@ -50,6 +50,24 @@ def parted(text: str, marks: Mapping[str, int], default: str = "") -> tuple[str,
     if mark and mark not in marks:
         raise ValueError(f"{unknown_mark(mark, marks)} Received: {text[:80]!r}.")
     return mark, rest
+
+
+def ended(row: list[int], end_id: int, ends: bool, max_length: int | None = None) -> list[int]:
+    """Returns the ids of a source with its end, or without; an empty one always has an end.
+
+    Args:
+        row: Ids of a text.
+        end_id: Id of the end.
+        ends: Whether sources have an end.
+        max_length: Largest number of ids, with the end; what is longer is cut.
+
+    Example:
+
+    >>> ended([5, 6, 7], 2, True, max_length=3), ended([5], 2, False), ended([], 2, False)
+    ([5, 6, 2], [5], [2])
+    """
+    kept = row if max_length is None else row[: max_length - ends]
+    return [*kept, end_id] if ends or not kept else kept
 
 
 def encode_marked(

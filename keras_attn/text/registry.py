@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from keras_attn.text.byte_pair import BytePairTokenizer
+from keras_attn.text.characters import CharacterTokenizer
 from keras_attn.text.sentence_piece import SentencePieceTokenizer
 from keras_attn.text.tokenizer import Tokenizer
 from keras_attn.text.word_piece import WordPieceTokenizer
@@ -21,6 +22,8 @@ TOKENIZERS = {
 """The tokenizers of words, or parts of them, that a task can choose by name."""
 
 PieceTokenizer = BytePairTokenizer | SentencePieceTokenizer
+"""Tokenizers of parts of words whose ids decode to the text."""
+TextTokenizer = CharacterTokenizer | PieceTokenizer
 """Tokenizers whose ids decode to the text, for models that write."""
 PIECES: dict[str, type[BytePairTokenizer] | type[SentencePieceTokenizer]] = {
     "byte_pair": BytePairTokenizer,
@@ -65,9 +68,9 @@ def train_pieces(
     return BytePairTokenizer.train(texts, vocabulary_size, allow_fewer=True)
 
 
-def load_pieces(directory: str | os.PathLike[str]) -> PieceTokenizer:
-    """Loads a tokenizer of `PIECES` that `save_assets` wrote."""
-    for kind in PIECES.values():
+def load_tokenizer(directory: str | os.PathLike[str]) -> TextTokenizer:
+    """Loads a tokenizer of a model that writes, which `save_assets` wrote."""
+    for kind in (*PIECES.values(), CharacterTokenizer):
         if Path(directory, f"{kind.assets_name}.json").exists():
             return kind.load_assets(directory)
     return BytePairTokenizer.load_assets(directory)

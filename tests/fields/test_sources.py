@@ -43,15 +43,16 @@ def check_rows(found, expected):
         assert found[name].numpy().tolist() == expected[name].tolist(), name
 
 
-@pytest.mark.quick("64")
-@pytest.mark.parametrize("most", [2, 7, 64])
-def test_sources(most):
-    field = SourceText(TOKENIZER, most, GRAPH)
+@pytest.mark.quick("64-True", "7-False")
+@pytest.mark.parametrize(("most", "ends"), [(2, True), (7, True), (64, True), (7, False)])
+def test_sources(most, ends):
+    field = SourceText(TOKENIZER, most, GRAPH, ends=ends)
     expected = field.encode(TEXTS)
     check_rows(encoded_in_graph(field, TEXTS, None), expected)
     whole = TOKENIZER.encode(TEXTS)
     for ids, cut, row in zip(expected["source_ids"], expected["cut"], whole, strict=True):
-        assert ids == [*row[: most - 1], TOKENIZER.end_id] and cut == (len(row) >= most)
+        assert ids == ([*row[: most - 1], TOKENIZER.end_id] if ends or not row else row[:most])
+        assert cut == (len(row) > most - ends)
     assert expected["some"].tolist() == [bool(text.strip()) for text in TEXTS]
     assert field.encode([])["source_ids"] == []
 

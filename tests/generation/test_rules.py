@@ -14,6 +14,7 @@ from generation_toys import (
     TableDecoder,
     assert_same,
     exhaustive_search,
+    log_probabilities,
     tables,
 )
 from keras import ops
@@ -260,6 +261,10 @@ RULES = {
     "suppressed": ({"bad_words_ids": [[5], [9]]}, {"suppressed_ids": [5, 9]}),
     # Theirs count the tokens before the end.
     "least": ({"min_new_tokens": 6}, {"min_length": 7}),
+    "renormalized": (
+        {"min_new_tokens": 3, "bad_words_ids": [[5], [9]], "renormalize_logits": True},
+        {"min_length": 4, "suppressed_ids": [5, 9], "renormalize": True},
+    ),
 }
 
 
@@ -271,6 +276,25 @@ def test_the_rules_of_transformers(rule, early_stopping):
     common = {"early_stopping": early_stopping}
     own = {"alpha": 1.0, "length_penalty_kind": "power", **common, **own}
     compare(prompts(), 4, 9, {"length_penalty": 1.0, **common, **their}, own)
+
+
+def test_probabilities_among_the_tokens_that_may_come():
+    """Greedily and by a beam; without the end, a token is as much more probable."""
+    table, prompt = tables(ROWS, 5, seed=2), np.array([[START]] * ROWS)
+    common = {"max_length": 2, "end_id": END, "min_length": 2, "suppressed_ids": [A]}
+    memory = ops.convert_to_tensor(table)
+    found = greedy_search(TableDecoder(), prompt, None, memory, renormalize=True, **common)
+    beam = beam_search(
+        TableDecoder(), prompt, None, memory, num_beams=1, renormalize=True, **common
+    )
+    np.testing.assert_array_equal(numpy(found.tokens), numpy(beam.tokens)[:, 0])
+    np.testing.assert_allclose(numpy(found.scores), numpy(beam.scores)[:, 0], atol=1e-6)
+    for row, tokens in enumerate(numpy(found.tokens).tolist()):
+        logp = log_probabilities(table[row], 2)
+        first, second = logp[0, PAD * 5 + START], logp[1, START * 5 + tokens[0]]
+        left = [np.exp(np.delete(first, [END, A])).sum(), np.exp(np.delete(second, A)).sum()]
+        expected = first[tokens[0]] + second[tokens[1]] - np.log(left).sum()
+        np.testing.assert_allclose(numpy(found.scores)[row], expected, atol=1e-5)
 
 
 def test_the_first_token_of_transformers():

@@ -17,9 +17,13 @@ def sinusoids(rows, dim, halves):
 
 def folder_of(
     folder, source=None, target=None, *, dim=12, heads=3, layers=(2, 1), tied=True, halves=None,
-    quantization=None, zero_start=False, scale=True, rng=0, bias=True, config=None, **settings,
+    quantization=None, zero_start=False, scale=True, rng=0, bias=True, config=None, end=None,
+    **settings,
 ):  # fmt: skip
-    """Writes a translator; `settings` are those of `TransformerSpec.from_config`."""
+    """Writes a translator; `settings` are those of `TransformerSpec.from_config`.
+
+    With an `end`, the logit of the end is so much greater, and neither a blank nor a start comes.
+    """
     source = [*SPECIAL, *LETTERS] if source is None else source
     target = [*SPECIAL, *LETTERS[::-1]] if target is None else target
     rng = np.random.default_rng(rng)
@@ -63,6 +67,10 @@ def folder_of(
             for some in norms:
                 norm(some)
     linear(spec.decoder.projection, len(target), dim)
+    if end is not None:
+        more = {"</s>": end, "<blank>": -99.0, "<s>": -99.0}
+        for i, token in enumerate(target):
+            spec.decoder.projection.bias[i] += more.get(token, 0.0)
     if source == target:
         spec.encoder.embeddings[0].weight = spec.decoder.embeddings.weight
     if tied:

@@ -7,9 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_attn.generation import beam_search
-from keras_attn.interop import load_pretrained, read_pretrained
-from keras_attn.models import SequenceDecoder
+from keras_attn.tasks import Translator
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="ctranslate2 is of the extra `test`")
 
@@ -34,32 +32,36 @@ def names(folder):
     return [*made, "آتزمون", "محمد", "سارة", "ي", "قاسمxyz", "123"]
 
 
-@pytest.mark.parametrize("beams", [1, 4])
-def test_the_same_names(folder, names, beams):
-    """With an end that may come first: CTranslate2 else leaves it out of the first softmax."""
+def theirs(folder, names, beams, **settings):
+    """Texts and scores of the package."""
     translator = ctranslate2.Translator(str(folder), device="cpu", compute_type="float32")
-    expected = translator.translate_batch(
-        [*map(list, names)], beam_size=beams, return_scores=True, min_decoding_length=0
+    found = translator.translate_batch(
+        [*map(list, names)], beam_size=beams, return_scores=True, **settings
     )
-    pretrained = read_pretrained(folder)
-    decoding = SequenceDecoder(load_pretrained(folder)[0])
-    source, target = pretrained.tokenizer, pretrained.target_tokenizer
-    rows = source.encode(names)
-    ids = np.full((len(rows), max(map(len, rows))), source.pad_id, "int32")
-    for place, row in zip(ids, rows, strict=True):
-        place[: len(row)] = row
-    search = {name: pretrained.search[name] for name in ("length_penalty_kind", "early_stopping")}
-    for start in range(0, len(rows), 250):
-        memory, mask = decoding.encode(ids[start : start + 250])
-        prompt = np.full((len(mask), 1), target.start_id, "int32")
-        found = beam_search(
-            decoding.decoder, prompt, None, memory, mask, num_beams=beams, max_length=60,
-            alpha=pretrained.search["alpha"], end_id=target.end_id, pad_id=target.pad_id,
-            num_return_sequences=1, **search,
-        )  # fmt: skip
-        part = expected[start : start + 250]
-        texts = target.decode(np.asarray(found.tokens)[:, 0])
-        wanted = ["".join(x.hypotheses[0]).replace("<unk>", "\ufffd") for x in part]
-        assert texts == wanted
-        scores = np.asarray(found.scores)[:, 0]
-        np.testing.assert_allclose(scores, [x.scores[0] for x in part], atol=1e-5)
+    texts = ["".join(x.hypotheses[0]).replace("<unk>", "\ufffd") for x in found]
+    return texts, [x.scores[0] for x in found]
+
+
+@pytest.mark.parametrize("beams", [1, 4])
+def test_the_same_names(folder, names, beams, tmp_path):
+    """As a task and as its SavedModel, with the scores of the package."""
+    import tensorflow as tf
+
+    texts, scores = theirs(folder, names, beams)
+    translator = Translator.from_pretrained(folder)
+    best = translator.translate_n_best(names, 1, beams)
+    assert [x.translations[0] for x in best] == texts
+    np.testing.assert_allclose([x.scores[0] for x in best], scores, atol=1e-5)
+    translator.export(tmp_path / "saved", beams=beams)
+    served = tf.saved_model.load(tmp_path / "saved").signatures["serving_default"]
+    found = served(text=tf.constant(names))["translation"].numpy()
+    assert [text.decode() for text in found] == texts
+
+
+def test_where_the_end_may_come_first(folder, names):
+    """Then both compute probabilities among all tokens."""
+    texts, scores = theirs(folder, names, 2, min_decoding_length=0)
+    translator = Translator.from_pretrained(folder)
+    best = translator.translate_n_best(names, 1, min_length=0, renormalize=False)
+    assert [x.translations[0] for x in best] == texts
+    np.testing.assert_allclose([x.scores[0] for x in best], scores, atol=1e-5)

@@ -1,5 +1,6 @@
 """Translators with the weights of others: Marian's folders, used, trained on and written again."""
 
+import copy
 import sys
 import warnings
 from pathlib import Path
@@ -31,6 +32,14 @@ def folder(tmp_path_factory):
 def tuned(folder):
     translator = Translator.from_pretrained(folder)
     translator.fit(PAIRS, epochs=12, **TRAINING)
+    return translator
+
+
+@pytest.fixture(scope="module")
+def fluent(tuned):
+    """What knows the pairs, for the slow tests."""
+    translator = copy.deepcopy(tuned)
+    translator.fit(PAIRS, epochs=60, **TRAINING)
     return translator
 
 
@@ -120,6 +129,47 @@ def test_the_command_takes_a_folder(folder, tuned, tmp_path):
     assert Translator.opened(folder).translate("old", language="deu") == expected
     tuned.save(tmp_path / "tuned.task")
     assert Translator.opened(tmp_path / "tuned.task").own_use == tuned.own_use
+
+
+@pytest.mark.slow
+def test_as_ctranslate2_converts_it(fluent, tmp_path):
+    """With the SentencePiece models beside it; the start is of zeros, and sources have the end."""
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="ctranslate2 is of the extra `test`")
+    fluent.save_pretrained(tmp_path / "marian")
+    files = ["source.spm", "target.spm"]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Recommended: pip install sacremoses")
+        convert = ctranslate2.converters.TransformersConverter
+        convert(str(tmp_path / "marian"), copy_files=files).convert(str(tmp_path / "converted"))
+    _, tokenizer = theirs(tmp_path / "marian")
+    package = ctranslate2.Translator(str(tmp_path / "converted"), compute_type="float32")
+    translator = Translator.from_pretrained(tmp_path / "converted")
+    sources = [source for source, _ in PAIRS]
+    rows = [tokenizer.convert_ids_to_tokens(tokenizer.encode(source)) for source in sources]
+    for beams in (1, 4):
+        expected = package.translate_batch(rows, beam_size=beams, return_scores=True)
+        best = translator.translate_n_best(sources, 1, beams)
+        ended = [pair for pair in zip(best, expected, strict=True) if not pair[0].truncated[0]]
+        assert len(ended) > 25  # theirs may be longer
+        for ours, their in ended:
+            text = tokenizer.decode(tokenizer.convert_tokens_to_ids(their.hypotheses[0]))
+            assert ours.translations == [text]
+            np.testing.assert_allclose(ours.scores, their.scores, atol=1e-5)
+    assert len({ours.translations[0] for ours in best}) > 5
+    with pytest.raises(ValueError, match=r"'>>fra<<'. It has '>>deu<<', '>>nld<<'"):
+        translator.translate("old", language="fra")
+
+
+@pytest.mark.slow
+def test_in_8_bits(fluent, tmp_path):
+    """The embeddings that both sides share, too; saved, and written as floats."""
+    small = copy.deepcopy(fluent).quantize()
+    sources = [source for source, _ in PAIRS]
+    written = small.translate(sources)
+    plain = fluent.translate(sources)
+    assert sum(a == b for a, b in zip(written, plain, strict=True)) > 0.6 * len(PAIRS)
+    small.save(tmp_path / "int8.task")
+    assert Translator.load(tmp_path / "int8.task").translate(sources) == written
 
 
 @pytest.mark.slow

@@ -71,17 +71,24 @@ def test_beams_have_no_numbers(generator, unsaved, eager):
 
 
 @pytest.mark.slow
-def test_translations_with_the_alpha_of_each_request(unsaved):
+def test_translations_with_the_numbers_of_each_request(unsaved):
     translator = fitted()
     translator.export("nowhere", beams=2)
     texts = ["the one and two", "the the the"]
     served = unsaved[0]["with_settings"]
-    found = served(text=tf.constant(texts), alpha=tf.constant([-3.0, 3.0]))["translation"]
+    numbers = {"alpha": tf.constant([-3.0, 3.0]), "min_length": tf.constant([0, 9])}
+    found = served(text=tf.constant(texts), **numbers)["translation"]
     assert strings(found) == [
-        translator.translate(text, 2, alpha=a) for text, a in zip(texts, (-3.0, 3.0), strict=True)
+        translator.translate(texts[0], 2, alpha=-3.0),
+        translator.translate(texts[1], 2, alpha=3.0, min_length=9),
     ]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="`alpha` to be finite"):
-        served(text=tf.constant(texts), alpha=tf.constant([1.0, float("inf")]))
+    assert strings(found)[1] != translator.translate(texts[1], 2, alpha=3.0)
+    for name, wrong, words in (
+        ("alpha", [1.0, float("inf")], "`alpha` to be finite"),
+        ("min_length", [0, -1], "`min_length` to be at least 0"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+            served(text=tf.constant(texts), **{**numbers, name: tf.constant(wrong)})
 
 
 @pytest.mark.slow

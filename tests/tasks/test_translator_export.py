@@ -276,8 +276,9 @@ def test_the_signatures(served):
     for name, f in served.signatures.items():
         inputs = f.structured_input_signature[1].values()
         found = {x.name: (x.dtype, x.shape.as_list()) for x in inputs}
-        alpha = {"alpha": (tf.float32, [None])} if name == "with_settings" else {}
-        assert found == {"text": (tf.string, [None]), **alpha}
+        numbers = {"alpha": (tf.float32, [None]), "min_length": (tf.int32, [None])}
+        numbers = numbers if name == "with_settings" else {}
+        assert found == {"text": (tf.string, [None]), **numbers}
 
 
 def test_the_saved_model_is_the_python_object(translator, served):

@@ -209,7 +209,8 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
 def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
     """Reads an encoder-decoder with its tokenizers and its search, from a task's file or a folder.
 
-    The `learned` of the result has the `target_tokenizer` and `own_use`, settings of the search.
+    The `learned` of the result has the `target_tokenizer`, `source_ends` and `own_use`, settings of
+    the search.
     """
     path = Path(place).expanduser()
     if not path.is_file():
@@ -226,12 +227,11 @@ def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
                 f"Expected weights with their tokenizer. Received: {place}, which has no file of "
                 "one."
             )
-        if not found.source_ends:
-            raise ValueError(
-                f"Tasks end each source. Received: {place}, whose sources have no end. Load "
-                "it by `keras_attn.interop.load_pretrained`, and search by `keras_attn.generation`."
-            )
-        learned = {"target_tokenizer": found.target_tokenizer, "own_use": dict(found.search)}
+        learned = {
+            "target_tokenizer": found.target_tokenizer,
+            "source_ends": found.source_ends,
+            "own_use": dict(found.search),
+        }
         settings = found.config.to_dict()
         name = ENCODER_DECODERS.name_of(found.config)
         return Backbone(name, settings, found.tokenizer, dict(found.tensors), learned, found.unused)
@@ -253,6 +253,7 @@ def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
         own = config["learned"]
         learned = {
             "target_tokenizer": unpacked(own.get("target_tokenizer")),
+            "source_ends": own.get("source_ends", True),
             "own_use": config.get("use", {}),
         }
         name = settings.pop(ENCODER_DECODERS.key)

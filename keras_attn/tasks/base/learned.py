@@ -80,9 +80,13 @@ class Learned:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Makes an instance of what `to_config` returned."""
+        """Makes an instance of what `to_config` returned; older files lack newer fields."""
         return cls(
-            **{field.name: unpacked(config[field.name]) for field in dataclasses.fields(cls)}
+            **{
+                field.name: unpacked(config[field.name])
+                for field in dataclasses.fields(cls)
+                if field.name in config or field.default is dataclasses.MISSING
+            }
         )
 
 

@@ -25,6 +25,7 @@ _RANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "top_k": ("at least 0, which keeps all", lambda x: x >= 0),
     "top_p": ("above 0 and at most 1, which keeps all", lambda x: (x > 0) & (x <= 1)),
     "min_p": ("at least 0, which keeps all, and below 1", lambda x: (x >= 0) & (x < 1)),
+    "min_length": ("at least 0", lambda x: x >= 0),
     "repetition_penalty": ("above 0; 1 means none", lambda x: x > 0),
     "mutual_information": ("at least 0", lambda x: x >= 0),
 }

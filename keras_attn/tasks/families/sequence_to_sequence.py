@@ -32,7 +32,7 @@ from keras_attn.tasks.base.constructed import Given
 from keras_attn.tasks.base.served_numbers import own_numbers
 from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.families.decoding_batches import DecodingBatch, DecodingBatches
-from keras_attn.text.registry import PieceTokenizer
+from keras_attn.text.registry import TextTokenizer
 
 Prompt = tuple[Decoder, Tensor, Tensor | None, Tensor | None, Tensor | None]
 """A decoder, what it reads first, and the memory of an encoder, each with its mask."""
@@ -78,12 +78,12 @@ class SequenceToSequence(Task[Given]):
     # What a subclass says
 
     @property
-    def source_tokenizer(self) -> PieceTokenizer:
+    def source_tokenizer(self) -> TextTokenizer:
         """Tokenizer of the source."""
         return self.target_tokenizer
 
     @property
-    def target_tokenizer(self) -> PieceTokenizer:
+    def target_tokenizer(self) -> TextTokenizer:
         """Tokenizer of the target."""
         raise NotImplementedError
 

@@ -35,11 +35,12 @@ from keras_attn.settings import Settings, setting
 from keras_attn.tasks.base.backbones import Backbone, read_encoder_decoder
 from keras_attn.tasks.base.checks import Pairs, check_padding, checked_pairs
 from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.served_numbers import own_numbers
 from keras_attn.tasks.base.steps import step
 from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.families.sequence_to_sequence import SequenceToSequence
 from keras_attn.text.readable import readable_tokens
-from keras_attn.text.registry import PieceTokenizer, vocabulary_digest
+from keras_attn.text.registry import TextTokenizer, vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 from keras_attn.training.token_means import token_means
 from keras_attn.visualize import AttentionView, attention_viewer
@@ -136,12 +137,12 @@ class TextToText(SequenceToSequence):
     # What it reads
 
     @property
-    def source_tokenizer(self) -> PieceTokenizer:
+    def source_tokenizer(self) -> TextTokenizer:
         """Tokenizer of the source."""
         return self.learned.tokenizer
 
     @property
-    def target_tokenizer(self) -> PieceTokenizer:
+    def target_tokenizer(self) -> TextTokenizer:
         """Tokenizer of the target, which may be that of the source."""
         return getattr(self.learned, "target_tokenizer", None) or self.learned.tokenizer
 
@@ -152,7 +153,8 @@ class TextToText(SequenceToSequence):
 
     def source_field(self, graph: Callable[[], Any] | None = None) -> SourceText:
         """Returns what reads texts as rows of ids."""
-        return SourceText(self.source_tokenizer, self.max_source_length, graph)
+        ends = self.learned.source_ends
+        return SourceText(self.source_tokenizer, self.max_source_length, graph, ends=ends)
 
     @property
     def field(self) -> SourceText:
@@ -291,9 +293,8 @@ class TextToText(SequenceToSequence):
     def _alignment(
         self, text: str, source: list[int], target: list[int], weights: np.ndarray
     ) -> Alignment:
-        tokenizer = self.source_tokenizer
-        text = tokenizer.normalized(self.field.read(text))
-        return aligned(tokenizer, source, self.target_tokenizer, target, weights, text)
+        read = self.field.read(text)
+        return aligned(self.source_tokenizer, source, self.target_tokenizer, target, weights, read)
 
     def align(self, source: str, target: str | None = None, layer: int = -1) -> Alignment:
         """Shows which source tokens each target token attended to.
@@ -424,7 +425,8 @@ class TextToText(SequenceToSequence):
         - `source_tokens` `(B, S)`, `target_tokens` `(B, R, T)`, `alignments` `(B, R, T, S)`, which
           are zeros for a model without attention.
 
-        The signature `with_settings` takes `alpha: float32 (B,)` too, and gives the text.
+        The signature `with_settings` takes `alpha: float32 (B,)` and `min_length: int32 (B,)` too,
+        and gives the text.
         """
         source, target = self.source_tokenizer, self.target_tokenizer
         source_graph = functools.cache(source.to_graph)
@@ -447,6 +449,11 @@ class TextToText(SequenceToSequence):
             "serving_default": Signature(("text",), text, {self.gives[0]: best}, one),
             "details": Signature(("text",), text, details, several),
         }
+
+    def served_numbers(self, use: Any) -> dict[str, tuple[Any, Any]]:
+        """Returns the exponent of the length penalty, and the smallest length."""
+        numbers = super().served_numbers(use)
+        return {**numbers, **own_numbers(use, {"min_length": use.min_length + 3})}
 
     def export_examples(self) -> dict[str, Any]:
         """Returns odd texts beside ordinary ones."""

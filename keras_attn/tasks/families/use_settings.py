@@ -155,6 +155,9 @@ class Beams(RankingUse, AnswerRulesUse):
 class BeamSearchUse(BatchUse, Beams):
     """A beam search whose SavedModel gives several results."""
 
+    renormalize: bool = setting(
+        False, "compute probabilities among the tokens that the rules allow, as CTranslate2 does"
+    )
     num_return_sequences: int | None = setting(
         None, "results in the signature `details`; as many as beams if none", kind=int,
         at_least=1, steps=("export",),
@@ -167,6 +170,10 @@ class BeamSearchUse(BatchUse, Beams):
                 "`num_return_sequences` must be at most `beams`. Received: "
                 f"num_return_sequences={self.num_return_sequences}, beams={self.beams}."
             )
+
+    def ranking(self) -> dict[str, Any]:
+        """Returns arguments of `keras_attn.generation.beam_search` that are no numbers."""
+        return {**super().ranking(), "renormalize": self.renormalize}
 
 
 @dataclass(frozen=True)
