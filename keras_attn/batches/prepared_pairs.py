@@ -90,10 +90,13 @@ class PreparedPairs:
         with atomic_folder(folder) as building:
             train, dev, test, removed = _read(settings, log)
             say_written(written_special_tokens(train), None, log)
-            *tokenizers, ends = cls.tokenizers(settings, [pair[:2] for pair in train])
-            sources = encode_sources(tokenizers[0], [pair.source for pair in train], ends)
-            targets = tokenizers[1].encode([pair.target for pair in train])
-            sources, targets, too_long = _short_enough(sources, targets, settings.max_length)
+            source, target, ends = cls.tokenizers(settings, [pair[:2] for pair in train])
+            tokenizers = [source, target]
+            sources, targets, too_long = _short_enough(
+                encode_sources(source, [pair.source for pair in train], ends),
+                target.encode([pair.target for pair in train]),
+                settings.max_length,
+            )
             counts = {
                 "train": len(sources),
                 "dev": len(dev),
@@ -237,7 +240,7 @@ def encode_sources(
 
 
 def _short_enough(
-    sources: list[Row], targets: list[Row], most: int
+    sources: Sequence[Row], targets: Sequence[Row], most: int
 ) -> tuple[list[Row], list[Row], int]:
     """Returns the pairs that are no longer than `most`, and how many were longer."""
     rows = zip(sources, targets, strict=True)
