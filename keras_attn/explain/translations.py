@@ -45,16 +45,17 @@ def aligned(
     text: str | None = None,
 ) -> Alignment:
     """Returns an alignment of ids by weights `(T, S)`; `text` gives the borders of source words."""
-    texts: list[str | None] = [None, None]
-    if isinstance(source_tokenizer, BytePairTokenizer):
-        texts[0] = None if text is None else source_tokenizer.normalized(text)
-    if isinstance(target_tokenizer, BytePairTokenizer) and texts[0] is not None:
+    source_text, target_text = None, None
+    if isinstance(source_tokenizer, BytePairTokenizer) and text is not None:
+        source_text = source_tokenizer.normalized(text)
+    if isinstance(target_tokenizer, BytePairTokenizer) and source_text is not None:
         translation = target_tokenizer.decode(target)
         # Bytes that are no text are not its tokens.
-        texts[1] = None if "\ufffd" in translation else translation
+        target_text = None if "\ufffd" in translation else translation
     return Alignment(
         readable_tokens(source_tokenizer, source),
         readable_tokens(target_tokenizer, target),
         weights,
-        *texts,
+        source_text,
+        target_text,
     )
