@@ -75,10 +75,14 @@ def test_prepare_with_another_delimiter(place, tmp_path):
         "translation", "prepare", "--config", place / "settings.toml", "--train",
         tmp_path / "a.csv", "--source", "en", "--target", "de", "--to", tmp_path / "data",
     )  # fmt: skip
-    code, _, err = command(*arguments)
+    code, _, err = command(*arguments, "--delimiter", ",")
     assert (code, "`delimiter`" in err) == (1, True)
     code, out, err = command(*arguments, "--delimiter", ";")
     assert code == 0, err
+    assert "train: 80, dev: 10, test: 10" in out
+    code, out, err = command(*arguments[:-1], tmp_path / "recognised")
+    assert code == 0, err
+    assert "(columns between semicolons)" in out + err
     assert "train: 80, dev: 10, test: 10" in out
     more = ("--dev-size", 100, "--to", tmp_path / "more")
     code, _, err = command(*arguments, "--delimiter", ";", *more)
