@@ -269,7 +269,8 @@ def test_tokenizers_and_search(tmp_path, separate):
     size = found.config.source_vocabulary_size
     assert found.search == {
         "beams": 3, "alpha": 1.0, "length_penalty_kind": "power", "early_stopping": False,
-        "min_length": 0, "no_repeat_ngram_size": 0, "renormalize": False, "forced_first_id": None, "forced_last_id": 0,
+        "min_length": 0, "no_repeat_ngram_size": 0, "renormalize": False,
+        "forced_first_id": None, "forced_last_id": 0,
         "suppressed_ids": (size - 1,),
     }  # fmt: skip
     own = found.tokenizer, found.target_tokenizer
