@@ -43,7 +43,7 @@ class CaptionFile:
     caption: str = "caption"
     """`"csv"`: column of the captions."""
     delimiter: str = ""
-    """`"csv"`: character between columns; if empty, a comma, or a tab in `*.tsv`."""
+    """`"csv"`: character between columns; if empty, as the columns' names tell."""
     emoji_style: str = "twitter"
     """Who drew the emoji."""
     on_error: str = "error"

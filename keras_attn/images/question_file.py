@@ -35,7 +35,7 @@ class QuestionFile:
     question_kind: str = ""
     """`"csv"`: column of the kinds of questions; none if empty."""
     delimiter: str = ""
-    """`"csv"`: character between columns; if empty, a comma, or a tab in `*.tsv`."""
+    """`"csv"`: character between columns; if empty, as the columns' names tell."""
     image_name: str = COCO_NAME
     """`"vqa"`: file name of an image, as in `read_vqa`."""
     on_error: str = "error"

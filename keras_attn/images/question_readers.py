@@ -38,7 +38,8 @@ def read_question_table(
         answer: Name or number of the column of the answers.
         kind: Name or number of a column that says what kind of question it is. None: there is none.
         image_dir: Folder of the pictures. Default: that of the table.
-        delimiter: The one character between cells. Default: a tab in `*.tsv`, else a comma.
+        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, as the columns'
+            names tell, else a tab in `*.tsv` and a comma otherwise.
         header: Whether the first row names the columns. Default: True where a column is given by
             its name.
         **checks: What all readers of questions have.

@@ -154,7 +154,8 @@ def read_labelled_pairs(
         premise: Column, or JSON key, of the first texts; if empty, that of the format.
         hypothesis: The same of the second texts.
         label: The same of the labels.
-        delimiter: The one character between cells. Default: a comma in `"csv"`, else a tab.
+        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, as the columns'
+            names tell, else a comma in `"csv"` and a tab otherwise.
         on_error: `"error"`: bad lines are a ValueError, one for all of them. `"skip"`: they are
             left out, and listed in `problems`.
         split: `"train"`, `"dev"` or `"test"`: the part of a table that has SICK's column

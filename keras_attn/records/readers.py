@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -66,7 +67,7 @@ def read_pairs(
     | `*.zip` | `"tatoeba"` | `read_tatoeba` |
     | `*.jsonl`, `*.ndjson`, `*.json` | `"jsonl"` | `read_json_lines` |
     | `*.tsv`, `*.tab`, `*.txt` | `"tsv"` | `read_tsv` |
-    | `*.csv` | `"csv"` | `read_tsv` with a comma as its `delimiter` |
+    | `*.csv` | `"csv"` | `read_tsv`, with a comma as the usual `delimiter` |
 
     Files may be gzipped (`*.gz` at the end of these names). Texts are UTF-8; a byte order mark at
     the start is accepted; lines end at "\n", "\r\n" or "\r". Lines are counted from 1.
@@ -81,7 +82,8 @@ def read_pairs(
         split: First part of the names of the folder's files, by default `"train"`; for `"multi30k"`
             only.
         header: Whether the first row names the columns; for `"tsv"` and `"csv"` only.
-        delimiter: The one character between columns; for `"tsv"` and `"csv"` only.
+        delimiter: The one character between columns; for `"tsv"` and `"csv"` only. Default: as in
+            `read_tsv`.
         **checks: Settings of all readers.
             `on_error`: `"error"` (default): bad lines are a ValueError, one for all of them.
             `"skip"`: they are left out, and listed in `problems` of the result.
@@ -180,27 +182,11 @@ def read_tsv(
     >>> [pair.target for pair in read_tsv(path)]
     ['Hallo.', 'Danke!']
     """
-    _check_different(source, target)
-    return _read_columns(path, source, target, header, delimiter, **checks)
+    return _read_columns("\t", path, source, target, header, delimiter, **checks)
 
 
 def _read_columns(
-    path: Location,
-    source: Column,
-    target: Column,
-    header: bool | None,
-    delimiter: str | None,
-    usual: str = "\t",
-    **checks: Unpack[Checks],
-) -> ParallelText:
-    tabs = (delimiter or usual) == "\t"
-    columns = {"source": source, "target": target}
-    table = Table(columns, delimiter, not tabs, header, not tabs, usual)
-    with open_lines(path) as lines:
-        return _read_table(path, lines, table, checks)
-
-
-def _read_csv(
+    usual: str,
     path: Location,
     source: Column = 0,
     target: Column = 1,
@@ -209,7 +195,11 @@ def _read_csv(
     **checks: Unpack[Checks],
 ) -> ParallelText:
     _check_different(source, target)
-    return _read_columns(path, source, target, header, delimiter, ",", **checks)
+    tabs = (delimiter or usual) == "\t"
+    columns = {"source": source, "target": target}
+    table = Table(columns, delimiter, not tabs, header, not tabs, usual)
+    with open_lines(path) as lines:
+        return _read_table(path, lines, table, checks)
 
 
 def read_parallel(
@@ -395,7 +385,7 @@ def read_tatoeba(
 
 _READERS: dict[str, tuple[Callable[..., ParallelText], tuple[str, ...]]] = {
     "tsv": (read_tsv, ("source", "target", "header", "delimiter")),
-    "csv": (_read_csv, ("source", "target", "header", "delimiter")),
+    "csv": (partial(_read_columns, ","), ("source", "target", "header", "delimiter")),
     "parallel": (read_parallel, ("target_path",)),
     "jsonl": (read_json_lines, ("source", "target")),
     "multi30k": (read_multi30k, ("source", "target", "split")),

@@ -23,6 +23,7 @@ Location = str | os.PathLike[str]
 T = TypeVar("T")
 
 _CHUNK = 2**16
+_NOT_UTF8 = "is not UTF-8"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the latter: an empty archive
 
 
@@ -59,7 +60,7 @@ class LineReading:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:
             place = f"byte 0x{raw[error.start]:02x} at byte {error.start + 1} of the {name}"
-            self.problem(number, "encoding", f"{place} is not UTF-8")
+            self.problem(number, "encoding", f"{place} {_NOT_UTF8}")
             return None
 
     def texts(self, lines: Iterator[bytes]) -> Iterator[tuple[int, str | None]]:
@@ -148,9 +149,8 @@ class LineReading:
         """Raises the error about all problems, if they are errors or no item is left."""
         described = describe_problems(self.problems, kinds=self.kinds, unit=self.unit)
         if self.problems and self.on_error == "error":
-            save = ""
-            if any(problem.kind == "encoding" for problem in self.problems):
-                save = " Save the file as UTF-8 (in Excel: CSV UTF-8)."
+            not_utf8 = any(problem.what.endswith(_NOT_UTF8) for problem in self.problems)
+            save = " Save the file as UTF-8 (in Excel: CSV UTF-8)." if not_utf8 else ""
             raise ValueError(
                 f"{self.where}: expected {expected}. Received: "
                 f"{self.bad_lines:,} of {self.lines:,} {self.unit}s without: {described}. "

@@ -109,7 +109,9 @@ def read_scored_pairs(
         second: The same of the second texts.
         score: The same of the numbers.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
-        delimiter: The one character between cells. Default: a comma in `"csv"`, a tab in `"tsv"`.
+        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, as the columns'
+            names tell, else a comma in `"csv"` and a tab in `"tsv"`. Scores of a
+            table between semicolons may have decimal commas.
         on_error: `"error"`: bad lines are a ValueError, one for all of them. `"skip"`: they are
             left out, and listed in `problems`.
 

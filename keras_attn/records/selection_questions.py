@@ -99,7 +99,8 @@ def read_selection_questions(
             object.
         answer: The same of the answers.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
-        delimiter: The one character between cells. Default: a comma in `"csv"`, a tab in `"tsv"`.
+        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, as the columns'
+            names tell, else a comma in `"csv"` and a tab in `"tsv"`.
         on_error: `"error"`: bad lines are a ValueError, one for all of them. `"skip"`: they are
             left out, and listed in `problems`.
         answers: The answers to choose from; a line with another answer is bad. None: any.

@@ -86,9 +86,15 @@ class Table:
         Cells that are not UTF-8 are None. `reading` counts the lines, collects problems, and says
         where it reads an unusual delimiter.
         """
-        first = list(itertools.islice(lines, 1))
-        lines = itertools.chain(first, lines)
-        reading.delimiter = self.delimiter or self._recognised(reading.where, first)
+        before = []  # blank lines and the first row
+        for raw in lines:
+            before.append(raw)
+            if raw.strip():
+                break
+        lines = itertools.chain(before, lines)
+        reading.delimiter = self.delimiter or self._recognised(
+            reading.where, before[-1] if before else b""
+        )
         other = self.delimiter is None and reading.delimiter != self.usual
         if other:
             reading.where += f" (columns between {DELIMITERS[reading.delimiter]})"
@@ -119,10 +125,10 @@ class Table:
             cells = {name: _cell(reading, number, row[at], name) for name, at in places.items()}
             yield number, cells
 
-    def _recognised(self, where: str, first: list[bytes]) -> str:
+    def _recognised(self, where: str, first: bytes) -> str:
         """The one delimiter between which the first row names the wanted columns, or the usual."""
         names = [column for column in self.columns.values() if isinstance(column, str)]
-        text = "".join(raw.decode("utf-8", "surrogateescape") for raw in first)
+        text = first.decode("utf-8", "surrogateescape")
         fits = [one for one in DELIMITERS if names and set(names) <= _names(text, one)]
         if len(fits) > 1:
             kinds = " and ".join(DELIMITERS[one] for one in fits)

@@ -55,11 +55,10 @@ from keras_attn.tasks.families.use_settings import RankingUse, SamplingUse, Toke
 from keras_attn.text import CharacterTokenizer, SentencePieceTokenizer
 from keras_attn.text.checks import well_formed
 from keras_attn.text.pieces import checked_stops
-from keras_attn.text.registry import PIECES, PieceTokenizer
+from keras_attn.text.registry import PIECES, TextTokenizer
 from keras_attn.text.special_tokens import ENDS, SpecialTokenReader, pattern_of
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 
-GeneratorTokenizer = CharacterTokenizer | PieceTokenizer
 TOKENIZERS = {"characters": CharacterTokenizer, **PIECES}
 BYTE_PAIRS = 2000
 SEQUENCE_LENGTH = 256
@@ -231,7 +230,7 @@ class GeneratorLearned(Learned):
     """What a text generator learned beside its weights."""
 
     tokenizers: ClassVar = tuple(TOKENIZERS.values())
-    tokenizer: GeneratorTokenizer
+    tokenizer: TextTokenizer
     ends: bool = False
     """Whether the model knows where texts end."""
     sequence_length: int = SEQUENCE_LENGTH
@@ -302,7 +301,7 @@ class TextGenerator(Task[str]):
     learned: GeneratorLearned
 
     @property
-    def tokenizer(self) -> GeneratorTokenizer:
+    def tokenizer(self) -> TextTokenizer:
         """The tokenizer."""
         return self.learned.tokenizer
 
@@ -384,7 +383,7 @@ class TextGenerator(Task[str]):
             return cls._beginning(cls.read_start(data.backbone), data, model)
         if data.special_tokens:
             texts = pattern_of(ENDS).split(examples)[::2]
-        tokenizer: GeneratorTokenizer
+        tokenizer: TextTokenizer
         if data.tokenizer == "characters":
             tokenizer = CharacterTokenizer.train(texts, data.vocabulary_size)
         else:

@@ -168,7 +168,7 @@ class TranslationTest(Settings):
     source: str = setting("", "language, key or column of the sources in --pairs")
     target: str = setting("", "language, key or column of the targets in --pairs")
     delimiter: str = setting(
-        "", "character between the columns of --pairs; if empty, a comma (tab in *.tsv)",
+        "", "character between the columns of --pairs; if empty, as their names tell",
         check=check_delimiter,
     )  # fmt: skip
     tokenize: str = setting(

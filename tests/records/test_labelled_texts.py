@@ -386,6 +386,8 @@ def test_the_delimiter_is_recognised_by_the_names_of_the_columns(tmp_path, betwe
     texts = read_labelled(path)
     assert [tuple(x)[:2] for x in texts] == [('Good, "really"', "pos"), ("Dull.", "neg")]
     assert texts.summary().startswith(f"{path} (columns between {kind}): 2 texts of 3 lines")
+    path.write_text("\n" + path.read_text(encoding="utf-8"), encoding="utf-8")  # a blank line first
+    assert [x.label for x in read_labelled(path)] == ["pos", "neg"]
     with pytest.raises(ValueError, match="no such column among"):
         read_labelled(path, delimiter=",")
     write(

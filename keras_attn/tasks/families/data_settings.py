@@ -94,15 +94,13 @@ class Tables(FileFormat):
     """Files that may be tables."""
 
     delimiter: str = setting(
-        "", "csv, tsv: character between columns; if empty, a comma (tab in *.tsv)",
+        "", "csv, tsv: character between columns; if empty, as their names tell",
         check=check_delimiter, steps=READ,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-@with_defaults(
-    help={"delimiter": "csv: character between columns; if empty, a comma (tab in *.tsv)"}
-)
+@with_defaults(help={"delimiter": "csv: character between columns; if empty, as their names tell"})
 class ImageFiles(Tables):
     """Files that name images."""
 
