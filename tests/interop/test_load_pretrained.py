@@ -149,7 +149,6 @@ WITH_HEADS.remove((distilbert, "ForNextSentencePrediction"))
 WITH_HEADS.remove((distilbert, "ForPreTraining"))
 
 
-@pytest.mark.quick("bert-ForTokenClassification", "bert-ForQuestionAnswering")
 @pytest.mark.parametrize(
     ("make", "kind"),
     [pytest.param(*c, marks=() if c in QUICK else pytest.mark.slow) for c in WITH_HEADS],

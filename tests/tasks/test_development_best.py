@@ -104,7 +104,6 @@ def test_less_is_better_where_the_task_says_so(monkeypatch):
     assert run.score_name == "bits per character"
 
 
-@pytest.mark.quick("run")
 @pytest.mark.parametrize("folder", [None, "run"])
 def test_at_the_end_the_task_has_the_best_weights(tmp_path, monkeypatch, folder):
     """Those of the first of two epochs; kept in memory, or in the folder of the run."""

@@ -35,7 +35,6 @@ def data(tmp_path_factory):
     return {"tokenizer": "words", "word_vectors": str(path), "max_length": 12}
 
 
-@pytest.mark.quick("bag")
 @pytest.mark.parametrize(
     "model", [pytest.param(m, marks=[pytest.mark.slow] * (m == "rnn")) for m in MODELS]
 )
