@@ -39,6 +39,11 @@ def progress_lines(say: Callable[[str], Any], seconds: float = 10.0) -> Iterator
         _lines.reset(token)
 
 
+def listen(say: Callable[[str], Any], seconds: float = 10.0) -> None:
+    """As `progress_lines`, to the end of the process: for scripts; the launcher calls it."""
+    _lines.set(_Lines(say, seconds))
+
+
 def report(done: int, total: int, what: str) -> None:
     """Says how many inputs are done, if some are left and the last line was said long ago."""
     lines = _lines.get()

@@ -1,11 +1,15 @@
 """Long computations say how far they are, to who listens."""
 
+import contextvars
+import warnings
+
 import pytest
 
 from keras_attn.export import export_text_functions
 from keras_attn.progress import progress_lines, report, tell
 from keras_attn.tasks import TextClassifier
 from keras_attn.tasks.families.decoding_batches import DecodingBatches
+from keras_attn_command import plain_output
 
 
 def test_lines_are_apart_in_time_and_end_with_the_block(monkeypatch):
@@ -23,6 +27,22 @@ def test_lines_are_apart_in_time_and_end_with_the_block(monkeypatch):
     report(2400, 2500, "texts")
     tell("nobody listens")
     assert lines == ["  1,000 of 2,500 texts", "  2,000 of 2,500 texts", "  writing"]
+
+
+def test_scripts_print_the_lines(tmp_path, monkeypatch, capsys):
+    """As all examples do, which begin with `plain_output()`."""
+
+    def script():
+        plain_output("a_module_that_is_new")
+        tell("writing")
+
+    (tmp_path / "a_module_that_is_new.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("warnings.formatwarning", None)  # it sets its own
+    with warnings.catch_warnings():
+        contextvars.copy_context().run(script)
+    tell("nobody listens")
+    assert capsys.readouterr().out == "  writing\n"
 
 
 @pytest.fixture(scope="module")
