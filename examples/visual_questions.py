@@ -85,7 +85,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     from keras_attn.metrics import majority_answers, visual_question_scores
     from keras_attn.tasks import VisualQuestionAnswerer
-    from keras_attn.tasks.base.task import Figures
+    from keras_attn.tasks.base.measured import Figures
 
     say("1. Questions")
     train, dev, test, scenes = read_data(args)

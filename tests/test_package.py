@@ -2,6 +2,8 @@
 
 import ast
 import configparser
+import importlib
+import importlib.util
 import subprocess
 import sys
 import venv
@@ -36,6 +38,27 @@ def test_rooms_import_downwards_only():
                 other = node.module.split(".")[1]
                 assert ROOMS.index(other) <= ROOMS.index(room), f"{path} imports {other}"
     assert seen == set(ROOMS)
+
+
+def test_what_is_imported_is_there():
+    """Examples and benchmarks import within functions too, which no quick test calls."""
+    missing, number = [], 0
+    for folder in ("examples", "benchmarks", "keras_attn"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                module = getattr(node, "module", None) or ""
+                if not isinstance(node, ast.ImportFrom) or module.split(".")[0] != "keras_attn":
+                    continue
+                for name in (alias.name for alias in node.names if alias.name != "*"):
+                    number += 1
+                    # A name of the module, or a module within it.
+                    found = importlib.import_module(module)
+                    inner = f"{module}.{name}"
+                    if not hasattr(found, name) and (
+                        not hasattr(found, "__path__") or importlib.util.find_spec(inner) is None
+                    ):
+                        missing.append(f"{path.relative_to(ROOT)}: {inner}")
+    assert missing == [] and number > 3000
 
 
 def test_deliberate_faults_can_be_made():
