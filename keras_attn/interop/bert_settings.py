@@ -1,4 +1,4 @@
-"""The `config.json` of BERT, DistilBERT and RoBERTa, read and written."""
+"""The `config.json` of BERT, DistilBERT, RoBERTa and ModernBERT, read and written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_attn.interop.activations import checked_activation, theirs_of
-from keras_attn.models import BertConfig, RobertaConfig
+from keras_attn.interop.modern_bert_settings import KIND as MODERN_BERT
+from keras_attn.interop.modern_bert_settings import (
+    read_modern_bert_settings,
+    their_settings,
+)
+from keras_attn.models import BertConfig, ModernBertConfig, RobertaConfig
 
 DISTILBERT_EPSILON = 1e-12
 """Epsilon of the norms of DistilBERT, which is not a setting there."""
@@ -40,6 +45,18 @@ _SETTINGS = {
     },
 }
 _SETTINGS["roberta"] = {**_SETTINGS["bert"], "vocabulary_size": ("vocab_size", 50265)}
+_SETTINGS[MODERN_BERT] = {
+    "vocabulary_size": ("vocab_size", 50368),
+    "dim": ("hidden_size", 768),
+    "num_layers": ("num_hidden_layers", 22),
+    "num_heads": ("num_attention_heads", 12),
+    "intermediate_dim": ("intermediate_size", 1152),
+    "activation": ("hidden_activation", "gelu"),
+    "dropout": ("embedding_dropout", 0.0),
+    "attention_dropout": ("attention_dropout", 0.0),
+    "layer_norm_epsilon": ("norm_eps", 1e-5),
+    "sequence_length": ("max_position_embeddings", 8192),
+}
 KINDS = tuple(_SETTINGS)
 """The kinds of encoders that can be read."""
 # Settings that change what a model computes, with the values that are computed here.
@@ -77,9 +94,11 @@ def read_bert_config(settings: dict[str, Any], where: str) -> tuple[str, BertCon
             found[ours] = float(found[ours])
     if kind == "distilbert":
         found |= {"num_segments": None, "layer_norm_epsilon": DISTILBERT_EPSILON}
+    elif kind == MODERN_BERT:
+        found |= read_modern_bert_settings(settings, where)
     elif found["num_segments"] is None:
         raise ValueError(f"{where}: `type_vocab_size` must be a number. Received: None.")
-    made = BertConfig
+    made = ModernBertConfig if kind == MODERN_BERT else BertConfig
     if kind == "roberta":
         made, pad = RobertaConfig, settings.get("pad_token_id", ROBERTA_PAD)
         rows = found["sequence_length"]
@@ -97,6 +116,8 @@ def read_bert_config(settings: dict[str, Any], where: str) -> tuple[str, BertCon
 
 def encoder_kind(config: BertConfig) -> str:
     """Returns the kind of encoder that has these settings."""
+    if isinstance(config, ModernBertConfig):
+        return MODERN_BERT
     if isinstance(config, RobertaConfig):
         return "roberta"
     return "distilbert" if config.num_segments is None else "bert"
@@ -111,6 +132,9 @@ def bert_config_file(
     if kind == "distilbert":  # the dropout of its heads
         values |= {"seq_classif_dropout": config.dropout, "qa_dropout": 0.0}
     pad = 0
+    if isinstance(config, ModernBertConfig):
+        values |= their_settings(config)
+        pad = config.pad_id
     if kind == "roberta" and config.first_position is not None:
         pad = config.first_position - 1
         values["max_position_embeddings"] = config.first_position + config.sequence_length

@@ -1,10 +1,11 @@
-"""The weights of BERT, DistilBERT and RoBERTa: our names beside those of Hugging Face."""
+"""The weights of BERT and its successors: our names beside those of Hugging Face."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from keras_attn.interop.modern_bert_settings import KIND as MODERN_BERT
 from keras_attn.interop.weights import Weight
 from keras_attn.models import BertConfig
 
@@ -93,6 +94,31 @@ NAMES["roberta"] = NAMES["bert"]._replace(
     bias="lm_head.bias",
     decoder="lm_head.decoder",
 )
+NAMES[MODERN_BERT] = Names(
+    "model.",
+    "layers.{}.",
+    {
+        "self_attention/qkv": ("attn.Wqkv",),
+        "self_attention/output": ("attn.Wo",),
+        "feed_forward/hidden": ("mlp.Wi",),
+        "feed_forward/output": ("mlp.Wo",),
+    },
+    {"self_attention_norm": "attn_norm", "feed_forward_norm": "mlp_norm"},
+    {
+        "pooler": "head.dense",
+        "pooler_norm": "head.norm",
+        "masked_words": "head.dense",
+        "masked_words_norm": "head.norm",
+        **dict.fromkeys(("classes", "tags", "spans"), "classifier"),
+    },
+    "decoder.bias",
+    "decoder",
+)
+WORDS = {
+    **dict.fromkeys(NAMES, "embeddings.word_embeddings.weight"),
+    MODERN_BERT: "embeddings.tok_embeddings.weight",
+}
+"""The table of the tokens of each kind."""
 IGNORED = "embeddings.position_ids"
 
 
@@ -108,7 +134,10 @@ def plain_name(kind: str, name: str) -> str:
 def encoder_weights(config: BertConfig, kind: str) -> Iterator[Weight]:
     """Yields the weights of the embeddings and blocks, one after the other."""
     names, dim = NAMES[kind], config.dim
-    yield Weight(TOKENS, ("embeddings.word_embeddings.weight",), (config.vocabulary_size, dim))
+    if kind == MODERN_BERT:
+        yield from _modern_bert_weights(config)
+        return
+    yield Weight(TOKENS, (WORDS[kind],), (config.vocabulary_size, dim))
     if kind in _WITH_SEGMENTS and config.num_segments is not None:
         theirs = ("embeddings.token_type_embeddings.weight",)
         yield Weight("embedding/segments/embeddings", theirs, (config.num_segments, dim))
@@ -130,6 +159,27 @@ def encoder_weights(config: BertConfig, kind: str) -> Iterator[Weight]:
             yield from _norm(f"{ours}/{part}", f"{start}{layer}", dim)
 
 
+def _modern_bert_weights(config: BertConfig) -> Iterator[Weight]:
+    """No layer has a bias, and the first block no norm before its attention."""
+    names, dim = NAMES[MODERN_BERT], config.dim
+    yield Weight(TOKENS, (WORDS[MODERN_BERT],), (config.vocabulary_size, dim))
+    yield from _norm("embedding/norm", "embeddings.norm", dim, False)
+    sizes = {
+        "self_attention/qkv": (3 * dim, dim),
+        "self_attention/output": (dim, dim),
+        "feed_forward/hidden": (2 * config.intermediate_dim, dim),
+        "feed_forward/output": (dim, config.intermediate_dim),
+    }
+    for number in range(config.num_layers):
+        ours, theirs = f"encoder/block_{number}", names.block.format(number)
+        for part, (layer,) in names.dense.items():
+            yield from _dense(f"{ours}/{part}", (f"{theirs}{layer}",), *sizes[part], False)
+        for part, layer in names.norms.items():
+            if number or part != "self_attention_norm":
+                yield from _norm(f"{ours}/{part}", f"{theirs}{layer}", dim, False)
+    yield from _norm("encoder/norm", "final_norm", dim, False)
+
+
 def part_weights(
     config: BertConfig, kind: str, part: str, num_classes: int | None = None
 ) -> list[Weight]:
@@ -140,9 +190,11 @@ def part_weights(
         "pooler": dim, "masked_words": dim, "next_sentence": 2, "spans": 2,
         "classes": num_classes or 0, "tags": num_classes or 0,
     }  # fmt: skip
-    found = list(_dense(ours, theirs, units[ours], dim))
+    bias = config.head_bias or ours not in ("pooler", "masked_words")
+    found = list(_dense(ours, theirs, units[ours], dim, bias))
+    if f"{ours}_norm" in names.parts:
+        found += _norm(f"{ours}_norm", names.parts[f"{ours}_norm"], dim, bias)
     if part == "masked_words":
-        found += _norm("masked_words_norm", names.parts["masked_words_norm"], dim)
         found.append(Weight(OUTPUT_BIAS, (names.bias,), (config.vocabulary_size,)))
     return found
 
@@ -156,12 +208,16 @@ def pooler_part(kind: str, classes: bool) -> str:
     return own if classes and own in NAMES[kind].parts else "pooler"
 
 
-def _dense(ours: str, theirs: tuple[str, ...], units: int, inputs: int) -> Iterator[Weight]:
+def _dense(
+    ours: str, theirs: tuple[str, ...], units: int, inputs: int, bias: bool = True
+) -> Iterator[Weight]:
     weights = tuple(f"{name}.weight" for name in theirs)
     yield Weight(f"{ours}/kernel", weights, (units, inputs), turned=True)
-    yield Weight(f"{ours}/bias", tuple(f"{name}.bias" for name in theirs), (units,))
+    if bias:
+        yield Weight(f"{ours}/bias", tuple(f"{name}.bias" for name in theirs), (units,))
 
 
-def _norm(ours: str, theirs: str, dim: int) -> Iterator[Weight]:
+def _norm(ours: str, theirs: str, dim: int, bias: bool = True) -> Iterator[Weight]:
     yield Weight(f"{ours}/gamma", (f"{theirs}.weight",), (dim,))
-    yield Weight(f"{ours}/beta", (f"{theirs}.bias",), (dim,))
+    if bias:
+        yield Weight(f"{ours}/beta", (f"{theirs}.bias",), (dim,))

@@ -1,4 +1,4 @@
-"""BERT, DistilBERT, RoBERTa and XLM-RoBERTa from folders in the form of Hugging Face."""
+"""BERT, DistilBERT, RoBERTa, XLM-RoBERTa and ModernBERT from folders of Hugging Face."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from keras_attn.interop.bert_settings import read_bert_config, read_labels
 from keras_attn.interop.bert_weights import (
     IGNORED,
     NAMES,
+    WORDS,
     encoder_weights,
     part_weights,
     plain_name,
     pooler_part,
 )
 from keras_attn.interop.byte_pair_files import read_byte_pairs
+from keras_attn.interop.modern_bert_settings import KIND as MODERN_BERT
 from keras_attn.interop.pretrained_model import Pretrained, PretrainedTokenizer
 from keras_attn.interop.sentence_piece_files import XLM_ROBERTA, read_fairseq_pieces
 from keras_attn.interop.tensor_files import StoredTensor, stored_tensors
@@ -25,9 +27,13 @@ from keras_attn.interop.tokenizer_files import read_tokenizer
 from keras_attn.interop.weights import Weight, check_stored, read_weights
 from keras_attn.models import HEADS, BertConfig
 
-POOLERS = {"bert": "tanh", "distilbert": "relu", "roberta": "tanh"}
+POOLERS = {"bert": "tanh", "distilbert": "relu", "roberta": "tanh", MODERN_BERT: "gelu"}
 """The activation of the pooler of each kind of model."""
-_CLASSIFIERS = {"ForSequenceClassification": "classes", "ForTokenClassification": "tags"}
+_CLASSIFIERS = {
+    "ForSequenceClassification": "classes",
+    "ForTokenClassification": "tags",
+    "ForQuestionAnswering": "spans",
+}
 
 
 def read_encoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
@@ -44,14 +50,17 @@ def read_encoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
             raise ValueError(f"{tensor.file}: {name} is there as {stored[plain].name} too.")
         stored[plain] = tensor
     pooler = pooler_part(kind, f"{NAMES[kind].parts['classes']}.weight" in stored)
-    if any(name.startswith(f"{NAMES[kind].parts[pooler]}.") for name in stored):
+    pools = any(name.startswith(f"{NAMES[kind].parts[pooler]}.") for name in stored)
+    if pools:
         config = dataclasses.replace(config, pooler_activation=POOLERS[kind])
     heads, num_classes = _heads(kind, config, settings, stored, path)
+    if kind == MODERN_BERT and set(heads) <= {"masked_words"}:  # another head may take its layer
+        config = dataclasses.replace(config, pooler_activation=None)
     weights = []
     for weight in encoder_weights(config, kind):
         check_stored(weight, stored, folder)  # one after the other: `num_layers` may be anything
         weights.append(weight)
-    if config.pooler_activation is not None:
+    if pools:
         weights += part_weights(config, kind, pooler)
     for head in heads:
         weights += part_weights(config, kind, head, num_classes)
@@ -60,21 +69,19 @@ def read_encoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
     decoder = [f"{NAMES[kind].decoder}.weight"]
     if NAMES[kind].bias != f"{NAMES[kind].decoder}.bias":
         decoder.append(f"{NAMES[kind].decoder}.bias")
+    tied = "masked_words" in heads and _tied(kind, config, settings, stored, folder)
+    if not tied and "masked_words" in heads:
+        heads = tuple(head for head in heads if head != "masked_words")
+        own = part_weights(config, kind, "masked_words")
+        weights = [weight for weight in weights if weight not in own]
     used = {name for weight in weights for name in weight.theirs}
-    if "masked_words" in heads:
-        if _tied(kind, config, settings, stored, folder):
-            used |= set(decoder)
-        else:
-            heads = tuple(head for head in heads if head != "masked_words")
-            own = part_weights(config, kind, "masked_words")
-            weights = [weight for weight in weights if weight not in own]
-            used -= {name for weight in own for name in weight.theirs}
+    used |= set(decoder) if tied else set()
     tokenizer: PretrainedTokenizer | None
     if fairseq:
         tokenizer = read_fairseq_pieces(folder)
     else:
-        roberta = kind == "roberta"
-        tokenizer = read_byte_pairs(folder, settings) if roberta else read_tokenizer(folder)
+        pairs = kind in ("roberta", MODERN_BERT)
+        tokenizer = read_byte_pairs(folder, settings) if pairs else read_tokenizer(folder)
     if tokenizer is not None:
         _check_tokenizer(tokenizer, config, settings, folder)
     tensors = read_weights(weights, stored)
@@ -105,7 +112,10 @@ def _heads(
     heads = []
     for head in HEADS:
         name = NAMES[kind].parts.get(head)
-        if f"{name}.weight" in stored and (name != "classifier" or head in classifier):
+        if head == "masked_words" and kind == MODERN_BERT:  # its classifiers have that layer too
+            if NAMES[kind].bias in stored:
+                heads.append(head)
+        elif f"{name}.weight" in stored and (name != "classifier" or head in classifier):
             heads.append(head)
     num_classes = None
     if {"classes", "tags"} & set(heads):
@@ -118,7 +128,8 @@ def _heads(
                 f"{architectures} with shape {shape}."
             )
     part = pooler_part(kind, "classes" in heads)
-    if {"classes", "next_sentence"} & set(heads) and config.pooler_activation is None:
+    unpooled = {"masked_words"} if kind == MODERN_BERT else {"masked_words", "tags", "spans"}
+    if set(heads) - unpooled and config.pooler_activation is None:
         raise ValueError(
             f"{path.parent}: the heads {heads} need {NAMES[kind].parts[part]}.weight, which is "
             "not in the file."
@@ -139,7 +150,7 @@ def _tied(
     bias = Weight("", (f"{names.decoder}.bias",), (config.vocabulary_size,))
     if matrix.theirs[0] not in stored:
         return settings.get("tie_word_embeddings", True) is not False
-    for weight, other in ((matrix, "embeddings.word_embeddings.weight"), (bias, names.bias)):
+    for weight, other in ((matrix, WORDS[kind]), (bias, names.bias)):
         if weight.theirs[0] in stored:
             check_stored(weight, stored, folder)
             own, shared = stored[weight.theirs[0]], stored[other]

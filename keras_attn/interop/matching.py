@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 import keras
 import numpy as np
 
-from keras_attn.models import BertClassifierConfig, BertConfig, GptConfig
+from keras_attn.models import BertClassifierConfig, BertConfig, GptConfig, ModernBertConfig
 from keras_attn.models.tensors import model_tensors
 
 
@@ -50,7 +50,8 @@ def encoder_tensors(model: keras.Model, config: BertConfig) -> dict[str, np.ndar
             "Expected a Keras model and a `BertConfig`. Received: "
             f"{type(model).__name__} and {type(config).__name__}."
         )
-    _check_layers(model, BertConfig.layers(config), optional=("pooler",))
+    kind = ModernBertConfig if isinstance(config, ModernBertConfig) else BertConfig
+    _check_layers(model, kind.layers(config), optional=("pooling", "pooler", "pooler_norm"))
     own = {layer.name for layer in model.layers}
     if "pooler" in own and config.pooler_activation is None:
         raise ValueError(
@@ -60,7 +61,7 @@ def encoder_tensors(model: keras.Model, config: BertConfig) -> dict[str, np.ndar
     tensors = {name: np.asarray(a, np.float32) for name, a in model_tensors(model).items()}
     if not isinstance(config, BertClassifierConfig):
         return tensors
-    if config.pooling != "first":
+    if config.pooling != "first" and kind is BertConfig:
         raise ValueError(
             "BERT's classifier pools the first token. Received: a classifier with "
             f"pooling={config.pooling!r}, which only keras_attn can express."
@@ -77,6 +78,11 @@ def _check_layers(
         if layer.name not in own and layer.name in optional:
             continue
         theirs = own[layer.name].get_config() if layer.name in own else {}
+        if layer.name in own and type(own[layer.name]) is not type(layer):
+            raise ValueError(
+                f"The layer `{layer.name}` of the model must be a {type(layer).__name__} by "
+                f"`config`. Received: a {type(own[layer.name]).__name__}."
+            )
         for name, value in layer.get_config().items():
             free = name in _FREE or name.endswith("initializer")
             if not free and theirs.get(name) != value:

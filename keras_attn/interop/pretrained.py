@@ -19,7 +19,7 @@ from keras_attn.interop.places import find_folder
 from keras_attn.interop.pretrained_model import Pretrained, PretrainedTokenizer
 from keras_attn.interop.sentence_folders import transformer_folder
 from keras_attn.interop.sentence_piece_files import XLM_ROBERTA
-from keras_attn.models import BertConfig, with_heads
+from keras_attn.models import BertConfig, ModernBertConfig, with_heads
 from keras_attn.models.tensors import LoadReport, load_tensors
 
 KERAS_HUB = "keras_hub:"
@@ -31,9 +31,9 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
 
     The files are data: JSON, safetensors and HDF5, nothing in them is run. Names, shapes, dtypes
     and places of the tensors are checked against the settings before a tensor is read. Weights of
-    float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, XLM-RoBERTa, GPT-2,
-    Llama, Qwen 3, Gemma 2 and 3 (its text models), T5, mT5 and Marian can be read; whatever would
-    compute something else here is refused by name.
+    float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, XLM-RoBERTa,
+    ModernBERT, GPT-2, Llama, Qwen 3, Gemma 2 and 3 (its text models), T5, mT5 and Marian can be
+    read; whatever would compute something else here is refused by name.
 
     Args:
         place: A folder with `config.json`, `model.safetensors` (or several files with
@@ -149,6 +149,8 @@ def load_pretrained(
             f"heads={list(heads)}, num_classes={num_classes}. Leave them out."
         )
     pooled = {"classes", "next_sentence"} & set(heads)
+    if isinstance(config, ModernBertConfig):
+        pooled |= {"tags", "spans"} & set(heads)
     if pooled and isinstance(config, BertConfig) and config.pooler_activation is None:
         pooler = POOLERS[bert_settings.encoder_kind(config)]
         config = dataclasses.replace(config, pooler_activation=pooler)

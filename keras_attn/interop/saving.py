@@ -18,6 +18,7 @@ from keras_attn.interop.gpt_settings import gpt_config_file, gpt_kind
 from keras_attn.interop.gpt_weights import HEAD, PREFIXES, decoder_weights, head_weight
 from keras_attn.interop.marian_files import save_marian
 from keras_attn.interop.matching import decoder_tensors, encoder_tensors
+from keras_attn.interop.modern_bert_settings import KIND as MODERN_BERT
 from keras_attn.interop.pretrained_model import PretrainedTokenizer
 from keras_attn.interop.sentence_folders import SentenceSettings, write_sentence_settings
 from keras_attn.interop.sentence_piece_files import write_sentence_pieces
@@ -29,6 +30,7 @@ from keras_attn.models import (
     HEADS,
     BertConfig,
     GptConfig,
+    ModernBertConfig,
     T5Config,
     TransformerEncoderDecoderConfig,
 )
@@ -47,8 +49,10 @@ _ENDS = {
     ("next_sentence",): "ForNextSentencePrediction",
     ("masked_words", "next_sentence"): "ForPreTraining",
 }
-_TOKENIZERS = {"roberta": BytePairTokenizer}
-_STARTS = {"bert": "Bert", "distilbert": "DistilBert", "roberta": "Roberta"}
+_TOKENIZERS = {"roberta": BytePairTokenizer, MODERN_BERT: BytePairTokenizer}
+_STARTS = {
+    "bert": "Bert", "distilbert": "DistilBert", "roberta": "Roberta", MODERN_BERT: "ModernBert",
+}  # fmt: skip
 
 
 def save_pretrained(
@@ -65,11 +69,11 @@ def save_pretrained(
     `BertForSequenceClassification`, `BertForTokenClassification`, `BertForQuestionAnswering`,
     `BertForMaskedLM`, `BertForNextSentencePrediction`, or `BertForPreTraining` for masked words and
     next sentences. An encoder without segments becomes a DistilBERT, one of `RobertaConfig` a
-    RoBERTa. A decoder with learned positions becomes a `GPT2LMHeadModel`. One with rotary positions
-    becomes a `LlamaForCausalLM`, `Qwen3ForCausalLM`, `Gemma2ForCausalLM` or `Gemma3ForCausalLM`,
-    depending on its norms. A T5 becomes a `T5ForConditionalGeneration`, and an encoder-decoder with
-    the settings of Marian a `MarianMTModel`. Weights are written as float32. The folder is written
-    whole or not at all.
+    RoBERTa, one of `ModernBertConfig` a ModernBERT. A decoder with learned positions becomes a
+    `GPT2LMHeadModel`. One with rotary positions becomes a `LlamaForCausalLM`, `Qwen3ForCausalLM`,
+    `Gemma2ForCausalLM` or `Gemma3ForCausalLM`, depending on its norms. A T5 becomes a
+    `T5ForConditionalGeneration`, and an encoder-decoder with the settings of Marian a
+    `MarianMTModel`. Weights are written as float32. The folder is written whole or not at all.
 
     Args:
         folder: The folder; it must not exist, or be empty.
@@ -151,6 +155,11 @@ def _encoder(
     fairseq = kind == "roberta" and isinstance(tokenizer, SentencePieceTokenizer)
     wanted = SentencePieceTokenizer if fairseq else _TOKENIZERS.get(kind, WordPieceTokenizer)
     _check_tokenizer(tokenizer, config, wanted)
+    if isinstance(config, ModernBertConfig) and tokenizer and tokenizer.pad_id != config.pad_id:
+        raise ValueError(
+            f"Expected a tokenizer whose `pad_id` is {config.pad_id}, as the model has it. "
+            f"Received: {tokenizer.pad_id}."
+        )
     if (
         config.first_position is not None
         and kind == "roberta"
@@ -168,7 +177,7 @@ def _encoder(
         weights += part_weights(config, kind, part, num_classes)
     check_shapes(weights, tensors, f"{_STARTS[kind]}{_ENDS[heads]}")
     prefix = NAMES[kind].prefix if heads else ""
-    inside = own == ["pooler"] and kind != "distilbert"
+    inside = own == ["pooler"] and kind not in ("distilbert", MODERN_BERT)
     encoder = ("embedding/", "encoder/", *(["pooler/"] if inside else []))
     written = {}
     for weight in weights:
@@ -219,6 +228,16 @@ def _check(config: BertConfig, kind: str, heads: tuple[str, ...], pooler: bool) 
             f"Expected one of {[list(known) for known in _ENDS]}"
             + (", without 'next_sentence'." if kind != "bert" else ".")
         )
+    if kind == MODERN_BERT:
+        wanted = "gelu" if {"classes", "tags", "spans"} & set(heads) else None
+        received = config.pooler_activation if pooler else None
+        if received != wanted:
+            raise ValueError(
+                "A ModernBert has a pooler only under the heads 'classes', 'tags' and 'spans', and "
+                f"its activation is 'gelu'. Received: pooler_activation={received!r} with heads="
+                f"{list(heads)}. Build the model with pooler_activation={wanted!r}."
+            )
+        return
     if kind != "distilbert" and pooler and config.pooler_activation != "tanh":
         raise ValueError(
             f"The pooler of a {_STARTS[kind]} has the activation 'tanh'. Received: "

@@ -1,7 +1,8 @@
-"""Windows of some layers and their rotary positions, in the `config.json` of decoders."""
+"""Windows of some layers and their rotary positions, in a `config.json`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from keras_attn.models import GptConfig
@@ -13,21 +14,7 @@ MOST_LAYERS = 4096
 
 def read_windows(kind: str, settings: dict[str, Any], where: str) -> dict[str, Any]:
     """Reads which layers have a window, as settings of ours."""
-    number, types = settings.get("num_hidden_layers"), settings.get("layer_types")
-    if type(number) is not int or not 0 < number <= MOST_LAYERS:
-        raise ValueError(
-            f"{where}: `num_hidden_layers` must be a number from 1 to {MOST_LAYERS}. Received: "
-            f"{number!r}."
-        )
-    if types is None:
-        types = [SLIDING if _slides(kind, i, settings) else FULL for i in range(number)]
-    known = isinstance(types, list) and set(map(str, types)) <= {FULL, SLIDING}
-    if not known or len(types) != number:
-        raise ValueError(
-            f"{where}: `layer_types` must be {number} times {FULL!r} or {SLIDING!r}. Received: "
-            f"{str(types)[:80]}. Such models cannot be loaded."
-        )
-    windowed = [name == SLIDING for name in types]
+    windowed = windowed_layers(settings, lambda layer: _slides(kind, layer, settings), where)
     window = settings.get("sliding_window", 4096)
     off = kind == "qwen3" and not settings.get("use_sliding_window", False)
     if not any(windowed):
@@ -38,6 +25,33 @@ def read_windows(kind: str, settings: dict[str, Any], where: str) -> dict[str, A
             + (" with use_sliding_window=False." if off else ".")
         )
     return {"sliding_window": window, "window_blocks": None if all(windowed) else windowed}
+
+
+def windowed_layers(
+    settings: dict[str, Any], slides: Callable[[int], bool], where: str
+) -> list[bool]:
+    """Returns which layers have a window; `slides` says so if the file has no `layer_types`.
+
+    Example:
+
+    >>> windowed_layers({"num_hidden_layers": 3}, lambda layer: layer > 0, "here")
+    [False, True, True]
+    """
+    number, types = settings.get("num_hidden_layers"), settings.get("layer_types")
+    if type(number) is not int or not 0 < number <= MOST_LAYERS:
+        raise ValueError(
+            f"{where}: `num_hidden_layers` must be a number from 1 to {MOST_LAYERS}. Received: "
+            f"{number!r}."
+        )
+    if types is None:
+        types = [SLIDING if slides(i) else FULL for i in range(number)]
+    known = isinstance(types, list) and set(map(str, types)) <= {FULL, SLIDING}
+    if not known or len(types) != number:
+        raise ValueError(
+            f"{where}: `layer_types` must be {number} times {FULL!r} or {SLIDING!r}. Received: "
+            f"{str(types)[:80]}. Such models cannot be loaded."
+        )
+    return [name == SLIDING for name in types]
 
 
 def _slides(kind: str, layer: int, settings: dict[str, Any]) -> bool:

@@ -45,8 +45,8 @@ class InputEmbedding(MaskedLayer):
 
     Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse`, x `(..., D)` to logits `(..., V)`.
 
-    Masking: as in `TokenEmbedding`. The output carries the explicit `mask`, or the mask `ids != 0`
-    with `mask_zero`.
+    Masking: as in `TokenEmbedding`. The output carries the explicit `mask`, or the mask
+    `ids != pad_id` with `mask_zero`.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -57,7 +57,8 @@ class InputEmbedding(MaskedLayer):
         first_position: Position F of the first token of the mask; None counts from the left. The
             table of learned positions has `F + sequence_length` rows then.
         scale: Whether token embeddings are multiplied by `sqrt(D)`.
-        mask_zero: Whether id 0 is padding.
+        mask_zero: Whether the id `pad_id`, 0 by default, is padding.
+        pad_id: Id of padding.
         normalize: Whether the sum is normalised.
         layer_norm_epsilon: Epsilon of the norm.
         norm_bias: Whether the norm has a bias.
@@ -105,6 +106,7 @@ class InputEmbedding(MaskedLayer):
         first_position: int | None = None,
         scale: bool = False,
         mask_zero: bool = True,
+        pad_id: int = 0,
         normalize: bool = True,
         layer_norm_epsilon: float = 1e-12,
         norm_bias: bool = True,
@@ -137,6 +139,7 @@ class InputEmbedding(MaskedLayer):
         self.first_position = first_position
         self.scale = scale
         self.mask_zero = mask_zero
+        self.pad_id = pad_id
         self.normalize = normalize
         self.layer_norm_epsilon = layer_norm_epsilon
         self.norm_bias = norm_bias
@@ -156,6 +159,7 @@ class InputEmbedding(MaskedLayer):
             self.dim,
             scale=self.scale,
             mask_zero=self.mask_zero,
+            pad_id=self.pad_id,
             embeddings_initializer=cloned(self.embeddings_initializer),
             output_bias=self.output_bias,
             dtype=policy,
@@ -250,7 +254,7 @@ class InputEmbedding(MaskedLayer):
         return (*x_shape, self.dim)
 
     def compute_mask(self, x: Tensor, previous_mask: Tensor | None = None):
-        """Returns the explicit mask, or `ids != 0`."""
+        """Returns the explicit mask, or `ids != pad_id`."""
         return self.token_embedding.compute_mask(x, previous_mask)
 
     def get_config(self) -> dict[str, Any]:
@@ -265,6 +269,7 @@ class InputEmbedding(MaskedLayer):
             "first_position": self.first_position,
             "scale": self.scale,
             "mask_zero": self.mask_zero,
+            "pad_id": self.pad_id,
             "normalize": self.normalize,
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "norm_bias": self.norm_bias,

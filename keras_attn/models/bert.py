@@ -139,3 +139,10 @@ class BertConfig(BlockSettings, TextEncoderConfig):
         if "pooler" in layers:
             found["pooled"] = layers["pooler"](found["sequence"][:, 0])
         return found
+
+
+def pooler_output(layers: Layers, x: Tensor) -> Tensor:
+    """Applies the layers `pooler` and `pooler_norm`, if there are any."""
+    for name in ("pooler", "pooler_norm"):
+        x = layers[name](x) if name in layers else x
+    return x

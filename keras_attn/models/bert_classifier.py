@@ -8,7 +8,7 @@ import keras
 
 from keras_attn.hints import DType, Tensor
 from keras_attn.layers import InputEmbedding, TokenSegments, TransformerEncoder
-from keras_attn.models.bert import BertConfig
+from keras_attn.models.bert import BertConfig, pooler_output
 from keras_attn.models.classifier_parts import (
     TextClassifierConfig,
     classify,
@@ -109,9 +109,10 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
         mask = _mask(layers, ids)
         x = layers["encoder"](embedded[0], padding_mask=mask)
         x = layers["pooling"](x, mask=mask)
-        return classify(layers, layers["pooler"](x) if "pooler" in layers else x)
+        return classify(layers, pooler_output(layers, x))
 
 
 def _mask(layers: Layers, ids: Tensor) -> Tensor:
-    """The tokens: RoBERTa's padding has the number before its first position, BERT's is id 0."""
-    return keras.ops.not_equal(ids, (layers["embedding"].first_position or 1) - 1)
+    """The tokens: RoBERTa's padding has the number before its first position."""
+    first, pad_id = layers["embedding"].first_position, layers["embedding"].pad_id
+    return keras.ops.not_equal(ids, pad_id if first is None else first - 1)

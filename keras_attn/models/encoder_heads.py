@@ -78,6 +78,7 @@ def with_heads(
             x = layers["masked_words_norm"](layers["masked_words"](x))
             found[head] = layers["embedding"](x, reverse=True)
         else:
+            x = config.token_states(layers, x) if head in ("tags", "spans") else x
             x = layers["head_dropout"](x) if head in ("classes", "tags") else x
             found[head] = layers[head](x)
     return keras.Model(inputs, found, name=name)
@@ -92,19 +93,30 @@ def head_layers(
     """Creates the layers of heads."""
 
     def dense(
-        units: int, name: str, function: Callable[[Tensor], Tensor] | None = None
+        units: int,
+        name: str,
+        function: Callable[[Tensor], Tensor] | None = None,
+        use_bias: bool = True,
     ) -> keras.layers.Layer:
-        initializer = keras.initializers.TruncatedNormal(stddev=config.initializer_range)
         return keras.layers.Dense(
-            units, activation=function, kernel_initializer=initializer, dtype=dtype, name=name
+            units,
+            activation=function,
+            use_bias=use_bias,
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=config.initializer_range),
+            dtype=dtype,
+            name=name,
         )
 
     layers = []
     if "masked_words" in heads:
         norm = LayerNormalization(
-            epsilon=config.layer_norm_epsilon, dtype=dtype, name="masked_words_norm"
+            epsilon=config.layer_norm_epsilon,
+            center=config.head_bias,
+            dtype=dtype,
+            name="masked_words_norm",
         )
-        layers += [dense(config.dim, "masked_words", activation(config.head_activation)), norm]
+        function = activation(config.head_activation)
+        layers += [dense(config.dim, "masked_words", function, config.head_bias), norm]
     if {"classes", "tags"} & set(heads):
         layers.append(Dropout(config.dropout, dtype=dtype, name="head_dropout"))
     sizes = {"next_sentence": 2, "classes": num_classes, "tags": num_classes, "spans": 2}

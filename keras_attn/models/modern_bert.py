@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import keras
 
-from keras_attn.hints import DType
-from keras_attn.layers import InputEmbedding, TransformerEncoder
-from keras_attn.models.bert import BertConfig
-from keras_attn.models.roles import ENCODERS
+from keras_attn.hints import DType, Tensor
+from keras_attn.layers import InputEmbedding, LayerNormalization, TransformerEncoder
+from keras_attn.models.bert import BertConfig, pooler_output
+from keras_attn.models.bert_classifier import BertClassifierConfig
+from keras_attn.models.classifier_parts import make_head, make_pooling
+from keras_attn.models.roles import ENCODERS, TEXT_CLASSIFIERS
 from keras_attn.models.stack_settings import WindowSettings
 from keras_attn.settings import setting, size, with_defaults
+
+Layers = dict[str, keras.layers.Layer]
 
 
 @ENCODERS.register("modern_bert")
@@ -23,21 +28,27 @@ class ModernBertConfig(WindowSettings, BertConfig):
         x        = dropout(norm(E[ids]))                                             (B, T, D)
         x        = x + attention(norm(x));  x = x + feed_forward(norm(x))            in each block
         sequence = norm(x)                                                           (B, T, D)
-        pooled   = activation(sequence[:, 0] W + b)                                  (B, D)
+        pooled   = norm(activation(pool(sequence) W))                                (B, D)
 
-    The first block does not normalise the input of its attention, which is normalised already.
+    The first block does not normalize the input of its attention, which is normalized already.
     Queries and keys are rotated by their positions, so padding may be on either side. The blocks
-    of `window_blocks` attend to tokens at a distance below `sliding_window`, on both sides, with
-    rotary positions of their own. The feed-forward networks are GEGLU. Neither norms nor
-    projections have biases.
+    of `window_blocks` only attend to tokens whose distance is less than `sliding_window`, before
+    and after, and have a rotary base of their own. The feed-forward networks are GEGLU: their
+    activation is applied to the gate. Neither norms nor projections have biases. Heads of tokens
+    read `norm(activation(sequence W))`, with the same W and norm as `pooled`.
 
     Args:
         vocabulary_size: Number V of tokens.
-        rotary_base: Base of the wavelengths of rotary positions.
-        sliding_window: Distance from which a block with a window does not see tokens.
-        window_blocks: A boolean for each block, whether it has the window. If None, the first of
-            every three blocks has none.
-        window_rotary_base: Base of the wavelengths in blocks with a window.
+        pad_id: Id of padding, by which a classifier of ids makes its mask.
+        rotary_base: Base of the rotary positions.
+        sliding_window: Distance from which a block with a window does not attend to tokens: 65
+            for 64 tokens before and 64 after. If None, all blocks attend to all tokens.
+        window_blocks: A boolean for each block: whether it has the window. If None, blocks 0, 3,
+            6 and so on have none.
+        window_rotary_base: Base of the rotary positions in blocks with a window.
+        pooling: How `pooled` is made of the states: `"first"` takes the first token, `"average"`
+            the mean of all tokens.
+        pooler_activation: Activation of the pooler; None for an encoder without a pooler.
         **kwargs: All other arguments of `BertConfig`, except `num_segments`.
 
     Raises:
@@ -60,34 +71,43 @@ class ModernBertConfig(WindowSettings, BertConfig):
     layer_norm_epsilon: float = setting(1e-5, "epsilon of the norms", above=0)
     sequence_length: int = size("largest number of tokens of a text", default=8192)
     num_segments: int | None = size("number of segments", default=None, optional=True)
+    pad_id: int = size("id of padding", default=0, at_least=0)
+    pooling: str = setting("first", "how the states are pooled", choices=("first", "average"))
     pooler_activation: str | None = size(
         "activation of the pooler", default="gelu", kind=str, optional=True
     )
-    rotary_base: float = setting(160000.0, "base of the wavelengths of rotary positions", above=1)
-    sliding_window: int | None = size("distance that local attention does not see", default=65)
-    window_rotary_base: float | None = size(  # noqa: RUF009 - it makes a field
-        "base of the wavelengths in blocks with a window", default=10000.0, kind=float
+    rotary_base: float = size("base of the rotary positions", default=160000.0, kind=float)
+    sliding_window: int | None = size(
+        "distance that local attention does not reach", default=65, optional=True
     )
+    window_rotary_base: float | None = size(
+        "base of the rotary positions in blocks with a window", default=10000.0, kind=float,
+        optional=True,
+    )  # fmt: skip
 
     gated = True
-    use_bias = False
+    use_bias = norm_bias = head_bias = first_norm = False
     normalize_first = True
-    norm_bias = False
-    first_norm = False
+    head_activation = "gelu"
 
     def __post_init__(self) -> None:
-        if self.window_blocks is None and type(self.num_layers) is int:
-            windows = [i % 3 > 0 for i in range(self.num_layers)]
-            object.__setattr__(self, "window_blocks", windows)
         super().__post_init__()
-        self.check_windows(self.num_layers)
         if self.num_segments is not None:
             raise ValueError(
                 f"ModernBERT has no segments. Received: num_segments={self.num_segments}."
             )
+        self.check_windows(self.num_layers)
+
+    def block(self) -> dict[str, Any]:
+        """Returns the settings of the stack of blocks."""
+        found = super().block()
+        if self.sliding_window is None:
+            return {**found, "window_rotary_base": None}
+        windows = self.window_blocks or [i % 3 > 0 for i in range(self.num_layers)]
+        return {**found, "window_blocks": windows}
 
     def layers(self, dtype: DType = None, output_bias: bool = False) -> list[keras.layers.Layer]:
-        """Creates the layers `embedding`, `encoder` and, if there is one, `pooler`.
+        """Creates the layers `embedding`, `encoder` and, if there is a pooler, its layers.
 
         Args:
             dtype: Dtype or policy of the layers.
@@ -102,6 +122,7 @@ class ModernBertConfig(WindowSettings, BertConfig):
             self.dim,
             positions=None,
             mask_zero=False,
+            pad_id=self.pad_id,
             layer_norm_epsilon=self.layer_norm_epsilon,
             norm_bias=False,
             dropout=self.dropout,
@@ -119,3 +140,79 @@ class ModernBertConfig(WindowSettings, BertConfig):
             name="encoder",
         )
         return [embedding, encoder, *self.pooler(dtype)]
+
+    def pooler(self, dtype: DType = None) -> list[keras.layers.Layer]:
+        """Creates the layers `pooling`, `pooler` and `pooler_norm`, or none of them."""
+        if self.pooler_activation is None:
+            return []
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        return [
+            make_pooling(self.pooling, None, dtype),
+            keras.layers.Dense(
+                self.dim,
+                activation=self.pooler_activation,
+                use_bias=False,
+                kernel_initializer=initializer,
+                dtype=dtype,
+                name="pooler",
+            ),
+            LayerNormalization(
+                epsilon=self.layer_norm_epsilon, center=False, dtype=dtype, name="pooler_norm"
+            ),
+        ]
+
+    @staticmethod
+    def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Calls the layers."""
+        mask = inputs["padding_mask"]
+        x = layers["embedding"](inputs["token_ids"], mask=mask)
+        found = {"sequence": layers["encoder"](x, padding_mask=mask)}
+        if "pooler" in layers:
+            x = layers["pooling"](found["sequence"], mask=mask)
+            found["pooled"] = pooler_output(layers, x)
+        return found
+
+    @staticmethod
+    def token_states(layers: Layers, sequence: Tensor) -> Tensor:
+        """Returns the states as the pooler transforms them, for heads of tokens."""
+        return pooler_output(layers, sequence)
+
+
+@TEXT_CLASSIFIERS.register("modern_bert")
+@dataclass(frozen=True)
+class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
+    """Settings of a classifier of texts with ModernBERT as its encoder (Warner et al., 2024).
+
+        sequence = encoder([CLS] text [SEP])                          (B, T, D)
+        sequence = encoder([CLS] text [SEP] second [SEP])             of pairs
+        logits   = dropout(norm(activation(pool(sequence) W))) V + b  (B, C)
+
+    The layers have the same names as those of `ModernBertConfig`, so that the weights of an
+    encoder can be loaded.
+
+    Args:
+        vocabulary_size: Number V of tokens.
+        num_classes: Number C of classes.
+        **kwargs: All other arguments of `ModernBertConfig`.
+
+    Raises:
+        TypeError: If a setting has the wrong type.
+        ValueError: If a setting is unknown or out of range.
+
+    Example:
+
+    >>> config = ModernBertClassifierConfig(50, 3, dim=16, num_heads=2, intermediate_dim=24)
+    >>> tuple(config.build()(keras.ops.array([[1, 9, 2, 0]])).shape)
+    (1, 3)
+    """
+
+    _: KW_ONLY
+    has_positions = False
+    head_bias = False
+
+    def layers(  # type: ignore[override]  # a classifier has no logits of tokens
+        self, dtype: DType
+    ) -> list[keras.layers.Layer]:
+        """Creates the layers."""
+        layers = ModernBertConfig.layers(self, dtype)
+        return [*layers, *make_head(self.num_classes, self.dropout, dtype)]

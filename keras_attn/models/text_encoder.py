@@ -39,6 +39,8 @@ class TextEncoderConfig(Settings):
     """Position of the first token of the mask; None counts from the left."""
     ends_between = 1
     """Number of end tokens between two texts."""
+    head_bias = True
+    """Whether the hidden layer of the head for masked words and its norm have biases."""
     reads_words: ClassVar[bool] = False
     """Whether the embedding may start from vectors of words."""
 
@@ -79,6 +81,11 @@ class TextEncoderConfig(Settings):
             `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`.
         """
         raise NotImplementedError
+
+    @staticmethod
+    def token_states(layers: Layers, sequence: Tensor) -> Tensor:
+        """Returns what the heads for tags and spans read: the states themselves."""
+        return sequence
 
     def inputs(self) -> dict[str, Tensor]:
         """Returns the symbolic inputs of the encoder by their names."""
