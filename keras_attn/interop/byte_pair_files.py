@@ -1,4 +1,4 @@
-"""The files of byte-pair tokenizers, of GPT-2, Llama 3 and RoBERTa, read and written."""
+"""The files of byte-pair tokenizers, of GPT-2, Llama 3, RoBERTa and ModernBERT."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from keras_attn.interop.json_files import read_object
+from keras_attn.interop.modern_bert_settings import KIND as MODERN_BERT
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.byte_pair_patterns import PATTERNS, pre_tokenizer
 
@@ -19,6 +20,11 @@ SENTENCE_PIECE = "tokenizer.model"
 GPT2_END = "<|endoftext|>"
 _ROBERTA = {"pad": "<pad>", "start": "<s>", "end": "</s>", "unknown": "<unk>", "mask": "<mask>"}
 """Special tokens of RoBERTa."""
+_MODERN_BERT = {
+    "pad": "[PAD]", "start": "[CLS]", "end": "[SEP]", "unknown": "[UNK]", "mask": "[MASK]",
+}  # fmt: skip
+_OF_ROWS = {"roberta": _ROBERTA, MODERN_BERT: _MODERN_BERT}
+"""Special tokens of encoders, whose rows have a start and an end."""
 _CLASSES = {"gpt2": "GPT2Tokenizer", "roberta": "RobertaTokenizer"}
 """Tokenizers of transformers that read `vocab.json` and `merges.txt`, by the kind of model."""
 _LEAVE_OUT = "Load the model from a folder without the files of its tokenizer, and use your own."
@@ -38,7 +44,8 @@ def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer
     fast, vocabulary, merges = (folder / name for name in (FAST, VOCABULARY, MERGES))
     if not fast.is_file() and not vocabulary.is_file():
         return None
-    roberta = settings.get("model_type") == "roberta"
+    of_rows = _OF_ROWS.get(settings.get("model_type", ""))
+    roberta = of_rows is _ROBERTA
     own = read_object(folder / SETTINGS) if (folder / SETTINGS).is_file() else {}
     if own.get("add_prefix_space") not in (False, None):
         raise ValueError(f"{folder / SETTINGS}: `add_prefix_space` must be False. {_LEAVE_OUT}")
@@ -54,19 +61,19 @@ def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer
         ids_of, pairs = read_object(vocabulary), _read_merges(merges)
         found = {"pattern": "gpt2", "vocabulary": ids_of, "merges": pairs, "special": []}
     tokens = _in_order(found["vocabulary"], folder)
-    usual = _ROBERTA if roberta else {"end": GPT2_END}
-    # RoBERTa's `sep_token` and `cls_token` are those of its rows.
-    end = named_token(own, *(["sep_token"] if roberta else []), "eos_token")
+    usual = of_rows or {"end": GPT2_END}
+    # The `sep_token` and `cls_token` of an encoder are those of its rows.
+    end = named_token(own, *(["sep_token"] if of_rows else []), "eos_token")
     ends = numbered_tokens(end_ids_of(folder, settings), tokens)
     end = end or next(iter(ends), usual["end"])
-    start = named_token(own, *(["cls_token"] if roberta else []), "bos_token")
+    start = named_token(own, *(["cls_token"] if of_rows else []), "bos_token")
     first = numbered_tokens(settings.get("bos_token_id"), tokens)
     start = start or next(iter(first), usual.get("start", end))
     filling = numbered_tokens(settings.get("pad_token_id"), tokens)
     pad = named_token(own, "pad_token") or next(iter(filling), usual.get("pad", end))
     others = [*found["special"], *filter(None, [named_token(own, "unk_token")])]
-    if roberta:
-        names = named_token(own, "mask_token"), *_ROBERTA.values()
+    if of_rows:
+        names = named_token(own, "mask_token"), *of_rows.values()
         others += [token for token in names if token in found["vocabulary"]]
     special = [pad, start, end, *dict.fromkeys(t for t in others if t not in (pad, start, end))]
     try:
@@ -78,6 +85,8 @@ def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer
             special_tokens=special,
             ignore_merges=found.get("ignore_merges", False),
             end_tokens=[token for token in ends if token in special and token != end],
+            compose=found.get("compose", False),
+            whole_tokens=[t for t in found.get("whole", []) if t not in special],
         )
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from error
@@ -92,28 +101,39 @@ def write_byte_pairs(
             "transformers has no normalisation as that of this tokenizer. Received: a "
             "BytePairTokenizer with normalize=True. Train one with normalize=False."
         )
-    from tokenizers import AddedToken, Tokenizer, decoders, models, processors
+    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
 
     ids_of = {token: index for index, token in enumerate(tokenizer.vocabulary)}
     pairs = list(tokenizer.merges)
     engine = Tokenizer(models.BPE(ids_of, pairs, ignore_merges=tokenizer.ignore_merges))
     engine.pre_tokenizer = pre_tokenizer(tokenizer.pattern)
     engine.decoder = decoders.ByteLevel()
+    if tokenizer.compose:
+        engine.normalizer = normalizers.NFC()
+    engine.add_tokens([AddedToken(token, normalized=True) for token in tokenizer.whole_tokens])
     special = dict.fromkeys(tokenizer.special_tokens)
     engine.add_special_tokens([AddedToken(token, normalized=False) for token in special])
     pad, start, end = tokenizer.special_tokens[:3]
-    roberta = kind == "roberta"
+    of_rows = _OF_ROWS.get(kind)
     more: dict[str, str | None] = {}
-    if roberta:
+    if of_rows is not None:
         around = ((end, ids_of[end]), (start, ids_of[start]))
-        engine.post_processor = processors.RobertaProcessing(*around, True, False)
-        unknown, mask = (_ROBERTA[name] for name in ("unknown", "mask"))
+        if of_rows is _ROBERTA:
+            engine.post_processor = processors.RobertaProcessing(*around, True, False)
+        else:
+            engine.post_processor = processors.TemplateProcessing(
+                single=[start, "$A", end],
+                pair=[start, "$A", end, "$B:1", f"{end}:1"],
+                special_tokens=list(around),
+            )
+        unknown, mask = (of_rows[name] for name in ("unknown", "mask"))
         more = {"cls_token": start, "sep_token": end, "pad_token": pad}
         more["unk_token"] = unknown if unknown in special else end
         more["mask_token"] = mask if mask in special else None
     engine.save(str(folder / FAST))
-    of_gpt2 = tokenizer.pattern == "gpt2" and not tokenizer.ignore_merges
-    named = _CLASSES["roberta" if roberta else "gpt2"]
+    plain = not (tokenizer.ignore_merges or tokenizer.compose or tokenizer.whole_tokens)
+    of_gpt2 = tokenizer.pattern == "gpt2" and plain and kind != MODERN_BERT
+    named = _CLASSES["roberta" if kind == "roberta" else "gpt2"]
     settings = {
         "tokenizer_class": named if of_gpt2 else "PreTrainedTokenizerFast",
         "bos_token": start,
@@ -154,16 +174,18 @@ def _read_fast(path: Path) -> dict[str, Any]:
     content = read_object(path)
     model = cast(dict[str, Any], content.get("model"))
     _check(model, _MODEL, "model", path)
-    if content.get("normalizer") is not None:
-        raise ValueError(f"{path}: a `normalizer` is not supported. {_LEAVE_OUT}")
+    normalizer = content.get("normalizer")
+    if normalizer not in (None, {"type": "NFC"}):
+        raise ValueError(f"{path}: the `normalizer` must be NFC or none. {_LEAVE_OUT}")
     added = content.get("added_tokens") or []
     if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
         raise ValueError(f"{path}: `added_tokens` must be a list of objects. {_LEAVE_OUT}")
-    whole = [token.get("content") for token in added if not token.get("special")]
-    if whole:
+    whole = [token for token in added if not token.get("special")]
+    odd = [t for t in whole if any(t.get(name) for name in ("single_word", "lstrip", "rstrip"))]
+    if odd:
         raise ValueError(
-            f"{path}: tokens that are whole in a text and not special are not supported. Received: "
-            f"{whole[:5]}. {_LEAVE_OUT}"
+            f"{path}: tokens that are whole in a text must not take blanks beside them or need "
+            f"them. Received: {[token.get('content') for token in odd[:5]]}. {_LEAVE_OUT}"
         )
     ids_of, merges = model.get("vocab"), model.get("merges")
     if not isinstance(ids_of, dict) or not isinstance(merges, list):
@@ -176,7 +198,9 @@ def _read_fast(path: Path) -> dict[str, Any]:
         "pattern": _pattern(content.get("pre_tokenizer"), path),
         "vocabulary": {**ids_of, **special},
         "merges": [pair.split(" ") if isinstance(pair, str) else pair for pair in merges],
-        "special": list(special),
+        "special": [token.get("content") for token in added if token.get("special")],
+        "whole": [token.get("content") for token in whole],
+        "compose": normalizer is not None,
         "ignore_merges": model.get("ignore_merges") is True,
     }
 

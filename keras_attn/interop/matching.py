@@ -21,8 +21,9 @@ class _Layered(Protocol):
 
 Layered = TypeVar("Layered", bound=_Layered)
 
-# What changes neither the function of a layer nor its training.
-_FREE = {"dtype", "trainable", "seed", "output_bias", "rematerialize", "attention_kernel"}
+# What changes neither the function of a layer nor its training; the axis of a norm is a list
+# once it is built.
+_FREE = {"axis", "dtype", "trainable", "seed", "output_bias", "rematerialize", "attention_kernel"}
 
 
 def decoder_tensors(model: keras.Model, config: GptConfig) -> dict[str, np.ndarray]:

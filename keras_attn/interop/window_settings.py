@@ -30,13 +30,7 @@ def read_windows(kind: str, settings: dict[str, Any], where: str) -> dict[str, A
 def windowed_layers(
     settings: dict[str, Any], slides: Callable[[int], bool], where: str
 ) -> list[bool]:
-    """Returns which layers have a window; `slides` says so if the file has no `layer_types`.
-
-    Example:
-
-    >>> windowed_layers({"num_hidden_layers": 3}, lambda layer: layer > 0, "here")
-    [False, True, True]
-    """
+    """Returns which layers have a window; `slides` says so if the file has no `layer_types`."""
     number, types = settings.get("num_hidden_layers"), settings.get("layer_types")
     if type(number) is not int or not 0 < number <= MOST_LAYERS:
         raise ValueError(

@@ -13,7 +13,11 @@ from keras_attn.inputs import check_listed
 from keras_attn.text.byte_pair_patterns import PATTERNS, pre_tokenizer
 from keras_attn.text.bytes_of_text import BYTE_ALPHABET
 from keras_attn.text.checks import readable, well_formed
-from keras_attn.text.normalization import normalize_text, normalize_with_offsets
+from keras_attn.text.normalization import (
+    compose_with_offsets,
+    normalize_text,
+    normalize_with_offsets,
+)
 from keras_attn.text.offsets import Offsets, byte_offsets, original_offsets
 from keras_attn.text.row_tokenizer import PlacedTokenizer, Rows
 
@@ -28,6 +32,8 @@ _UNUSUAL = {
     "special_tokens": list(SPECIAL_TOKENS),
     "ignore_merges": False,
     "end_tokens": [],
+    "compose": False,
+    "whole_tokens": [],
 }
 _BLANKS = b" \t\n\v\f\r"
 _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_ALPHABET)}
@@ -72,6 +78,11 @@ class BytePairTokenizer(PlacedTokenizer):
         ignore_merges: Whether a pre-token that is in the vocabulary is one token, whatever the
             merges, as in Llama 3.
         end_tokens: Special tokens that end a text besides the end, as in Llama 3 the end of a turn.
+        compose: Whether a letter with a combining mark is read as one character, as with
+            `normalize`, but white space is kept. Unlike NFC, a mark is not composed across another
+            mark, and no character is decomposed.
+        whole_tokens: Tokens that are one token wherever they stand in a text, such as the runs of
+            spaces of ModernBERT, written as in a text. The longest one that fits is read.
 
     Raises:
         ValueError: If the vocabulary, the merges, the pattern or the special tokens are not of this
@@ -105,14 +116,18 @@ class BytePairTokenizer(PlacedTokenizer):
         special_tokens: Sequence[str] = SPECIAL_TOKENS,
         ignore_merges: bool = False,
         end_tokens: Sequence[str] = (),
+        compose: bool = False,
+        whole_tokens: Sequence[str] = (),
     ) -> None:
         if pattern not in PATTERNS:
             raise ValueError(f"`pattern` must be one of {list(PATTERNS)}. Received: {pattern!r}.")
         self.special_tokens = _checked_special_tokens(special_tokens)
-        self.vocabulary = _checked_vocabulary(vocabulary, self.special_tokens)
-        ordinary = set(self.vocabulary) - set(self.special_tokens)
+        self.whole_tokens = tuple(whole_tokens)
+        self.vocabulary = _checked_vocabulary(vocabulary, self.special_tokens, self.whole_tokens)
+        ordinary = set(self.vocabulary) - {*self.special_tokens, *self.whole_tokens}
         self.merges = _checked_merges(merges, ordinary)
         self.normalize = bool(normalize)
+        self.compose = bool(compose)
         self.pattern = pattern
         self.ignore_merges = bool(ignore_merges)
         self.pad_id, self.start_id, self.end_id = map(
@@ -132,6 +147,8 @@ class BytePairTokenizer(PlacedTokenizer):
             bytes(_BYTE_OF[character] for character in token) if token in ordinary else b""
             for token in self.vocabulary
         ]
+        for token in self.whole_tokens:
+            self.token_bytes[self.vocabulary.index(token)] = token.encode()
         self.leading_blanks = [len(b) - len(b.lstrip(_BLANKS)) for b in self.token_bytes]
         """Number of blanks, which are one byte each, before the text of each id."""
         self._encoder: Any = None
@@ -222,7 +239,8 @@ class BytePairTokenizer(PlacedTokenizer):
         Raises:
             TypeError: If it is not a string.
         """
-        return _read(text, self.normalize)
+        text = _read(text, self.normalize)
+        return compose_with_offsets(text)[0] if self.compose and not self.normalize else text
 
     def _rows(self, texts: list[str]) -> Rows:
         if self._encoder is None:
@@ -231,7 +249,9 @@ class BytePairTokenizer(PlacedTokenizer):
                 for index, token in enumerate(self.vocabulary)
                 if self.token_bytes[index]
             }
-            self._encoder = _engine(ids_of, self.merges, self.pattern, self.ignore_merges)
+            self._encoder = _engine(
+                ids_of, self.merges, self.pattern, self.ignore_merges, self.whole_tokens
+            )
         read = [self.normalized(text) for text in texts]
         found = self._encoder.encode_batch_fast(read, add_special_tokens=False)
         return [encoding.ids for encoding in found]
@@ -242,8 +262,10 @@ class BytePairTokenizer(PlacedTokenizer):
         for text, row in zip(texts, rows, strict=True):
             lengths = [len(self.token_bytes[index]) for index in row]
             read = well_formed(text)
-            if self.normalize:
-                read, places = normalize_with_offsets(read)
+            if self.normalize or self.compose:
+                read, places = (normalize_with_offsets if self.normalize else compose_with_offsets)(
+                    read
+                )
                 found = byte_offsets(read, lengths)
                 found = [(places[start][0], places[end - 1][1]) for start, end in found]
             else:
@@ -290,7 +312,8 @@ class BytePairTokenizer(PlacedTokenizer):
     def _unusual(self) -> dict[str, Any]:
         """The arguments that most tokenizers leave as they are, where they differ."""
         values = (
-            self.pattern, list(self.special_tokens), self.ignore_merges, list(self.end_tokens)
+            self.pattern, list(self.special_tokens), self.ignore_merges, list(self.end_tokens),
+            self.compose, list(self.whole_tokens),
         )  # fmt: skip
         given = zip(_UNUSUAL.items(), values, strict=True)
         return {name: value for (name, usual), value in given if value != usual}
@@ -301,12 +324,15 @@ def _engine(
     merges: Sequence[tuple[str, str]],
     pattern: str,
     ignore_merges: bool = False,
+    whole_tokens: Sequence[str] = (),
 ) -> Any:
     """The encoder and trainer of the `tokenizers` library."""
-    from tokenizers import Tokenizer, models
+    from tokenizers import AddedToken, Tokenizer, models
 
     engine = Tokenizer(models.BPE(ids_of, list(merges), ignore_merges=ignore_merges))
     engine.pre_tokenizer = pre_tokenizer(pattern)
+    if whole_tokens:
+        engine.add_tokens([AddedToken(token, normalized=False) for token in whole_tokens])
     return engine
 
 
@@ -325,14 +351,21 @@ def _checked_special_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def _checked_vocabulary(vocabulary: Sequence[str], special: tuple[str, ...]) -> tuple[str, ...]:
+def _checked_vocabulary(
+    vocabulary: Sequence[str], special: tuple[str, ...], whole: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     tokens = tuple(vocabulary)
     expected = f"`vocabulary` must be {list(special[:3])}, all 256 bytes and merged tokens."
     train = "Make one with `BytePairTokenizer.train`."
     if special == SPECIAL_TOKENS and tokens[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS:
         received = list(tokens[: len(SPECIAL_TOKENS)])
         raise ValueError(f"{expected} Received one that begins with {received}. {train}")
-    known, aside = set(tokens), set(special)
+    known, aside = set(tokens), {*special, *whole}
+    if "" in whole or len(aside) < len(set(special)) + len(whole):
+        raise ValueError(
+            "`whole_tokens` must be different strings that are not empty and no special tokens. "
+            f"Received: {str(list(whole))[:80]}."
+        )
     if not aside <= known:
         raise ValueError(f"{expected} Received one without {sorted(aside - known)[:5]}. {train}")
     ordinary = [token for token in tokens if token not in aside]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -9,7 +11,7 @@ import tensorflow as tf
 from keras_attn.text.byte_pair_patterns import graph_pattern
 from keras_attn.text.bytes_of_text import BYTE_ALPHABET
 from keras_attn.text.graph_tokenizer import GraphTokenizer, lookup_table
-from keras_attn.text.normalization import normalize_text_in_graph
+from keras_attn.text.normalization import compose_in_graph, normalize_text_in_graph
 from keras_attn.text.ragged_rows import row_numbers
 
 # UTF-8 never contains this byte, so it can separate the pre-tokens of any text.
@@ -32,7 +34,8 @@ class GraphBytePair(GraphTokenizer):
         super().__init__(tokenizer)
         size = tokenizer.vocabulary_size
         ids_of = {token: index for index, token in enumerate(tokenizer.vocabulary)}
-        self._normalize = tokenizer.normalize
+        self._normalize, self._compose = tokenizer.normalize, tokenizer.compose
+        self._whole = _any_of(tokenizer.whole_tokens)
         self._pattern = graph_pattern(tokenizer.pattern)
         # The separator has the id after the last one, which is in no merge.
         byte_ids = [ids_of[character] for character in BYTE_ALPHABET]
@@ -74,7 +77,10 @@ class GraphBytePair(GraphTokenizer):
                 "with normalize=True. Train one with normalize=False."
             )
         with tf.device("CPU:0"):
-            text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+            given = text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+            sizes = None
+            if self._compose:
+                text, sizes = compose_in_graph(tf, text)
             ids = self._ids(self._words_of(text))
             # The tokens of all texts, one after the other, are their bytes.
             ends = tf.cumsum(tf.gather(self._sizes, ids.flat_values))
@@ -82,10 +88,12 @@ class GraphBytePair(GraphTokenizer):
             data = tf.io.decode_raw(tf.strings.reduce_join(text), tf.uint8)
             begins = tf.concat([data & 0xC0 != 0x80, [True]], 0)  # of characters, and the end
             number = tf.cumsum(tf.cast(begins, tf.int32)) - 1
-            first = tf.cast(tf.where(begins)[:, 0], tf.int32)
+            first = tf.cast(tf.where(begins)[:, 0], tf.int32)  # its byte
+            if sizes is not None:
+                first = tf.concat([[0], tf.cumsum(sizes)], 0)
             starts = tf.gather(first, tf.gather(number, starts))
             ends = tf.gather(first, tf.gather(number, ends - 1) + 1)
-            before = tf.cumsum(tf.strings.length(text), exclusive=True)
+            before = tf.cumsum(tf.strings.length(given), exclusive=True)
             before = tf.gather(before, row_numbers(tf, ids))
             return ids, ids.with_flat_values(starts - before), ids.with_flat_values(ends - before)
 
@@ -109,9 +117,30 @@ class GraphBytePair(GraphTokenizer):
             return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
 
     def _read(self, text: tf.Tensor) -> tf.Tensor:
-        return normalize_text_in_graph(tf, text) if self._normalize else text
+        if self._normalize:
+            return normalize_text_in_graph(tf, text)
+        return compose_in_graph(tf, text)[0] if self._compose else text
 
     def _words_of(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The pre-tokens and whole tokens of each text, and empty ones, which have no ids."""
+        if self._whole is None:
+            return self._pre_tokens(text)
+        text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+        text = tf.strings.regex_replace(text, self._whole, _SEPARATOR + rb"\1" + _SEPARATOR)
+        parts = tf.strings.split(text, _SEPARATOR)  # (B, None), every second one is whole
+        place = tf.range(tf.size(parts.flat_values, tf.int64)) - tf.gather(
+            parts.row_starts(), row_numbers(tf, parts)
+        )
+        whole = place % 2 == 1
+        other = self._pre_tokens(tf.where(whole, "", parts.flat_values))  # (P, None)
+        one = tf.RaggedTensor.from_row_lengths(
+            tf.boolean_mask(parts.flat_values, whole), tf.cast(whole, tf.int64), validate=False
+        )
+        words = tf.concat([other, one], 1)
+        splits = tf.gather(words.row_splits, parts.row_splits)
+        return tf.RaggedTensor.from_row_splits(words.flat_values, splits, validate=False)
+
+    def _pre_tokens(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The pre-tokens of each text, perhaps followed by an empty one, which has no ids."""
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
         mark, match = self._pattern.mark, self._pattern.match
@@ -188,6 +217,12 @@ class GraphBytePair(GraphTokenizer):
         )
 
 
+def _any_of(tokens: Sequence[str]) -> str | None:
+    """A regular expression for any of some tokens, the longest first; None if there are none."""
+    longest_first = sorted(tokens, key=len, reverse=True)
+    return f"({'|'.join(map(re.escape, longest_first))})" if tokens else None
+
+
 def _single_tokens(tokenizer: Any, pieces: list[bytes]) -> dict[bytes, int]:
     """The texts that the tokenizer encodes as one token, with its id."""
     texts = {}
@@ -198,6 +233,8 @@ def _single_tokens(tokenizer: Any, pieces: list[bytes]) -> dict[bytes, int]:
             texts[piece.decode("utf-8")] = index
         except UnicodeDecodeError:  # a part of a character
             continue
-    exact = type(tokenizer).from_config({**tokenizer.get_config(), "normalize": False})
+    exact = type(tokenizer).from_config(
+        {**tokenizer.get_config(), "normalize": False, "compose": False}
+    )
     encoded = zip(texts.items(), exact.encode(list(texts)), strict=True)
     return {text.encode("utf-8"): index for (text, index), ids in encoded if ids == [index]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
 from types import ModuleType
@@ -40,6 +41,33 @@ def normalize_text(text: str) -> str:
     return normalize_white_space(text)
 
 
+def compose_with_offsets(text: str) -> tuple[str, Offsets]:
+    """Composes marks with the characters before them, and says where each character was."""
+    characters, lengths = [], []
+    for character, length in _composed(text) if _marks().search(text) else [(c, 1) for c in text]:
+        characters.append(character)
+        lengths.append(length)
+    ends = list(itertools.accumulate(lengths))
+    return "".join(characters), [
+        (end - length, end) for end, length in zip(ends, lengths, strict=True)
+    ]
+
+
+def compose_in_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Composes marks with TensorFlow ops.
+
+    Returns:
+        The texts, and the number of bytes that each character of all texts was made of.
+    """
+    codes = tf.strings.unicode_decode(text, "UTF-8")
+    sizes = 1 + sum(tf.cast(codes.flat_values > most, tf.int32) for most in (0x7F, 0x7FF, 0xFFFF))
+    x, row, sizes = _composed_codes(tf, codes, sizes)
+    found = tf.RaggedTensor.from_value_rowids(
+        tf.cast(x, tf.int32), row, tf.size(text, tf.int64), validate=False
+    )
+    return tf.strings.unicode_encode(found, "UTF-8"), sizes
+
+
 def normalize_with_offsets(text: str) -> tuple[str, Offsets]:
     """Normalises a text, and says where each character of the result was."""
     characters: list[str] = []
@@ -65,7 +93,7 @@ def normalize_text_in_graph(tf: ModuleType, text: tf.Tensor) -> tf.Tensor:
     """Does the same as `normalize_text` with TensorFlow ops."""
     text = normalize_white_space_in_graph(tf, text)
     marked = tf.strings.regex_full_match(text, f"(?s).*[{_mark_class()}].*")
-    return tf.cond(tf.reduce_any(marked), lambda: _composed_in_graph(tf, text), lambda: text)
+    return tf.cond(tf.reduce_any(marked), lambda: compose_in_graph(tf, text)[0], lambda: text)
 
 
 def _composed(text: str) -> list[tuple[str, int]]:
@@ -137,15 +165,6 @@ def places_in_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
     place = tf.minimum(tf.searchsorted(blank, x), tf.size(blank) - 1)
     kept = tf.where(tf.gather(blank, place) != x)[:, 0]
     return tf.gather(ends - sizes, kept), tf.gather(ends, kept)
-
-
-def _composed_in_graph(tf: ModuleType, text: tf.Tensor) -> tf.Tensor:
-    codes = tf.strings.unicode_decode(text, "UTF-8")  # (B, None)
-    x, row, _ = _composed_codes(tf, codes, tf.ones_like(codes.flat_values))
-    found = tf.RaggedTensor.from_value_rowids(
-        tf.cast(x, tf.int32), row, tf.size(text, tf.int64), validate=False
-    )
-    return tf.strings.unicode_encode(found, "UTF-8")
 
 
 def _composed_codes(

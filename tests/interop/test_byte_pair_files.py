@@ -94,13 +94,13 @@ def test_what_is_refused_by_name(model, tmp_path):
     split, level = content["pre_tokenizer"]["pretokenizers"]
     other = {**split, "pattern": {"Regex": r"\w+"}}
     removed = {**split, "behavior": "Removed"}
-    word = {"content": "abc", "id": 281, "special": False}
+    word = {"content": "abc", "id": 281, "special": False, "lstrip": True}
     for changed, message in (
-        ({"normalizer": {"type": "NFC"}}, "a `normalizer` is not supported"),
+        ({"normalizer": {"type": "NFKC"}}, "the `normalizer` must be NFC or none"),
         ({"pre_tokenizer": {"type": "Metaspace"}}, "`type` of `pre_tokenizer` must be 'ByteLevel'"),
         ({"pre_tokenizer": {"pretokenizers": [other, level]}}, "by the pattern of Llama 3"),
         ({"pre_tokenizer": {"pretokenizers": [removed, level]}}, "`behavior` of `pre_tokenizer`"),
-        ({"added_tokens": [word]}, r"not special are not supported. Received: \['abc'\]"),
+        ({"added_tokens": [word]}, r"must not take blanks beside them .* Received: \['abc'\]"),
         ({"model": {**content["model"], "type": "Unigram"}}, "`type` of `model` must be 'BPE'"),
         ({"model": {**content["model"], "byte_fallback": True}}, "`byte_fallback` of `model`"),
         ({"model": {**content["model"], "vocab": {"a": 1}}}, "must be 0, 1, 2 and so on"),

@@ -2,10 +2,20 @@
 
 import json
 import random
+import unicodedata
 
 import pytest
 import tensorflow as tf
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
 
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.byte_pair_patterns import LLAMA3_PATTERN, graph_pattern
@@ -168,3 +178,58 @@ def test_settings(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             BytePairTokenizer(**{**config, "special_tokens": special})
+
+
+WHOLE = ["  ", "   ", "    ", "|||IP|||", "[unused0]", "\t "]
+
+
+@pytest.fixture(scope="module")
+def composing(three):
+    """As ModernBERT's: NFC, and runs of blanks that are one token wherever they stand."""
+    engine, own, _ = three
+    engine = Tokenizer.from_str(engine.to_str())
+    engine.normalizer = normalizers.NFC()
+    engine.add_tokens([AddedToken(token, normalized=True) for token in WHOLE])
+    settings = own.get_config()
+    settings["vocabulary"] = [*own.vocabulary, *WHOLE]
+    own = BytePairTokenizer(**settings, compose=True, whole_tokens=WHOLE)
+    return engine, own, own.to_graph()
+
+
+def whole_lines(count):
+    rng = random.Random(1)
+    parts = [*WHOLE, " ", "a\u0301", "\u1112\u1161\u11ab", "o\u0302", "  \u0301"]
+    for line in odd_lines(count, 1):
+        cut = rng.randint(0, len(line))
+        yield line[:cut] + rng.choice(parts) + rng.choice(parts) + line[cut:]
+
+
+def test_whole_tokens_and_composed_marks(composing):
+    engine, own, graph = composing
+    lines = [*whole_lines(300), "x  y    z [unused0]|||IP||||||IP|| \t  \n", "", "   "]
+    ids, offsets = own.encode_with_offsets(lines)
+    wanted = [e.ids for e in engine.encode_batch_fast(lines, add_special_tokens=False)]
+    nfc = [own.normalized(line) == unicodedata.normalize("NFC", line) for line in lines]
+    assert sum(nfc) > 0.75 * len(lines)  # some have characters that NFC decomposes
+    assert [a for a, same in zip(ids, nfc, strict=True) if same] == [
+        a for a, same in zip(wanted, nfc, strict=True) if same
+    ]
+    assert graph.encode(tf.constant(lines)).to_list() == ids
+    found, starts, ends = graph.encode_with_offsets(tf.constant(lines))
+    assert found.to_list() == ids
+    for line, row, first, last in zip(
+        lines, offsets, starts.to_list(), ends.to_list(), strict=True
+    ):
+        bytes_of = [len(line[:i].encode()) for i in range(len(line) + 1)]
+        assert [(bytes_of[a], bytes_of[b]) for a, b in row] == list(zip(first, last, strict=True))
+    texts = [own.normalized(line) for line in lines]
+    assert own.decode(ids) == texts
+    assert [x.decode() for x in graph.decode(tf.ragged.constant(ids)).numpy()] == texts
+
+
+@pytest.mark.parametrize("whole", [[""], ["<pad>"], ["a ", "a "]])
+def test_wrong_whole_tokens(whole):
+    own = BytePairTokenizer.train(["a"], 259)
+    vocabulary = dict.fromkeys([*own.vocabulary, *whole])
+    with pytest.raises(ValueError, match="`whole_tokens` must be different strings"):
+        BytePairTokenizer(list(vocabulary), [], whole_tokens=whole)
