@@ -8,7 +8,7 @@ from typing import Any
 CASES = {
     "lora": "with LoRA",
     "backbone": "with a backbone",
-    "encoder": "for bert and roberta without a backbone",
+    "encoder": "for bert, roberta and modern_bert without a backbone",
 }
 """The cases that a default may tell apart, and how help texts say them. If several are given for a
 training, the first one here is taken."""

@@ -203,11 +203,12 @@ class TextClassifier(ClassTask):
         pairs: Whether pairs of texts are classified, as in textual entailment.
         temperature: What logits are divided by before they become probabilities.
         model: Settings of the model: a `BagClassifierConfig`, `RecurrentClassifierConfig`,
-            `TransformerClassifierConfig`, `BertClassifierConfig` or `RobertaClassifierConfig`, or a
-            dict of the settings of one with its name, `{"model": "rnn", ...}` (`"bag"`, `"rnn"`,
-            `"transformer"`, `"bert"`, `"roberta"`; `"bag"` if none is named). The sizes of
-            vocabulary and classes, and the `sequence_length` of learned positions where it is None,
-            are taken from the other arguments.
+            `TransformerClassifierConfig`, `BertClassifierConfig`, `RobertaClassifierConfig` or
+            `ModernBertClassifierConfig`, or a dict of the settings of one with its name, `{"model":
+            "rnn", ...}` (`"bag"`, `"rnn"`, `"transformer"`, `"bert"`, `"roberta"`,
+            `"modern_bert"`; `"bag"` if none is named). The sizes of vocabulary and classes, and the
+            `sequence_length` of learned positions where it is None, are taken from the other
+            arguments.
         data: Settings `TextClassificationData`, or a dict of some of them, such as `max_length`.
             Longer texts are shortened, in training and later: `truncation` is `"head"`, `"tail"` or
             `"head_tail"` (a quarter from the head), which None stands for. Of pairs the heads are
@@ -280,7 +281,7 @@ class TextClassifier(ClassTask):
         sizes = {**sizes_of(learned.tokenizer), "num_classes": len(learned.class_names)}
         separator_id = learned.tokenizer.end_id if learned.pairs else None
         config = classifier_config(model, max_length, separator_id, **sizes)
-        if getattr(config, "first_position", None) is None:
+        if getattr(config, "first_position", None) is None and not hasattr(config, "pad_id"):
             check_padding(learned.tokenizer)
         self.config = config  # the field depends on it
         if learned.pairs and self.field.room < 2 + len(self.field.between):

@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attn.models import ENCODER_DECODERS, ENCODERS, LANGUAGE_MODELS, GptConfig, RobertaConfig
+from keras_attn.models import (
+    ENCODER_DECODERS,
+    ENCODERS,
+    LANGUAGE_MODELS,
+    GptConfig,
+    ModernBertConfig,
+    RobertaConfig,
+)
 from keras_attn.settings import (
     Choice,
     Kinds,
@@ -134,7 +141,12 @@ def refuse_new_tokenizer(data: BackboneStart, *names: str) -> None:
 
 def sizes_of(tokenizer: Any) -> dict[str, int]:
     """Returns the sizes of an encoder that follow from its tokenizer."""
-    return {"vocabulary_size": tokenizer.vocabulary_size, "first_position": tokenizer.pad_id + 1}
+    pad_id = tokenizer.pad_id
+    return {
+        "vocabulary_size": tokenizer.vocabulary_size,
+        "first_position": pad_id + 1,
+        "pad_id": pad_id,
+    }
 
 
 def read_backbone(place: str | os.PathLike) -> Backbone:
@@ -168,6 +180,7 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
     path = Path(place).expanduser()
     if not path.is_file():
         from keras_attn.interop import read_pretrained
+        from keras_attn.interop.bert_settings import encoder_kind
         from keras_attn.interop.encoder_folders import POOLERS
 
         found = read_pretrained(place)
@@ -182,9 +195,10 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
                 "vocab.txt, vocab.json, tokenizer.json nor a SentencePiece model."
             )
         settings = found.config.to_dict()
-        if isinstance(found.config, RobertaConfig) and settings["pooler_activation"] is None:
+        always = isinstance(found.config, RobertaConfig | ModernBertConfig)
+        if always and settings["pooler_activation"] is None:
             # The dense layer of RoBERTa's classifier is always a new one.
-            settings["pooler_activation"] = POOLERS["roberta"]
+            settings["pooler_activation"] = POOLERS[encoder_kind(found.config)]
         return Backbone(
             ENCODERS.name_of(found.config), settings, found.tokenizer, dict(found.tensors)
         )

@@ -56,7 +56,7 @@ _OF_KERAS = (
     "run_eagerly", "weighted_metrics",
 )  # fmt: skip
 _OF_PROCESS = ("precision", "device", "devices")
-ENCODERS = ("bert", "roberta")
+ENCODERS = ("bert", "roberta", "modern_bert")
 """Architectures that want smaller steps than others do, from random weights too."""
 
 
