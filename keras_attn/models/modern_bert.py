@@ -107,15 +107,7 @@ class ModernBertConfig(WindowSettings, BertConfig):
         return {**found, "window_blocks": windows}
 
     def layers(self, dtype: DType = None, output_bias: bool = False) -> list[keras.layers.Layer]:
-        """Creates the layers `embedding`, `encoder` and, if there is a pooler, its layers.
-
-        Args:
-            dtype: Dtype or policy of the layers.
-            output_bias: Whether the embedding has a bias for logits.
-
-        Returns:
-            A list of the layers.
-        """
+        """Creates the layers `embedding`, `encoder` and, if there is a pooler, its layers."""
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
         embedding = InputEmbedding(
             self.vocabulary_size,
@@ -145,20 +137,13 @@ class ModernBertConfig(WindowSettings, BertConfig):
         """Creates the layers `pooling`, `pooler` and `pooler_norm`, or none of them."""
         if self.pooler_activation is None:
             return []
-        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        (dense,) = super().pooler(dtype)
+        dense.use_bias = False
+        norm = {"epsilon": self.layer_norm_epsilon, "center": False, "dtype": dtype}
         return [
             make_pooling(self.pooling, None, dtype),
-            keras.layers.Dense(
-                self.dim,
-                activation=self.pooler_activation,
-                use_bias=False,
-                kernel_initializer=initializer,
-                dtype=dtype,
-                name="pooler",
-            ),
-            LayerNormalization(
-                epsilon=self.layer_norm_epsilon, center=False, dtype=dtype, name="pooler_norm"
-            ),
+            dense,
+            LayerNormalization(**norm, name="pooler_norm"),
         ]
 
     @staticmethod
@@ -206,9 +191,7 @@ class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
     (1, 3)
     """
 
-    _: KW_ONLY
     has_positions = False
-    head_bias = False
 
     def layers(  # type: ignore[override]  # a classifier has no logits of tokens
         self, dtype: DType

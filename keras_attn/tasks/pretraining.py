@@ -194,6 +194,7 @@ class Pretrainer(EncoderTask):
         "embedding": (),
         "encoder": (),
         "pooler": (),
+        "pooler_norm": (),
         "masked_words": (),
         "masked_words_norm": (),
         "next_sentence": (),

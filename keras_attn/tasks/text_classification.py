@@ -241,7 +241,8 @@ class TextClassifier(ClassTask):
     examples_are = "texts"
     reads = "pairs"
     backbone: ClassVar = {
-        "embedding": ("source_embedding",), "positions": (), "encoder": (), "pooler": ()
+        "embedding": ("source_embedding",), "positions": (), "encoder": (), "pooler": (),
+        "pooler_norm": (),
     }  # fmt: skip
     data: TextClassificationData
     learned: TextClassificationLearned

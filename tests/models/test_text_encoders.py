@@ -10,7 +10,14 @@ from model_toys import compiled, numpy, randomize
 from processes import run_python
 
 from keras_attn import attention_maps
-from keras_attn.models import ENCODERS, BertConfig, BiLstmConfig, hidden_states, with_heads
+from keras_attn.models import (
+    ENCODERS,
+    BertConfig,
+    BiLstmConfig,
+    ModernBertConfig,
+    hidden_states,
+    with_heads,
+)
 
 V, D, C = 13, 8, 3
 SIZES = {
@@ -19,6 +26,7 @@ SIZES = {
 BERT = BertConfig(V, **SIZES)
 DISTIL = BertConfig(V, **SIZES, num_segments=None, pooler_activation=None)
 BILSTM = BiLstmConfig(V, dim=D, num_layers=2, sequence_length=20)
+MODERN = ModernBertConfig(V, **SIZES, sliding_window=2, window_blocks=[False, True])
 MODELS = {
     "pretraining": (BERT, ("masked_words", "next_sentence"), None, True),
     "encoder": (BERT, (), None, False),
@@ -26,6 +34,7 @@ MODELS = {
     "classes": (BERT, ("classes", "next_sentence"), C, False),
     "tags and spans": (DISTIL, ("tags", "spans"), C, False),
     "distil": (DISTIL, ("masked_words", "spans"), None, True),
+    "modern": (MODERN, ("masked_words", "tags", "classes"), C, True),
     "bilstm": (BILSTM, ("masked_words", "next_sentence", "tags"), C, False),
 }
 QUICK = ("pretraining", "tags and spans", "bilstm")

@@ -188,7 +188,7 @@ def composing(three):
     """As ModernBERT's: NFC, and runs of blanks that are one token wherever they stand."""
     engine, own, _ = three
     engine = Tokenizer.from_str(engine.to_str())
-    engine.normalizer = normalizers.NFC()
+    engine.normalizer, engine.encode_special_tokens = normalizers.NFC(), True
     engine.add_tokens([AddedToken(token, normalized=True) for token in WHOLE])
     settings = own.get_config()
     settings["vocabulary"] = [*own.vocabulary, *WHOLE]

@@ -73,7 +73,7 @@ class EncoderTask(Task):
     Training: ClassVar[type[RunSettings]] = EncoderTraining
     main_layer = "encoder"
     decide_nothing: ClassVar[tuple[str, ...]] = ("loaded", "word_vectors")
-    backbone: ClassVar = {"embedding": (), "encoder": (), "pooler": ()}
+    backbone: ClassVar = {"embedding": (), "encoder": (), "pooler": (), "pooler_norm": ()}
     hooks: ClassVar = {**Task.hooks, "explain": "reasons"}
 
     @property
