@@ -17,6 +17,7 @@ from keras_attn.models.stack_settings import WindowSettings
 from keras_attn.settings import setting, size, with_defaults
 
 Layers = dict[str, keras.layers.Layer]
+POOLINGS = ("first", "average")
 
 
 @ENCODERS.register("modern_bert")
@@ -72,7 +73,7 @@ class ModernBertConfig(WindowSettings, BertConfig):
     sequence_length: int = size("largest number of tokens of a text", default=8192)
     num_segments: int | None = size("number of segments", default=None, optional=True)
     pad_id: int = size("id of padding", default=0, at_least=0)
-    pooling: str = setting("first", "how the states are pooled", choices=("first", "average"))
+    pooling: str = size("how the states are pooled", default="first", kind=str)
     pooler_activation: str | None = size(
         "activation of the pooler", default="gelu", kind=str, optional=True
     )
@@ -96,6 +97,8 @@ class ModernBertConfig(WindowSettings, BertConfig):
             raise ValueError(
                 f"ModernBERT has no segments. Received: num_segments={self.num_segments}."
             )
+        if self.pooling not in POOLINGS:
+            raise ValueError(f"`pooling` must be one of {POOLINGS}. Received: {self.pooling!r}.")
         self.check_windows(self.num_layers)
 
     def block(self) -> dict[str, Any]:
@@ -140,11 +143,8 @@ class ModernBertConfig(WindowSettings, BertConfig):
         (dense,) = super().pooler(dtype)
         dense.use_bias = False
         norm = {"epsilon": self.layer_norm_epsilon, "center": False, "dtype": dtype}
-        return [
-            make_pooling(self.pooling, None, dtype),
-            dense,
-            LayerNormalization(**norm, name="pooler_norm"),
-        ]
+        pooling = make_pooling(self.pooling, None, dtype)
+        return [pooling, dense, LayerNormalization(**norm, name="pooler_norm")]
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -172,8 +172,7 @@ class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
         sequence = encoder([CLS] text [SEP] second [SEP])             of pairs
         logits   = dropout(norm(activation(pool(sequence) W))) V + b  (B, C)
 
-    The layers have the same names as those of `ModernBertConfig`, so that the weights of an
-    encoder can be loaded.
+    The layers have the names of those of `ModernBertConfig`, so that its weights can be loaded.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -190,6 +189,9 @@ class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
     >>> tuple(config.build()(keras.ops.array([[1, 9, 2, 0]])).shape)
     (1, 3)
     """
+
+    _: KW_ONLY
+    pooling: str = setting("first", "how the states are pooled", choices=POOLINGS)
 
     has_positions = False
 

@@ -240,6 +240,8 @@ def test_models_that_transformers_has_no_class_for(tmp_path):
     both = with_heads(pooled, ("masked_words", "next_sentence"))
     refused("transformers has no ModernBert with these heads", both, pooled)
     refused("must have pad_id=4", config.build(), dataclasses.replace(config, pad_id=4))
+    with pytest.raises(ValueError, match="`pooling` must be one of"):
+        dataclasses.replace(config, pooling="max")
     with pytest.raises(ValueError, match="ModernBERT has no segments"):
         dataclasses.replace(config, num_segments=2)
 

@@ -134,7 +134,9 @@ def test_maps_of_attention(name):
         assert weights.shape == (3, 2, 6, 6)
         for row, length in enumerate(LENGTHS):
             assert (weights[row, :, :, length:] == 0).all()
-            np.testing.assert_allclose(weights[row].sum(-1), 1, atol=1e-5)
+            # A window may hide all tokens from the padding.
+            read = weights[row][:, :length] if name == "modern" else weights[row]
+            np.testing.assert_allclose(read.sum(-1), 1, atol=1e-5)
 
 
 FRESH = """
