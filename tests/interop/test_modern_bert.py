@@ -94,7 +94,9 @@ def test_all_states(name, tmp_path):
         assert relative(model, reference, rows(left)) < 1e-5
 
 
-@pytest.mark.parametrize("kind", each(HEADS, "ForMaskedLM", "ForSequenceClassification"))
+@pytest.mark.parametrize(
+    "kind", each(HEADS, "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification")
+)
 def test_heads_in_and_out(kind, tmp_path):
     """All heads but that of masked words read one transformation of the states."""
     pooling = "mean" if kind == "ForSequenceClassification" else "cls"
