@@ -112,6 +112,7 @@ class ModernBertConfig(WindowSettings, BertConfig):
     def layers(self, dtype: DType = None, output_bias: bool = False) -> list[keras.layers.Layer]:
         """Creates the layers `embedding`, `encoder` and, if there is a pooler, its layers."""
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        given = {"kernel_initializer": initializer, "dtype": dtype, "name": "encoder"}
         embedding = InputEmbedding(
             self.vocabulary_size,
             self.dim,
@@ -126,14 +127,7 @@ class ModernBertConfig(WindowSettings, BertConfig):
             dtype=dtype,
             name="embedding",
         )
-        encoder = TransformerEncoder(
-            self.num_layers,
-            **self.block(),
-            positions="rotary",
-            kernel_initializer=initializer,
-            dtype=dtype,
-            name="encoder",
-        )
+        encoder = TransformerEncoder(self.num_layers, **self.block(), positions="rotary", **given)
         return [embedding, encoder, *self.pooler(dtype)]
 
     def pooler(self, dtype: DType = None) -> list[keras.layers.Layer]:
