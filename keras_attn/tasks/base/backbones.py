@@ -195,9 +195,9 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
                 "vocab.txt, vocab.json, tokenizer.json nor a SentencePiece model."
             )
         settings = found.config.to_dict()
-        always = isinstance(found.config, RobertaConfig | ModernBertConfig)
-        if always and settings["pooler_activation"] is None:
-            # The dense layer of RoBERTa's classifier is always a new one.
+        pooled = settings["pooler_activation"] is not None
+        if not pooled and isinstance(found.config, RobertaConfig | ModernBertConfig):
+            # The dense layer of their classifiers is always there.
             settings["pooler_activation"] = POOLERS[encoder_kind(found.config)]
         return Backbone(
             ENCODERS.name_of(found.config), settings, found.tokenizer, dict(found.tensors)
