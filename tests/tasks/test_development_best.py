@@ -142,8 +142,55 @@ def test_a_run_is_not_made_longer(tmp_path):
     """Its learning rate is zero at the end: more epochs would change nothing."""
     generator, settings = make(), {"batch_size": 20, "verbose": 0}
     generator.fit(TEXT, run_dir=tmp_path, epochs=1, **settings)
-    with pytest.raises(ValueError, match=r"epochs is 1 there, 2 here.*cannot be made longer"):
+    with pytest.raises(
+        ValueError, match=r"epochs is 1 there, 2 here.*cannot be extended.*constant"
+    ):
         generator.fit(TEXT, run_dir=tmp_path, epochs=2, **settings)
+
+
+def test_a_run_with_a_constant_learning_rate_is_extended(tmp_path):
+    """After one epoch and one more it is where two epochs at once lead."""
+    settings = {"batch_size": 20, "verbose": 0, "schedule": "constant", "warmup_steps": 1}
+    twice, once = make(), make()
+    for epochs in (1, 2):
+        run = twice.fit(TEXT, run_dir=tmp_path / "twice", epochs=epochs, **settings)
+    assert [row["epoch"] for row in run.log] == [1, 2]
+    once.fit(TEXT, run_dir=tmp_path / "once", epochs=2, **settings)
+    rate = float(once.model.optimizer.learning_rate)
+    assert rate == pytest.approx(TextGenerationTraining().decided().learning_rate)
+    for mine, other in zip(twice.model.get_weights(), once.model.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, other)
+    for epochs, more in ((1, {}), (3, {"schedule": "cosine"})):
+        with pytest.raises(ValueError, match=rf"epochs is 2 there, {epochs} here") as error:
+            twice.fit(TEXT, run_dir=tmp_path / "twice", epochs=epochs, **{**settings, **more})
+        assert ("cannot be extended" in str(error.value)) == bool(more)
+
+
+@pytest.mark.parametrize("folder", [None, "run"])
+def test_patience(tmp_path, monkeypatch, folder):
+    """Scores 3, 1, 2, 9: two epochs after the first are not better, the fourth is not trained."""
+    generator, seen, lines = make(), [], []
+    scores = [3.0, 1.0, 2.0, 9.0]
+
+    def score(model):
+        seen.append(scores[len(seen)])
+        return Scored((seen[-1],), {})
+
+    monkeypatch.setattr(generator, "scorer", lambda dev, training: score)
+    settings = {"epochs": 4, "patience": 2, "batch_size": 20, "verbose": 0}
+    where = {"run_dir": folder and tmp_path / folder, "log": lines.append}
+    run = generator.fit(TEXT, TEXT[:50], **where, **settings)
+    assert (run.complete, run.best_epoch, seen) == (True, 1, scores[:3])
+    assert lines[-1] == "No better score in 2 epochs: the training ended early."
+    if folder:  # it stays ended
+        again = generator.fit(TEXT, TEXT[:50], **where, **settings)
+        assert (again.complete, again.best_epoch, seen) == (True, 1, scores[:3])
+        assert lines[-1] == "No better score in 2 epochs: the training ended early."
+
+
+def test_patience_needs_development_examples():
+    with pytest.raises(ValueError, match=r"Received: patience=2 and none of these. Give `dev`"):
+        make().fit(TEXT, patience=2, epochs=1, verbose=0)
 
 
 def test_development_examples_that_are_none_are_an_error(tmp_path):

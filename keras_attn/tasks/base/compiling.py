@@ -15,16 +15,20 @@ from keras_attn.training import (
 
 
 def make_schedule(
-    total_steps: int, learning_rate: float, warmup_steps: int | None = None
+    total_steps: int,
+    learning_rate: float,
+    warmup_steps: int | None = None,
+    final_learning_rate: float = 0.0,
 ) -> WarmupCosineSchedule:
-    """Makes the learning rate of a run: linear warm-up and cosine decay.
+    """Makes the learning rate of a run: linear warm-up and cosine decay to the final one.
 
     By default the warm-up is a twentieth of the steps, at most 1000.
     """
     if warmup_steps is None:
         warmup_steps = min(1000, total_steps // 20)
     warmup_steps = max(warmup_steps, 1)
-    return WarmupCosineSchedule(learning_rate, warmup_steps, max(total_steps, warmup_steps + 1))
+    total_steps = max(total_steps, warmup_steps + 1)
+    return WarmupCosineSchedule(learning_rate, warmup_steps, total_steps, final_learning_rate)
 
 
 def make_adam(

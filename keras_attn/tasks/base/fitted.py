@@ -36,7 +36,7 @@ from keras_attn.tasks.base.fine_tuning import (
     refuse_adapter,
 )
 from keras_attn.tasks.base.measured import Measured
-from keras_attn.tasks.base.run_folder import BEST, tidy_run
+from keras_attn.tasks.base.run_folder import BEST, can_be_extended, tidy_run
 from keras_attn.tasks.base.special_tokens import say_special_tokens
 from keras_attn.tasks.base.task_run import TrainingRun, run_training
 from keras_attn.tasks.base.training_settings import (
@@ -140,7 +140,12 @@ class Fitted(Measured[Given]):
         tunes = isinstance(training, FineTuning | LoraTraining)
         factors = choose_weights(self.model, training) if tunes else {}
         optimizer = make_adam(
-            make_schedule(steps, training.learning_rate, warmup),
+            make_schedule(
+                steps,
+                training.learning_rate,
+                warmup,
+                training.learning_rate if training.schedule == "constant" else 0.0,
+            ),
             self.policy,
             training.weight_decay,
             training.clip_norm,
@@ -321,6 +326,12 @@ class Fitted(Measured[Given]):
                 "or None, which keeps the last ones. Received: none. Bring more examples, or a "
                 "file of development examples."
             )
+        if dev is None and getattr(training, "patience", 0):
+            raise ValueError(
+                "`patience` counts epochs without a better score of development "
+                f"{self.examples_are}. Received: patience={training.patience} and none of these. "
+                "Give `dev`, or leave `patience` out."
+            )
         held: Given | tuple[()] = () if dev is None else dev
         say_special_tokens(self, examples, log)
         batches = self.batches(examples, training)
@@ -404,4 +415,7 @@ class Fitted(Measured[Given]):
 
 
 def _shaping(sections: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for part in sections.values() for name, value in part.shaping().items()}
+    found = {name: value for part in sections.values() for name, value in part.shaping().items()}
+    if can_be_extended(sections["training"]):
+        del found["epochs"]
+    return found

@@ -14,8 +14,16 @@ from keras_attn.files import remove_partial_files
 from keras_attn.settings import Kinds, Settings, differences, read_settings, write_settings
 from keras_attn.training import TrainingCheckpoint, TrainingLog, fit_resumable
 
-_LONGER = " A run cannot be made longer: its learning rate falls to zero over all of its epochs."
+_LONGER = (
+    " This run cannot be extended: its learning rate falls to zero over all of its epochs. A run "
+    "with schedule='constant' can."
+)
 SETTINGS, CHECKPOINT, LOG, BEST = "settings.toml", "checkpoint.npz", "log.csv", "best.task"
+
+
+def can_be_extended(training: Any) -> bool:
+    """Whether a run may have more epochs than before: its learning rate depends on no end."""
+    return getattr(training, "schedule", "") == "constant"
 
 
 def tidy_run(
@@ -43,10 +51,13 @@ def tidy_run(
         changed = [
             difference
             for name, settings in sections.items()
-            for difference in differences(kinds[name].made(former[name]), settings)
+            for difference in differences(
+                _longer(kinds[name].made(former[name]), settings), settings
+            )
         ]
         if changed:
             longer = any(difference.startswith("epochs is") for difference in changed)
+            longer = longer and not can_be_extended(sections["training"])
             raise ValueError(
                 f"{run_dir} holds a run of other settings: {'; '.join(changed)}. Give another "
                 "folder, or the former settings to go on with that run."
@@ -62,6 +73,15 @@ def tidy_run(
     for name in (SETTINGS, LOG, BEST):
         remove_partial_files(run_dir / name)
     return sections
+
+
+def _longer(former: Any, present: Any) -> Any:
+    """The former settings with the epochs of the present ones, if these extend the run."""
+    extends = can_be_extended(former) and can_be_extended(present)
+    epochs = (former.epochs, present.epochs) if extends else (None, None)
+    if None in epochs or epochs[0] > epochs[1]:
+        return former
+    return dataclasses.replace(former, epochs=epochs[1])
 
 
 def train_in_folder(

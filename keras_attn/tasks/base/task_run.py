@@ -69,7 +69,7 @@ class TrainingRun(NamedTuple):
 class DevelopmentBest(keras.callbacks.Callback):
     """Scores development examples after an epoch, and keeps the weights that do it best.
 
-    If the optimizer keeps a moving average of the weights, that is what is scored and kept. Of two
+    The training ends after `patience` epochs without a better score; 0 never ends it. If the optimizer keeps a moving average of the weights, that is what is scored and kept. Of two
     scores the first figures decide; if they are equal, the next ones.
     """
 
@@ -80,6 +80,7 @@ class DevelopmentBest(keras.callbacks.Callback):
         path: Path | None,
         every: int = 1,
         epochs: int | None = None,
+        patience: int = 0,
     ):
         super().__init__()
         self.task = task
@@ -87,6 +88,7 @@ class DevelopmentBest(keras.callbacks.Callback):
         self.path = path
         self.every = every
         self.epochs = epochs
+        self.patience = patience
         self.best: tuple[float, ...] = ()
         """The best score; empty while there is none."""
         self.best_epoch = 0
@@ -118,6 +120,12 @@ class DevelopmentBest(keras.callbacks.Callback):
                 self.keep(key, epoch)
         if logs is not None:
             logs.update(figures)
+        if self.ended(epoch + 1):
+            self.model.stop_training = True
+
+    def ended(self, epochs: int) -> bool:
+        """Whether there was no better score for too long after so many epochs."""
+        return 0 < self.patience <= epochs - self.best_epoch
 
     def keep(self, score: tuple[float, ...], epoch: int) -> None:
         """Keeps the weights."""
@@ -155,7 +163,12 @@ def run_training(
         optimizer.build(model.trainable_variables)
     every = getattr(training, "score_epochs", 1)
     best = DevelopmentBest(
-        task, score, None if run_dir is None else run_dir / BEST, every, training.epochs
+        task,
+        score,
+        None if run_dir is None else run_dir / BEST,
+        every,
+        training.epochs,
+        getattr(training, "patience", 0),
     )
     for line in task.describe(batches):
         log(line)
@@ -189,6 +202,8 @@ def run_training(
         history = _columns(rows)
         if complete and best.best_epoch:
             load_weights(run_dir / BEST, task.whole)
+    if complete and best.ended(rows[-1]["epoch"] if rows else 0):
+        log(f"No better score in {best.patience} epochs: the training ended early.")
     name, sign = task.scored_by(training)
     found = None
     if best.best:

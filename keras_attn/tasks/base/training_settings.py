@@ -9,8 +9,9 @@ from keras_attn.settings import RunDefault, Settings, setting
 from keras_attn.training.devices import check_devices
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
+SCHEDULES = ("cosine", "constant")
 OF_OPTIMIZER = (
-    "learning_rate", "warmup_steps", "weight_decay", "clip_norm", "ema_momentum",
+    "learning_rate", "schedule", "warmup_steps", "weight_decay", "clip_norm", "ema_momentum",
     "gradient_accumulation", "last_learning_rate", "row_steps",
 )  # fmt: skip
 """The settings of the optimizer that a task makes: an optimizer of the user's own has its own."""
@@ -70,6 +71,17 @@ class TrainingSettings(RunSettings):
     1.0
     """
 
+    patience: int = setting(
+        0,
+        "epochs without a better development score after which the training ends; 0 never ends it "
+        "early",
+        at_least=0,
+    )
+    schedule: str = setting(
+        "cosine", "learning rate after the warm-up: falls to zero over the epochs, or is constant, "
+        "so that a finished run can be extended by more epochs",
+        choices=SCHEDULES,
+    )  # fmt: skip
     warmup_steps: int | None = setting(
         None,
         "updates until the learning rate peaks; if none, a twentieth of all, at most 1000",
