@@ -35,7 +35,7 @@ def task_command(task: type[Task]) -> click.Group:
     Each setting of the task is an option of the steps that it belongs to. The values come from the
     command line, else from the file given by `--config`, else from the defaults.
     """
-    group = TaskGroup(task.name, help=task.summary)
+    group = TaskGroup(task.name, help=task.about)
     for step in all_steps(task).values():
         group.add_command(_command(task, step))
     return group

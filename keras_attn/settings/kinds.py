@@ -95,8 +95,8 @@ class Kinds(Mapping[str, type[Settings]]):
         """Makes an instance of a kind.
 
         Args:
-            config: An instance of a kind; a dict of settings with the name of a kind under `key`;
-                a `Choice`; or None: the default kind with its defaults.
+            config: An instance of a kind; the name of a kind; a dict of settings with the name of a
+                kind under `key`; a `Choice`; or None: the default kind with its defaults.
             **sizes: Sizes that follow from the data. They replace those of `config`; what a kind
                 does not have is left out.
 
@@ -107,6 +107,8 @@ class Kinds(Mapping[str, type[Settings]]):
             TypeError: If a setting has the wrong type.
             ValueError: If the kind or a setting is unknown, or a value is out of range.
         """
+        if isinstance(config, str):
+            config = {self.key: config}
         if isinstance(config, Choice):
             name, values = config.name, dict(config.values)
         elif isinstance(config, Settings) and isinstance(config, tuple(self.values())):
@@ -165,8 +167,8 @@ class Kinds(Mapping[str, type[Settings]]):
         """Chooses a kind and checks the settings that were given, before any size is known.
 
         Args:
-            values: A dict of settings, with the name of the kind under `key`; an instance of a
-                kind, whose sizes are left out; or a `Choice`.
+            values: The name of a kind; a dict of settings, with the name of the kind under `key`;
+                an instance of a kind, whose sizes are left out; or a `Choice`.
 
         Returns:
             A `Choice`.
@@ -178,6 +180,8 @@ class Kinds(Mapping[str, type[Settings]]):
         """
         if isinstance(values, Choice):
             return values
+        if isinstance(values, str):
+            values = {self.key: values}
         if isinstance(values, Settings) and isinstance(values, tuple(self.values())):
             own = {
                 field.name: getattr(values, field.name) for field in declared_fields(type(values))

@@ -250,7 +250,7 @@ class AnswerSelector(TextVectors):
     """
 
     name = "answer-selection"
-    summary = "Find the answers to questions among many: by words, by vectors, or by both."
+    about = "Find the answers to questions among many: by words, by vectors, or by both."
     heads = ()
     Data, Learned, Training = AnswerSelectionData, SelectionLearned, EncoderTraining
     Use, Test = AnswerSelectionUse, AnswerSelectionTest

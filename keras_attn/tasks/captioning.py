@@ -276,7 +276,7 @@ class Captioner(PictureTask, SequenceToSequence):
     """
 
     name = "captioning"
-    summary = "Caption pictures: emoji by their names, or any captioned pictures of your own."
+    about = "Caption pictures: emoji by their names, or any captioned pictures of your own."
     kinds = CAPTIONERS
     main_layer = "decoder"
     Data, Learned, Training = CaptioningData, CaptioningLearned, CaptioningTraining

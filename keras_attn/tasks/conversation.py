@@ -263,7 +263,7 @@ class Talker(SequenceToSequence):
     """
 
     name = "conversation"
-    summary = "Answer the turns of a conversation: a model trained on your dialogues."
+    about = "Answer the turns of a conversation: a model trained on your dialogues."
     kinds = CONVERSATION_MODELS
     Data = ConversationData
     Training = ConversationTraining

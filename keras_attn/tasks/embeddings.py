@@ -197,7 +197,7 @@ class WordEmbedder(Task[Texts]):
 
     name = "embeddings"
     learns_labels = False
-    summary = "Learn vectors of words (word2vec), and look at them: neighbours, analogies, a map."
+    about = "Learn vectors of words (word2vec), and look at them: neighbours, analogies, a map."
     kinds = WORD_MODELS
     Data, Learned, Training = EmbeddingsData, EmbeddingsLearned, EmbeddingsTraining
     Use, Test = EmbeddingsUse, EmbeddingsTest

@@ -162,7 +162,7 @@ class EntailmentClassifier(ClassTask):
     """
 
     name = "entailment"
-    summary = "Say whether a text follows from another one, and which words were compared."
+    about = "Say whether a text follows from another one, and which words were compared."
     kinds = PAIR_CLASSIFIERS
     Data = EntailmentData
     Learned = EntailmentLearned

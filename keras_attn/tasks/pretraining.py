@@ -180,7 +180,7 @@ class Pretrainer(EncoderTask):
 
     name = "pretraining"
     learns_labels = False
-    summary = "Pretrain an encoder (BERT) on a text of your own: masked words, next sentences."
+    about = "Pretrain an encoder (BERT) on a text of your own: masked words, next sentences."
     Data, Learned, Training = PretrainingData, PretrainingLearned, PretrainingTraining
     Use, Test = PretrainingUse, PretrainingTest
     data: PretrainingData

@@ -158,7 +158,7 @@ class QuestionAnswerer(WindowedTask):
     """
 
     name = "question-answering"
-    summary = "Answer questions by a part of a text."
+    about = "Answer questions by a part of a text."
     heads = ("spans",)
     Data = QuestionAnsweringData
     Learned = AnswerLearned

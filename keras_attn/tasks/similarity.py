@@ -169,7 +169,7 @@ class SimilarityScorer(TextVectors):
     """
 
     name = "similarity"
-    summary = "Score how similar two texts are, and make vectors of texts."
+    about = "Score how similar two texts are, and make vectors of texts."
     heads = ("classes",)
     num_classes = 1
     Data, Learned, Training = SimilarityData, SimilarityLearned, EncoderTraining

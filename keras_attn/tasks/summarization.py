@@ -138,7 +138,7 @@ class Summarizer(TextToText):
     """
 
     name = "summarization"
-    summary = "Summarise texts: T5, or a model of your own, trained on texts with summaries."
+    about = "Summarise texts: T5, or a model of your own, trained on texts with summaries."
     gives = ("summary", "summaries")
     written_by = "ROUGE-L"
     long_sources = "Summarise their parts, or raise `max_length`."

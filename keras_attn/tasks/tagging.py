@@ -150,7 +150,7 @@ class Tagger(WindowedTask):
     """
 
     name = "tagging"
-    summary = "Label the words of sentences: names of people and places, or parts of speech."
+    about = "Label the words of sentences: names of people and places, or parts of speech."
     heads = token_labels = ("tags",)
     Data, Learned, Training = TaggingData, TaggingLearned, TaggingTraining
     Use, Test = TaggingUse, TaggingTest

@@ -233,7 +233,7 @@ class TextClassifier(ClassTask):
     """
 
     name = "text-classification"
-    summary = "Classify texts, or pairs of texts: films by their reviews, or texts of your own."
+    about = "Classify texts, or pairs of texts: films by their reviews, or texts of your own."
     kinds = TEXT_CLASSIFIERS
     Data, Learned = TextClassificationData, TextClassificationLearned
     Training, Use = TextClassificationTraining, TextClassificationUse

@@ -286,7 +286,7 @@ class TextGenerator(Task[str]):
 
     name = "text-generation"
     learns_labels = False
-    summary = "Write texts: a language model, trained on a text of your own."
+    about = "Write texts: a language model, trained on a text of your own."
     kinds = LANGUAGE_MODELS
     Data, Learned, Training = TextGenerationData, GeneratorLearned, TextGenerationTraining
     Use, Test = TextGenerationUse, TextGenerationTest

@@ -294,7 +294,7 @@ class Translator(TextToText):
     """
 
     name = "translation"
-    summary = "Translate sentences: a Transformer, or a recurrent network, trained on your pairs."
+    about = "Translate sentences: a Transformer, or a recurrent network, trained on your pairs."
     gives = ("translation", "translations")
     written_by = "BLEU"
     long_sources = "Translate sentence by sentence."

@@ -216,7 +216,7 @@ class VisualQuestionAnswerer(PictureTask):
     """
 
     name = "visual-questions"
-    summary = "Answer questions about pictures, and show where each word looked."
+    about = "Answer questions about pictures, and show where each word looked."
     kinds = VISUAL_QUESTION_MODELS
     Data = VisualQuestionsData
     data: VisualQuestionsData

@@ -168,6 +168,8 @@ def test_options_of_several_kinds_are_one():
     assert options["colour"].help == "fancy: its colour"
     assert kinds.make({"dim": 3}, count=2, other=7) == Plain(2, 3)
     assert kinds.make(Fancy(5, 6), count=2) == Fancy(2, 6)
+    assert kinds.make("fancy", count=2) == Fancy(2)
+    assert (kinds.made("fancy").name, kinds.made("fancy").named) == ("fancy", True)
     chosen = kinds.made(Fancy(5, 6))
     assert (chosen.name, dict(chosen.values)) == ("fancy", {"dim": 6, "colour": None})
     assert kinds.made(chosen) is chosen

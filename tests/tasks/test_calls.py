@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_attn.settings import Settings, setting
-from keras_attn.tasks import Task
+from keras_attn.tasks import Tagger, Task, Translator
 from keras_attn.tasks.base.calls import declared_call, options_for, parted
 
 
@@ -75,6 +75,14 @@ def test_signatures_are_those_of_settings_and_hooks():
     )
     assert "page" in inspect.signature(Cutter.explain).parameters
     assert inspect.signature(Louder().predict).parameters["loud"].default is True
+
+
+def test_the_signature_of_fit_has_its_settings():
+    shown = inspect.signature(Translator.fit).parameters
+    assert [*shown][:3] == ["self", "examples", "dev"]
+    assert (shown["checkpoint_steps"].default, shown["learning_rate"].default) == (1000, None)
+    assert "patience: Epochs without a better" in inspect.getdoc(Translator.fit)
+    assert inspect.signature(Tagger.fit).parameters["checkpoint_steps"].default == 500
 
 
 def test_the_docstring_names_every_argument():

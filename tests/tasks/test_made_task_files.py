@@ -209,3 +209,22 @@ def test_a_wrong_dtype_is_not_the_fault_of_the_file(files):
     with pytest.raises(ValueError) as caught:
         TextClassifier.load(files / "bag.task", dtype="float99")
     assert "belong together" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def bag():
+    tokenizer = BytePairTokenizer.train(["good bad"], 259)
+    return TextClassifier(tokenizer, ["no", "yes"], model="bag", data={"max_length": 8})
+
+
+@pytest.mark.parametrize("name", ["model.keras", "model.weights.h5"])
+def test_a_file_of_keras_is_refused_with_the_right_name(bag, tmp_path, name):
+    with pytest.raises(ValueError, match=r"Expected a file such as model.*\.task.*task.model.save"):
+        bag.save(tmp_path / name)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_the_summary_is_that_of_the_model(bag, capsys):
+    assert bag.summary(line_length=60) is None
+    printed = capsys.readouterr().out
+    assert "embedding" in printed and f"{bag.model.count_params():,}" in printed

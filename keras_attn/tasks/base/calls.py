@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.settings import Option, Settings
+from keras_attn.settings import Option, RunDefault, Settings
 from keras_attn.settings.declaring import nearest
 
 Call = Callable[..., Any]
@@ -91,6 +91,30 @@ def declared_call(
     method.__dict__["__signature__"] = signature
     text = inspect.getdoc(hook) or inspect.getdoc(call) or ""
     method.__doc__ = _with_arguments(text, {**texts, **{x.name: x.help for x in taken}})
+    return method
+
+
+def with_settings(call: Call, kind: type[Settings]) -> Call:
+    """Returns a method that takes `**settings`, with a signature and a docstring that list them."""
+    *named, _ = inspect.signature(call).parameters.values()
+    options = kind.declared()
+    settings = [
+        inspect.Parameter(
+            x.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None if isinstance(x.default, RunDefault) else x.default,
+            annotation=x.kind.__name__,
+        )
+        for x in options
+    ]
+
+    @functools.wraps(call)
+    def method(*arguments: Any, **given: Any) -> Any:
+        return call(*arguments, **given)
+
+    more = inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)
+    method.__dict__["__signature__"] = inspect.Signature([*named, *settings, more])
+    method.__doc__ = _with_arguments(inspect.getdoc(call) or "", {x.name: x.help for x in options})
     return method
 
 

@@ -1,5 +1,6 @@
 """How the models of tasks are compiled and fitted."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -62,6 +63,46 @@ def make_adam(
         clip_sum_of_replicas(made)
     # Keras does this by itself only where the policy is the global one.
     return keras.optimizers.LossScaleOptimizer(made) if policy.name == "mixed_float16" else made
+
+
+def make_optimizer(
+    training: Any,
+    policy: Any,
+    total_steps: int,
+    warmup_share: tuple[float, int],
+    adam: Mapping[str, float],
+) -> keras.optimizers.Optimizer:
+    """Makes the optimizer of a run of so many batches, of the settings of its training."""
+    accumulation = getattr(training, "gradient_accumulation", 1)
+    ema = training.ema_momentum
+    updates = max(total_steps // accumulation, 1)
+    warmup = training.warmup_steps
+    if warmup is None:
+        share, most = warmup_share
+        warmup = min(most, int(updates * share))
+    if accumulation > max(total_steps, 1):
+        raise ValueError(
+            "`gradient_accumulation` must be at most the number of batches of the whole run, "
+            f"or nothing is learned. Received: gradient_accumulation={accumulation}, "
+            f"{total_steps} batches."
+        )
+    # Keras asks a schedule at the number of batches, of which several make an update, in the
+    # last of them.
+    steps, warmup = max(total_steps, 1) + accumulation - 1, warmup * accumulation
+    return make_adam(
+        make_schedule(
+            steps,
+            training.learning_rate,
+            warmup,
+            training.learning_rate if training.schedule == "constant" else 0.0,
+        ),
+        policy,
+        training.weight_decay,
+        training.clip_norm,
+        ema_momentum(total_steps) if ema is None else ema,
+        accumulation,
+        **adam,
+    )
 
 
 def ema_momentum(batches: int) -> float:

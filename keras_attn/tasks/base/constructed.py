@@ -207,8 +207,8 @@ class Constructed(Saved, Generic[Given]):
             data: Settings `Data`, or a dict of some of them. If they name a `backbone`, the task
                 starts from its vocabulary and weights; if they name `word_vectors`, its embedding
                 starts from these.
-            model: The model: settings of one of `kinds`, a dict of them such as
-                `{"model": "rnn", "units": 64}`, or None for the default.
+            model: The model: the name of one of `kinds` such as `"rnn"`, its settings, a dict of
+                them such as `{"model": "rnn", "units": 64}`, or None for the default.
             dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
             **parts: Settings of the further `parts` of the task; no other names.
 

@@ -17,13 +17,12 @@ from keras_attn.inputs import read_twice
 from keras_attn.settings import Choice, Settings, declared_fields
 from keras_attn.settings.declaring import nearest
 from keras_attn.tasks.base.backbones import Backbone, read_backbone
+from keras_attn.tasks.base.calls import with_settings
 from keras_attn.tasks.base.checks import check_batches
 from keras_attn.tasks.base.compiling import (
     checked_steps,
-    ema_momentum,
     jit_compile,
-    make_adam,
-    make_schedule,
+    make_optimizer,
 )
 from keras_attn.tasks.base.constructed import Given, made
 from keras_attn.tasks.base.described import described
@@ -75,6 +74,11 @@ class Fitted(Measured[Given]):
     _optimizer: Any = None
     _verbose: Any = None
 
+    def __init_subclass__(cls, **more: Any):
+        super().__init_subclass__(**more)
+        if "Training" in vars(cls) and getattr(cls.fit, "__wrapped__", cls.fit) is Fitted.fit:
+            type.__setattr__(cls, "fit", with_settings(Fitted.fit, cls.Training))
+
     @staticmethod
     def read_start(place: str | os.PathLike) -> Backbone:
         """Reads the model `data.backbone` that a task starts from."""
@@ -121,38 +125,9 @@ class Fitted(Measured[Given]):
         self._optimizer = None
 
     def _compile_model(self, total_steps: int, training: Any, more: Mapping[str, Any]) -> None:
-        accumulation = getattr(training, "gradient_accumulation", 1)
-        ema = training.ema_momentum
-        updates = max(total_steps // accumulation, 1)
-        warmup = training.warmup_steps
-        if warmup is None:
-            share, most = self.warmup
-            warmup = min(most, int(updates * share))
-        if accumulation > max(total_steps, 1):
-            raise ValueError(
-                "`gradient_accumulation` must be at most the number of batches of the whole run, "
-                f"or nothing is learned. Received: gradient_accumulation={accumulation}, "
-                f"{total_steps} batches."
-            )
-        # Keras asks a schedule at the number of batches, of which several make an update, in the
-        # last of them.
-        steps, warmup = max(total_steps, 1) + accumulation - 1, warmup * accumulation
         tunes = isinstance(training, FineTuning | LoraTraining)
         factors = choose_weights(self.model, training) if tunes else {}
-        optimizer = make_adam(
-            make_schedule(
-                steps,
-                training.learning_rate,
-                warmup,
-                training.learning_rate if training.schedule == "constant" else 0.0,
-            ),
-            self.policy,
-            training.weight_decay,
-            training.clip_norm,
-            ema_momentum(total_steps) if ema is None else ema,
-            accumulation,
-            **self.adam,
-        )
+        optimizer = make_optimizer(training, self.policy, total_steps, self.warmup, self.adam)
         if "optimizer" in more:
             optimizer = keras.optimizers.get(more["optimizer"])
         if factors:
@@ -326,7 +301,7 @@ class Fitted(Measured[Given]):
                 "or None, which keeps the last ones. Received: none. Bring more examples, or a "
                 "file of development examples."
             )
-        if dev is None and getattr(training, "patience", 0):
+        if dev is None and getattr(training, "patience", None):
             raise ValueError(
                 "`patience` counts epochs without a better score of development "
                 f"{self.examples_are}. Received: patience={training.patience} and none of these. "

@@ -78,10 +78,9 @@ def tidy_run(
 def _longer(former: Any, present: Any) -> Any:
     """The former settings with the epochs of the present ones, if these extend the run."""
     extends = can_be_extended(former) and can_be_extended(present)
-    epochs = (former.epochs, present.epochs) if extends else (None, None)
-    if None in epochs or epochs[0] > epochs[1]:
+    if not extends or present.epochs is None or (former.epochs or 0) > present.epochs:
         return former
-    return dataclasses.replace(former, epochs=epochs[1])
+    return dataclasses.replace(former, epochs=present.epochs)
 
 
 def train_in_folder(

@@ -37,7 +37,7 @@ class Task(Predicting[Given], Quantizable):
 
     Attributes:
         name: Name of the task in the command and the documentation.
-        summary: What the task does, in a sentence.
+        about: What the task does, in a sentence.
         kinds: The architectures to choose from.
         Data: Settings of the data and of what is made of them before the model.
         Learned: What the examples tell the task: its tokenizer, its labels.
@@ -49,7 +49,7 @@ class Task(Predicting[Given], Quantizable):
     """
 
     name: ClassVar[str]
-    summary: ClassVar[str]
+    about: ClassVar[str]
     steps: ClassVar[tuple[str, ...]] = ("fit", "evaluate", "predict", "quantize", "export")
     reads: str = "lines"
     """What `predict` of the command reads: `"lines"` of files; `"pairs"`, lines of one text or two
@@ -135,6 +135,14 @@ class Task(Predicting[Given], Quantizable):
             result: What `predict` gives for it.
         """
         return cls.readable(result)
+
+    def summary(self, **settings: Any) -> None:
+        """Prints the layers of the task's model, with all weights of the task.
+
+        Args:
+            **settings: As in `keras.Model.summary`, such as `expand_nested=True`.
+        """
+        self.whole.summary(**settings)
 
     def facts(self) -> list[str]:
         """Returns what tells this object from others of its class, for its `repr`."""

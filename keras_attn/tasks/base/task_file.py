@@ -44,6 +44,12 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
     path = Path(path).expanduser()
     if path.is_dir():
         raise IsADirectoryError(f"Expected a file's path. Received: {path}, a folder.")
+    if path.suffix in (".keras", ".h5"):
+        raise ValueError(
+            f"Expected a file such as {path.with_suffix('').stem}.task, which holds the tokenizer "
+            f"and the labels beside the model. Received: {path}, a name for a file of Keras. "
+            "`task.model.save(...)` writes the Keras model, without what surrounds it."
+        )
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"The folder of the file must be there. Received: {path}.")
     quantization = quantized_sublayers(model)

@@ -69,8 +69,9 @@ class TrainingRun(NamedTuple):
 class DevelopmentBest(keras.callbacks.Callback):
     """Scores development examples after an epoch, and keeps the weights that do it best.
 
-    The training ends after `patience` epochs without a better score; 0 never ends it. If the optimizer keeps a moving average of the weights, that is what is scored and kept. Of two
-    scores the first figures decide; if they are equal, the next ones.
+    The training ends after `patience` epochs without a better score; 0 never ends it. If the
+    optimizer keeps a moving average of the weights, that is what is scored and kept. Of two scores
+    the first figures decide; if they are equal, the next ones.
     """
 
     def __init__(
