@@ -52,6 +52,7 @@ from keras_attn.models import (
 )
 from keras_attn.records.problems import many
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
+from keras_attn.tasks.base.backbones import SavedStart
 from keras_attn.tasks.base.checks import check_formats
 from keras_attn.tasks.base.steps import Note, step
 from keras_attn.tasks.base.task import Examples
@@ -103,7 +104,7 @@ _DIFFERENT = 2  # images that CIDEr weighs words by
     choices={"format": FORMATS},
     required={"train": False},
 )
-class CaptioningData(Pieces, ImageFiles, LimitedFiles):
+class CaptioningData(SavedStart, Pieces, ImageFiles, LimitedFiles):
     """The captioned images that are read, their split, and the tokens of captions."""
 
     train_split: str = setting(
@@ -284,6 +285,7 @@ class Captioner(PictureTask, SequenceToSequence):
     data: CaptioningData
     limits = ("max_pixels",)
     examples_are = "pictures"
+    continues = True
     gives = "caption"
     join = staticmethod(image_captioner)
     source = "regions"

@@ -58,6 +58,7 @@ from keras_attn.records import (
 )
 from keras_attn.records.dialogues import TestExchanges, checked_exchanges
 from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.tasks.base.backbones import SavedStart
 from keras_attn.tasks.base.learned import Learned
 from keras_attn.tasks.base.served_numbers import SAMPLED, own_numbers
 from keras_attn.tasks.base.steps import Note, step, values_for
@@ -103,7 +104,9 @@ OF_SEARCH = {
     steps=dict.fromkeys(("train", "split_seed"), READ),
     choices={"format": FORMATS},
 )
-class ConversationData(Pieces, FileFormat, BadLines, HeldOutShares, HeldOut, TrainingFile):
+class ConversationData(
+    SavedStart, Pieces, FileFormat, BadLines, HeldOutShares, HeldOut, TrainingFile
+):
     """The dialogues that are read, their split, and what is read of the turns so far."""
 
     max_characters: int = setting(
@@ -271,6 +274,7 @@ class Talker(SequenceToSequence):
     Learned = ConversationLearned
     Test = ConversationTest
     examples_are = "answers"
+    continues = True
     inputs_are = "a string, a tuple of strings, or a list of these"
     selects = ("perplexity", "min")
     main_layer = "decoder"

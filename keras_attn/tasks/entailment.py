@@ -40,6 +40,7 @@ from keras_attn.records.labelled_pairs import (
 from keras_attn.records.labelled_texts import Input
 from keras_attn.records.reading import existing
 from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.tasks.base.backbones import SavedStart
 from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.base.task import Examples
 from keras_attn.tasks.base.word_vectors import WordVectorData, train_words
@@ -76,7 +77,7 @@ _WHOLE = "<hypothesis>"
     words={"when": "", "then": ""},
     choices={"format": (*FORMATS, "sick", "snli")},
 )
-class EntailmentData(WordVectorData, Tables, Files):
+class EntailmentData(SavedStart, WordVectorData, Tables, Files):
     """The pairs that are read, their split, and their words."""
 
     premise: str = column("", "first texts", COLUMN_OF_FORMAT)

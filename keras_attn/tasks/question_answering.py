@@ -167,6 +167,7 @@ class QuestionAnswerer(WindowedTask):
     Test = QuestionAnsweringTest
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are = "questions"
+    continues = True
     decide_nothing = (*EncoderTask.decide_nothing, "left_out")
     rows_are = "windows"
     reads = "only_pairs"
@@ -235,6 +236,11 @@ class QuestionAnswerer(WindowedTask):
     ) -> Iterable[str]:
         """Returns each text once, and the questions."""
         return [*dict.fromkeys(q.text for q in examples), *(q.question for q in examples)]
+
+    @classmethod
+    def has_labels_of(cls, learned: AnswerLearned, examples: Any) -> bool:
+        """Whether a saved model learned that a text may have no answer, if some have none."""
+        return learned.unanswerable or all(q.answers for q in cls.checked(examples))
 
     @classmethod
     def learn_beside(

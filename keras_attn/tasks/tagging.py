@@ -151,6 +151,7 @@ class Tagger(WindowedTask):
 
     name = "tagging"
     about = "Label the words of sentences: names of people and places, or parts of speech."
+    continues = True
     heads = token_labels = ("tags",)
     Data, Learned, Training = TaggingData, TaggingLearned, TaggingTraining
     Use, Test = TaggingUse, TaggingTest
@@ -224,6 +225,12 @@ class Tagger(WindowedTask):
     def texts_of(cls, examples: Sequence[TaggedText], data: TaggingData) -> Iterable[str]:
         """Returns the sentences."""
         return (" ".join(text.words) for text in examples)
+
+    @classmethod
+    def has_labels_of(cls, learned: TaggingLearned, examples: Any) -> bool:
+        """Whether what a saved tagger learned has all labels of the examples."""
+        found = cls.learn_beside(learned.tokenizer, cls.checked(examples), cls.Data())
+        return set(found.labels) <= set(learned.labels)
 
     @classmethod
     def learn_beside(

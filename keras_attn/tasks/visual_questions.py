@@ -51,6 +51,7 @@ from keras_attn.models import (
 )
 from keras_attn.records.class_labels import checked_class_names
 from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.tasks.base.backbones import SavedStart
 from keras_attn.tasks.base.checks import check_formats
 from keras_attn.tasks.base.measured import Figures
 from keras_attn.tasks.base.task import Examples
@@ -88,7 +89,7 @@ _BLOCK = 1024  # questions whose different images are encoded together
     words={"examples": "pictures"},
     choices={"format": FORMATS},
 )
-class VisualQuestionsData(ImageFiles, Files):
+class VisualQuestionsData(SavedStart, ImageFiles, Files):
     """The questions that are read, their split, their words and the classes."""
 
     annotations: str = setting("", "vqa: JSON of the answers of --train", shapes_result=False)
@@ -234,6 +235,7 @@ class VisualQuestionAnswerer(PictureTask):
     }
     whole_inputs: ClassVar = {"ask": ("regions",)}
     examples_are = "questions"
+    continues = True
     reads = "picture_pairs"
     gives = "answers"
     batched_by = (*PictureTask.batched_by, "questions_per_picture")

@@ -110,6 +110,17 @@ class BackboneStart(Settings):
 
 @dataclasses.dataclass(frozen=True)
 @with_defaults(
+    help={
+        "backbone": "file of a model of this task to continue from: its vocabulary and all of its "
+        "weights"
+    }
+)
+class SavedStart(BackboneStart):
+    """A saved task that a training continues from."""
+
+
+@dataclasses.dataclass(frozen=True)
+@with_defaults(
     words={"backbones": "task with an encoder, such as pretraining", "tokens": "vocabulary"}
 )
 class BackboneData(WordVectorData, BackboneStart):
@@ -119,14 +130,6 @@ class BackboneData(WordVectorData, BackboneStart):
         True, "take the weights of --backbone too; if not, the encoder starts at random"
     )
     vocabulary_size: int = setting(8000, "largest number of tokens, without --backbone", at_least=8)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.word_vectors and self.backbone:
-            raise ValueError(
-                "`word_vectors` and `backbone` are two starts of one embedding. Received: both. "
-                "Leave one out."
-            )
 
 
 def refuse_new_tokenizer(data: BackboneStart, *names: str) -> None:

@@ -12,6 +12,7 @@ from keras_attn.interop import WordVectors
 from keras_attn.models.tensors import LoadReport
 from keras_attn.settings import Kinds, Settings
 from keras_attn.tasks.base.backbones import Backbone
+from keras_attn.tasks.base.continuing import check_new_head, continued, continues, with_brought
 from keras_attn.tasks.base.learned import Learned as _Learned
 from keras_attn.tasks.base.saved import Saved
 from keras_attn.tasks.base.word_vectors import VectorStart, named_embedding, start_from_vectors
@@ -53,6 +54,8 @@ class Constructed(Saved, Generic[Given]):
     learns_labels: ClassVar[bool] = True
     """Whether examples are tuples of an input and what is to be learned of it."""
     Learned: ClassVar[type[_Learned]] = _Learned
+    continues: ClassVar[bool] = False
+    """Whether a `backbone` that is a file of the same task gives all of its weights."""
     parts: ClassVar[Mapping[str, type[Settings]]] = {}
     """Further settings that `create` takes, by name: `{"encoder": ImageEncoderConfig}`."""
     __signature__: ClassVar[inspect.Signature]
@@ -145,6 +148,11 @@ class Constructed(Saved, Generic[Given]):
         """Returns what a new task is made of; `learn` and the chosen model, if nothing else."""
         return Beginning(cls.learn(examples, data), model)
 
+    @classmethod
+    def has_labels_of(cls, learned: Any, examples: Any) -> bool:
+        """Whether what a saved task learned has all labels of the examples."""
+        return True
+
     def model_sizes(self) -> dict[str, Any]:
         """Returns the sizes of the model that follow from what was learned and from the data."""
         return {}
@@ -225,8 +233,13 @@ class Constructed(Saved, Generic[Given]):
             own = "".join(f", {part}=None" for part in cls.parts)
             expected = f"examples, labels=None, *, data=None, model=None, dtype=None{own}"
             cls._refuse(f"`{unknown[0]}`", expected, ".create")
-        data = cls.data_of(examples, data)
+        data = with_brought(cls, cls.data_of(examples, data))
         examples = read_twice(cls._joined(examples, labels), cls.examples_are)
+        if continues(cls, data):
+            task = continued(cls, data, model, dtype, parts)
+            if cls.has_labels_of(task.learned, examples):
+                return task
+            check_new_head(cls, data, task)
         task = cls.begun(cls.begin(examples, data, model, dtype, **parts), data, dtype)
         task.created(examples)
         return task

@@ -25,6 +25,7 @@ from keras_attn.tasks.base.compiling import (
     make_optimizer,
 )
 from keras_attn.tasks.base.constructed import Given, made
+from keras_attn.tasks.base.continuing import chosen_model, continues, with_brought
 from keras_attn.tasks.base.described import described
 from keras_attn.tasks.base.doubts import doubt_of_rise
 from keras_attn.tasks.base.fine_tuning import (
@@ -92,7 +93,9 @@ class Fitted(Measured[Given]):
         """
         chosen = cls.kinds.made({} if model is None else model)
         place, vectors = (getattr(data, name, "") for name in ("backbone", "word_vectors"))
-        if place:
+        if continues(cls, data):
+            chosen = chosen_model(cls, data, chosen)
+        elif place:
             chosen = cls.read_start(place).declared(cls.kinds, chosen)
         return sized_by_vectors(cls.kinds, chosen, vectors) if vectors else chosen
 
@@ -256,7 +259,7 @@ class Fitted(Measured[Given]):
             RuntimeError: If a GPU, or more devices, are asked for than there are.
         """
         training = made(cls.Training, training)
-        data = cls.data_of(examples, data)
+        data = with_brought(cls, cls.data_of(examples, data))
         model = cls.model_of(data, model)
         for name, kind in cls.parts.items():
             if isinstance(parts.setdefault(name, {}), Mapping):

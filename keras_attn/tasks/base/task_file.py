@@ -179,6 +179,12 @@ class SavedTask(NamedTuple):
             load_tensors(model, self.tensors)
 
 
+def task_of(path: str | os.PathLike, task: str | None = None) -> str:
+    """Returns the name of the class of a task's file, which must be `task` if that is given."""
+    with _open(path, task) as archive:
+        return str(_settings(archive, task)["task"])
+
+
 def read_task(path: str | os.PathLike, task: str | None) -> SavedTask:
     """Reads a task's file."""
     with _open(path, task) as archive:

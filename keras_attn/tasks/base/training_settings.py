@@ -43,7 +43,9 @@ class RunSettings(Settings):
     epochs: int | None = setting(
         default_epochs(10), "passes over the training examples", at_least=1
     )
-    learning_rate: float | None = setting(1e-3, "peak learning rate", above=0)
+    learning_rate: float | None = setting(
+        RunDefault(1e-3, backbone=1e-4), "peak learning rate", above=0
+    )
     seed: int = setting(0, "seed of the weights, dropout and the order of the data", at_least=0)
     steps_per_execution: int = setting(
         1,

@@ -59,6 +59,11 @@ class WordVectorData(Settings):
                     f"`{name}` belongs to `word_vectors`. Received: {getattr(self, name)} without "
                     "a file of them."
                 )
+        if self.word_vectors and getattr(self, "backbone", ""):
+            raise ValueError(
+                "`word_vectors` and `backbone` are two starts of one embedding. Received: both. "
+                "Leave one out."
+            )
 
 
 def train_words(texts: Iterable[str], vocabulary_size: int, data: Any) -> WordTokenizer:

@@ -21,7 +21,7 @@ from keras_attn.fields.signature import OutputField
 from keras_attn.fields.text import sides_of
 from keras_attn.hints import Tensor
 from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
-from keras_attn.records.class_labels import checked_class_names, label_numbers
+from keras_attn.records.class_labels import checked_class_names, class_names_of, label_numbers
 from keras_attn.records.labelled_texts import Input
 from keras_attn.settings import Settings
 from keras_attn.tasks.base.checks import checked_temperature
@@ -93,6 +93,7 @@ class ClassTask(Task):
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     batched_by = ("batch_size", "seed", "class_weight")
     decide_nothing: ClassVar[tuple[str, ...]] = ("loaded", "word_vectors")
+    continues = True
 
     @property
     def tokenizer(self) -> Any:
@@ -129,6 +130,12 @@ class ClassTask(Task):
     def labels_of(cls, examples: Sequence[Any]) -> Labels:
         """Returns the labels of examples that `checked` returned."""
         return [example.label for example in examples]
+
+    @classmethod
+    def has_labels_of(cls, learned: ClassLearned, examples: Any) -> bool:
+        """Whether what a saved classifier learned has all classes of the examples."""
+        names = class_names_of(cls.labels_of(cls.checked(examples)))
+        return set(names) <= set(learned.class_names)
 
     def labelled_batches(
         self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any

@@ -1,0 +1,89 @@
+"""New tasks that continue from a saved task of their kind, with all of its weights."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_attn.models import ENCODERS
+from keras_attn.models.tensors import LoadReport, model_tensors
+from keras_attn.settings import Choice, Settings
+from keras_attn.tasks.base.backbones import Backbone, BackboneData
+from keras_attn.tasks.base.task_file import read_task, task_of
+
+_BROUGHT = (
+    "tokenizer", "vocabulary_size", "vocabulary_file", "lowercase", "split_digits", "max_answers",
+)  # fmt: skip
+"""Settings of what the saved task brings: its vocabulary and its answers."""
+
+
+def continues(task: Any, data: Any) -> bool:
+    """Whether the settings `data` of a new task name a saved one of its class, to continue from."""
+    place = getattr(data, "backbone", "")
+    if not task.continues or not place:
+        return False
+    if not isinstance(data, BackboneData):
+        return bool(task_of(place, task.__name__))
+    return Path(place).expanduser().is_file() and task_of(place) == task.__name__
+
+
+def chosen_model(task: Any, data: Any, chosen: Choice) -> Choice:
+    """Returns the settings of the saved model, with the rates of dropout that were chosen."""
+    settings = dict(read_task(data.backbone, task.__name__).config["model"])
+    name = settings.pop(task.kinds.key)
+    return Backbone(name, settings, None, {}).declared(task.kinds, chosen)
+
+
+def with_brought(task: Any, data: Any) -> Any:
+    """Returns settings of the data with those of the vocabulary that the saved task brings."""
+    if isinstance(data, BackboneData) or not continues(task, data):
+        return data  # it refuses such settings beside a backbone
+    saved = read_task(data.backbone, task.__name__).config["data"]
+    own = {field.name: field.default for field in dataclasses.fields(data)}
+    brought = {name: saved[name] for name in _BROUGHT if name in own and name in saved}
+    for name, value in brought.items():
+        given = getattr(data, name)
+        if given not in (own[name], value):
+            raise ValueError(
+                f"`{name}` is {value!r} in the backbone, which brings its own vocabulary. "
+                f"Received: {given!r}. Leave it out."
+            )
+    return dataclasses.replace(data, **brought)
+
+
+def check_new_head(task: Any, data: Any, saved: Any) -> None:
+    """Refuses a saved task that lacks labels of the examples, if it has no encoder to start from.
+
+    An encoder gets a new head.
+    """
+    if isinstance(data, BackboneData) and task.kinds.name_of(saved.config) in ENCODERS:
+        return
+    raise ValueError(
+        f"Expected {task.examples_are} with labels that the backbone has: {saved!r}. Received: "
+        "others. Give examples with these labels, or train a new model without `backbone`."
+    )
+
+
+def continued(task: Any, data: Any, model: Any, dtype: Any, parts: Mapping[str, Any]) -> Any:
+    """Makes a task of a saved one, with other settings of the data."""
+    for name, kind in task.parts.items():
+        if parts.get(name) not in (None, {}, kind()):
+            raise ValueError(
+                f"`{name}` is that of the backbone. Received: {parts[name]!r}. Leave it out."
+            )
+    saved = read_task(data.backbone, task.__name__)
+    choice = chosen_model(task, data, task.kinds.made({} if model is None else model))
+    policy = saved.config["dtype"] if dtype is None else dtype
+
+    def make(config: dict[str, Any]) -> Any:
+        changed = {"model": {**config["model"], **choice.values}, "data": data.to_dict()}
+        return task.from_config({**config, **changed}, policy)
+
+    made = saved.make(make)
+    saved.load_into(made.whole)
+    made.own_use, made.pretrained, made._created = saved.config.get("use", {}), True, True
+    made.loaded = LoadReport([*model_tensors(made.whole)], [], [])
+    made._parts = {name: part for name, part in parts.items() if isinstance(part, Settings)}
+    return made

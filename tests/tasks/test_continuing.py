@@ -1,0 +1,131 @@
+"""New tasks that continue from a saved one of their kind."""
+
+import json
+
+import answering_toys
+import captioning_toys
+import conversation_toys
+import entailment_toys
+import keras
+import numpy as np
+import pytest
+import tagging_toys
+import visual_question_toys
+from every_task import CASES
+from test_copies import same, shift
+
+from keras_attn.tasks import EntailmentClassifier, TextClassifier
+
+# Examples of a new run, and settings that the saved task does not decide.
+NEW = {
+    "captioning": (captioning_toys.CAPTIONED[:2], {"max_length": 3, "caption": "text"}),
+    "captioning, all trained": (captioning_toys.CAPTIONED[:2], {"max_length": 3}),
+    "conversation": (conversation_toys.TALKS[:2], {**conversation_toys.DATA, "max_answer": 3}),
+    "entailment": (entailment_toys.EXAMPLES[:3], {"max_length": 12}),
+    "question answering": (answering_toys.questions(9), {**answering_toys.DATA}),
+    "tagging": (tagging_toys.sentences(4), {"max_length": 24}),
+    "text classification": (
+        [("new words", "good"), ("film", "bad")], {"max_length": 12, "text": "review"}
+    ),
+    "visual questions": (visual_question_toys.EXAMPLES[:4], {"max_length": 8}),
+}  # fmt: skip
+
+
+@pytest.mark.quick("entailment", "tagging", "text classification")
+@pytest.mark.parametrize("name", NEW)
+def test_a_new_task_gives_what_the_saved_one_gives(tmp_path, name):
+    """It has the vocabulary, the labels and all weights, and the given settings of the data."""
+    make, ask = CASES[name]
+    keras.utils.set_random_seed(0)
+    former = make()
+    shift(former.whole)
+    former.save(tmp_path / "former.task")
+    examples, data = NEW[name]
+    data = {k: v for k, v in data.items() if k != "vocabulary_size"}
+    data["backbone"] = str(tmp_path / "former.task")
+    task = type(former).create(examples, data=data)
+    assert {n: getattr(task.data, n) for n in data} == data
+    learned, known = task.learned.to_config(), former.learned.to_config()
+    assert learned | {"encoder": None} == known | {"encoder": None}
+    assert task.pretrained
+    assert not (task.loaded.new or task.loaded.left_over)
+    assert same(ask(task), ask(former))
+
+
+def classifier(tmp_path, model="bag"):
+    made = TextClassifier.create([("a film", "good"), ("a book", "bad")], model=model)
+    shift(made.model)
+    made.save(tmp_path / "former.task")
+    return made, {"backbone": str(tmp_path / "former.task")}
+
+
+def test_a_run_that_continues_a_model_is_resumed(tmp_path):
+    """The second call finds a complete run; its learning rate is that of given weights."""
+    former, data = classifier(tmp_path)
+    examples, lines = [("a film", "good"), ("a book", "bad")] * 2, []
+    for _ in range(2):
+        run = TextClassifier.train(
+            examples, examples, tmp_path / "run", data, training={"epochs": 1}, log=lines.append
+        )
+    assert (run.complete, lines[-1]) == (True, "All epochs are done.")
+    assert lines[0].startswith(f"loaded: {len(former.model.weights)} tensors of embedding")
+    settings = (tmp_path / "run/settings.toml").read_text()
+    assert "learning_rate = 0.0001" in settings
+    kept = TextClassifier.load(run.best)
+    assert kept.class_names == former.class_names
+    moved = [
+        np.abs(a - b).max()
+        for a, b in zip(kept.model.get_weights(), former.model.get_weights(), strict=True)
+    ]
+    assert 0 < max(moved) < 0.01
+
+
+def test_other_labels_need_an_encoder(tmp_path):
+    _, data = classifier(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"Expected texts with labels that the backbone has: .*bad"
+    ):
+        TextClassifier.create([("a film", "good"), ("a book", "new")], data=data)
+
+
+@pytest.mark.slow
+def test_an_encoder_gets_a_new_head_for_other_labels(tmp_path):
+    sizes = {"model": "bert", "dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 8}
+    _, data = classifier(tmp_path, sizes)
+    same_labels = TextClassifier.create([("film", "good"), ("book", "bad")], data=data)
+    assert not same_labels.loaded.new
+    other = TextClassifier.create([("film", "good"), ("book", "new")], data=data)
+    assert {name.split("/")[0] for name in other.loaded.new} == {"head"}
+    assert other.class_names == ("good", "new")
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"data": {"vocabulary_size": 30}}, r"`vocabulary_size` is 20000 in the backbone.*30"),
+        ({"model": {"dim": 9}}, r"`dim` is 4 in the backbone. Received: 9"),
+        ({"data": {"word_vectors": "x.txt"}}, r"word_vectors. and .backbone. are two starts"),
+    ],
+    ids=["vocabulary", "model", "vectors"],
+)
+def test_what_the_saved_task_decides(tmp_path, change, error):
+    entailment_toys.make().save(tmp_path / "former.task")
+    data = {"backbone": str(tmp_path / "former.task"), **change.get("data", {})}
+    with pytest.raises(ValueError, match=error):
+        EntailmentClassifier.create(
+            entailment_toys.EXAMPLES[:3], data=data, model=change.get("model")
+        )
+
+
+def test_a_file_of_another_task(tmp_path):
+    classifier(tmp_path)
+    data = {"backbone": str(tmp_path / "former.task")}
+    with pytest.raises(ValueError, match=r"holds a TextClassifier. Expected: a"):
+        EntailmentClassifier.create(entailment_toys.EXAMPLES[:3], data=data)
+    (tmp_path / "former.task").write_text(json.dumps({}))
+    with pytest.raises(ValueError, match=r"Expected a saved task"):
+        EntailmentClassifier.create(entailment_toys.EXAMPLES[:3], data=data)
+    with pytest.raises(FileNotFoundError, match=r"nowhere"):
+        EntailmentClassifier.create(
+            entailment_toys.EXAMPLES[:3], data={"backbone": str(tmp_path / "nowhere.task")}
+        )
