@@ -156,7 +156,7 @@ class PreparedPairs:
             sources,
             targets,
             _read_text(folder / "dev.jsonl"),
-            _read_text(folder / "test.jsonl"),
+            _read_text(folder / "test.jsonl") if header["counts"]["test"] else [],
             header["fingerprint"],
             header["counts"],
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import tempfile
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,9 +61,9 @@ BATCHINGS = ("bucketed", "packed")
 class TranslationData(BackboneStart, Pieces, Tables, BadLines):
     """The pairs that are read, and their tokens."""
 
-    for_steps = ("prepare",)
+    for_steps = ("prepare", "fit")
     data: str = setting(
-        "", "folder made by `prepare`", shapes_result=False, required=True, steps=("fit",)
+        "", "folder made by `prepare`, instead of --train", shapes_result=False, steps=("fit",)
     )
     train: str = setting("", "file, folder or archive of training pairs", shapes_result=False)
     train_target: str = setting(
@@ -70,8 +71,12 @@ class TranslationData(BackboneStart, Pieces, Tables, BadLines):
     )
     dev: str = setting("", "development pairs; drawn from the rest if empty", shapes_result=False)
     dev_target: str = setting("", "target side of the development pairs", shapes_result=False)
-    test: str = setting("", "test pairs; drawn from the rest if empty", shapes_result=False)
-    test_target: str = setting("", "target side of the test pairs", shapes_result=False)
+    test: str = setting(
+        "", "test pairs; drawn from the rest if empty", shapes_result=False, steps=("prepare",)
+    )
+    test_target: str = setting(
+        "", "target side of the test pairs", shapes_result=False, steps=("prepare",)
+    )
     source: str = setting(
         "", "source: language, key of JSON lines, or name or number (from 0) of the column"
     )
@@ -82,7 +87,7 @@ class TranslationData(BackboneStart, Pieces, Tables, BadLines):
         2000, "largest number of characters of a side; longer ones are bad lines", at_least=1
     )
     dev_size: int = setting(1000, "pairs drawn for development", at_least=1)
-    test_size: int = setting(1000, "pairs drawn for the test", at_least=1)
+    test_size: int = setting(1000, "pairs drawn for the test", at_least=0, steps=("prepare",))
     vocabulary_size: int = setting(8000, "largest number of tokens", at_least=259)
     separate_vocabularies: bool = setting(False, "make a tokenizer for each side, not one for both")
     max_length: int = setting(
@@ -192,6 +197,18 @@ class TranslationFiles(Settings):
 
     alignments: str = setting("", "file of word alignments, `i-j` from 0, a line each")
     heat_maps: str = setting("", "folder of pictures of the alignments (matplotlib)")
+
+
+def _check_prepared(data: TranslationData, own: TranslationData) -> None:
+    """Refuses settings of the data that are not those of a prepared folder."""
+    default, prepared = TranslationData().shaping(), own.shaping()
+    of_prepare = {option.name for option in data.declared() if option.steps == ("prepare",)}
+    for name, value in data.shaping().items():
+        if name not in of_prepare and value not in (default[name], prepared[name]):
+            raise WrongUse(
+                f"--{name.replace('_', '-')} is {prepared[name]!r} in --data. Received: {value!r}. "
+                "Leave it out, or prepare the data again."
+            )
 
 
 def check_translation_files(to: Path | None, predict: TranslationFiles) -> None:
@@ -332,13 +349,23 @@ class Translator(TextToText):
 
     @classmethod
     def read(cls, data: TranslationData) -> Examples:
-        """Reads the folder that `prepare` made.
+        """Reads the folder that `prepare` made, or prepares the pairs of --train in memory.
+
+        Of these, no test set is drawn: measure with `evaluate --pairs`.
 
         `--model rnn` is a recurrent network, with the attention that `--attention` names; a setting
         of the other kind of model is an error. After each epoch the development set is translated,
         and BLEU chooses the best weights.
         """
-        prepared = PreparedTranslation.load(data.data)
+        if data.data:
+            prepared = PreparedTranslation.load(data.data)
+            _check_prepared(data, prepared.settings)
+        elif data.train:
+            with tempfile.TemporaryDirectory() as folder:
+                alone = dataclasses.replace(data, test_size=0)
+                prepared = PreparedTranslation.prepare(alone, Path(folder) / "data", print)
+        else:
+            raise WrongUse("Give --data, a folder made by `prepare`, or --train.")
         counts = ", ".join(f"{name}: {count:,}" for name, count in prepared.counts.items())
         return Examples(prepared, prepared.dev, counts, prepared.settings)
 

@@ -403,6 +403,31 @@ def test_a_recurrent_model_from_pairs_to_a_saved_model(place, tmp_path, attentio
         assert message in err
 
 
+def test_fit_needs_no_prepared_folder(place, tmp_path):
+    """It trains on the same pairs again when it resumes, and continues from a translator."""
+    fit = (
+        "translation", "fit", "--config", place / "settings.toml", "--train", place / "pairs.tsv",
+        "--run-dir", tmp_path / "run", "--epochs", 1, "--num-layers", 1,
+    )  # fmt: skip
+    with eagerly():
+        code, out, err = command(*fit)
+        assert code == 0, err
+    assert "train: 90, dev: 10, test: 0" in out
+    code, out, err = command(*fit)
+    assert (code, "All epochs are done." in out) == (0, True), err
+    small = ("--dev-size", 10, "--backbone", tmp_path / "run/best.task", "--epochs", 1)
+    with eagerly():
+        code, out, err = command(
+            "translation", "fit", "--train", place / "pairs.tsv", "--run-dir", tmp_path / "more",
+            *small,
+        )  # fmt: skip
+    assert code == 0, err
+    assert "new and random: 0 tensors" in out
+    former, more = (Translator.load(tmp_path / run / "best.task") for run in ("run", "more"))
+    assert former.target_tokenizer.vocabulary == more.target_tokenizer.vocabulary
+    assert (former.config, former.data.test_size) == (more.config, 0)
+
+
 def test_bad_input_is_told_in_one_line(place, run, tmp_path):
     (tmp_path / "typo.toml").write_text("[training]\nepoch = 3\n")
     cases = [
@@ -415,7 +440,9 @@ def test_bad_input_is_told_in_one_line(place, run, tmp_path):
         (1, "Expected a saved task", ("predict", "--model", tmp_path / "nothing")),
         (1, "Expected a file", ("predict", "--model", run / "best.task", tmp_path / "nothing")),
         (2, "Did you mean '--learning-rate'?", ("fit", "--lerning-rate", 3)),
-        (2, "Missing option '--data'", ("fit", "--run-dir", "x")),
+        (2, "Give --data, a folder made by `prepare`, or --train.", ("fit", "--run-dir", "x")),
+        (2, "--vocabulary-size is 332 in --data. Received: 400. Leave it out",
+         fit_arguments(place, tmp_path / "r", "--vocabulary-size", 400)[1:]),
         (2, "is not a valid integer", fit_arguments(place, tmp_path / "r", "--dim", "x")[1:]),
     ]  # fmt: skip
     for expected, message, arguments in cases:

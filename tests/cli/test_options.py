@@ -118,11 +118,11 @@ def test_what_a_step_requires_of_shared_settings():
 
 
 def test_help_in_groups_and_steps_in_order():
-    shown = CliRunner().invoke(keras_attn_command, ["translation", "fit", "--help"]).output
+    shown = CliRunner().invoke(keras_attn_command, ["tagging", "fit", "--help"]).output
     titles = [line[:-1] for line in shown.splitlines() if line[:1].isupper() and line[-1:] == ":"]
-    assert titles == ["Required", "Files", "Model", "Training", "Options"]
+    assert titles == ["Required", "Files", "Data", "Model", "Training", "Options"]
     required = shown.partition("Required:")[2].partition("Files:")[0]
-    assert "--run-dir" in required and "--data" in required and "--epochs" not in required
+    assert "--run-dir" in required and "--train" in required and "--epochs" not in required
     shown = (
         CliRunner().invoke(keras_attn_command, ["translation", "--help"], terminal_width=100).output
     )
