@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, NoReturn, Self, TypeVar
 from keras_attn.inputs import read_twice, with_labels
 from keras_attn.interop import WordVectors
 from keras_attn.models.tensors import LoadReport
-from keras_attn.settings import Kinds, Settings
+from keras_attn.settings import Settings
 from keras_attn.tasks.base.backbones import Backbone
 from keras_attn.tasks.base.continuing import check_new_head, continued, continues, with_brought
 from keras_attn.tasks.base.learned import Learned as _Learned
@@ -48,16 +48,10 @@ class Beginning(NamedTuple):
 class Constructed(Saved, Generic[Given]):
     """The making of a task: a base class of `Task`, which says what only the task knows."""
 
-    kinds: ClassVar[Kinds]
     Data: ClassVar[type[Settings]]
-    examples_are: ClassVar[str]
     learns_labels: ClassVar[bool] = True
     """Whether examples are tuples of an input and what is to be learned of it."""
     Learned: ClassVar[type[_Learned]] = _Learned
-    continues: ClassVar[bool] = False
-    """Whether a `backbone` that is a file of the same task gives all of its weights."""
-    parts: ClassVar[Mapping[str, type[Settings]]] = {}
-    """Further settings that `create` takes, by name: `{"encoder": ImageEncoderConfig}`."""
     __signature__: ClassVar[inspect.Signature]
 
     data: Any

@@ -11,6 +11,7 @@ from keras_attn.models import ENCODERS
 from keras_attn.models.tensors import LoadReport, model_tensors
 from keras_attn.settings import Choice, Settings
 from keras_attn.tasks.base.backbones import Backbone, BackboneData
+from keras_attn.tasks.base.saved import Saved
 from keras_attn.tasks.base.task_file import read_task, task_of
 
 _BROUGHT = (
@@ -19,7 +20,7 @@ _BROUGHT = (
 """Settings of what the saved task brings: its vocabulary and its answers."""
 
 
-def continues(task: Any, data: Any) -> bool:
+def continues(task: type[Saved], data: Settings) -> bool:
     """Whether the settings `data` of a new task name a saved one of its class, to continue from."""
     place = getattr(data, "backbone", "")
     if not task.continues or not place:
@@ -29,14 +30,14 @@ def continues(task: Any, data: Any) -> bool:
     return Path(place).expanduser().is_file() and task_of(place) == task.__name__
 
 
-def chosen_model(task: Any, data: Any, chosen: Choice) -> Choice:
+def chosen_model(task: type[Saved], data: Any, chosen: Choice) -> Choice:
     """Returns the settings of the saved model, with the rates of dropout that were chosen."""
     settings = dict(read_task(data.backbone, task.__name__).config["model"])
     name = settings.pop(task.kinds.key)
     return Backbone(name, settings, None, {}).declared(task.kinds, chosen)
 
 
-def with_brought(task: Any, data: Any) -> Any:
+def with_brought(task: type[Saved], data: Any) -> Any:
     """Returns settings of the data with those of the vocabulary that the saved task brings."""
     if isinstance(data, BackboneData) or not continues(task, data):
         return data  # it refuses such settings beside a backbone
@@ -53,7 +54,7 @@ def with_brought(task: Any, data: Any) -> Any:
     return dataclasses.replace(data, **brought)
 
 
-def check_new_head(task: Any, data: Any, saved: Any) -> None:
+def check_new_head(task: type[Saved], data: Any, saved: object) -> None:
     """Refuses a saved task that lacks labels of the examples, if it has no encoder to start from.
 
     An encoder gets a new head.
@@ -66,7 +67,9 @@ def check_new_head(task: Any, data: Any, saved: Any) -> None:
     )
 
 
-def continued(task: Any, data: Any, model: Any, dtype: Any, parts: Mapping[str, Any]) -> Any:
+def continued(
+    task: type[Saved], data: Any, model: Any, dtype: Any, parts: Mapping[str, Any]
+) -> Any:
     """Makes a task of a saved one, with other settings of the data."""
     for name, kind in task.parts.items():
         if parts.get(name) not in (None, {}, kind()):

@@ -20,7 +20,7 @@ from keras_attn.layers.quantization import (
     quantized_sublayers,
 )
 from keras_attn.models.tensors import LoadReport, load_tensors, model_tensors
-from keras_attn.settings import Settings
+from keras_attn.settings import Kinds, Settings
 from keras_attn.tasks.base.backbones import read_backbone
 from keras_attn.tasks.base.learned import Learned
 from keras_attn.tasks.base.task_file import read_task, save_task
@@ -30,6 +30,12 @@ from keras_attn.trained import find
 class Saved:
     """The files of a task: a base class of `Task`, which says what only the task knows."""
 
+    kinds: ClassVar[Kinds]
+    examples_are: ClassVar[str]
+    continues: ClassVar[bool] = False
+    """Whether a `backbone` that is a file of the same task gives all of its weights."""
+    parts: ClassVar[Mapping[str, type[Settings]]] = {}
+    """Further settings that `create` takes, by name: `{"encoder": ImageEncoderConfig}`."""
     main_layer: ClassVar[str] = "head"
     """Name of a layer whose dtype is that of the task."""
 
