@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from keras_attn.hints import DType
 from keras_attn.models import ENCODERS
 from keras_attn.models.tensors import LoadReport, model_tensors
 from keras_attn.settings import Choice, Settings
@@ -54,7 +55,7 @@ def with_brought(task: type[Saved], data: Any) -> Any:
     return dataclasses.replace(data, **brought)
 
 
-def check_new_head(task: type[Saved], data: Any, saved: object) -> None:
+def check_new_head(task: type[Saved], data: Any, saved: Any) -> None:
     """Refuses a saved task that lacks labels of the examples, if it has no encoder to start from.
 
     An encoder gets a new head.
@@ -68,7 +69,7 @@ def check_new_head(task: type[Saved], data: Any, saved: object) -> None:
 
 
 def continued(
-    task: type[Saved], data: Any, model: Any, dtype: Any, parts: Mapping[str, Any]
+    task: type[Saved], data: Any, model: object, dtype: DType, parts: Mapping[str, Any]
 ) -> Any:
     """Makes a task of a saved one, with other settings of the data."""
     for name, kind in task.parts.items():
