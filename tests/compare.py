@@ -2,7 +2,7 @@
 
 The older version is a revision of git, by default the one that `tests/compare.toml` names. It is
 checked out into a temporary folder. The same commands run with both versions, each in a process of
-its own, and what they do is compared:
+its own, and what they do is compared. A task that the older version lacks is left out:
 
 - names, defaults and help of all options of all commands;
 - exit codes, printed lines and error messages;
@@ -44,6 +44,9 @@ CHANGES = re.compile(
 """What differs from run to run: times, rates and sizes."""
 
 
+NO_TASK = "this version has no such task"
+
+
 def probe(only: str) -> dict[str, Any]:
     """What this version does, as a flat table: `task/step/...` to a text, a number or a list."""
     from keras_attn.cli.main import keras_attn_command
@@ -52,6 +55,9 @@ def probe(only: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         for name, make in compare_toys.TOYS.items():
             if not re.search(only, name):
+                continue
+            if name not in keras_attn_command.commands:
+                found[name] = NO_TASK
                 continue
             place = Path(folder).resolve() / name
             toy = make()
@@ -249,6 +255,10 @@ def run_probe(tree: Path, only: str) -> dict[str, Any]:
 def compare(old: Path, only: str, keep: str) -> int:
     """Runs both versions, prints the differences; returns the exit status."""
     tables = [run_probe(tree, only) for tree in (old, HERE.parent)]
+    for name in [key for key, value in tables[0].items() if value == NO_TASK]:
+        print(f"{name}: not compared, as the older version does not have it")
+        del tables[0][name]
+        tables[1] = {k: v for k, v in tables[1].items() if not k.startswith(f"{name}/")}
     if keep:
         for name, found in zip(("old", "new"), tables, strict=True):
             Path(keep, f"{name}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False))

@@ -421,8 +421,34 @@ def _visual_questions() -> Toy:
     )
 
 
+def _summarization() -> Toy:
+    ran = [f"It is {number}.\nThen {name} ran home." for name in PEOPLE for number in NUMBERS]
+    rows = [{"text": text, "summary": text.split()[4]} for text in ran]
+    return Toy(
+        {
+            "pairs.jsonl": _lines(json.dumps(row) for row in rows),
+            "lines.txt": "It is one. Then Ada ran home.\n\nBob ran.\n",
+        },
+        {
+            "fit": f"--train {{toy}}/pairs.jsonl --run-dir {{run}}/fit {DECODER} {SHORT} "
+            "--vocabulary-size 300 --max-length 24 --max-summary-length 6 --tokens-per-batch 200 "
+            "--score-pairs 4",
+            "evaluate": "--model {run}/fit/best.task --data {toy}/pairs.jsonl --beams 2 "
+            "--num-bootstrap 9",
+            "predict": "--model {run}/fit/best.task --beams 2 {toy}/lines.txt",
+            "quantize": "--model {run}/fit/best.task --to {run}/int8.task",
+            "export": "--model {run}/fit/best.task --to {run}/saved --beams 2",
+        },
+        {
+            "predict": "--model {toy}/lines.txt {toy}/lines.txt",
+            "fit": "--train {toy}/nowhere.jsonl --run-dir {run}/no",
+        },
+    )
+
+
 TOYS = {
     "translation": _translation,
+    "summarization": _summarization,
     "text-generation": _text_generation,
     "text-classification": _text_classification,
     "entailment": _entailment,
