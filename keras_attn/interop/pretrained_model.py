@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_attn.interop.search_settings import OwnTask
 from keras_attn.models import BertConfig, GptConfig, T5Config, TransformerEncoderDecoderConfig
 from keras_attn.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
 
@@ -46,3 +47,5 @@ class Pretrained(NamedTuple):
     """The settings of the search that an encoder-decoder brings, such as `beams`."""
     source_ends: bool = True
     """Whether sources of an encoder-decoder have the end token, as most of OpenNMT have not."""
+    tasks: Mapping[str, OwnTask] = {}
+    """What an encoder-decoder that learned several tasks says about them, by their names."""

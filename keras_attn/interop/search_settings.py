@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from keras_attn.interop.json_files import read_object
 
@@ -36,15 +36,57 @@ _ONLY: dict[str, tuple[Any, ...]] = {
 }
 
 
-def read_search(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+class OwnTask(NamedTuple):
+    """What a model that learned several tasks, as T5 did, says about one of them.
+
+    Example:
+
+    >>> OwnTask("summarize: ", 200, {"beams": 4}).prefix
+    'summarize: '
+    """
+
+    prefix: str
+    """What is put before each text."""
+    max_length: int | None
+    """Largest number of tokens that are written, the end included."""
+    search: Mapping[str, Any]
+    """Settings of the search, as those of `read_search`."""
+
+
+def read_tasks(folder: Path, settings: Mapping[str, Any]) -> dict[str, OwnTask]:
+    """Reads `task_specific_params` of a `config.json`: summarization and translations."""
+    where = f"{folder / 'config.json'}: `task_specific_params`"
+    tasks = settings.get("task_specific_params") or {}
+    if not isinstance(tasks, Mapping) or not all(isinstance(x, Mapping) for x in tasks.values()):
+        raise ValueError(f"{where} must have an object for each task. Received: {tasks!r:.80}.")
+    found = {}
+    for name, own in tasks.items():
+        if name != "summarization" and not name.startswith("translation_"):
+            continue
+        prefix, most = own.get("prefix") or "", own.get("max_length")
+        if not isinstance(prefix, str) or not (most is None or (type(most) is int and most > 2)):
+            raise ValueError(
+                f"{where}, {name}: `prefix` must be a string and `max_length` an integer above 2. "
+                f"Received: {prefix!r:.80} and {most!r}."
+            )
+        most = most and most - 1  # they count the start too
+        found[name] = OwnTask(prefix, most, read_search(folder, settings, name))
+    return found
+
+
+def read_search(folder: Path, settings: Mapping[str, Any], task: str = "") -> dict[str, Any]:
     """Reads the settings of the search of an encoder-decoder, as `beam_search` names them.
 
-    They come from `generation_config.json`, else from `settings`, the `config.json`. Settings that
-    cannot be followed here are errors.
+    They come from `generation_config.json`, else from `settings`, the `config.json`; those of a
+    `task` in its `task_specific_params` override them. Settings that cannot be followed here are
+    errors.
     """
     path = folder / FILE
     given = read_object(path) if path.is_file() else settings
-    where = path if path.is_file() else folder / "config.json"
+    where = str(path if path.is_file() else folder / "config.json")
+    if task:
+        given = {**given, **settings["task_specific_params"][task]}
+        where = f"{folder / 'config.json'}: `task_specific_params`, {task}"
     for name, supported in _ONLY.items():
         if name in given and given[name] not in supported:
             raise ValueError(
@@ -88,7 +130,7 @@ def search_file(search: Mapping[str, Any], pad_id: int) -> dict[str, Any]:
     return {**found, "bad_words_ids": [[i] for i in ids], "max_length": 512}
 
 
-def _suppressed(given: Mapping[str, Any], where: Path) -> tuple[int, ...]:
+def _suppressed(given: Mapping[str, Any], where: str) -> tuple[int, ...]:
     """The tokens that never come; sequences of several tokens are refused."""
     rows = given.get("bad_words_ids") or []
     tokens = given.get("suppress_tokens") or []

@@ -16,7 +16,7 @@ from keras_attn.interop.activations import checked_activation, theirs_of
 from keras_attn.interop.json_files import to_json
 from keras_attn.interop.matching import checked_tensors
 from keras_attn.interop.pretrained_model import Pretrained
-from keras_attn.interop.search_settings import read_search
+from keras_attn.interop.search_settings import read_search, read_tasks
 from keras_attn.interop.t5_tokenizers import read_t5_tokenizer, t5_tokenizer_files
 from keras_attn.interop.tensor_files import WEIGHTS, stored_tensors
 from keras_attn.interop.weights import Weight, check_shapes, check_stored, read_weights
@@ -213,8 +213,8 @@ def read_t5(folder: Path, settings: dict[str, Any]) -> Pretrained:
     unused = [name for name in stored if name not in used]
     tokenizer = read_t5_tokenizer(folder, settings, config.source_vocabulary_size)
     tensors = read_weights(weights, stored)
-    search = read_search(folder, settings)
-    return Pretrained(config, tokenizer, tensors, (), None, unused, search=search)
+    search, tasks = read_search(folder, settings), read_tasks(folder, settings)
+    return Pretrained(config, tokenizer, tensors, (), None, unused, search=search, tasks=tasks)
 
 
 def save_t5(

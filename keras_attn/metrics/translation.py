@@ -24,9 +24,15 @@ class TranslationScores(NamedTuple):
     """The sources and their references."""
     beams: int
     alpha: float
+    """Exponent of the length penalty."""
+    length_penalty_kind: str
+    """Kind of the length penalty: `"gnmt"` or `"power"`."""
 
     def __str__(self) -> str:
-        lines = [f"{len(self.pairs):,} pairs, beam of {self.beams}"]
+        penalty = f", length penalty {self.length_penalty_kind} {self.alpha:g}"
+        lines = [
+            f"{len(self.pairs):,} pairs, beam of {self.beams}{penalty if self.beams > 1 else ''}"
+        ]
         for name in ("bleu", "bleu_lowercase", "chrf"):
             signature = getattr(self, f"{name}_signature")
             lines.append(f"{name:<15}{getattr(self, name):6.2f}  {signature}")
@@ -42,7 +48,8 @@ class TranslationScores(NamedTuple):
         for name in ("bleu", "bleu_lowercase", "chrf"):
             signature = f"{name}_signature"
             figures |= {name: getattr(self, name), signature: getattr(self, signature)}
-        return {**figures, "beams": self.beams, "alpha": self.alpha, "translations": rows}
+        figures |= {n: getattr(self, n) for n in ("beams", "alpha", "length_penalty_kind")}
+        return {**figures, "translations": rows}
 
 
 def score_translations(
@@ -51,6 +58,7 @@ def score_translations(
     tokenize: str,
     beams: int,
     alpha: float,
+    length_penalty_kind: str,
 ) -> TranslationScores:
     """Scores translations against the targets of pairs, compared in Unicode's form NFC."""
     import sacrebleu
@@ -70,4 +78,5 @@ def score_translations(
         list(pairs),
         beams,
         alpha,
+        length_penalty_kind,
     )

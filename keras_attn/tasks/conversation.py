@@ -86,7 +86,14 @@ from keras_attn.training import MaskedCrossEntropy, num_data_shards
 
 FORMATS = ("auto", "json_lines", "dailydialog", "chitchat")
 OF_SEARCH = {
-    "beam": ("beams", "alpha", "length_penalty_kind", "early_stopping", "mutual_information"),
+    "beam": (
+        "beams",
+        "alpha",
+        "length_penalty_kind",
+        "early_stopping",
+        "renormalize",
+        "mutual_information",
+    ),
     "sample": (*(name for name in SAMPLING if name != "no_repeat_ngram_size"), "seed"),
 }
 """Settings that belong to one search."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -141,6 +141,7 @@ class Summarizer(TextToText):
     about = "Summarise texts: T5, or a model of your own, trained on texts with summaries."
     gives = ("summary", "summaries")
     written_by = "ROUGE-L"
+    own_tasks = "summarization"
     long_sources = "Summarise their parts, or raise `max_length`."
     Data, Learned, Training = SummarizationData, SummarizationLearned, SummarizationTraining
     Use, Test = SummarizationUse, SummarizationTest
@@ -161,6 +162,12 @@ class Summarizer(TextToText):
             one_line=True,
             ends=self.learned.source_ends,
         )
+
+    @classmethod
+    def lengths(cls, longest: Sequence[int | None]) -> dict[str, int]:
+        """Returns the largest number of tokens of a summary, if it is known."""
+        known = [most for most in longest if most]
+        return {"max_summary_length": known[0]} if known else {}
 
     def longest(self, length: Size) -> int:
         """Returns the largest number of tokens of a summary."""
@@ -187,7 +194,8 @@ class Summarizer(TextToText):
     @classmethod
     def learned_of(cls, start: Backbone, data: SummarizationData) -> SummarizationLearned:
         """Takes the tokenizer of a model, with the prefix that the data or the model have."""
-        own = "summarize: " if start.model == "t5" else ""
+        tasks = cls.own(start).values()
+        own = next((x.prefix for x in tasks), "summarize: " if start.model == "t5" else "")
         prefix = start.learned.get("prefix", own) if data.prefix is None else data.prefix
         return SummarizationLearned(start.tokenizer, prefix, start.learned["source_ends"])
 

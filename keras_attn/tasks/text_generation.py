@@ -63,7 +63,7 @@ TOKENIZERS = {"characters": CharacterTokenizer, **PIECES}
 BYTE_PAIRS = 2000
 SEQUENCE_LENGTH = 256
 _SAMPLING = ("predict", "export")
-_RANKING = ("alpha", "length_penalty_kind", "early_stopping")
+_RANKING = ("alpha", "length_penalty_kind", "early_stopping", "renormalize")
 _POSITIONS = "positions/embedding/embeddings"
 
 

@@ -29,6 +29,7 @@ from keras_attn.records.readers import pair_columns
 from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import RunDefault, Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.base.backbones import (
+    Backbone,
     BackboneStart,
     read_encoder_decoder,
     refuse_new_tokenizer,
@@ -156,8 +157,9 @@ class TranslationUse(BeamSearchUse):
     """Settings of the search for translations."""
 
     language: str = setting(
-        "", "target language of texts without a mark such as `>>fra<<`, if the model has several"
-    )
+        "", "target language of texts without a mark such as `>>fra<<`, or without a prefix, if "
+        "the model has several",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -235,9 +237,18 @@ class TranslationLearned(Learned):
     """Tokenizer of the target, for two vocabularies."""
     source_ends: bool = True
     """Whether sources have the end token, as those of OpenNMT have not."""
+    prefix_languages: tuple[str, ...] = ()
+    """Target languages that a prefix of the text asks for, as in T5."""
+    prefixes: tuple[str, ...] = ()
+    """The prefix of each of them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if len(self.prefix_languages) != len(self.prefixes):
+            raise ValueError(
+                "Expected a prefix for each language. Received: prefix_languages="
+                f"{self.prefix_languages}, prefixes={self.prefixes}."
+            )
         target = self.target_tokenizer or self.tokenizer
         if target.pad_id != self.tokenizer.pad_id:
             raise ValueError(
@@ -314,6 +325,7 @@ class Translator(TextToText):
     about = "Translate sentences: a Transformer, or a recurrent network, trained on your pairs."
     gives = ("translation", "translations")
     written_by = "BLEU"
+    own_tasks = "translation_"
     long_sources = "Translate sentence by sentence."
     Data = TranslationData
     Learned = TranslationLearned
@@ -325,9 +337,29 @@ class Translator(TextToText):
 
     def field_of(self, use: TranslationUse, graph: Callable[[], Any] | None = None) -> SourceText:
         """Returns what reads texts, for a target language if the model has several."""
-        tokenizer, most = self.source_tokenizer, self.max_source_length
-        ends = self.learned.source_ends
-        return SourceText(tokenizer, most, graph, language=use.language, ends=ends)
+        tokenizer, most, learned = self.source_tokenizer, self.max_source_length, self.learned
+        prefixes = dict(zip(learned.prefix_languages, learned.prefixes, strict=True))
+        if use.language and prefixes and use.language not in prefixes:
+            raise ValueError(
+                f"`language` must be one of {', '.join(map(repr, prefixes))}, for which the model "
+                f"has a prefix. Received: {use.language!r}."
+            )
+        prefix = prefixes.get(use.language, "")
+        language = "" if prefixes else use.language
+        ends = learned.source_ends
+        return SourceText(tokenizer, most, graph, prefix=prefix, language=language, ends=ends)
+
+    @classmethod
+    def learned_of(cls, start: Backbone, data: TranslationData) -> TranslationLearned:
+        """Takes the tokenizers of a model, and the prefix of each language that it has."""
+        prefixes: dict[str, str] = {}
+        for name, of_task in cls.own(start).items():  # such as translation_en_to_de
+            language = name.rpartition("_")[2]
+            if language in prefixes:
+                language = name.removeprefix(cls.own_tasks)
+            prefixes[language] = of_task.prefix
+        own = {"prefix_languages": tuple(prefixes), "prefixes": tuple(prefixes.values())}
+        return super().learned_of(start._replace(learned={**own, **start.learned}), data)
 
     def parted(self, use: TranslationUse) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
         """Parts settings into those that a search is compiled for and its inputs."""
@@ -525,7 +557,8 @@ class Translator(TextToText):
             ValueError: If there are no pairs.
         """
         translations, use = results
-        return score_translations(pairs, translations, tokenize, use.beams, use.alpha)
+        search = use.beams, use.alpha, use.length_penalty_kind
+        return score_translations(pairs, translations, tokenize, *search)
 
     # Predictions
 

@@ -14,6 +14,7 @@ from t5_script import outputs
 
 from keras_attn.generation import greedy_search
 from keras_attn.interop import load_pretrained, read_pretrained, save_pretrained
+from keras_attn.interop.search_settings import read_tasks
 from keras_attn.interop.t5_files import read_t5_config
 from keras_attn.models import SequenceDecoder, T5Config
 from keras_attn.models.tensors import model_tensors
@@ -244,3 +245,40 @@ def test_files_that_contradict_each_other(tmp_path):
     save_file(tensors, tmp_path / "model.safetensors")
     with pytest.raises(ValueError, match=r"decoder\.embed_tokens\.weight must equal shared"):
         read_pretrained(tmp_path)
+
+
+TASKS = {
+    "summarization": {
+        "early_stopping": True, "length_penalty": 2.0, "max_length": 200, "min_length": 30,
+        "no_repeat_ngram_size": 3, "num_beams": 4, "prefix": "summarize: ",
+    },
+    "translation_en_to_de": {
+        "early_stopping": True, "max_length": 300, "num_beams": 4,
+        "prefix": "translate English to German: ",
+    },
+    "ner": {"num_beams": "?"},
+}  # fmt: skip
+"""What the `config.json` of t5-small says, and a task that we do not have."""
+
+
+def test_what_it_says_about_tasks(tmp_path):
+    (tmp_path / "generation_config.json").write_text('{"min_length": 5, "num_beams": 2}')
+    settings = {"task_specific_params": TASKS, "num_beams": 7}
+    found = read_tasks(tmp_path, settings)
+    assert list(found) == ["summarization", "translation_en_to_de"]
+    own = found["summarization"]
+    assert (own.prefix, own.max_length) == ("summarize: ", 199)  # they count the start
+    expected = {"beams": 4, "alpha": 2.0, "min_length": 30, "no_repeat_ngram_size": 3}
+    assert expected.items() <= own.search.items() and own.search["early_stopping"] is True
+    other = found["translation_en_to_de"].search
+    assert (other["beams"], other["min_length"], other["alpha"]) == (4, 5, 1.0)
+    assert read_tasks(tmp_path, {}) == read_tasks(tmp_path, {"task_specific_params": None}) == {}
+    for wrong, message in [
+        ([3], "must have an object"),
+        ({"summarization": 3}, "must have an object"),
+        ({"summarization": {"prefix": 3}}, "summarization: `prefix` must be a string"),
+        ({"summarization": {"max_length": 2}}, "`max_length` an integer above 2"),
+        ({"translation_a_to_b": {"num_beams": "4"}}, "translation_a_to_b: `num_beams` must be int"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            read_tasks(tmp_path, {"task_specific_params": wrong})

@@ -11,11 +11,12 @@ import rouge_score.rouge_scorer
 import sentencepiece
 import torch
 import transformers
+from processes import answer
 from summarization_toys import DATA, PAIRS, SMALL, TEXTS, make
 from tracing import eagerly
 
 from keras_attn.metrics import rouge, score_summaries
-from keras_attn.tasks import Summarizer
+from keras_attn.tasks import Summarizer, Translator
 from keras_attn.text import SentencePieceTokenizer
 
 
@@ -46,6 +47,9 @@ def test_what_is_longer_is_said():
         task.dataset([wordy])
     with pytest.warns(UserWarning, match=r"1 of 1 texts are longer .* Summarise their parts"):
         task.predict([long[0]], beams=1)
+    with warnings.catch_warnings():  # the batches of development examples have said so
+        warnings.simplefilter("error")
+        assert len(task._written([long[0]], task.used({"beams": 1}))) == 1
 
 
 def test_sentence_pieces():
@@ -127,7 +131,85 @@ def test_t5_as_a_backbone(tmp_path):
         tuned.fit(pairs, epochs=1, verbose=0)
         written = tuned.predict(text)
         tuned.save(tmp_path / "tuned.task")
-    assert Summarizer.load(tmp_path / "tuned.task").predict(text) == written
+        assert Summarizer.load(tmp_path / "tuned.task").predict(text) == written
+        again = Summarizer.create(pairs, data={"backbone": str(tmp_path / "tuned.task")})
+        assert again.learned.prefix == "tldr: "
+        what_config_says_about_tasks(tmp_path, text)
+
+
+def what_config_says_about_tasks(folder, text):
+    """It is what the imported model does by default; a model to be tuned keeps its own search."""
+    file = folder / "config.json"
+    search = {"num_beams": 3, "early_stopping": True}
+    tasks = {
+        "summarization": {**search, "prefix": "sum: ", "max_length": 9, "min_length": 4},
+        "translation_en_to_de": {**search, "prefix": "to German: ", "max_length": 9},
+        "translation_fr_to_de": {**search, "prefix": "French to German: ", "length_penalty": 2.0},
+    }
+    file.write_text(json.dumps({**json.loads(file.read_text()), "task_specific_params": tasks}))
+    task = Summarizer.from_pretrained(folder)
+    assert (task.learned.prefix, task.data.max_summary_length) == ("sum: ", 8)
+    assert {"beams": 3, "min_length": 4, "early_stopping": True}.items() <= task.own_use.items()
+    task.save(folder / "sum.task")
+    written = task.predict(text)
+    assert Summarizer.load(folder / "sum.task").predict(text) == written
+    tuned = Summarizer.create([(text, "cat")] * 4, data={"backbone": str(folder)})
+    assert (tuned.learned.prefix, tuned.own_use["min_length"]) == ("sum: ", 0)
+    translator = Translator.from_pretrained(folder)
+    assert translator.own_use["beams"] == 3 and translator.own_use["alpha"] == 1.0
+    assert translator.learned.prefix_languages == ("de", "fr_to_de")
+    assert translator.translate(text, language="de") == translator.translate(f"to German: {text}")
+    assert translator.translate("", language="de") == ""
+    with pytest.raises(ValueError, match="`language` must be one of 'de', 'fr_to_de'"):
+        translator.translate(text, language="fr")
+    translator.save(folder / "translator.task")
+    again = Translator.load(folder / "translator.task")
+    assert again.translate(text, language="de") == translator.translate(text, language="de")
+
+
+BACKEND_SCRIPT = f"""
+import json, os, sys
+from keras_attn.tasks import Summarizer
+pairs = {PAIRS!r}
+folder = sys.argv[1]
+saved = {{name: Summarizer.load(f"{{folder}}/{{name}}.task") for name in sys.argv[2:]}}
+task = saved["float"]
+found = {{name: one.predict({TEXTS!r}, beams=2) for name, one in saved.items()}}
+own = Summarizer.create(pairs, data={DATA!r}, model=json.loads(os.environ["MODEL"]))
+run = own.fit(pairs, epochs=2, tokens_per_batch=256, verbose=0)
+score = own.evaluate(pairs, num_bootstrap=0).rougeL.value
+for name in ("own", "int8"):
+    if name == "int8":
+        own.quantize()
+    written = own.predict({TEXTS!r}, beams=2)
+    own.save(f"{{folder}}/{{name}} of here.task")
+    again = Summarizer.load(f"{{folder}}/{{name}} of here.task")
+    found[f"{{name}} loaded"] = again.predict({TEXTS!r}, beams=2) == written
+print(json.dumps([found, run.history["loss"], score]))
+"""
+
+
+TRAINED = [SMALL | {"dim": 32}, {"model": "t5", **SMALL, "dim": 32}, {"model": "rnn", "units": 32}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", TRAINED, ids=["transformer", "t5", "rnn"])
+def test_on_other_backends(model, tmp_path):
+    """What is trained here writes the same there, in int8 too; and models are trained there."""
+    task = Summarizer.create(PAIRS, data=DATA, model=model)
+    task.fit(PAIRS, epochs=60, tokens_per_batch=256, learning_rate=1e-2, verbose=0)
+    expected = {"own loaded": True, "int8 loaded": True}
+    for name in ("float", "int8"):
+        if name == "int8":
+            task.quantize()
+        expected[name] = task.predict(TEXTS, beams=2)
+        task.save(tmp_path / f"{name}.task")
+    assert len(set(expected["float"])) > 4
+    for backend in ("jax", "torch"):
+        given = (tmp_path, "float", "int8")
+        found, losses, score = answer(backend, BACKEND_SCRIPT, *given, MODEL=json.dumps(model))
+        assert found == expected, backend
+        assert losses[1] < losses[0] and 0 <= score <= 1
 
 
 @pytest.mark.slow

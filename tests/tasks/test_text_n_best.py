@@ -25,7 +25,7 @@ def generator():
     return generator
 
 
-def all_texts(generator, prompt, length, rank, suppressed=(), repeats=True):
+def all_texts(generator, prompt, length, rank, suppressed=(), repeats=True, among=False):
     """Each possible text with its score, the best first, in float64."""
     tokenizer = generator.tokenizer
     ids, end = [tokenizer.start_id, *tokenizer.encode(prompt)], tokenizer.end_id
@@ -39,6 +39,9 @@ def all_texts(generator, prompt, length, rank, suppressed=(), repeats=True):
                 found.append(new)
     rows = np.array([[*ids, *new, *[0] * (length - len(new))] for new in found])
     logits = np.asarray(keras.ops.convert_to_numpy(generator.model(rows)), "float64")
+    if among:  # probabilities are those among the tokens that may come
+        may_come = np.isin(np.arange(logits.shape[-1]), [*ordinary, end])
+        logits = np.where(may_come, logits, -np.inf)
     logp = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     scored = []
     for row, new in enumerate(found):
@@ -53,7 +56,10 @@ def all_texts(generator, prompt, length, rank, suppressed=(), repeats=True):
     [
         ({}, {}),
         ({"alpha": 2.0, "length_penalty_kind": "power", "early_stopping": "never"}, {}),
-        ({"suppressed_ids": [5], "alpha": -1.0}, {"suppressed": (5,)}),
+        (
+            {"suppressed_ids": [5], "alpha": -1.0, "renormalize": True},
+            {"suppressed": (5,), "among": True},
+        ),
         ({"no_repeat_ngram_size": 1, "alpha": 0.0}, {"repeats": False}),
     ],
 )

@@ -36,6 +36,8 @@ def test_it_learns_the_numbers(translator):
     scores = translator.evaluate(PAIRS)
     assert scores.bleu > 90
     assert scores.chrf > 90
+    assert "beam of 4, length penalty gnmt 1\n" in str(scores)
+    assert scores.to_dict()["length_penalty_kind"] == "gnmt"
     assert translator.translate("the three and seven") == "die drei und sieben"
     assert "version:" in scores.bleu_signature
     assert "case:mixed" in scores.bleu_signature
@@ -47,7 +49,7 @@ def test_evaluate_is_sacrebleu_of_translate(translator):
     pairs = [(s, t + " !") for s, t in PAIRS[:12]]
     scores = translator.evaluate(pairs, beams=1)
     translations = translator.translate([s for s, _ in pairs], beams=1)
-    assert scores.translations == translations
+    assert scores.translations == translations and "penalty" not in str(scores)
     expected = sacrebleu.corpus_bleu(translations, [[t for _, t in pairs]])
     assert scores.bleu == pytest.approx(expected.score)
     assert scores.bleu < 95

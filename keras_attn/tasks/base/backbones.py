@@ -227,7 +227,7 @@ def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
     """Reads an encoder-decoder with its tokenizers and its search, from a task's file or a folder.
 
     The `learned` of the result has the `target_tokenizer`, `source_ends` and `own_use`, settings of
-    the search.
+    the search; and what a task learned besides, or the `tasks` of a folder's model.
     """
     path = Path(place).expanduser()
     if not path.is_file():
@@ -248,6 +248,7 @@ def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
             "target_tokenizer": found.target_tokenizer,
             "source_ends": found.source_ends,
             "own_use": dict(found.search),
+            "tasks": found.tasks,
         }
         settings = found.config.to_dict()
         name = ENCODER_DECODERS.name_of(found.config)
@@ -269,6 +270,7 @@ def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
         settings = dict(model)
         own = config["learned"]
         learned = {
+            **{name: value for name, value in own.items() if name != "tokenizer"},
             "target_tokenizer": unpacked(own.get("target_tokenizer")),
             "source_ends": own.get("source_ends", True),
             "own_use": config.get("use", {}),

@@ -29,6 +29,7 @@ from keras_attn.fields import (
 )
 from keras_attn.fields.signature import OutputField
 from keras_attn.hints import DType
+from keras_attn.interop.search_settings import OwnTask
 from keras_attn.models import ENCODER_DECODERS, RecurrentEncoderDecoderConfig
 from keras_attn.models.tensors import load_tensors
 from keras_attn.settings import Settings, setting
@@ -71,6 +72,8 @@ class TextToText(SequenceToSequence):
     """Name of the text that is written, and of several of them."""
     written_by: ClassVar[str] = ""
     """Figure by which the best weights are chosen."""
+    own_tasks: ClassVar[str]
+    """How names of this task begin in the `task_specific_params` of a model with several."""
     long_sources: ClassVar[str] = "Split them."
     """Advice about texts that are longer than the model reads."""
     examples_are = "pairs"
@@ -118,7 +121,9 @@ class TextToText(SequenceToSequence):
     def from_pretrained(cls, place: str | os.PathLike[str], dtype: DType = None) -> Self:
         """Makes a task of an encoder-decoder with its tokenizers, such as a Marian of OPUS-MT.
 
-        The model brings its search: `own_use` has the settings of its `generation_config.json`.
+        The model brings its search: `own_use` has the settings of its `generation_config.json`,
+        and what T5's `config.json` says in `task_specific_params` about this task: the prefix of
+        texts, lengths, and settings of the search that are the same for all languages.
 
         Args:
             place: As for `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face; or
@@ -131,8 +136,25 @@ class TextToText(SequenceToSequence):
         Raises:
             ValueError: See `read_pretrained`; or if it is no encoder-decoder, or has no tokenizer.
         """
-        data = cls.Data.made({"max_length": LONGEST})
-        return cls.begun(cls.beginning(cls.read_start(place), data), data, dtype)
+        start = cls.read_start(place)
+        own = cls.own(start).values()
+        data = cls.Data.made({"max_length": LONGEST, **cls.lengths([x.max_length for x in own])})
+        task = cls.begun(cls.beginning(start, data), data, dtype)
+        searches = [x.search for x in own]
+        same = {n: x for n, x in (searches or [{}])[0].items() if all(s[n] == x for s in searches)}
+        task.own_use = {**task.own_use, **same}
+        return task
+
+    @classmethod
+    def own(cls, start: Backbone) -> dict[str, OwnTask]:
+        """Returns what a model says about this task, by the names that the task has there."""
+        tasks = start.learned.get("tasks", {})
+        return {name: own for name, own in tasks.items() if name.startswith(cls.own_tasks)}
+
+    @classmethod
+    def lengths(cls, longest: Sequence[int | None]) -> dict[str, int]:
+        """Returns settings of the data that say how long a target may be."""
+        return {}
 
     # What it reads
 
@@ -232,7 +254,8 @@ class TextToText(SequenceToSequence):
 
         def score(model: keras.Model) -> Scored:
             loss = token_means(model, batches)["loss"]
-            written = self.predict([source for source, _ in some], beams=training.score_beams)
+            sources = [source for source, _ in some]  # the batches have said which are cut
+            written = self._written(sources, self.used({"beams": training.score_beams}))
             name, value = self.score_of(written, some, training)
             return Scored((value, -loss), {"val_loss": loss, f"val_{name}": value})
 
@@ -278,9 +301,16 @@ class TextToText(SequenceToSequence):
             TypeError: If an input is not a string.
             ValueError: If a setting is not a number or out of range.
         """
+        return self._written(texts, use, jit_compile, stacklevel=7)
+
+    def _written(
+        self, texts: list[str], use: Any, jit_compile: bool | None = None, stacklevel: int = 0
+    ) -> list[str]:
+        """The texts that are written for texts; with a `stacklevel`, those cut are warned of."""
         signature = self.signatures(use)["serving_default"]
         rows = signature.field.encode(texts)
-        self._warn_of_cut(rows["cut"], stacklevel=6)
+        if stacklevel:
+            self._warn_of_cut(rows["cut"], stacklevel)
         rows |= self.computed(rows, signature.use, jit_compile)
         return signature.outputs[self.gives[0]].decode(rows)
 

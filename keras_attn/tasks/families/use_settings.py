@@ -129,6 +129,10 @@ class RankingUse(Settings):
         None, "{beam}when to stop, as in transformers: true, false or never; if none, results that "
         "have ended keep their place in the beam until no open one can overtake them", kind=object,
     )  # fmt: skip
+    renormalize: bool = setting(
+        False, "{beam}compute probabilities among the tokens that the rules allow, as CTranslate2 "
+        "does",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         words = {"true": True, "false": False, "none": None}
@@ -147,7 +151,8 @@ class Beams(RankingUse, AnswerRulesUse):
 
     def ranking(self) -> dict[str, Any]:
         """Returns arguments of `keras_attn.generation.beam_search` that are no numbers."""
-        return {n: getattr(self, n) for n in ("length_penalty_kind", "early_stopping")}
+        names = ("length_penalty_kind", "early_stopping", "renormalize")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -155,9 +160,6 @@ class Beams(RankingUse, AnswerRulesUse):
 class BeamSearchUse(BatchUse, Beams):
     """A beam search whose SavedModel gives several results."""
 
-    renormalize: bool = setting(
-        False, "compute probabilities among the tokens that the rules allow, as CTranslate2 does"
-    )
     num_return_sequences: int | None = setting(
         None, "results in the signature `details`; as many as beams if none", kind=int,
         at_least=1, steps=("export",),
@@ -170,10 +172,6 @@ class BeamSearchUse(BatchUse, Beams):
                 "`num_return_sequences` must be at most `beams`. Received: "
                 f"num_return_sequences={self.num_return_sequences}, beams={self.beams}."
             )
-
-    def ranking(self) -> dict[str, Any]:
-        """Returns arguments of `keras_attn.generation.beam_search` that are no numbers."""
-        return {**super().ranking(), "renormalize": self.renormalize}
 
 
 @dataclass(frozen=True)
