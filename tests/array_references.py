@@ -42,3 +42,18 @@ def best(scores, count):
 
 def log_sum(scores):
     return math.log(math.fsum(map(math.exp, scores))) if scores else -math.inf
+
+
+def marked_entities(labels, scheme):
+    """The entities of a sentence by seqeval, and the labels that mark them, word by word."""
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    letters = {"L": "E", "U": "S"} if scheme == "BILOU" else {}
+    read = [letters.get(label[0], label[0]) + label[1:] for label in labels]
+    found = [(kind, first, last + 1) for kind, first, last in get_entities(read)]
+    first, inside, last, alone = {"BIO": "BIIB", "BIOES": "BIES", "BILOU": "BILU"}[scheme]
+    repaired = ["O"] * len(labels)
+    for kind, start, behind in found:
+        marks = alone if behind - start == 1 else first + inside * (behind - start - 2) + last
+        repaired[start:behind] = [f"{mark}-{kind}" for mark in marks]
+    return repaired, found

@@ -6,7 +6,7 @@ Sequences of several lengths are one flat array with their lengths beside it, so
 with their values and not with their number times the longest one.
 """
 
-from keras_attn.arrays.entities import LabelTables, entities, label_tables
+from keras_attn.arrays.entities import SCHEMES, LabelTables, entities, label_tables, scheme_of
 from keras_attn.arrays.modules import FUNCTIONS, Array, ArrayModule
 from keras_attn.arrays.rows import (
     joined,
@@ -25,6 +25,7 @@ from keras_attn.arrays.windows import Windows, window_numbers, windows
 
 __all__ = [
     "FUNCTIONS",
+    "SCHEMES",
     "Array",
     "ArrayModule",
     "BestSpans",
@@ -44,6 +45,7 @@ __all__ = [
     "places_in_rows",
     "places_of",
     "row_sums",
+    "scheme_of",
     "spans_of_texts",
     "starts_of",
     "unit_length",

@@ -1,14 +1,18 @@
-"""Entities that BIO labels mark: repaired labels, and the entities that they mark."""
+"""Entities that labels of words mark: repaired labels, and the entities that they mark."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from keras_attn.arrays.modules import Array, ArrayModule
 from keras_attn.arrays.rows import kept, places_in_rows
+
+SCHEMES = {"BIO": "BIIB", "BIOES": "BIES", "BILOU": "BILU"}
+"""For each scheme the marks of the first word of an entity, of one inside it, of its last word, and
+of its only word."""
 
 
 class LabelTables(NamedTuple):
@@ -23,38 +27,83 @@ class LabelTables(NamedTuple):
     kind: Array
     """The type of its entity, from 1; 0: none."""
     begins: Array
-    """Whether it begins an entity."""
-    inside: Array
-    """Whether it continues an entity."""
+    """Whether it always begins an entity."""
+    ends: Array
+    """Whether it always ends an entity."""
     repaired: Array
-    """The label in its place where it continues no entity."""
+    """The labels of the same type in the four places of `SCHEMES`, `(4 C,)`."""
     kinds: list[str]
     """Names of the types, from 1."""
 
 
-def label_tables(labels: Sequence[str], bio: bool = True) -> LabelTables:
+def scheme_of(labels: Iterable[str]) -> str:
+    """Recognizes the scheme by which labels mark entities.
+
+    Args:
+        labels: The different labels.
+
+    Returns:
+        `"BIO"`, `"BIOES"` or `"BILOU"`, the first that has all marks in front of types; `""` if
+        there are other labels, except `O`, or none.
+
+    Raises:
+        ValueError: If all labels mark entities, but no scheme has all their marks.
+
+    Example:
+
+    >>> scheme_of(["O", "I-X"]), scheme_of(["B-X", "E-X"]), scheme_of(["U-X"]), scheme_of(["NN"])
+    ('BIO', 'BIOES', 'BILOU', '')
+    """
+    marked = [label for label in labels if label != "O"]
+    if not marked or not all(x[:1] in "BIESLU" and x[1:2] == "-" and x[2:] for x in marked):
+        return ""
+    marks = {label[0] for label in marked}
+    for name, own in SCHEMES.items():
+        if marks <= set(own):
+            return name
+    raise ValueError(
+        f"Expected labels that mark entities by one scheme, {', '.join(SCHEMES)}. Received: "
+        f"{', '.join(sorted(marked)[:8])}, with the marks {', '.join(sorted(marks))}. Rename the "
+        "labels of the other scheme: E and S of BIOES are L and U in BILOU."
+    )
+
+
+def label_tables(labels: Sequence[str], scheme: str = "BIO") -> LabelTables:
     """Reads the names of labels.
 
     Args:
-        labels: `O`, `B-X` and `I-X`. A type may lack its `B-X`; its `I-X` stays as it is then.
-        bio: Whether the labels mark entities.
+        labels: Marks and types, such as `B-X`; any other label, such as `O`, is of no entity. If a
+            label that a repair needs is not there, the label in its place stays as it is.
+        scheme: One of `SCHEMES`, or `""` if the labels do not mark entities.
 
     Returns:
         The `LabelTables`.
 
     Example:
 
-    >>> label_tables(["O", "B-X", "I-X"]).repaired.tolist()
-    [0, 1, 1]
+    >>> label_tables(["O", "B-X", "I-X"]).repaired.reshape(4, 3).tolist()
+    [[0, 1, 1], [0, 2, 2], [0, 2, 2], [0, 1, 1]]
     """
     number = {label: i for i, label in enumerate(labels)}
-    kinds = sorted({label[2:] for label in labels if label != "O"}) if bio else []
-    kind = [kinds.index(label[2:]) + 1 if bio and label != "O" else 0 for label in labels]
+    marks = SCHEMES.get(scheme, "")
+    own = [x[2:] if marks and x[:1] in marks and x[1:2] == "-" else "" for x in labels]
+    kinds = sorted({*own} - {""})
+    first, _, last, alone = marks or " " * 4
+
+    def begins_with(some: str) -> Array:
+        found = [bool(k) and x[0] in some for x, k in zip(labels, own, strict=True)]
+        return np.array(found, bool)
+
+    repaired = [
+        number.get(f"{mark}-{kind}", i) if kind else i
+        for mark in marks or " " * 4
+        for i, kind in enumerate(own)
+    ]
     return LabelTables(
-        np.array(kind, "int32"),
-        np.array([bio and label.startswith("B-") for label in labels]),
-        np.array([bio and label.startswith("I-") for label in labels]),
-        np.array([number.get(f"B-{label[2:]}", i) for i, label in enumerate(labels)], "int32"),
+        np.array([kinds.index(kind) + 1 if kind else 0 for kind in own], "int32"),
+        begins_with(first + alone),
+        begins_with((last + alone).replace("I", "").replace("B", "")),
+        np.array(repaired, "int32"),
         kinds,
     )
 
@@ -63,6 +112,10 @@ def entities(
     xp: ArrayModule, labels: Array, lengths: Array, tables: LabelTables
 ) -> dict[str, Array]:
     """Finds the entities that labels mark.
+
+    A word continues the entity of the word before it if both have the same type, its own mark does
+    not begin an entity, and the mark before it does not end one. These are the entities of
+    `seqeval` without strict mode. The labels are repaired, so that strict mode finds the same.
 
     Args:
         xp: `numpy` or `keras.ops`.
@@ -85,14 +138,15 @@ def entities(
     """
     _, place = places_in_rows(xp, lengths)
     kind = xp.take(tables.kind, labels, axis=0)
-    inside = xp.take(tables.inside, labels, axis=0)
-    before = xp.where(place > 0, xp.pad(kind, [[1, 0]])[:-1], 0)
-    wrong = inside & (before != kind)
-    labels = xp.where(wrong, xp.take(tables.repaired, labels, axis=0), labels)
-    begins = xp.take(tables.begins, labels, axis=0) | wrong  # `repaired` may still be an I-X
+    open_kind = xp.where(xp.take(tables.ends, labels, axis=0), 0, kind)  # may go on
+    before = xp.where(place > 0, xp.pad(open_kind, [[1, 0]])[:-1], 0)
+    begins = (kind > 0) & (xp.take(tables.begins, labels, axis=0) | (before != kind))
     # A word is the last one of an entity unless the next word continues it.
-    continues = xp.array(inside & ~wrong, dtype="int32")
+    continues = xp.array((kind > 0) & ~begins, dtype="int32")
     ends = (kind > 0) & (xp.pad(continues, [[0, 1]])[1:] == 0)
+    places = xp.where(begins, xp.where(ends, 3, 0), xp.where(ends, 2, 1))
+    of_place = xp.array(places, dtype="int32") * len(tables.kind)
+    labels = xp.take(tables.repaired, of_place + labels, axis=0)
     first, counts = kept(xp, begins, lengths)
     last, _ = kept(xp, ends, lengths)
     return {

@@ -91,21 +91,21 @@ class LabelledWords:
 
     Args:
         labels: The labels, in the order of the logits.
-        bio: Whether they mark entities.
+        scheme: How they mark entities, one of `keras_attn.arrays.SCHEMES`; `""` if they mark none.
 
     Example:
 
-    >>> LabelledWords(["O", "B-X", "I-X"], bio=True).tables.kinds
+    >>> LabelledWords(["O", "B-X", "I-X"], "BIO").tables.kinds
     ['X']
     """
 
-    def __init__(self, labels: Sequence[str], bio: bool):
-        self.labels, self.bio = labels, bio
+    def __init__(self, labels: Sequence[str], scheme: str):
+        self.labels, self.scheme = labels, scheme
 
     @cached_property
     def tables(self) -> LabelTables:
         """What each label marks."""
-        return label_tables(self.labels, self.bio)
+        return label_tables(self.labels, self.scheme)
 
     def outputs(self, of_texts: bool) -> dict[str, OutputField]:
         """Returns the outputs of a SavedModel: without places in texts, if words were given.

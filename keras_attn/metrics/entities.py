@@ -1,14 +1,16 @@
-"""Entities of words with BIO labels, and their scores."""
+"""Entities that labels of words mark, and their scores."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
+from keras_attn.arrays import SCHEMES, entities, label_tables, scheme_of
 from keras_attn.metrics.reports import Interval, Report, draw_samples, interval_of
 
 
@@ -29,66 +31,64 @@ class Entity(NamedTuple):
     """Number of its last word, plus 1."""
 
 
-def is_bio(labels: Sequence[str]) -> bool:
-    """Checks whether labels mark entities: each is `O`, `B-X` or `I-X`, and not all are `O`.
+def repair_labels(labels: Sequence[str], scheme: str = "BIO") -> tuple[list[str], int]:
+    """Makes the labels of a sentence valid: those of the entities that `entities_of` finds.
 
-    Args:
-        labels: The different labels.
-
-    Example:
-
-    >>> is_bio(["O", "B-PER", "I-PER"]), is_bio(["NN", "VB"]), is_bio(["B-PER", "E-PER"])
-    (True, False, False)
-    """
-    marks = [label for label in labels if label != "O"]
-    return bool(marks) and all(label[:2] in ("B-", "I-") and len(label) > 2 for label in marks)
-
-
-def repair_bio(labels: Sequence[str]) -> tuple[list[str], int]:
-    """Makes labels a valid BIO sequence: an `I-X` that does not continue an entity becomes `B-X`.
-
-    This also converts the older scheme, in which `B-X` marks only an entity directly after another
-    one of its type.
+    In BIO an `I-X` that does not continue an entity becomes `B-X`. This also converts the older
+    scheme, in which `B-X` marks only an entity directly after another one of its type. In BIOES and
+    BILOU the first, last and only word of an entity get their own marks.
 
     Args:
         labels: The labels of a sentence.
+        scheme: `"BIO"`, `"BIOES"` or `"BILOU"`.
 
     Returns:
         The labels, and the number of changed labels.
 
     Example:
 
-    >>> repair_bio(["I-PER", "I-PER", "O", "B-LOC", "I-ORG"])
+    >>> repair_labels(["I-PER", "I-PER", "O", "B-LOC", "I-ORG"])
     (['B-PER', 'I-PER', 'O', 'B-LOC', 'B-ORG'], 2)
+    >>> repair_labels(["I-PER", "I-PER", "O", "B-LOC"], "BIOES")
+    (['B-PER', 'E-PER', 'O', 'S-LOC'], 3)
     """
-    found, changed = [], 0
-    before = "O"
-    for label in labels:
-        if label.startswith("I-") and before[2:] != label[2:]:
-            label, changed = f"B-{label[2:]}", changed + 1
-        found.append(label)
-        before = label
-    return found, changed
+    ((repaired, _),) = _read([labels], scheme)
+    return repaired, sum(a != b for a, b in zip(labels, repaired, strict=True))
 
 
-def entities_of(labels: Sequence[str]) -> list[Entity]:
-    """Returns the entities of a valid BIO sequence.
+def entities_of(labels: Sequence[str], scheme: str = "BIO") -> list[Entity]:
+    """Returns the entities that the labels of a sentence mark, as `keras_attn.arrays.entities`.
 
     Args:
-        labels: The labels of a sentence, as `repair_bio` returns them.
+        labels: The labels of a sentence.
+        scheme: `"BIO"`, `"BIOES"` or `"BILOU"`.
 
     Example:
 
     >>> entities_of(["B-PER", "I-PER", "O", "B-LOC"])
     [Entity(kind='PER', first=0, behind=2), Entity(kind='LOC', first=3, behind=4)]
     """
-    found: list[Entity] = []
-    for i, label in enumerate(labels):
-        if label.startswith("B-"):
-            found.append(Entity(label[2:], i, i + 1))
-        elif label.startswith("I-") and found and found[-1].behind == i:
-            found[-1] = found[-1]._replace(behind=i + 1)
+    ((_, found),) = _read([labels], scheme)
     return found
+
+
+def _read(rows: Sequence[Sequence[str]], scheme: str) -> list[tuple[list[str], list[Entity]]]:
+    """The repaired labels of each sentence, and its entities."""
+    given = {label for row in rows for label in row}
+    marks = SCHEMES[scheme]
+    kinds = sorted({x[2:] for x in given if x[:1] in marks and x[1:2] == "-"} - {""})
+    own = {f"{mark}-{kind}" for kind in kinds for mark in marks}
+    names = sorted(given | own)
+    number, tables = {x: i for i, x in enumerate(names)}, label_tables(names, scheme)
+    numbers = np.array([number[label] for row in rows for label in row], "int32")
+    found = entities(np, numbers, np.array([*map(len, rows)], "int32"), tables)
+    labels = iter([names[i] for i in found["labels"]])
+    columns = (found[name].tolist() for name in ("kinds", "first", "behind"))
+    every = iter([Entity(tables.kinds[k - 1], *at) for k, *at in zip(*columns, strict=True)])
+    return [
+        ([*islice(labels, len(row))], [*islice(every, count)])
+        for row, count in zip(rows, found["entities"].tolist(), strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -137,26 +137,29 @@ def score_tags(
     found: Sequence[Sequence[str]],
     num_bootstrap: int = 0,
     seed: int = 0,
-    entities: bool | None = None,
+    scheme: str | None = None,
 ) -> TaggingReport:
     """Compares labels: accuracy, and precision, recall and F1 of entities by `seqeval`.
 
     An entity is right if its type, its first and its last word are right. Both sides are first
-    repaired by `repair_bio`, which does not change the counts of `seqeval`.
+    repaired by `repair_labels`, which does not change the counts of `seqeval`; so its strict mode
+    has the same.
 
     Args:
         truth: The right labels of each sentence.
         found: The labels to measure.
         num_bootstrap: Samples of sentences for the interval; 0 computes none.
         seed: Seed of these samples.
-        entities: Whether the labels mark entities. Labels other than `B-X` and `I-X` are then in no
-            entity. If None, `is_bio` of the labels of both sides decides.
+        scheme: `"BIO"`, `"BIOES"` or `"BILOU"`, by which the labels mark entities; other labels are
+            in no entity. `""`: they mark none. If None, `keras_attn.arrays.scheme_of` the labels of
+            both sides decides.
 
     Returns:
         A `TaggingReport`.
 
     Raises:
-        ValueError: If there are no sentences, or their labels are not equally many.
+        ValueError: If there are no sentences, their labels are not equally many, or they mix two
+            schemes.
 
     Example:
 
@@ -171,34 +174,35 @@ def score_tags(
             f"Received: {len(truth)} and {len(found)} sentences of {sum(map(len, truth))} and "
             f"{sum(map(len, found))} labels."
         )
-    if entities is None:
-        entities = is_bio(sorted({label for row in (*truth, *found) for label in row}))
-    if entities:
-        truth, found = ([repair_bio(row)[0] for row in side] for side in (truth, found))
+    if scheme is None:
+        scheme = scheme_of(sorted({label for row in (*truth, *found) for label in row}))
+    every = _read([*truth, *found], scheme) if scheme else []
+    if scheme:
+        rows = [row for row, _ in every]
+        truth, found = rows[: len(truth)], rows[len(truth) :]
     pairs = list(zip(truth, found, strict=True))
-    right = np.array([sum(a == b for a, b in zip(*rows, strict=True)) for rows in pairs])
+    right = np.array([sum(a == b for a, b in zip(*both, strict=True)) for both in pairs])
     sizes = np.array([len(row) for row in truth])
     accuracy = float(right.sum() / max(1, sizes.sum()))
     samples = draw_samples(len(truth), num_bootstrap, seed)
     report = TaggingReport(accuracy, int(sizes.sum()))
-    if not entities:
+    if not scheme:
         spread = right[samples].sum(1) / np.maximum(1, sizes[samples].sum(1))
         return replace(report, interval=interval_of(spread))
-    truth, found = ([_bio(row) for row in side] for side in (truth, found))
     from seqeval.metrics import classification_report
 
+    marked = [_marked(row_entities, len(row)) for row, row_entities in every]
     with warnings.catch_warnings():  # types that were never found have no precision
         warnings.simplefilter("ignore")
-        rows = classification_report(truth, found, output_dict=True, zero_division=0)
-    of_kinds = {kind: _row(figures) for kind, figures in rows.items() if not kind.endswith(" avg")}
-    whole = _row(rows["micro avg"])
+        figures = classification_report(
+            marked[: len(truth)], marked[len(truth) :], output_dict=True, zero_division=0
+        )
+    of_kinds = {kind: _row(row) for kind, row in figures.items() if not kind.endswith(" avg")}
+    whole = _row(figures["micro avg"])
     # The counts of each sentence, so that samples need no second search for entities.
-    counts = np.array(
-        [
-            (len({*entities_of(a)} & {*entities_of(b)}), len(entities_of(a)), len(entities_of(b)))
-            for a, b in zip(truth, found, strict=True)
-        ]
-    )
+    sets = [{*row_entities} for _, row_entities in every]
+    both = list(zip(sets[: len(truth)], sets[len(truth) :], strict=True))
+    counts = np.array([(len(a & b), len(a), len(b)) for a, b in both])
     hits, there, guessed = np.moveaxis(counts[samples].sum(1), -1, 0)
     spread = 2 * hits / np.maximum(1, there + guessed)
     return replace(
@@ -212,8 +216,12 @@ def score_tags(
     )
 
 
-def _bio(labels: Sequence[str]) -> list[str]:
-    return repair_bio([label if is_bio([label]) else "O" for label in labels])[0]
+def _marked(entities: Sequence[Entity], size: int) -> list[str]:
+    """The labels of a sentence in BIO."""
+    labels = ["O"] * size
+    for kind, first, behind in entities:
+        labels[first:behind] = [f"B-{kind}", *[f"I-{kind}"] * (behind - first - 1)]
+    return labels
 
 
 def _row(figures: Mapping[str, float]) -> dict[str, float]:

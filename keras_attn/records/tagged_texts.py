@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from keras_attn.arrays import scheme_of
 from keras_attn.inputs import listed
 from keras_attn.records.items import Records
 from keras_attn.records.problems import PROBLEMS, LineProblem, many
@@ -40,7 +41,7 @@ class TaggedTexts(Records[TaggedText]):
     Example:
 
     >>> TaggedTexts([TaggedText(("Ada",), ("B-PER",))], "a.txt").summary()
-    'a.txt: 1 sentence of 1 word, labels B-PER 1'
+    'a.txt: 1 sentence of 1 word, labels B-PER 1, entities by BIO'
     """
 
     kinds = {  # noqa: RUF012
@@ -64,10 +65,12 @@ class TaggedTexts(Records[TaggedText]):
         words = sum(counts.values())
         some = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(12))
         more = f", {len(counts) - 12} more" if len(counts) > 12 else ""
+        scheme = scheme_of(counts)
+        how = f", entities by {scheme}" if scheme else ""
         skipped = f"; {self.skipped:,} bad lines were left out" if self.skipped else ""
         return (
             f"{self.where}: {many(len(self.texts), 'sentence')} of {many(words, 'word')}, labels "
-            f"{some}{more}{skipped}"
+            f"{some}{more}{how}{skipped}"
         )
 
 

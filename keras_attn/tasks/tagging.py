@@ -13,7 +13,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attn.arrays import Array, ArrayModule, entities
+from keras_attn.arrays import SCHEMES, Array, ArrayModule, entities, scheme_of
 from keras_attn.batches import EncoderBatches
 from keras_attn.explain import Explanation
 from keras_attn.explain.attributions import label_log_odds
@@ -28,7 +28,7 @@ from keras_attn.fields import (
     WordRows,
     checked_texts,
 )  # fmt: skip
-from keras_attn.metrics import TaggingReport, is_bio, repair_bio, score_tags
+from keras_attn.metrics import TaggingReport, repair_labels, score_tags
 from keras_attn.records import TaggedText, read_tagged, split_tagged
 from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.tagged_texts import checked_tagged, warn_of_unknown
@@ -118,8 +118,9 @@ class Tagger(WindowedTask):
     A word is labelled by the state of its first piece. Byte pairs read each word with a space
     before it, as `transformers` does with `add_prefix_space`. Sentences that are longer than
     `max_length` are cut into rows that overlap (`keras_attn.arrays.windows`), so that no word is
-    left out. If the labels mark entities (`B-X`, `I-X` and `O`), each `I-X` that does not continue
-    an entity is read as `B-X`, in the training labels and in the model's guesses.
+    left out. If the labels mark entities, by BIO, BIOES or BILOU (`keras_attn.arrays.scheme_of`
+    recognizes which), labels that are not valid are repaired, in the training labels and in the
+    model's guesses: in BIO each `I-X` that does not continue an entity becomes `B-X`.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 5.3: BERT on CoNLL-2003.
@@ -166,7 +167,7 @@ class Tagger(WindowedTask):
     limits = ("max_words",)
 
     repaired = 0
-    """Labels of the training examples that were repaired, see `repair_bio`."""
+    """Labels of the training examples that were repaired, see `repair_labels`."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -179,9 +180,9 @@ class Tagger(WindowedTask):
         return len(self.labels)
 
     @property
-    def bio(self) -> bool:
-        """Whether the labels mark entities."""
-        return is_bio(self.labels)
+    def scheme(self) -> str:
+        """How the labels mark entities: `"BIO"`, `"BIOES"`, `"BILOU"`; `""` if they mark none."""
+        return scheme_of(self.labels)
 
     @property
     def words(self) -> WordRows:
@@ -191,7 +192,7 @@ class Tagger(WindowedTask):
     @property
     def labelled(self) -> LabelledWords:
         """From the numbers of labels to labels and entities."""
-        return LabelledWords(self.labels, self.bio)
+        return LabelledWords(self.labels, self.scheme)
 
     def facts(self) -> list[str]:
         """What tells this tagger from others, for its `repr`."""
@@ -236,15 +237,17 @@ class Tagger(WindowedTask):
     def learn_beside(
         cls, tokenizer: Any, examples: Sequence[TaggedText], data: TaggingData
     ) -> TaggingLearned:
-        """Returns the labels of sentences; of entities, `B-X` and `I-X` of each type."""
+        """Returns the labels of sentences; of entities, all marks of each type."""
         labels = [*dict.fromkeys(label for text in examples for label in text.labels)]
-        if not is_bio(labels):
+        scheme = scheme_of(labels)
+        if not scheme:
             return TaggingLearned(
                 tokenizer, tuple(sorted(labels, key=lambda label: (label != "O", label)))
             )
         kinds = sorted({label[2:] for label in labels if label != "O"})
         # An entity may be longer in a text to come.
-        return TaggingLearned(tokenizer, ("O", *(f"{m}-{kind}" for kind in kinds for m in "BI")))
+        marks = dict.fromkeys(SCHEMES[scheme])
+        return TaggingLearned(tokenizer, ("O", *(f"{m}-{kind}" for kind in kinds for m in marks)))
 
     def dataset(
         self, examples: Iterable[Tagged], class_weight: ClassWeight = None, **settings: Any
@@ -278,9 +281,9 @@ class Tagger(WindowedTask):
     def _numbers(self, texts: Sequence[TaggedText]) -> list[list[int]]:
         """The numbers of the labels, which are repaired before."""
         number = {label: i for i, label in enumerate(self.labels)}
-        every, self.repaired = [], 0
+        scheme, every, self.repaired = self.scheme, [], 0
         for i, text in enumerate(texts):
-            labels, changed = repair_bio(text.labels) if self.bio else (text.labels, 0)
+            labels, changed = repair_labels(text.labels, scheme) if scheme else (text.labels, 0)
             self.repaired += changed
             unknown = [label for label in labels if label not in number]
             if unknown:
@@ -300,14 +303,15 @@ class Tagger(WindowedTask):
 
     def describe(self, batches: Any) -> list[str]:
         """Says what is trained, how many labels were repaired, and why there are no entities."""
-        notes = []
+        notes = [f"entities by the scheme {self.scheme}"] if self.scheme else []
         if self.repaired:
-            notes = [f"{self.repaired:,} labels I-X that go on no entity were read as B-X"]
+            notes.append(f"{self.repaired:,} labels that are not valid in it were repaired")
         marks = [label for label in self.labels if label != "O"]
-        odd = [label for label in marks if not is_bio([label])]
+        odd = [label for label in marks if not scheme_of([label])]
         if 0 < len(odd) < len(marks):
             notes = [
-                f"no entities, as there are labels other than B-X, I-X and O: {', '.join(odd[:5])}"
+                "no entities, as there are labels other than O and marks with a type, such as B-X: "
+                f"{', '.join(odd[:5])}"
             ]
         return [*super().describe(batches), *notes]
 
@@ -315,7 +319,7 @@ class Tagger(WindowedTask):
 
     def scored_by(self, training: TaggingTraining) -> tuple[str, int]:
         """The F1 of entities, or the accuracy if the labels do not mark any."""
-        return ("entity F1" if self.bio else "accuracy"), 1
+        return ("entity F1" if self.scheme else "accuracy"), 1
 
     def scorer(
         self, dev: Sequence[Tagged], training: TaggingTraining
@@ -372,7 +376,7 @@ class Tagger(WindowedTask):
         self, texts: Sequence[TaggedText], results: Sequence[TaggedWords], **settings: int
     ) -> TaggingReport:
         labels = [tagged.labels for tagged in results]
-        return score_tags([text.labels for text in texts], labels, entities=self.bio, **settings)
+        return score_tags([text.labels for text in texts], labels, scheme=self.scheme, **settings)
 
     # Predictions
 

@@ -12,6 +12,7 @@ from keras_attn import arrays
 
 LABELS = ["O", "B-A", "I-A", "B-B", "I-B", "I-C"]  # there is no B-C
 TABLES = arrays.label_tables(LABELS)
+BIOES = arrays.label_tables("O B-A I-A E-A S-A S-B".split(), "BIOES")
 MOST = 2**31 - 1
 
 
@@ -48,7 +49,8 @@ def texts(n_best):
 
 
 def entities(xp, labels, lengths):
-    return [*arrays.entities(xp, labels, lengths, TABLES).values()]
+    both = (arrays.entities(xp, labels, lengths, tables) for tables in (TABLES, BIOES))
+    return [values for found in both for values in found.values()]
 
 
 def rows(xp, values, mask, lengths):

@@ -16,7 +16,6 @@ from processes import answer
 
 import keras_attn
 from keras_attn import arrays
-from keras_attn.metrics import entities_of, repair_bio
 
 CALLS = list(array_cases.calls())
 
@@ -123,27 +122,50 @@ def test_windows_at_the_limits_of_int32():
     assert few.behind.tolist() == [room, length]
 
 
-def test_entities_of_all_labels_of_four_words():
+SCHEMES = {
+    "BIO": LABELS,
+    "BIOES": "O B-A I-A E-A S-A I-B S-B".split(),  # there is no B-B
+    "BILOU": "O B-A I-A L-A U-A U-B L-B".split(),
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_entities_of_all_labels_of_four_words(scheme):
     """Every sequence, and between others: an entity does not reach into the next sentence."""
-    rows = [*itertools.product(range(len(LABELS)), repeat=4)]
+    names = SCHEMES[scheme]
+    assert arrays.scheme_of(names) == scheme
+    tables = arrays.label_tables(names, scheme)
+    rows = [*itertools.product(range(len(names)), repeat=4)]
     labels, lengths = np.array(rows, "int32").ravel(), np.full(len(rows), 4, "int32")
-    found = arrays.entities(np, labels, lengths, TABLES)
+    found = arrays.entities(np, labels, lengths, tables)
     repaired = found["labels"].reshape(-1, 4)
     ends = np.cumsum(found["entities"])
     every = list(zip(found["kinds"], found["first"], found["behind"], strict=True))
     for row, ours, end, count in zip(rows, repaired, ends, found["entities"], strict=True):
-        whole, _ = repair_bio([LABELS[i] for i in row])
-        known = [b if b in LABELS else LABELS[a] for a, b in zip(row, whole, strict=True)]
-        assert [LABELS[i] for i in ours] == known
-        places = [(TABLES.kinds[k - 1], *map(int, at)) for k, *at in every[end - count : end]]
-        assert places == [tuple(entity) for entity in entities_of(whole)]
+        given = [names[i] for i in row]
+        whole, expected = references.marked_entities(given, scheme)
+        known = [b if b in names else a for a, b in zip(given, whole, strict=True)]
+        assert [names[i] for i in ours] == known
+        places = [(tables.kinds[k - 1], *map(int, at)) for k, *at in every[end - count : end]]
+        assert places == expected
     assert (found["first_word"] == np.repeat(np.arange(len(rows)), found["entities"]) * 4
             + found["first"]).all()  # fmt: skip
     assert (found["last_word"] - found["first_word"] == found["behind"] - found["first"] - 1).all()
 
 
+def test_schemes_that_are_recognized():
+    for labels, scheme in [
+        ("", ""), ("O", ""), ("B-", ""), ("NN O", ""), ("B-X NN", ""), ("I-X O", "BIO"),
+        ("B-X S-X", "BIOES"), ("I-X E-X", "BIOES"), ("U-X O", "BILOU"), ("B-X I-X L-X", "BILOU"),
+    ]:  # fmt: skip
+        assert arrays.scheme_of(labels.split()) == scheme
+    assert arrays.scheme_of(["B-X", "O", ""]) == ""
+    with pytest.raises(ValueError, match=r"BIO, BIOES, BILOU\. Received: L-X, S-Y, with"):
+        arrays.scheme_of(["O", "S-Y", "L-X"])
+
+
 def test_labels_that_mark_no_entities():
-    tables = arrays.label_tables(["NN", "VB", "B-odd"], bio=False)
+    tables = arrays.label_tables(["NN", "VB", "B-odd"], "")
     found = arrays.entities(np, int32(0, 2, 1), int32(1, 2), tables)
     assert found["labels"].tolist() == [0, 2, 1] and found["entities"].tolist() == [0, 0]
     assert tables.kinds == []

@@ -1,16 +1,16 @@
-"""Entities of BIO labels and their scores, by hand and by seqeval."""
+"""Entities that labels mark and their scores, by hand and by seqeval."""
 
 import warnings
 
 import numpy as np
 import pytest
 from seqeval import metrics as seqeval
+from seqeval.scheme import BILOU, IOBES, Entities
 
 from keras_attn.metrics import (
     Entity,
     entities_of,
-    is_bio,
-    repair_bio,
+    repair_labels,
     score_tags,
 )
 
@@ -30,20 +30,14 @@ from keras_attn.metrics import (
 def test_repairing(labels, expected):
     labels, expected = labels.split(), expected.split()
     changed = sum(a != b for a, b in zip(labels, expected, strict=True))
-    assert repair_bio(labels) == (expected, changed)
-    assert repair_bio(expected) == (expected, 0)
+    assert repair_labels(labels) == (expected, changed)
+    assert repair_labels(expected) == (expected, 0)
 
 
 def test_entities():
     labels = "B-A I-A O B-B B-B I-B".split()
     assert entities_of(labels) == [Entity("A", 0, 2), Entity("B", 3, 4), Entity("B", 4, 6)]
     assert entities_of(["O"]) == entities_of([]) == []
-
-
-def test_what_marks_entities():
-    assert is_bio(["B-X"]) and is_bio(["I-X", "O"])
-    for labels in ([], ["O"], ["B-"], ["NN", "O"], ["B-X", "S-X"], ["B-X", "O", ""]):
-        assert not is_bio(labels)
 
 
 def test_scores_by_hand():
@@ -96,6 +90,38 @@ def test_scores_are_those_of_seqeval(seed):
     assert again == report != score_tags(truth, found, num_bootstrap=200, seed=1)
 
 
+@pytest.mark.parametrize("scheme", [IOBES, BILOU])
+@pytest.mark.parametrize("valid", [True, False])
+def test_scores_are_those_of_seqeval_in_strict_mode(scheme, valid):
+    """Of valid sequences, and of any after the repair, which makes them valid."""
+    name = {IOBES: "BIOES"}.get(scheme, "BILOU")
+    alone, last = ("S", "E") if scheme is IOBES else ("U", "L")
+    labels = ["O", "B-A", "I-A", f"{last}-A", f"{alone}-A", f"{alone}-B", "I-B"]
+    truth, found = drawn(0, labels, 60), drawn(1, labels, 60)
+    found = [[*a[: len(a) // 2], *(b * 12)[: len(a) - len(a) // 2]]
+             for a, b in zip(truth, found, strict=True)]  # fmt: skip
+    truth, repaired = ([repair_labels(row, name)[0] for row in side] for side in (truth, found))
+    report = score_tags(truth, repaired if valid else found)
+    settings = {"mode": "strict", "scheme": scheme, "zero_division": 0}
+    expected = seqeval.classification_report(truth, repaired, output_dict=True, **settings)
+    whole = expected["micro avg"]
+    assert report.f1 == pytest.approx(whole["f1-score"]) and 0.2 < report.f1 < 0.9
+    assert (report.precision, report.entities) == (
+        pytest.approx(whole["precision"]), whole["support"],
+    )  # fmt: skip
+    for kind in "AB":
+        assert report.of_kinds[kind]["f1"] == pytest.approx(expected[kind]["f1-score"])
+    strict = Entities(repaired, scheme).entities
+    for row, own in zip(repaired, strict, strict=True):
+        assert entities_of(row, name) == [(x.tag, x.start, x.end) for x in own]
+        assert repair_labels(row, name) == (row, 0)
+
+
+def test_schemes_are_not_mixed():
+    with pytest.raises(ValueError, match="by one scheme"):
+        score_tags([["S-A"]], [["U-A"]])
+
+
 def test_the_interval_is_that_of_resampled_sentences():
     truth, found = drawn(0, ["O", "B-A", "I-A"]), drawn(1, ["O", "B-A", "I-A"])
     found = [(b + a)[: len(a)] for a, b in zip(truth, found, strict=True)]
@@ -104,8 +130,8 @@ def test_the_interval_is_that_of_resampled_sentences():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scores = [
-            seqeval.f1_score([repair_bio(truth[i])[0] for i in rows],
-                             [repair_bio(found[i])[0] for i in rows])
+            seqeval.f1_score([repair_labels(truth[i])[0] for i in rows],
+                             [repair_labels(found[i])[0] for i in rows])
             for rows in samples
         ]  # fmt: skip
     assert report.interval == pytest.approx(tuple(np.quantile(scores, [0.025, 0.975])))
@@ -136,13 +162,13 @@ def test_no_entity_in_the_truth_but_some_found():
 
 
 def test_whether_labels_mark_entities_can_be_said():
-    nothing = score_tags([["O", "O"]], [["O", "O"]], num_bootstrap=10, entities=True)
+    nothing = score_tags([["O", "O"]], [["O", "O"]], num_bootstrap=10, scheme="BIO")
     assert (nothing.f1, nothing.entities, nothing.of_kinds) == (0.0, 0, {})
-    plain = score_tags([["B-A"]], [["B-A"]], entities=False)
+    plain = score_tags([["B-A"]], [["B-A"]], scheme="")
     assert plain.f1 is None and plain.accuracy == 1.0
     # A label that is of no entity is wrong, and in none; an entity behind it begins there.
     truth, found = [["B-A", "X", "I-A"]], [["B-A", "O", "B-A"]]
-    report = score_tags(truth, found, num_bootstrap=10, entities=True)
+    report = score_tags(truth, found, num_bootstrap=10, scheme="BIO")
     assert (report.f1, report.entities, set(report.of_kinds)) == (1.0, 2, {"A"})
     assert report.interval == (1.0, 1.0) and report.accuracy == pytest.approx(2 / 3)
 

@@ -40,7 +40,7 @@ def test_columns(tmp_path):
     ]  # fmt: skip
     turned = read_tagged(place(tmp_path, text), word_column=-1, label_column=0)
     assert words(turned)[0] == ("B-PER O", "Ada codes")
-    summary = "2 sentences of 4 words, labels O 3, B-PER 1"
+    summary = "2 sentences of 4 words, labels O 3, B-PER 1, entities by BIO"
     assert found.summary().endswith(summary) and len(found) == 2
 
 

@@ -10,6 +10,7 @@ import sys
 import keras
 import numpy as np
 
+from keras_attn.metrics import repair_labels
 from keras_attn.tasks import Tagger
 from keras_attn.tasks.families.windowed import row_lists
 from keras_attn.text import split_words
@@ -55,9 +56,15 @@ def sentences(count=80, seed=0):
     return [sentence(rng) for _ in range(count)]
 
 
-def make(data=None, **config):
+def by(scheme, examples):
+    """Sentences whose entities are marked by another scheme."""
+    return [(words, tuple(repair_labels(labels, scheme)[0])) for words, labels in examples]
+
+
+def make(data=None, scheme="BIO", **config):
     keras.utils.set_random_seed(0)
-    return Tagger.create(sentences(), data={**DATA, **(data or {})}, model={**SIZES, **config})
+    examples = by(scheme, sentences())
+    return Tagger.create(examples, data={**DATA, **(data or {})}, model={**SIZES, **config})
 
 
 def trained():

@@ -14,13 +14,15 @@ import tagging_toys
 import tensorflow as tf
 from kept import kept
 from processes import answer, run_python
+from seqeval.metrics import f1_score
+from seqeval.scheme import BILOU, IOBES, Entities
 from tagging_toys import DATA, SIZES, TEXTS, everything, sentences, untrained
 from tracing import eagerly
 
 from keras_attn.explain import EncoderStudy
 from keras_attn.export import check_equal
 from keras_attn.fields import ODD_TEXTS
-from keras_attn.metrics import entities_of, repair_bio
+from keras_attn.metrics import entities_of, repair_labels
 from keras_attn.models.tensors import model_tensors
 from keras_attn.tasks import EntityPlace, Pretrainer, Tagger, TextClassifier
 from keras_attn.text import (
@@ -130,14 +132,41 @@ def test_labels_are_read_off_first_pieces(random_weights):
 def test_why_there_are_no_entities():
     """One label is enough; parts of speech are meant so, and nothing is said."""
     texts = [(["Ada", "Lee", "codes"], ["B-PER", "I-PER", "O"])] * 3
-    for more, said in (("MISC", "other than B-X, I-X and O: MISC"), (None, "")):
+    for more, said in (("MISC", "marks with a type, such as B-X: MISC"), (None, "")):
         lines = []
         odd = [(["Foo"], [more])] if more else [(["Foo"], ["O"])]
         with eagerly():
             tagger = Tagger.create([*texts, *odd], data=DATA, model=SIZES)
             tagger.fit([*texts, *odd], epochs=1, verbose=0, log=lines.append)
-        assert tagger.bio == (not more)
+        assert tagger.scheme == ("" if more else "BIO")
         assert ("no entities" in "\n".join(lines)) == bool(more) and said in "\n".join(lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, scheme", [("BIOES", IOBES), ("BILOU", BILOU)])
+def test_other_schemes(name, scheme, tmp_path, unsaved):
+    """What random weights guess is repaired, here and in the SavedModel, which is compared."""
+    examples, lines = tagging_toys.by(name, sentences(20, seed=1)), []
+    with eagerly():
+        tagger = untrained(scheme=name, num_layers=1)
+        assert tagger.scheme == name and len(tagger.labels) == 9
+        found = tagger.predict([*TEXTS, LONG])
+        strict = Entities([tagged.labels for tagged in found], scheme).entities
+        for tagged, entities in zip(found, strict, strict=True):
+            assert repair_labels(tagged.labels, name)[1] == 0
+            places = [(e.kind, e.first, e.behind) for e in tagged.entities]
+            assert places == [(e.tag, e.start, e.end) for e in entities]
+        assert len({label[0] for tagged in found for label in tagged.labels}) >= 3
+        guessed = [x.labels for x in tagger.predict([words for words, _ in examples])]
+        right = [[*labels] for _, labels in examples]
+        expected = f1_score(right, guessed, mode="strict", scheme=scheme)
+        assert tagger.evaluate(examples, num_bootstrap=0).f1 == pytest.approx(expected)
+        assert expected > 0
+        tagger.save(tmp_path / "saved.task")
+        assert Tagger.load(tmp_path / "saved.task").predict(TEXTS) == tagger.predict(TEXTS)
+        tagger.export(tmp_path / "exported")
+        tagger.fit(examples, epochs=1, verbose=0, log=lines.append)
+    assert unsaved and f"entities by the scheme {name}" in lines
 
 
 @pytest.mark.slow
@@ -148,7 +177,7 @@ def test_older_labels_are_repaired():
         tagger = Tagger.create(older, data=DATA, model=SIZES)
         run = tagger.fit(older, epochs=1, verbose=0, log=lines.append)
     assert tagger.labels == ("O", "B-PER", "I-PER")
-    assert tagger.repaired == 3 and "3 labels I-X that go on no entity" in "\n".join(lines)
+    assert tagger.repaired == 3 and "3 labels that are not valid in it" in "\n".join(lines)
     assert run.score_name == "entity F1"
 
 
@@ -160,7 +189,7 @@ def test_labels_without_entities():
     with eagerly():
         tagger = Tagger.create(examples, data=DATA, model=SIZES)
         run = tagger.fit(examples, examples, epochs=6, batch_size=4, learning_rate=0.02, verbose=0)
-    assert run.score_name == "accuracy" and run.best_score == 1.0 and not tagger.bio
+    assert run.score_name == "accuracy" and run.best_score == 1.0 and not tagger.scheme
     assert tagger.predict("Ada helps").entities == [] and "val_f1" not in run.log[0]
     assert tagger.evaluate(examples, num_bootstrap=9).f1 is None
 
@@ -526,7 +555,7 @@ def test_labels_of_what_is_exported_are_repaired(random_weights):
     tables = tagger.compute(rows, 8)
     raw = [[tagger.labels[tables[r]["tags"][c].argmax()] for r, c in at] for at in places]
     found = tagger.predict([*TEXTS, LONG])
-    repaired = [repair_bio(labels)[0] for labels in raw]
+    repaired = [repair_labels(labels)[0] for labels in raw]
     assert raw != repaired and [tagged.labels for tagged in found] == repaired
     places = [[(e.kind, e.first, e.behind) for e in tagged.entities] for tagged in found]
     assert places == [[*map(tuple, entities_of(labels))] for labels in repaired]
