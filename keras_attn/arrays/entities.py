@@ -88,9 +88,8 @@ def label_tables(labels: Sequence[str], scheme: str = "BIO") -> LabelTables:
     marks = SCHEMES.get(scheme, "")
     own = [x[2:] if marks and x[:1] in marks and x[1:2] == "-" else "" for x in labels]
     kinds = sorted({*own} - {""})
-    first, _, last, alone = marks or " " * 4
 
-    def begins_with(some: str) -> Array:
+    def marked_by(some: str) -> Array:
         found = [bool(k) and x[0] in some for x, k in zip(labels, own, strict=True)]
         return np.array(found, bool)
 
@@ -101,8 +100,8 @@ def label_tables(labels: Sequence[str], scheme: str = "BIO") -> LabelTables:
     ]
     return LabelTables(
         np.array([kinds.index(kind) + 1 if kind else 0 for kind in own], "int32"),
-        begins_with(first + alone),
-        begins_with((last + alone).replace("I", "").replace("B", "")),
+        marked_by("BSU"),
+        marked_by("ESLU"),
         np.array(repaired, "int32"),
         kinds,
     )
