@@ -48,6 +48,10 @@ Shape: TypeAlias = tuple[Any, ...]
 """Sizes of the axes of a tensor: integers, None where unknown; exports of JAX have symbols."""
 Initializer: TypeAlias = str | Mapping[str, Any] | Callable[..., Any]
 """A value for `keras.initializers.get`: a name, a config, an initializer or its class."""
+Regularizer: TypeAlias = str | Mapping[str, Any] | Callable[..., Any] | None
+"""A value for `keras.regularizers.get`: a name, a config, a regularizer or its class."""
+Constraint: TypeAlias = str | Mapping[str, Any] | Callable[..., Any] | None
+"""A value for `keras.constraints.get`: a name, a config, a constraint or its class."""
 Activation: TypeAlias = str | Mapping[str, Any] | Callable[..., Any] | None
 """A value for `keras.activations.get`: a name, a config or a function; None is linear."""
 Nest: TypeAlias = TensorLike | Sequence["Nest"] | Mapping[str, "Nest"]

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attn.hints import Initializer, Shape, Tensor
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.masked_layer import check_positive, check_width
 from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.ops import additive_scores
@@ -19,15 +19,16 @@ class AdditiveAttention(SequenceAttention):
         context[t]   = sum_s softmax_s(scores[t]) value[s]        (B, T, Dv)
 
     `keras.layers.AdditiveAttention` has neither `Wq` nor `Wk` and needs equal widths; this is the
-    layer of the paper. With `normalize`, `g v / |v|` replaces v (Salimans and Kingma, 2016). The
-    learned length g starts at `1 / sqrt(units)`.
+    layer of the paper. With `units=None` there are no projections, as in the layer of Keras:
+    `scores[t, s] = v . tanh(query[t] + key[s])`. With `normalize`, `g v / |v|` replaces v (Salimans
+    and Kingma, 2016). The learned length g starts at `1 / sqrt(units)`.
 
     With a `window` a query sees only the keys s with `|s - p[t]| <= window_size` (Luong et al.,
     2015). `"monotonic"` has `p[t] = t`; a query that is past the last key by more than the window
     sees nothing. `"predictive"` has `p[t] = n sigmoid(vp . tanh(query[t] Wp))` for n keys, and
     multiplies the weights by `exp(-(s - p[t])^2 / (2 sigma^2))` with `sigma = window_size / 2`, so
-    that they sum to less than 1. Padding has no position. The layer has `Dq U + Dk U + U` weights;
-    a bias adds U, `normalize` adds 1, `"predictive"` adds `Dq Dq + Dq`.
+    that they sum to less than 1. Padding has no position. The layer has `Dq U + Dk U + U` weights,
+    U without projections; a bias adds U, `normalize` adds 1, `"predictive"` adds `Dq Dq + Dq`.
 
     Memory is `B * T * S * units`; an `AttentionDecoder` needs that of one step, `B * S * units`.
 
@@ -39,13 +40,18 @@ class AdditiveAttention(SequenceAttention):
     is the mask of the output. A query that sees no key gets zero weights and a zero context.
 
     Args:
-        units: Width U of the hidden layer.
-        use_bias: Whether to use the bias b.
+        units: Width U of the hidden layer; None for no projections.
+        use_bias: Whether to use the bias b, which belongs to the projections.
         normalize: Whether to normalise v.
         window: `None` (all keys), `"monotonic"` or `"predictive"`.
         window_size: Half-width D of the window, in keys; 10 if None.
         attention_dropout: Share of the weights set to zero in training.
         kernel_initializer: Initializer of the matrices and vectors.
+        kernel_regularizer: Regularizer of the matrices and vectors.
+        kernel_constraint: Constraint of the matrices and vectors.
+        bias_initializer: Initializer of the bias b.
+        bias_regularizer: Regularizer of the bias b.
+        bias_constraint: Constraint of the bias b.
         seed: Seed of the dropout.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -80,11 +86,10 @@ class AdditiveAttention(SequenceAttention):
 
     def __init__(
         self,
-        units: int,
+        units: int | None,
         *,
         use_bias: bool = False,
         attention_dropout: float = 0.0,
-        kernel_initializer: Initializer = "glorot_uniform",
         seed: int | None = None,
         normalize: bool = False,
         window: str | None = None,
@@ -95,11 +100,16 @@ class AdditiveAttention(SequenceAttention):
             window=window,
             window_size=window_size,
             attention_dropout=attention_dropout,
-            kernel_initializer=kernel_initializer,
             seed=seed,
             **kwargs,
         )
-        check_positive("AdditiveAttention", units=units)
+        if units is not None:
+            check_positive("AdditiveAttention", units=units)
+        elif use_bias:
+            raise ValueError(
+                "`use_bias` of AdditiveAttention belongs to its projections. Received: "
+                "use_bias=True with units=None. Give `units`, or leave the bias out."
+            )
         self.units = units
         self.use_bias = use_bias
         self.normalize = normalize
@@ -107,18 +117,27 @@ class AdditiveAttention(SequenceAttention):
     def build_scores(self, query_shape: Shape, key_shape: Shape):
         """Creates the weights of the scores."""
         check_width(self, query=query_shape, key=key_shape)
-        self.query_dense = self._dense("query", self.units, use_bias=self.use_bias)
-        self.key_dense = self._dense("key", self.units)
-        self.query_dense.build(query_shape)
-        self.key_dense.build(key_shape)
-        self.scale = self._vector("scale", self.units)
+        units = query_shape[-1] if self.units is None else self.units
+        self.query_dense = self.key_dense = None
+        if self.units is not None:
+            self.query_dense = self._dense(units, "query", use_bias=self.use_bias)
+            self.key_dense = self._dense(units, "key")
+            self.query_dense.build(query_shape)
+            self.key_dense.build(key_shape)
+        elif query_shape[-1] != key_shape[-1]:
+            raise ValueError(
+                "AdditiveAttention without projections (units=None) needs queries and keys of one "
+                f"width. Received: query {tuple(query_shape)}, key {tuple(key_shape)}. Give "
+                "`units`."
+            )
+        self.scale = self._vector("scale", units)
         if self.normalize:
-            length = keras.initializers.Constant(self.units**-0.5)
+            length = keras.initializers.Constant(units**-0.5)
             self.gain = self.add_weight(shape=(), initializer=length, name="gain")
 
     def project_key(self, key: Tensor) -> Tensor:
         """Projects the keys `(B, S, Dk)` to `(B, S, U)`, once for many queries."""
-        return self.key_dense(key)
+        return key if self.key_dense is None else self.key_dense(key)
 
     def compute_scores(self, query: Tensor, projected_key: Tensor):
         """Scores `(B, T, S)`."""
@@ -128,7 +147,9 @@ class AdditiveAttention(SequenceAttention):
             scale = ops.cast(scale, dtype)
             scale = scale * ops.rsqrt(ops.sum(ops.square(scale)) + 1e-12)
             scale = scale * ops.cast(self.gain, dtype)
-        return additive_scores(self.project(self.query_dense, query), projected_key, scale)
+        if self.query_dense is not None:
+            query = self.project(self.query_dense, query)
+        return additive_scores(query, projected_key, scale)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the config."""

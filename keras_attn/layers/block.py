@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_attn.hints import Activation, Initializer, Tensor
+from keras_attn.hints import Activation, Tensor
 from keras_attn.layers.activations import activation as get_activation
 from keras_attn.layers.activations import activation_config
 from keras_attn.layers.attention_settings import (
@@ -16,15 +16,14 @@ from keras_attn.layers.attention_settings import (
     checked_visibility,
     function_config,
 )
+from keras_attn.layers.dense_layer import DenseLayer
 from keras_attn.layers.dropout import Dropout
 from keras_attn.layers.feed_forward import FeedForward
 from keras_attn.layers.masked_layer import (
-    MaskedLayer,
     check_choice,
     check_positive,
     check_rate,
     check_width,
-    cloned,
     sub_seed,
 )
 from keras_attn.layers.multi_head_self_attention import MultiHeadSelfAttention
@@ -34,7 +33,7 @@ _SEEDED = ("dropout", "self_attention", "cross_attention")
 """Sublayers with random numbers."""
 
 
-class TransformerBlock(MaskedLayer):
+class TransformerBlock(DenseLayer):
     """Settings, residual connections and norms of a block; subclasses connect them."""
 
     def __init__(
@@ -50,8 +49,6 @@ class TransformerBlock(MaskedLayer):
         activation: Activation = "relu",
         normalize_first: bool = False,
         layer_norm_epsilon: float = 1e-5,
-        kernel_initializer: Initializer = "glorot_uniform",
-        bias_initializer: Initializer = "zeros",
         seed: int | None = None,
         value_rank: int | None = None,
         normalization: str = "layer_norm",
@@ -103,8 +100,6 @@ class TransformerBlock(MaskedLayer):
         self.activation = get_activation(activation)
         self.normalize_first = normalize_first
         self.layer_norm_epsilon = layer_norm_epsilon
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
         self.seed = seed
         self.value_rank = value_rank
         self.normalization = normalization
@@ -173,8 +168,7 @@ class TransformerBlock(MaskedLayer):
             activation=self.activation,
             gated=self.gated,
             use_bias=self.use_bias,
-            kernel_initializer=cloned(self.kernel_initializer),
-            bias_initializer=cloned(self.bias_initializer),
+            **self._weight_settings(),
             dtype=self.dtype_policy,
             name="feed_forward",
         )
@@ -193,8 +187,7 @@ class TransformerBlock(MaskedLayer):
             attention_dropout=self.attention_dropout,
             use_bias=self.use_bias,
             scale=self.scale,
-            kernel_initializer=cloned(self.kernel_initializer),
-            bias_initializer=cloned(self.bias_initializer),
+            **self._weight_settings(),
             seed=self._seed_of(name),
             value_rank=self.value_rank,
             attention_kernel=self.attention_kernel,
@@ -259,8 +252,6 @@ class TransformerBlock(MaskedLayer):
             "activation": self.activation,
             "normalize_first": self.normalize_first,
             "layer_norm_epsilon": self.layer_norm_epsilon,
-            "kernel_initializer": self.kernel_initializer,
-            "bias_initializer": self.bias_initializer,
             "seed": self.seed,
             "value_rank": self.value_rank,
             "normalization": self.normalization,
@@ -292,8 +283,6 @@ class TransformerBlock(MaskedLayer):
             **super().get_config(),
             **self._settings(),
             "activation": activation_config(self.activation),
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "score_mod": function_config(self.score_mod, "score_mod"),
             "mask_mod": function_config(self.mask_mod, "mask_mod"),
         }

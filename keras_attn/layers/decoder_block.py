@@ -44,6 +44,10 @@ class DecoderBlock(TransformerBlock):
         layer_norm_epsilon: Epsilon of the norms.
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of their biases.
+        kernel_regularizer: Regularizer of the kernels.
+        bias_regularizer: Regularizer of the biases.
+        kernel_constraint: Constraint of the kernels, each a matrix (inputs, outputs).
+        bias_constraint: Constraint of the biases.
         seed: Seed of the dropouts.
         value_rank: Rank of the projection of values in both attentions; full if None.
         normalization: "layer_norm", or "rms_norm" (Zhang and Sennrich, 2019).

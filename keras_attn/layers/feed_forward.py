@@ -5,22 +5,21 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attn.hints import Activation, Initializer, Shape, Tensor
+from keras_attn.hints import Activation, Shape, Tensor
 from keras_attn.layers.activations import activation as get_activation
 from keras_attn.layers.activations import activation_config
+from keras_attn.layers.dense_layer import DenseLayer
 from keras_attn.layers.dropout import Dropout
 from keras_attn.layers.flattening import flat
 from keras_attn.layers.masked_layer import (
-    MaskedLayer,
     check_mask,
     check_positive,
     check_rate,
-    cloned,
 )
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class FeedForward(MaskedLayer):
+class FeedForward(DenseLayer):
     """Position-wise feed-forward network (Vaswani et al., 2017, section 3.3).
 
         output = dropout(activation(x W1 + b1)) W2 + b2
@@ -43,6 +42,10 @@ class FeedForward(MaskedLayer):
         dropout: Share of the hidden units set to zero in training.
         kernel_initializer: Initializer of the kernels.
         bias_initializer: Initializer of the biases.
+        kernel_regularizer: Regularizer of the kernels.
+        bias_regularizer: Regularizer of the biases.
+        kernel_constraint: Constraint of the kernels, each a matrix (inputs, outputs).
+        bias_constraint: Constraint of the biases.
         seed: Seed of the dropout.
         gated: Whether the hidden layer is multiplied by a gate.
         use_bias: Whether to use biases.
@@ -71,8 +74,6 @@ class FeedForward(MaskedLayer):
         *,
         activation: Activation = "relu",
         dropout: float = 0.0,
-        kernel_initializer: Initializer = "glorot_uniform",
-        bias_initializer: Initializer = "zeros",
         seed: int | None = None,
         gated: bool = False,
         use_bias: bool = True,
@@ -84,8 +85,6 @@ class FeedForward(MaskedLayer):
         self.intermediate_dim = intermediate_dim
         self.activation = get_activation(activation)
         self.dropout = dropout
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
         self.seed = seed
         self.gated = gated
         self.use_bias = use_bias
@@ -97,26 +96,20 @@ class FeedForward(MaskedLayer):
                 f"The last axis of the input of FeedForward must be known. Received: {x_shape}."
             )
         if self.gated:
-            self.hidden_dense = self._dense(2 * self.intermediate_dim, None, "hidden")
+            self.hidden_dense = self._dense(2 * self.intermediate_dim, "hidden")
         else:
-            self.hidden_dense = self._dense(self.intermediate_dim, self.activation, "hidden")
-        self.output_dense = self._dense(x_shape[-1], None, "output")
+            self.hidden_dense = self._dense(
+                self.intermediate_dim, "hidden", activation=self.activation
+            )
+        self.output_dense = self._dense(x_shape[-1], "output")
         self.dropout_layer = Dropout(
             self.dropout, seed=self.seed, dtype=self.dtype_policy, name="dropout"
         )
         self.hidden_dense.build(x_shape)
         self.output_dense.build((*x_shape[:-1], self.intermediate_dim))
 
-    def _dense(self, units: int, activation: Activation, name: str) -> keras.layers.Dense:
-        return keras.layers.Dense(
-            units,
-            activation=activation,
-            use_bias=self.use_bias,
-            kernel_initializer=cloned(self.kernel_initializer),
-            bias_initializer=cloned(self.bias_initializer),
-            dtype=self.dtype_policy,
-            name=name,
-        )
+    def _dense(self, units: int, name: str, **settings: Any) -> keras.layers.Dense:
+        return super()._dense(units, name, use_bias=self.use_bias, **settings)
 
     def call(self, x: Tensor, *, mask: Tensor | None = None, training: bool | None = None):
         """Applies the network to each position."""
@@ -136,8 +129,6 @@ class FeedForward(MaskedLayer):
             "intermediate_dim": self.intermediate_dim,
             "activation": activation_config(self.activation),
             "dropout": self.dropout,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "seed": self.seed,
             "gated": self.gated,
             "use_bias": self.use_bias,

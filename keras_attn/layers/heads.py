@@ -5,16 +5,12 @@ from typing import Any, TypedDict
 import keras
 from keras import ops
 
-from keras_attn.hints import Initializer, Shape, Tensor
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.attention_settings import check_attention_kernel, check_score_settings
 from keras_attn.layers.collect import active_collector
+from keras_attn.layers.dense_layer import DenseLayer
 from keras_attn.layers.flattening import flat, lengths
-from keras_attn.layers.masked_layer import (
-    MaskedLayer,
-    check_positive,
-    check_rate,
-    cloned,
-)
+from keras_attn.layers.masked_layer import check_positive, check_rate
 from keras_attn.layers.normalization import NORMALIZATIONS
 from keras_attn.ops import combine_masks, dot_product_attention
 from keras_attn.ops.cached_attention import cached_attention
@@ -27,7 +23,7 @@ class _Visible(TypedDict):
     key_lengths: Tensor | None
 
 
-class HeadsLayer(MaskedLayer):
+class HeadsLayer(DenseLayer):
     """Heads, masks, scores and the output projection; subclasses project the inputs."""
 
     def __init__(
@@ -41,8 +37,6 @@ class HeadsLayer(MaskedLayer):
         attention_dropout: float = 0.0,
         use_bias: bool = True,
         scale: float | None = None,
-        kernel_initializer: Initializer = "glorot_uniform",
-        bias_initializer: Initializer = "zeros",
         seed: int | None = None,
         value_rank: int | None = None,
         attention_kernel: str = "auto",
@@ -80,8 +74,6 @@ class HeadsLayer(MaskedLayer):
         self.attention_dropout = attention_dropout
         self.use_bias = use_bias
         self.scale = scale
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
         self.seed = seed
         self.value_rank = value_rank
         self.attention_kernel = attention_kernel
@@ -162,15 +154,8 @@ class HeadsLayer(MaskedLayer):
         """Returns the shape of the output."""
         return (*query_shape[:-1], self.output_dim or query_shape[-1])
 
-    def _dense(self, units: int, name: str) -> keras.layers.Dense:
-        return keras.layers.Dense(
-            units,
-            use_bias=self.use_bias,
-            kernel_initializer=cloned(self.kernel_initializer),
-            bias_initializer=cloned(self.bias_initializer),
-            dtype=self.dtype_policy,
-            name=name,
-        )
+    def _dense(self, units: int, name: str, **settings: Any) -> keras.layers.Dense:
+        return super()._dense(units, name, use_bias=self.use_bias, **settings)
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         return ops.reshape(x, (*lengths(x), heads, x.shape[2] // heads))
@@ -287,8 +272,6 @@ class HeadsLayer(MaskedLayer):
             "attention_dropout": self.attention_dropout,
             "use_bias": self.use_bias,
             "scale": self.scale,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "seed": self.seed,
             "value_rank": self.value_rank,
             "attention_kernel": self.attention_kernel,

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attn.hints import Initializer, Shape, Tensor
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.masked_layer import check_positive, check_width
 from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.ops import additive_scores
@@ -46,6 +46,8 @@ class LuongAttention(SequenceAttention):
         window_size: Half-width D of the window, in keys; 10 if None.
         attention_dropout: Share of the weights set to zero in training.
         kernel_initializer: Initializer of the matrices and vectors.
+        kernel_regularizer: Regularizer of the matrices and vectors.
+        kernel_constraint: Constraint of the matrices and vectors.
         seed: Seed of the dropout.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -87,7 +89,6 @@ class LuongAttention(SequenceAttention):
         window: str | None = None,
         window_size: int | None = None,
         attention_dropout: float = 0.0,
-        kernel_initializer: Initializer = "glorot_uniform",
         seed: int | None = None,
         **kwargs,
     ):
@@ -95,7 +96,6 @@ class LuongAttention(SequenceAttention):
             window=window,
             window_size=window_size,
             attention_dropout=attention_dropout,
-            kernel_initializer=kernel_initializer,
             seed=seed,
             **kwargs,
         )
@@ -127,12 +127,12 @@ class LuongAttention(SequenceAttention):
             factor = keras.initializers.Constant(key_width**-0.5)
             self.gain = self.add_weight(shape=(), initializer=factor, name="gain")
         if self.score == "general":
-            self.key_dense = self._dense("key", query_width)
+            self.key_dense = self._dense(query_width, "key")
         if self.score == "concat":
             units = self.units or query_width
-            self.query_dense = self._dense("query", units)
+            self.query_dense = self._dense(units, "query")
             self.query_dense.build(query_shape)
-            self.key_dense = self._dense("key", units)
+            self.key_dense = self._dense(units, "key")
             self.scale = self._vector("scale", units)
         if self.score in ("general", "concat"):
             self.key_dense.build(key_shape)

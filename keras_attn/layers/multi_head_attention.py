@@ -58,6 +58,10 @@ class MultiHeadAttention(HeadsLayer):
         scale: Factor of the products; `1 / sqrt(key_dim)` if None.
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of their biases.
+        kernel_regularizer: Regularizer of the kernels.
+        bias_regularizer: Regularizer of the biases.
+        kernel_constraint: Constraint of the kernels, each a matrix (inputs, outputs).
+        bias_constraint: Constraint of the biases.
         seed: Seed of the dropout.
         value_rank: Rank r of the projection of values, at most min(Dv, K Hv); full if None.
         attention_kernel: "auto", "plain", "chunked" or "flash"; see

@@ -5,14 +5,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attn.hints import Initializer, Shape, Tensor
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.collect import active_collector
+from keras_attn.layers.dense_layer import DenseLayer
 from keras_attn.layers.masked_layer import (
-    MaskedLayer,
     check_positive,
     check_rank,
     check_rate,
-    cloned,
     sequence_mask,
 )
 from keras_attn.ops import combine_masks, dot_product_attention
@@ -21,7 +20,7 @@ PROJECTIONS = (None, "shared", "separate")
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class SelfAttention(MaskedLayer):
+class SelfAttention(DenseLayer):
     """Self-attention with one head and no, one or three projections.
 
         projection   queries, keys and values                     kernels   biases
@@ -51,6 +50,10 @@ class SelfAttention(MaskedLayer):
         attention_dropout: Share of the weights set to zero in training.
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of their biases.
+        kernel_regularizer: Regularizer of the kernels.
+        bias_regularizer: Regularizer of the biases.
+        kernel_constraint: Constraint of the kernels, each a matrix (inputs, outputs).
+        bias_constraint: Constraint of the biases.
         seed: Seed of the dropout.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -91,8 +94,6 @@ class SelfAttention(MaskedLayer):
         use_bias: bool = False,
         scale: float | None = None,
         attention_dropout: float = 0.0,
-        kernel_initializer: Initializer = "glorot_uniform",
-        bias_initializer: Initializer = "zeros",
         seed: int | None = None,
         **kwargs,
     ):
@@ -116,8 +117,6 @@ class SelfAttention(MaskedLayer):
         self.use_bias = use_bias
         self.scale = scale
         self.attention_dropout = attention_dropout
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
 
@@ -131,21 +130,14 @@ class SelfAttention(MaskedLayer):
                 "Give it in keras.Input((None, D))."
             )
         if self.projection == "shared":
-            self.shared_dense = self._dense("shared", x_shape)
+            self.shared_dense = self._projection("shared", x_shape)
         elif self.projection == "separate":
-            self.query_dense = self._dense("query", x_shape)
-            self.key_dense = self._dense("key", x_shape)
-            self.value_dense = self._dense("value", x_shape)
+            self.query_dense = self._projection("query", x_shape)
+            self.key_dense = self._projection("key", x_shape)
+            self.value_dense = self._projection("value", x_shape)
 
-    def _dense(self, name: str, x_shape: tuple[int | None, ...]) -> keras.layers.Dense:
-        dense = keras.layers.Dense(
-            self.units or x_shape[-1],
-            use_bias=self.use_bias,
-            kernel_initializer=cloned(self.kernel_initializer),
-            bias_initializer=cloned(self.bias_initializer),
-            dtype=self.dtype_policy,
-            name=name,
-        )
+    def _projection(self, name: str, x_shape: tuple[int | None, ...]) -> keras.layers.Dense:
+        dense = self._dense(self.units or x_shape[-1], name, use_bias=self.use_bias)
         dense.build(x_shape)
         return dense
 
@@ -203,7 +195,5 @@ class SelfAttention(MaskedLayer):
             "use_bias": self.use_bias,
             "scale": self.scale,
             "attention_dropout": self.attention_dropout,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "seed": self.seed,
         }

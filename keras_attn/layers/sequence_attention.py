@@ -5,10 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attn.hints import Initializer, Shape, Tensor
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.collect import active_collector, current_role
+from keras_attn.layers.dense_layer import DenseLayer
 from keras_attn.layers.masked_layer import (
-    MaskedLayer,
     check_positive,
     check_rank,
     check_rate,
@@ -31,7 +31,7 @@ WINDOWS = ("monotonic", "predictive")
 _WINDOW_SIZE = 10  # of Luong et al.
 
 
-class SequenceAttention(MaskedLayer):
+class SequenceAttention(DenseLayer):
     """Base class of attention with one head from queries to another sequence.
 
         weights[t] = softmax_s(compute_scores(query, project_key(key))[t])      (B, T, S)
@@ -54,6 +54,8 @@ class SequenceAttention(MaskedLayer):
         window_size: Half-width of the window, in keys; 10 if None.
         attention_dropout: Share of the weights set to zero in training.
         kernel_initializer: Initializer of the matrices and vectors.
+        kernel_regularizer: Regularizer of the matrices and vectors.
+        kernel_constraint: Constraint of the matrices and vectors.
         seed: Seed of the dropout.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -99,7 +101,6 @@ class SequenceAttention(MaskedLayer):
         window: str | None = None,
         window_size: int | None = None,
         attention_dropout: float = 0.0,
-        kernel_initializer: Initializer = "glorot_uniform",
         seed: int | None = None,
         **kwargs,
     ):
@@ -121,7 +122,6 @@ class SequenceAttention(MaskedLayer):
             check_positive(name, window_size=self.window_size)
         self.window = window
         self.attention_dropout = attention_dropout
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
 
@@ -140,22 +140,20 @@ class SequenceAttention(MaskedLayer):
                 )
         self.build_scores(query_shape, key_shape)
         if self.window == "predictive":
-            self.window_dense = self._dense("window", query_shape[-1], activation="tanh")
+            self.window_dense = self._dense(query_shape[-1], "window", activation="tanh")
             self.window_dense.build(query_shape)
             self.window_scale = self._vector("window_scale", query_shape[-1])
 
-    def _dense(self, name: str, units: int, **settings: Any) -> keras.layers.Dense:
-        return keras.layers.Dense(
-            units,
-            **{"use_bias": False, **settings},
-            kernel_initializer=cloned(self.kernel_initializer),
-            dtype=self.dtype_policy,
-            name=name,
-        )
+    def _dense(self, units: int, name: str, **settings: Any) -> keras.layers.Dense:
+        return super()._dense(units, name, **{"use_bias": False, **settings})
 
     def _vector(self, name: str, units: int) -> Any:
         return self.add_weight(
-            shape=(units, 1), initializer=cloned(self.kernel_initializer), name=name
+            shape=(units, 1),
+            initializer=cloned(self.kernel_initializer),
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+            name=name,
         )
 
     def build_scores(self, query_shape: tuple, key_shape: tuple) -> None:
@@ -267,6 +265,5 @@ class SequenceAttention(MaskedLayer):
             "window": self.window,
             "window_size": self.window_size,
             "attention_dropout": self.attention_dropout,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "seed": self.seed,
         }

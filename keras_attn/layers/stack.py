@@ -10,7 +10,7 @@ from keras_attn.hints import Tensor
 from keras_attn.layers.attention_settings import checked_windows
 from keras_attn.layers.block import TransformerBlock
 from keras_attn.layers.collect import active_collector
-from keras_attn.layers.masked_layer import check_positive, cloned, sub_seed
+from keras_attn.layers.masked_layer import check_positive, sub_seed
 from keras_attn.layers.rematerialization import rematerialized
 
 
@@ -56,10 +56,8 @@ class TransformerStack(TransformerBlock):
         self.blocks: list[TransformerBlock] = []
         for i in range(self.num_layers):
             # Blocks with one seed would drop the same units.
-            settings = {**self._settings(), "seed": sub_seed(self.seed, i)}
-            settings.update(self._settings_of(i))
-            settings["kernel_initializer"] = cloned(self.kernel_initializer)
-            settings["bias_initializer"] = cloned(self.bias_initializer)
+            settings = {**self._settings(), **self._weight_settings(), **self._settings_of(i)}
+            settings["seed"] = sub_seed(self.seed, i)
             block = self._block_class(**settings, name=f"block_{i}", dtype=self.dtype_policy)
             block._cleans_padding = False  # the stack does
             if self.blocks:  # one table of relative positions for all

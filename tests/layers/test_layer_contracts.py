@@ -98,9 +98,9 @@ def attention(inputs=TWO, **settings):
     )
 
 
-def additive(inputs=TWO, **settings):
+def additive(inputs=TWO, units=7, **settings):
     return LayerCase(
-        make(layers.AdditiveAttention, units=7, **settings),
+        make(layers.AdditiveAttention, units=units, **settings),
         inputs,
         masks={"query": "query_mask", "value": "value_mask"},
         hides=("value",),
@@ -258,13 +258,15 @@ CASES = {
     "one_head_separate": one_head("separate", repeats=False, units=5, use_bias=True),
     "attention": attention(),
     "attention_grouped": attention(
-        num_kv_heads=1, key_dim=3, value_dim=5, attention_dropout=0.1, seed=3
+        num_kv_heads=1, key_dim=3, value_dim=5, attention_dropout=0.1, seed=3,
+        kernel_regularizer="l2", bias_regularizer="l1", kernel_constraint="non_neg",
     ),
     "attention_low_rank": attention(num_kv_heads=1, key_dim=3, value_dim=5, value_rank=2),
     "attention_key": attention({**TWO, "key": ("S", 3)}),
     "attention_chunked": by_chunks(attention(attention_kernel="chunked")),
     "additive": additive(),
     "additive_key": additive({**TWO, "key": ("S", 3)}, use_bias=True, attention_dropout=0.1),
+    "additive_bare": additive({"query": ("T", 6), "value": ("S", 6)}, units=None),
     "additive_local": additive(normalize=True, use_bias=True, window="monotonic", window_size=3),
     "luong_dot": luong("dot", attention_dropout=0.1),
     "luong_general": luong("general", width=D, window="monotonic", window_size=4),
@@ -390,6 +392,7 @@ CASES = {
     "encoder_block_pre": block(
         layers.TransformerEncoderBlock, **BLOCK, normalize_first=True, num_kv_heads=1, key_dim=3,
         dropout=0.1, attention_dropout=0.1, activation="gelu", seed=1,
+        kernel_regularizer=keras.regularizers.L1L2(0.1, 0.2), bias_constraint="max_norm",
     ),
     "encoder_block_low_rank": block(layers.TransformerEncoderBlock, **BLOCK, value_rank=2),
     "encoder_block_llama": block(layers.TransformerEncoderBlock, **BLOCK, **LLAMA),
