@@ -6,6 +6,7 @@ from keras_attn.explain.encoder_study import EncoderStudy, study_encoder, study_
 from keras_attn.explain.explanation import Explanation
 from keras_attn.explain.faithfulness import DeletionCurve, deletion_curve
 from keras_attn.explain.head_divergence import head_divergence
+from keras_attn.explain.head_importance import HeadImportance, head_importance
 from keras_attn.explain.head_roles import HeadRoles, head_roles
 from keras_attn.explain.translations import NBestTranslations
 
@@ -15,11 +16,13 @@ __all__ = [
     "DeletionCurve",
     "EncoderStudy",
     "Explanation",
+    "HeadImportance",
     "HeadRoles",
     "NBestTranslations",
     "contextual_view",
     "deletion_curve",
     "head_divergence",
+    "head_importance",
     "head_roles",
     "sense_layer",
     "study_encoder",

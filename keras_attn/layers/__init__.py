@@ -1,5 +1,6 @@
 """Layers to stack in Keras models."""
 
+from keras_attn.layers.ablation import ablate, heads_of
 from keras_attn.layers.additive_attention import AdditiveAttention
 from keras_attn.layers.attention_decoder import AttentionDecoder
 from keras_attn.layers.attention_pooling import AttentionPooling
@@ -81,6 +82,8 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderBlock",
     "WordByWordAttention",
+    "ablate",
     "attention_maps",
     "collect_attention",
+    "heads_of",
 ]

@@ -50,7 +50,7 @@ class AttentionMaps(dict):
         return [m for k, m in self.items() if role in (None, k.role) and path in k.path]
 
     def _add(self, layer: keras.layers.Layer, role: str, scores: Tensor) -> None:
-        if not _is_concrete(scores):
+        if not is_concrete(scores):
             self._unseen += 1
             return
         path = layer.path or layer.name
@@ -64,7 +64,8 @@ class AttentionMaps(dict):
         self[AttentionKey(path, role, call)] = keras.ops.convert_to_numpy(scores)
 
 
-def _is_concrete(tensor: Tensor) -> bool:
+def is_concrete(tensor: Tensor) -> bool:
+    """Whether a tensor has values, and is not one of a function that is being traced."""
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.hints import Shape, Tensor
+from keras_attn.layers.ablation import refuse_patterns, with_patterns
 from keras_attn.layers.attention_settings import check_attention_kernel, check_score_settings
 from keras_attn.layers.collect import active_collector
 from keras_attn.layers.dense_layer import DenseLayer
@@ -180,6 +181,8 @@ class HeadsLayer(DenseLayer):
         # Scores need the plain kernel. A forced kernel gives way to a collector, but is an error
         # with `return_attention_scores`.
         collects = collector is not None and not return_attention_scores
+        replaced = with_patterns(self, query, options)
+        collects = collects or replaced != options
         context = dot_product_attention(
             query,
             key,
@@ -195,7 +198,7 @@ class HeadsLayer(DenseLayer):
             key_lengths=key_lengths,
             sliding_window=sliding_window,
             **self._score_options(),
-            **options,
+            **replaced,
         )
         if return_attention_scores or collector is not None:
             context, scores = context
@@ -220,6 +223,7 @@ class HeadsLayer(DenseLayer):
         """Attends with projected `(M, T, N, H)` to a cache `(B, K, L, ...)`."""
         collector = active_collector()
         wanted = return_attention_scores or collector is not None
+        refuse_patterns(self)
         shared = role != "self"  # beams share the memory of their sentence
         options = {**self._score_options(), **options}
         context = cached_attention(

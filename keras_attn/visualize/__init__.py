@@ -9,6 +9,7 @@ from keras_attn.visualize.coloured_tokens import (
 )
 from keras_attn.visualize.contextual_page import contextual_page, main_directions
 from keras_attn.visualize.encoder_page import encoder_page
+from keras_attn.visualize.head_importance import plot_head_importance
 from keras_attn.visualize.head_maps import plot_attention_heads
 from keras_attn.visualize.head_tables import head_roles_fragment, head_roles_html
 from keras_attn.visualize.heat_map import plot_attention
@@ -37,6 +38,7 @@ __all__ = [
     "plot_attention",
     "plot_attention_heads",
     "plot_caption",
+    "plot_head_importance",
     "plot_text_weights",
     "text_weights_fragment",
     "text_weights_html",

@@ -1,0 +1,291 @@
+"""Attention heads that are switched off or replaced, in any model."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import keras
+import numpy as np
+import numpy.typing as npt
+from keras import ops
+
+from keras_attn.hints import Tensor
+from keras_attn.layers.collect import AttentionKey, is_concrete
+
+if TYPE_CHECKING:
+    from keras_attn.layers.heads import HeadsLayer
+
+Patterns: TypeAlias = dict[int, list[tuple[int, np.ndarray]]]
+_patterns: contextvars.ContextVar[Patterns | None] = contextvars.ContextVar(
+    "keras_attn_patterns", default=None
+)
+_reached: contextvars.ContextVar[set[int] | None] = contextvars.ContextVar(
+    "keras_attn_reached", default=None
+)
+
+
+def heads_of(model: keras.layers.Layer) -> dict[str, HeadsLayer]:
+    """Returns the multi-head attention layers of a model by their paths.
+
+    Args:
+        model: A built model or layer.
+
+    Returns:
+        The layers, in the order of the model. The paths are those of `attention_maps`.
+
+    Raises:
+        ValueError: If there is none.
+
+    Example:
+
+    >>> x = keras.Input((None, 8))
+    >>> model = keras.Model(x, MultiHeadSelfAttention(num_heads=2, name="attend")(x))
+    >>> list(heads_of(model))
+    ['attend']
+    """
+    found: dict[str, HeadsLayer] = {}
+    for layer in {id(x): x for x in model._flatten_layers()}.values():
+        if hasattr(layer, "_attend_cached") and layer.built:
+            path, number = layer.path or layer.name, 0
+            name = path
+            while name in found:
+                number += 1
+                name = f"{path}:{number}"
+            found[name] = layer
+    if not found:
+        raise ValueError(
+            "Expected a built model with multi-head attention of keras_attn. Received: "
+            f"{model.name!r}, which has none. Call it once, or build it from `keras_attn.layers`."
+        )
+    return found
+
+
+@contextlib.contextmanager
+def ablate(
+    model: keras.layers.Layer,
+    heads: Mapping[str | AttentionKey, int | Sequence[int]],
+    replace: str | npt.ArrayLike = "zero",
+) -> Iterator[None]:
+    """Switches attention heads off, or replaces what they attend to, inside a `with` block.
+
+    A multi-head layer adds up the contexts of its heads, each projected by its part of the output
+    projection:
+
+        output = sum over n of context_n Wo_n + b
+
+    `"zero"` leaves the heads out of this sum, as in Michel et al. (2019) and Voita et al. (2019).
+    `"uniform"` gives all keys that a query sees the same weight. An array is a fixed pattern of
+    attention: its weights take the place of the heads' own, hidden keys get none, and each row is
+    scaled to sum to 1.
+
+    For `"zero"` and `"uniform"`, weights of the layers are set to 0 and restored at the end of the
+    block. So everything that reads the model sees it, on every backend: `model(x)`, `predict`,
+    functions that were compiled before, cached decoding and a task's own calls; other threads see
+    it too. A fixed pattern belongs to the block alone, and works in eager calls of whole rows.
+
+    References:
+        - [Michel et al., 2019](https://arxiv.org/abs/1905.10650): Are Sixteen Heads Really Better
+          than One?
+        - [Voita et al., 2019](https://arxiv.org/abs/1905.09418): Analyzing Multi-Head
+          Self-Attention.
+
+    Args:
+        model: A built model or layer. Of a task, `task.whole`.
+        heads: Numbers of heads, from 0, by the path of their layer as `attention_maps` and
+            `heads_of` have it, such as `{"encoder/block_1/self_attention": [3]}`.
+        replace: `"zero"`, `"uniform"`, or weights `(T, S)` of at least the lengths of the inputs,
+            of which the first rows and columns are taken.
+
+    Raises:
+        TypeError: If the number of a head is not an integer.
+        ValueError: If there is no such layer or head, or `replace` is none of these or cannot be
+            done in this layer.
+        RuntimeError: If a model with a fixed pattern is called in a compiled function or in cached
+            steps, or no eager call reached a layer; or if weights that were set to 0 were changed
+            in the block, such as by a training.
+
+    Example:
+
+    >>> layer = MultiHeadSelfAttention(num_heads=2, name="attend")
+    >>> x = keras.random.normal((1, 3, 8))
+    >>> before = layer(x)
+    >>> with ablate(layer, {"attend": [0, 1]}):
+    ...     float(ops.max(ops.abs(layer(x))))
+    0.0
+    >>> bool(ops.all(layer(x) == before))
+    True
+    """
+    chosen = _chosen(heads_of(model), heads)
+    if isinstance(replace, str):
+        if replace not in ("zero", "uniform"):
+            raise ValueError(
+                "`replace` must be 'zero', 'uniform' or an array of weights (T, S). Received: "
+                f"{replace!r}."
+            )
+        parts = _outputs if replace == "zero" else _queries
+        with _set_to_zero([part for layer, n in chosen for part in parts(layer, n)]):
+            yield
+        return
+    pattern = np.asarray(replace, "float32")
+    if pattern.ndim != 2 or not np.isfinite(pattern).all() or (pattern < 0).any():
+        raise ValueError(
+            "A pattern must be finite weights (T, S), 0 or more. Received: shape "
+            f"{pattern.shape}" + (f", the least {pattern.min()}." if pattern.size else ".")
+        )
+    patterns = {key: list(value) for key, value in (_patterns.get() or {}).items()}
+    for layer, number in chosen:
+        patterns.setdefault(id(layer), []).append((number, pattern))
+    reached: set[int] = set()
+    tokens = _patterns.set(patterns), _reached.set(reached)
+    try:
+        yield
+    finally:
+        _patterns.reset(tokens[0])
+        _reached.reset(tokens[1])
+    missed = [layer.path for layer, _ in chosen if id(layer) not in reached]
+    if missed:
+        raise RuntimeError(
+            f"No eager call reached {missed[0]} inside `ablate` with a pattern: a compiled "
+            "function does not see it. Call the model as `model(x)`."
+        )
+
+
+def _chosen(
+    layers: Mapping[str, HeadsLayer], heads: Mapping[Any, int | Sequence[int]]
+) -> list[tuple[HeadsLayer, int]]:
+    found = []
+    for key, numbers in heads.items():
+        path = key.path if isinstance(key, AttentionKey) else key
+        if path not in layers:
+            raise ValueError(
+                f"Expected paths of multi-head attention, of {list(layers)}. Received: {path!r}."
+            )
+        most = layers[path].num_heads
+        for number in numbers if isinstance(numbers, Sequence | np.ndarray) else [numbers]:
+            if isinstance(number, bool) or not isinstance(number, int | np.integer):
+                raise TypeError(f"Numbers of heads must be integers. Received: {number!r}.")
+            if not 0 <= number < most:
+                raise ValueError(f"{path} has heads 0 to {most - 1}. Received: head {number}.")
+            found.append((layers[path], int(number)))
+    return found
+
+
+Part: TypeAlias = tuple[keras.Variable, tuple[slice, ...]]
+
+
+def _outputs(layer: HeadsLayer, number: int) -> list[Part]:
+    """The rows of the output projection that read a head."""
+    width = layer._value_head_dim
+    rows = slice(number * width, (number + 1) * width)
+    dense = _plain(layer.output_dense)
+    if dense.lora_enabled:
+        return [(dense._kernel, (rows,)), (dense.lora_kernel_a, (rows,))]
+    return [(dense._kernel, (rows,))]
+
+
+def _queries(layer: HeadsLayer, number: int) -> list[Part]:
+    """The columns of the projection that make the queries of a head, whose scores become 0."""
+    norm = layer.qk_norm not in (None, "rms_norm")
+    if norm or getattr(layer, "positions", None) in ("alibi", "relative"):
+        what = f"qk_norm={layer.qk_norm!r}" if norm else f"positions={layer.positions!r}"
+        raise ValueError(
+            "replace='uniform' needs scores that are 0 where queries are. Received: "
+            f"{layer.path} with {what}. Give a pattern of ones."
+        )
+    width = layer._head_dim
+    columns = slice(number * width, (number + 1) * width)
+    dense = _plain(layer.qkv_dense if hasattr(layer, "qkv_dense") else layer.query_dense)
+    every = slice(None)
+    parts: list[Part] = [(dense._kernel, (every, columns))]
+    if dense.bias is not None:
+        parts.append((dense.bias, (columns,)))
+    if dense.lora_enabled:
+        parts.append((dense.lora_kernel_b, (every, columns)))
+    return parts
+
+
+def _plain(dense: Any) -> Any:
+    """A dense layer whose kernel has a number in each place."""
+    if dense.quantization_mode not in (None, "int8", "float8"):
+        raise ValueError(
+            "`ablate` needs kernels with a number in each place. Received: "
+            f"{dense.path}, quantized as {dense.quantization_mode}. Ablate the model before."
+        )
+    return dense
+
+
+@contextlib.contextmanager
+def _set_to_zero(parts: Sequence[Part]) -> Iterator[None]:
+    """Sets parts of variables to 0 inside the block."""
+    variables = {id(variable): variable for variable, _ in parts}
+    former = {i: ops.convert_to_numpy(v).copy() for i, v in variables.items()}
+    values = {i: value.copy() for i, value in former.items()}
+    for variable, place in parts:
+        values[id(variable)][place] = 0
+    try:
+        for i, variable in variables.items():
+            variable.assign(values[i])
+        yield
+    finally:
+        now = {i: ops.convert_to_numpy(v) for i, v in variables.items()}
+        changed = [variables[i].path for i in now if not np.array_equal(now[i], values[i])]
+        for i, variable in variables.items():
+            variable.assign(former[i])
+    if changed:
+        raise RuntimeError(
+            f"The weights {changed[0]} were changed inside `ablate`, which has put the former ones "
+            "back. Train the model outside of the block."
+        )
+
+
+def with_patterns(layer: HeadsLayer, query: Tensor, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns options of the kernel with the patterns of the surrounding `ablate`."""
+    patterns = (_patterns.get() or {}).get(id(layer))
+    if patterns is None:
+        return dict(options)
+    if not is_concrete(query):
+        refuse_patterns(layer)
+    reached = _reached.get()
+    if reached is not None:
+        reached.add(id(layer))
+    score_mod, mask_mod = options.get("score_mod"), options.get("mask_mod")
+
+    def part(pattern: np.ndarray, query: Tensor, key: Tensor) -> np.ndarray:
+        rows, columns = query.shape[2], key.shape[3]
+        if pattern.shape[0] < rows or pattern.shape[1] < columns:
+            raise ValueError(
+                f"The pattern must have at least {rows} queries and {columns} keys, as many as "
+                f"{layer.path} has. Received: shape {pattern.shape}."
+            )
+        return pattern[:rows, :columns]
+
+    def scores_of(scores: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Any:
+        changed = scores if score_mod is None else score_mod(scores, head, query, key)
+        for number, pattern in patterns:
+            logs = np.log(np.maximum(part(pattern, query, key), 1e-30))
+            changed = ops.where(head == number, ops.cast(logs, changed.dtype), changed)
+        return changed
+
+    def visible(head: Tensor, query: Tensor, key: Tensor) -> Any:
+        seen = ops.ones_like(head, dtype="bool")
+        if mask_mod is not None:
+            seen = ops.cast(mask_mod(head, query, key), "bool")
+        for number, pattern in patterns:
+            shown = ops.convert_to_tensor(part(pattern, query, key) > 0)
+            seen = ops.where(head == number, ops.logical_and(seen, shown), seen)
+        return seen
+
+    return {**options, "score_mod": scores_of, "mask_mod": visible}
+
+
+def refuse_patterns(layer: HeadsLayer) -> None:
+    """Raises an error if a pattern cannot be seen where the layer is called."""
+    if id(layer) in (_patterns.get() or {}):
+        raise RuntimeError(
+            f"`ablate` with a pattern works in eager calls of whole rows. Received: {layer.path} "
+            "in a compiled function or in a cached step. Call the model as `model(x)`, or take "
+            "replace='zero' or 'uniform', which work everywhere."
+        )
