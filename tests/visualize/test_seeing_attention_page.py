@@ -28,12 +28,12 @@ def test_the_code_runs(tmp_path, monkeypatch):
         (tmp_path / folder).mkdir()
         task.save(tmp_path / folder / "best.task")
     blocks = [text.split("```")[0] for text in PAGE.split("```python\n")[1:]]
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     views = []
     for block in blocks:
         names = {}
         exec(block, names)
-        views += names.get("views", [names.get("view")])
+        views += names.get("views", [names["view"]] if "view" in names else [])
     assert [[part.name for part in view.parts] for view in views] == [
         *[["cross-attention", "encoder self-attention", "decoder self-attention"]] * 2,
         ["attention of the answer", "self-attention"],
@@ -43,7 +43,7 @@ def test_the_code_runs(tmp_path, monkeypatch):
     ]
     assert "Show “bank”" in (tmp_path / "encoder.html").read_text(encoding="utf-8")
     assert "Where it looked" in (tmp_path / "viewer.html").read_text(encoding="utf-8")
-    for name in ("heads.png", "caption.png"):
+    for name in ("heads.png", "importance.png", "caption.png"):
         assert (tmp_path / name).stat().st_size > 1000
 
 
