@@ -6,13 +6,13 @@ import keras
 from keras import ops
 
 from keras_attn.hints import Shape, Tensor
-from keras_attn.layers.ablation import refuse_patterns, with_patterns
 from keras_attn.layers.attention_settings import check_attention_kernel, check_score_settings
 from keras_attn.layers.collect import active_collector
 from keras_attn.layers.dense_layer import DenseLayer
 from keras_attn.layers.flattening import flat, lengths
 from keras_attn.layers.masked_layer import check_positive, check_rate
 from keras_attn.layers.normalization import NORMALIZATIONS
+from keras_attn.layers.patterns import refuse_patterns, with_patterns
 from keras_attn.ops import combine_masks, dot_product_attention
 from keras_attn.ops.cached_attention import cached_attention
 from keras_attn.ops.padding import check_right_padding
