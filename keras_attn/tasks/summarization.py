@@ -22,7 +22,7 @@ from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families import training_settings
 from keras_attn.tasks.families.data_settings import COLUMN_OR_NUMBER, Files, Pieces, Tables, column
 from keras_attn.tasks.families.text_to_text import TextToText, WrittenScores, viewer_page
-from keras_attn.tasks.families.use_settings import BeamSearchUse, BootstrapTest
+from keras_attn.tasks.families.use_settings import BootstrapTest, TextSearchUse
 from keras_attn.text.registry import PIECES, PieceTokenizer
 from keras_attn.visualize import AttentionView
 
@@ -75,7 +75,7 @@ class SummarizationTraining(WrittenScores, training_settings.TokenBatches):
 
 @dataclass(frozen=True)
 @with_defaults(words={"rows": "texts"})
-class SummarizationUse(BeamSearchUse):
+class SummarizationUse(TextSearchUse):
     """Settings of the search for summaries."""
 
 

@@ -44,7 +44,7 @@ from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families import training_settings
 from keras_attn.tasks.families.data_settings import BadLines, Pieces, Tables
 from keras_attn.tasks.families.text_to_text import TextToText, WrittenScores
-from keras_attn.tasks.families.use_settings import BeamSearchUse
+from keras_attn.tasks.families.use_settings import TextSearchUse
 from keras_attn.text import CharacterTokenizer
 from keras_attn.text.registry import PIECES, TextTokenizer
 
@@ -153,7 +153,7 @@ class TranslationTraining(LoraTraining, WrittenScores, training_settings.TokenBa
 
 @dataclass(frozen=True)
 @with_defaults(words={"rows": "texts"})
-class TranslationUse(BeamSearchUse):
+class TranslationUse(TextSearchUse):
     """Settings of the search for translations."""
 
     language: str = setting(

@@ -9,10 +9,12 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_attn.batches import TokenBatches
 from keras_attn.explain import Alignment
@@ -40,6 +42,7 @@ from keras_attn.tasks.base.served_numbers import own_numbers
 from keras_attn.tasks.base.steps import step
 from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.families.sequence_to_sequence import SequenceToSequence
+from keras_attn.tasks.families.served_xla import with_xla
 from keras_attn.text.readable import readable_tokens
 from keras_attn.text.registry import TextTokenizer, vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
@@ -484,6 +487,28 @@ class TextToText(SequenceToSequence):
         """Returns the exponent of the length penalty, and the smallest length."""
         numbers = super().served_numbers(use)
         return {**numbers, **own_numbers(use, {"min_length": use.min_length + 3})}
+
+    def computed_graph(
+        self, tf: ModuleType, tensors: Mapping[str, Any], use: Any
+    ) -> Mapping[str, Any]:
+        """Computes the same as TensorFlow ops, compiled by XLA if `use.xla`."""
+        numbers = {"alpha", "min_length", self.source}
+        given = {name: x for name, x in tensors.items() if name in numbers}
+
+        def compute(given: Mapping[str, Any]) -> Mapping[str, Any]:
+            return self.run(ops, given, use)
+
+        if not use.xla:
+            return compute(given)
+        tokenizer = self.source_tokenizer
+        most = use.batch_size, self.max_source_length
+        ids = tokenizer.pad_id, tokenizer.end_id
+        found = {**with_xla(tf, compute, self.source, *ids, most)(given)}
+        if "weights" in found:  # of the shape that a search has without XLA
+            longest, read = tf.reduce_max(found["lengths"]), tf.shape(given[self.source])[1]
+            found["tokens"] = found["tokens"][:, :, :longest]
+            found["weights"] = found["weights"][:, :, :longest, :read]
+        return found
 
     def export_examples(self) -> dict[str, Any]:
         """Returns odd texts beside ordinary ones."""

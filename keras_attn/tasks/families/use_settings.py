@@ -175,6 +175,16 @@ class BeamSearchUse(BatchUse, Beams):
 
 
 @dataclass(frozen=True)
+class TextSearchUse(BeamSearchUse):
+    """A beam search of texts, whose SavedModel may compile it."""
+
+    xla: bool = setting(
+        False, "let XLA compile the search in the SavedModel, once for each shape of a batch",
+        steps=("export",),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class SamplingUse(BatchUse):
     """How tokens are drawn at random."""
 
