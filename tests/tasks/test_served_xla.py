@@ -56,9 +56,9 @@ def test_strings_in_and_out(beams, tmp_path):
         found = signatures["serving_default"](text=tf.constant(texts, tf.string))["translation"]
         expected = translator.translate(texts, beams=beams)
         assert [text.decode() for text in found.numpy()] == expected
-    alpha = tf.fill([len(TEXTS)], 2.0)
-    found = signatures["with_settings"](text=tf.constant(TEXTS), alpha=alpha)["translation"]
-    expected = translator.translate(TEXTS, beams=beams, alpha=2.0)
+    numbers = {"alpha": tf.fill([len(TEXTS)], 2.0), "min_length": tf.fill([len(TEXTS)], 3)}
+    found = signatures["with_settings"](text=tf.constant(TEXTS), **numbers)["translation"]
+    expected = translator.translate(TEXTS, beams=beams, alpha=2.0, min_length=3)
     assert [text.decode() for text in found.numpy()] == expected
     nodes = (tmp_path / "saved" / "saved_model.pb").read_bytes()
     assert b"_XlaMustCompile" in nodes
