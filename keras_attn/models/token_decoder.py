@@ -9,11 +9,12 @@ from keras import ops
 from keras_attn.generation.decoders import check_room, repeat
 from keras_attn.hints import Size, Tensor
 from keras_attn.layers import TokenEmbedding
-from keras_attn.ops.compilers import on_cpu
+from keras_attn.ops.compilers import compiler, on_cpu
 from keras_attn.ops.masks import token_mask
 from keras_attn.ops.padding import known_value
 
 LARGEST_COPY = 2**25  # maximum size of an embedding that is copied for a search
+MOST_TOKENS_XLA = 10_000  # for more, the XLA of TensorFlow reads a copy up to four times slower
 
 
 class TokenDecoder:
@@ -76,14 +77,17 @@ class TokenDecoder:
         """Returns an equal decoder that is faster for one search with more than one row.
 
         Its logits are products with a copy of the embedding, in the layout that is fastest for few
-        rows. It is this decoder itself on GPUs, with a separate output layer, and for embeddings
-        that are too large to copy.
+        rows. It is this decoder itself on GPUs, with a separate output layer, for embeddings that
+        are too large to copy, and for large vocabularies under TensorFlow's XLA.
         """
         embedding = self.embedding
         tied = self.head is None and isinstance(embedding, TokenEmbedding)
         if not tied or type(embedding).call is not TokenEmbedding.call or not on_cpu():
             return self
         if embedding.vocabulary_size * embedding.dim > LARGEST_COPY:
+            return self
+        xla = keras.backend.backend() == "tensorflow" and compiler() == "xla"
+        if xla and embedding.vocabulary_size > MOST_TOKENS_XLA:
             return self
         other = copy.copy(self)
         other._kernel = embedding.output_kernel()

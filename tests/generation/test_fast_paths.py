@@ -222,6 +222,19 @@ def test_logits_have_the_dtype_of_the_embedding(monkeypatch):
     assert decoder.laid_out() is decoder
 
 
+@pytest.mark.skipif(not on_cpu(), reason="embeddings are not copied elsewhere")
+@pytest.mark.parametrize("xla", [True, False])
+def test_a_large_embedding_is_not_copied_for_the_xla_of_tensorflow(monkeypatch, xla):
+    embedding = TokenEmbedding(11, 8)
+    embedding.build()
+    decoder = TokenDecoder(embedding, None, None)
+    for most, large in ((11, False), (10, True)):
+        monkeypatch.setattr("keras_attn.models.token_decoder.MOST_TOKENS_XLA", most)
+        with tracing_for(xla=xla):
+            copied = decoder.laid_out() is not decoder
+        assert copied != (large and xla and keras.backend.backend() == "tensorflow")
+
+
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
 def test_the_output_kernel_is_the_transposed_embedding(policy):
     embedding = TokenEmbedding(11, 4, dtype=policy)
