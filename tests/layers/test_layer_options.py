@@ -25,6 +25,7 @@ from keras_attn.models import (
     packed_transformer,
 )
 from keras_attn.ops import relative_position_buckets, rotary_rates
+from keras_attn.ops.compilers import tracing_for
 from keras_attn.training import ChunkedLossModel, MaskedCrossEntropy
 
 B, T, D, N = 2, 5, 8, 2
@@ -230,7 +231,10 @@ def test_a_bias_of_tied_outputs():
     x = normal(B, T, D)
     plain = embed(x, reverse=True)
     embed.bias.assign(np.arange(7.0))
-    np.testing.assert_allclose(embed(x, reverse=True), plain + np.arange(7.0), atol=1e-5)
+    for xla in (False, True):
+        with tracing_for(xla):
+            logits = embed(x, reverse=True)
+        np.testing.assert_allclose(logits, plain + np.arange(7.0), atol=1e-5)
     # The loss in chunks sees it.
     ids = keras.Input((None,), dtype="int32")
     model = keras.Model(ids, embed(embed(ids), reverse=True))
