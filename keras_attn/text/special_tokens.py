@@ -123,6 +123,12 @@ class SpecialTokenReader:
             rows += [np.array([self.tokens[token]], "int32"), row]
         return np.concatenate(rows)
 
+    def documents(self, documents: Sequence[tuple[str, str]]) -> tuple[list[np.ndarray], list[int]]:
+        """Returns the ids of prompts and texts with an end token, and the numbers of the first."""
+        sides = [[self.encode(part) for part in parts] for parts in documents]
+        rows = [np.append(np.concatenate(x), np.int32(self.tokenizer.end_id)) for x in sides]
+        return rows, [len(prompt) for prompt, _ in sides]
+
     def length(self, text: str) -> int:
         """Returns the number of characters of a text, of which a special token is one."""
         parts, tokens = self._cut(text)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attn.batches import EpochOrder, TextWindows, scoring_windows
+from keras_attn.batches import DocumentWindows, EpochOrder, TextWindows, scoring_windows
 from keras_attn.training import MaskedCrossEntropy
 
 START, PAD = 1, 0
@@ -114,3 +114,65 @@ def test_each_token_is_scored_once_with_its_context(n, context):
             before = row[:place].tolist()
             assert before == ids[i - len(before) : i].tolist()
             assert len(before) >= min(context, i)
+
+
+END = 2
+DOCUMENTS = [[*range(10, 10 + n), END] for n in (3, 5, 1, 23, 4, 2, 6)]
+
+
+def learned_of(windows):
+    """What each window learns, and the labels of all, row by row."""
+    for i in range(len(windows)):
+        ids, labels, weight = windows[i]
+        assert (ids[:, 0] == START).all()
+        np.testing.assert_array_equal(ids[:, 1:], labels[:, :-1])
+        yield from zip(labels.tolist(), weight.tolist(), strict=True)
+
+
+def test_documents_are_packed():
+    settings = {"sequence_length": 10, "batch_size": 2, "shuffle": False}
+    windows = DocumentWindows(DOCUMENTS, [0] * 7, START, PAD, **settings)
+    rows = [labels for labels, weight in learned_of(windows) if any(weight)]
+    flat = [x for document in DOCUMENTS for x in [*document, START]]
+    assert [x for row in rows for x in row if x != PAD] == flat  # in their order, each once
+    assert rows[0] == [10, 11, 12, END, START, *[PAD] * 5]  # the next does not fit
+    assert rows[1] == [10, 11, 12, 13, 14, END, START, 10, END, START]
+    assert rows[2] == [*range(10, 20)]  # a long one is cut
+    for labels, weight in learned_of(windows):
+        assert not any(weight) or weight == [float(x not in (START, PAD)) for x in labels]
+    assert windows.padded_share == 1 - len(flat) / (10 * windows.num_examples)
+
+
+def test_prompts_are_not_learned():
+    windows = DocumentWindows(
+        [[5, 6, 7, END], [8, END], [9] * 30 + [END]], [2, 0, 30], START, PAD, sequence_length=31,
+        batch_size=1, shuffle=False,
+    )  # fmt: skip
+    learned = [[x for x, w in zip(*row, strict=True) if w] for row in learned_of(windows)]
+    assert learned == [[7, END, 8, END], [END]]
+    with pytest.warns(UserWarning, match="1 of 3 documents with a prompt have more than 16 tokens"):
+        cut = DocumentWindows(
+            [[5, 7, END], [8] * 20 + [END], [9] * 20 + [END]], [1, 0, 20], START, PAD,
+            sequence_length=16, shuffle=False,
+        )  # fmt: skip
+    assert cut.num_examples == 4  # that of the prompt alone is left out
+    with pytest.raises(ValueError, match="at least one document"):
+        DocumentWindows([], [], START, PAD)
+
+
+def test_the_order_of_documents_follows_from_the_seed():
+    def rows(seed, epoch):
+        windows = DocumentWindows(
+            DOCUMENTS, [0] * 7, START, PAD, sequence_length=10, batch_size=3, seed=seed
+        )
+        windows.set_epoch(epoch)
+        return [labels for labels, weight in learned_of(windows) if any(weight)]
+
+    assert rows(0, 2) == rows(0, 2) != rows(0, 3)
+    assert sorted(rows(0, 2)) == sorted(rows(0, 3))
+    assert sorted(rows(0, 0)) != sorted(rows(1, 0))
+
+
+def test_what_is_given_is_not_scored():
+    windows, scored = scoring_windows(stream(9), START, PAD, 4, 2, given=3)
+    assert windows[:, 1:][scored].tolist() == stream(9)[3:].tolist()

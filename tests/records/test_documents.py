@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from keras_attn.records import Documents
+from keras_attn.records import Documents, read_whole_documents, split_documents
 from keras_attn.records.documents import MAX_CHARACTERS
 
 LINES = "It rains.\nI stay in.\n\nThe sun shines.\nI go out.\n"
@@ -188,3 +188,56 @@ def test_damaged_and_foreign_files(tmp_path):
         for on_error in ("error", "skip"):
             with pytest.raises(ValueError, match=rf"{name}: .*{message}"):
                 list(Documents(path, on_error=on_error))
+
+
+def test_texts_prompts_and_answers(tmp_path):
+    text = "It rains.\nI stay in.\n \n\nThe sun shines.\n"
+    (tmp_path / "a.txt").write_text(text)
+    (tmp_path / "b.txt").write_text("More.\n")
+    one = read_whole_documents(tmp_path / "a.txt")
+    assert one == text and one.where == str(tmp_path / "a.txt")
+    documents = ["It rains.\nI stay in.", "The sun shines."]
+    found = read_whole_documents(tmp_path / "a.txt", blank_lines=True)
+    assert list(found) == documents
+    assert found.summary().endswith("a.txt: 2 documents of 35 characters")
+    assert list(read_whole_documents(tmp_path)) == [text, "More.\n"]
+    assert list(read_whole_documents(tmp_path, blank_lines=True)) == [*documents, "More."]
+    rows = [{"q": "2 + 2 =", "a": " 4"}, {"q": "", "a": "Hi."}]
+    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    asked = read_whole_documents(tmp_path / "c.jsonl", "a", "q")
+    assert list(asked) == [("2 + 2 =", " 4"), ("", "Hi.")]
+    assert list(read_whole_documents(tmp_path / "c.jsonl", "a")) == [" 4", "Hi."]
+    assert len(read_whole_documents(tmp_path, "a")) == 4
+
+
+def test_bad_whole_documents(tmp_path):
+    rows = [{"text": "Hi."}, {"q": ""}, {"text": " "}, {"text": 3}]
+    path = tmp_path / "c.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(ValueError, match=r"3 of 4 lines .*no 'text'.*'text' has no text"):
+        read_whole_documents(path)
+    kept = read_whole_documents(path, on_error="skip")
+    assert list(kept) == ["Hi."] and "Left out" in kept.summary()
+    (tmp_path / "blank.txt").write_text("\n \n")
+    with pytest.raises(ValueError, match="at least one document"):
+        read_whole_documents(tmp_path / "blank.txt", blank_lines=True)
+    for settings, name in (({"prompt_key": "q"}, "blank.txt"), ({"blank_lines": True}, "c.jsonl")):
+        with pytest.raises(ValueError, match=f"`{next(iter(settings))}` belongs to"):
+            read_whole_documents(tmp_path / name, **settings)
+
+
+def test_splits_of_whole_documents():
+    documents = [*(f"It is {n}." for n in range(200)), *[("q", "a"), ("q", "a"), ("q", "b")] * 9]
+    train, dev, test = split_documents(documents, 0.1, 0.2)
+    assert sorted(map(str, [*train, *dev, *test])) == sorted(map(str, documents))
+    assert 8 < len(dev) < 40 < len(test) < 80
+    sides = [{*map(str, side)} for side in (train, dev, test)]
+    assert not sides[0] & sides[1] and not sides[0] & sides[2] and not sides[1] & sides[2]
+    assert split_documents(documents, 0, 0) == (documents, [], [])
+    assert split_documents("0123456789", 0.2, 0.1) == ("0123456", "78", "9")
+    with pytest.raises(ValueError, match="together below 1"):
+        split_documents(documents, 0.5, 0.5)
+    for wrong, error in ((b"a", TypeError), ([3], TypeError), ([""], ValueError),
+                         ([("a", "b", "c")], TypeError), ([("a", "")], ValueError)):  # fmt: skip
+        with pytest.raises(error):
+            split_documents(wrong, 0.1, 0.1)

@@ -181,7 +181,7 @@ def test_no_ngram_comes_twice(generator):
         (lambda g: g.evaluate("a", context=24), ValueError, "context"),
         (lambda g: g.evaluate("a", context=-1), ValueError, "context"),
         (lambda g: g.evaluate("a", batch_size=True), ValueError, "batch_size"),
-        (lambda g: g.evaluate(b"a"), TypeError, "Expected strings"),
+        (lambda g: g.evaluate(b"a"), TypeError, "Expected a list of texts"),
         (lambda g: g.dataset("short"), ValueError, "at least one window"),
         (lambda g: g.export("x", top_k=0), ValueError, "top_k"),
         (
