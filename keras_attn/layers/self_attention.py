@@ -129,15 +129,18 @@ class SelfAttention(DenseLayer):
                 "The last axis of the input of SelfAttention must be known. Received: None. "
                 "Give it in keras.Input((None, D))."
             )
+        width = self.units or x_shape[-1]
         if self.projection == "shared":
-            self.shared_dense = self._projection("shared", x_shape)
+            self.shared_dense = self._projection("shared", x_shape, width)
         elif self.projection == "separate":
-            self.query_dense = self._projection("query", x_shape)
-            self.key_dense = self._projection("key", x_shape)
-            self.value_dense = self._projection("value", x_shape)
+            self.query_dense = self._projection("query", x_shape, width)
+            self.key_dense = self._projection("key", x_shape, width)
+            self.value_dense = self._projection("value", x_shape, width)
 
-    def _projection(self, name: str, x_shape: tuple[int | None, ...]) -> keras.layers.Dense:
-        dense = self._dense(self.units or x_shape[-1], name, use_bias=self.use_bias)
+    def _projection(
+        self, name: str, x_shape: tuple[int | None, ...], width: int
+    ) -> keras.layers.Dense:
+        dense = self._dense(width, name, use_bias=self.use_bias)
         dense.build(x_shape)
         return dense
 

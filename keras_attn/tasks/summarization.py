@@ -21,10 +21,10 @@ from keras_attn.tasks.base.learned import Learned
 from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families import training_settings
 from keras_attn.tasks.families.data_settings import COLUMN_OR_NUMBER, Files, Pieces, Tables, column
-from keras_attn.tasks.families.text_to_text import TextToText, WrittenScores, viewer_page
+from keras_attn.tasks.families.text_to_text import TextToText, WrittenScores
 from keras_attn.tasks.families.use_settings import BootstrapTest, TextSearchUse
 from keras_attn.text.registry import PIECES, PieceTokenizer
-from keras_attn.visualize import AttentionView
+from keras_attn.visualize import AttentionView, attention_viewer
 
 _FORMATS = {"auto": "auto", "csv": "csv", "tsv": "tsv", "json_lines": "jsonl"}
 
@@ -148,7 +148,7 @@ class Summarizer(TextToText):
     data: SummarizationData
     learned: SummarizationLearned
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
-    page: Any = staticmethod(viewer_page)
+    page: Any = staticmethod(attention_viewer)
     warmup = (0.1, 4000)
     adam: ClassVar = {"beta_2": 0.98, "epsilon": 1e-9}
 

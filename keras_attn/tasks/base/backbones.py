@@ -281,6 +281,19 @@ def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
     return saved.check(make)
 
 
+def of_tokens(tensors: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
+    """Leaves out the rows of a shared vocabulary that no token has, as T5 has them."""
+    found = dict(tensors)
+    if "target_embedding/embedding/embeddings" in tensors:
+        return found
+    table = "source_embedding/embedding/embeddings"
+    if table in found:
+        found[table] = found[table][:size]
+    if "head/kernel" in found:
+        found["head/kernel"] = found["head/kernel"][:, :size]
+    return found
+
+
 _TABLE, _HEAD = "embedding/embedding/embeddings", "head/kernel"
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -30,24 +29,19 @@ from keras_attn.fields import (
     checked_texts,
 )
 from keras_attn.fields.signature import OutputField
-from keras_attn.hints import DType
-from keras_attn.interop.search_settings import OwnTask
 from keras_attn.models import ENCODER_DECODERS, RecurrentEncoderDecoderConfig
-from keras_attn.models.tensors import load_tensors
 from keras_attn.settings import Settings, setting
-from keras_attn.tasks.base.backbones import Backbone, read_encoder_decoder
 from keras_attn.tasks.base.checks import Pairs, check_padding, checked_pairs
-from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.base.served_numbers import own_numbers
 from keras_attn.tasks.base.steps import step
 from keras_attn.tasks.base.task_run import Scored
-from keras_attn.tasks.families.sequence_to_sequence import SequenceToSequence
+from keras_attn.tasks.families.from_others import FromOthers
 from keras_attn.tasks.families.served_xla import with_xla
 from keras_attn.text.readable import readable_tokens
 from keras_attn.text.registry import TextTokenizer, vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 from keras_attn.training.token_means import token_means
-from keras_attn.visualize import AttentionView, attention_viewer
+from keras_attn.visualize import AttentionView
 
 
 @dataclass(frozen=True)
@@ -59,11 +53,7 @@ class WrittenScores(Settings):
     score_beams: int = setting(1, "width of the beam search then; 1 is greedy", at_least=1)
 
 
-LONGEST = 512
-"""Longest source of a model with weights of others, in tokens."""
-
-
-class TextToText(SequenceToSequence):
+class TextToText(FromOthers):
     """A task that reads a text and writes a text, by an encoder-decoder of `ENCODER_DECODERS`.
 
     Its examples are (source, target) pairs. A subclass says how long a target may be, and what it
@@ -75,96 +65,13 @@ class TextToText(SequenceToSequence):
     """Name of the text that is written, and of several of them."""
     written_by: ClassVar[str] = ""
     """Figure by which the best weights are chosen."""
-    own_tasks: ClassVar[str]
-    """How names of this task begin in the `task_specific_params` of a model with several."""
     long_sources: ClassVar[str] = "Split them."
     """Advice about texts that are longer than the model reads."""
     examples_are = "pairs"
     inputs_are = "a string or a list of strings"
     main_layer = "encoder"
 
-    # What it starts from
-
-    @classmethod
-    def begin(cls, examples: Any, data: Any, model: Any, dtype: DType, **parts: Any) -> Beginning:
-        """Learns from examples, or takes the tokenizers and the weights of the backbone."""
-        if not getattr(data, "backbone", ""):
-            return super().begin(examples, data, model, dtype, **parts)
-        return cls.beginning(cls.read_start(data.backbone), data, model)
-
-    @classmethod
-    def beginning(cls, start: Backbone, data: Any, model: Any = None) -> Beginning:
-        """Starts from an encoder-decoder."""
-        chosen = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
-        if "right_padding" in chosen.values:  # as the batches are
-            values = {**chosen.values, "right_padding": True}
-            chosen = dataclasses.replace(chosen, values=values)
-        return Beginning(cls.learned_of(start, data), chosen, start)
-
-    @classmethod
-    def learned_of(cls, start: Backbone, data: Any) -> Any:
-        """Returns an instance of `Learned` for an encoder-decoder that the task starts from."""
-        own = {"tokenizer": start.tokenizer, **start.learned}
-        names = {field.name for field in dataclasses.fields(cls.Learned)}
-        return cls.Learned(**{name: value for name, value in own.items() if name in names})
-
-    @classmethod
-    def begun(cls, start: Beginning, data: Any, dtype: DType = None) -> Self:
-        """Makes a task, with all weights and the search that it starts from."""
-        task = super().begun(start._replace(backbone=None), data, dtype)
-        if start.backbone is not None:
-            tensors = of_tokens(start.backbone.tensors, task.source_tokenizer.vocabulary_size)
-            loaded = load_tensors(task.model, tensors)
-            task.loaded = loaded._replace(left_over=list(start.backbone.unused))
-            task.pretrained = True
-            task.own_use = start.backbone.learned["own_use"]
-        return task
-
-    @classmethod
-    def from_pretrained(cls, place: str | os.PathLike[str], dtype: DType = None) -> Self:
-        """Makes a task of an encoder-decoder with its tokenizers, such as a Marian of OPUS-MT.
-
-        The model brings its search: `own_use` has the settings of its `generation_config.json`,
-        and what T5's `config.json` says in `task_specific_params` about this task: the prefix of
-        texts, lengths, and settings of the search that are the same for all languages.
-
-        Args:
-            place: As for `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face; or
-                a file of another task with an encoder-decoder.
-            dtype: As in the constructor.
-
-        Returns:
-            A task, which can be used, trained further and exported.
-
-        Raises:
-            ValueError: See `read_pretrained`; or if it is no encoder-decoder, or has no tokenizer.
-        """
-        start = cls.read_start(place)
-        own = cls.own(start).values()
-        data = cls.Data.made({"max_length": LONGEST, **cls.lengths([x.max_length for x in own])})
-        task = cls.begun(cls.beginning(start, data), data, dtype)
-        searches = [x.search for x in own]
-        same = {n: x for n, x in (searches or [{}])[0].items() if all(s[n] == x for s in searches)}
-        task.own_use = {**task.own_use, **same}
-        return task
-
-    @classmethod
-    def own(cls, start: Backbone) -> dict[str, OwnTask]:
-        """Returns what a model says about this task, by the names that the task has there."""
-        tasks = start.learned.get("tasks", {})
-        return {name: own for name, own in tasks.items() if name.startswith(cls.own_tasks)}
-
-    @classmethod
-    def lengths(cls, longest: Sequence[int | None]) -> dict[str, int]:
-        """Returns settings of the data that say how long a target may be."""
-        return {}
-
     # What it reads
-
-    @property
-    def source_tokenizer(self) -> TextTokenizer:
-        """Tokenizer of the source."""
-        return self.learned.tokenizer
 
     @property
     def target_tokenizer(self) -> TextTokenizer:
@@ -432,7 +339,6 @@ class TextToText(SequenceToSequence):
 
     # Files and export
 
-    read_start = staticmethod(read_encoder_decoder)
     backbone: ClassVar = {
         "source_embedding": ("embedding",),
         "target_embedding": (),
@@ -513,21 +419,3 @@ class TextToText(SequenceToSequence):
     def export_examples(self) -> dict[str, Any]:
         """Returns odd texts beside ordinary ones."""
         return {"text": [text for text in ODD_TEXTS if len(text) < 100]}
-
-
-def of_tokens(tensors: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
-    """Leaves out the rows of a shared vocabulary that no token has, as T5 has them."""
-    found = dict(tensors)
-    if "target_embedding/embedding/embeddings" in tensors:
-        return found
-    table = "source_embedding/embedding/embeddings"
-    if table in found:
-        found[table] = found[table][:size]
-    if "head/kernel" in found:
-        found["head/kernel"] = found["head/kernel"][:, :size]
-    return found
-
-
-def viewer_page(found: AttentionView | Sequence[AttentionView], title: str) -> str:
-    """Makes a page of views of attention."""
-    return attention_viewer([found] if isinstance(found, AttentionView) else list(found), title)

@@ -1,0 +1,107 @@
+"""Tasks with an encoder-decoder that may start from weights of others."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+from keras_attn.hints import DType
+from keras_attn.interop.search_settings import OwnTask
+from keras_attn.models.tensors import load_tensors
+from keras_attn.tasks.base.backbones import Backbone, of_tokens, read_encoder_decoder
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.families.sequence_to_sequence import SequenceToSequence
+from keras_attn.text.registry import TextTokenizer
+
+LONGEST = 512
+"""Longest source of a model with weights of others, in tokens."""
+
+
+class FromOthers(SequenceToSequence):
+    """A task with an encoder-decoder: its own, that of a file, or that of a folder of others."""
+
+    own_tasks: ClassVar[str]
+    """How names of this task begin in the `task_specific_params` of a model with several."""
+
+    read_start = staticmethod(read_encoder_decoder)
+
+    @property
+    def source_tokenizer(self) -> TextTokenizer:
+        """Tokenizer of the source."""
+        return self.learned.tokenizer
+
+    @classmethod
+    def begin(cls, examples: Any, data: Any, model: Any, dtype: DType, **parts: Any) -> Beginning:
+        """Learns from examples, or takes the tokenizers and the weights of the backbone."""
+        if not getattr(data, "backbone", ""):
+            return super().begin(examples, data, model, dtype, **parts)
+        return cls.beginning(cls.read_start(data.backbone), data, model)
+
+    @classmethod
+    def beginning(cls, start: Backbone, data: Any, model: Any = None) -> Beginning:
+        """Starts from an encoder-decoder."""
+        chosen = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
+        if "right_padding" in chosen.values:  # as the batches are
+            values = {**chosen.values, "right_padding": True}
+            chosen = dataclasses.replace(chosen, values=values)
+        return Beginning(cls.learned_of(start, data), chosen, start)
+
+    @classmethod
+    def learned_of(cls, start: Backbone, data: Any) -> Any:
+        """Returns an instance of `Learned` for an encoder-decoder that the task starts from."""
+        own = {"tokenizer": start.tokenizer, **start.learned}
+        names = {field.name for field in dataclasses.fields(cls.Learned)}
+        return cls.Learned(**{name: value for name, value in own.items() if name in names})
+
+    @classmethod
+    def begun(cls, start: Beginning, data: Any, dtype: DType = None) -> Self:
+        """Makes a task, with all weights and the search that it starts from."""
+        task = super().begun(start._replace(backbone=None), data, dtype)
+        if start.backbone is not None:
+            tensors = of_tokens(start.backbone.tensors, task.source_tokenizer.vocabulary_size)
+            loaded = load_tensors(task.model, tensors)
+            task.loaded = loaded._replace(left_over=list(start.backbone.unused))
+            task.pretrained = True
+            task.own_use = start.backbone.learned["own_use"]
+        return task
+
+    @classmethod
+    def from_pretrained(cls, place: str | os.PathLike[str], dtype: DType = None) -> Self:
+        """Makes a task of an encoder-decoder with its tokenizers, such as a Marian of OPUS-MT.
+
+        The model brings its search: `own_use` has the settings of its `generation_config.json`,
+        and what T5's `config.json` says in `task_specific_params` about this task: the prefix of
+        texts, lengths, and settings of the search that are the same for all languages.
+
+        Args:
+            place: As for `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face; or
+                a file of another task with an encoder-decoder.
+            dtype: As in the constructor.
+
+        Returns:
+            A task, which can be used, trained further and exported.
+
+        Raises:
+            ValueError: See `read_pretrained`; or if it is no encoder-decoder, or has no tokenizer.
+        """
+        start = cls.read_start(place)
+        own = cls.own(start).values()
+        data = cls.Data.made({"max_length": LONGEST, **cls.lengths([x.max_length for x in own])})
+        task = cls.begun(cls.beginning(start, data), data, dtype)
+        searches = [x.search for x in own]
+        same = {n: x for n, x in (searches or [{}])[0].items() if all(s[n] == x for s in searches)}
+        task.own_use = {**task.own_use, **same}
+        return task
+
+    @classmethod
+    def own(cls, start: Backbone) -> dict[str, OwnTask]:
+        """Returns what a model says about this task, by the names that the task has there."""
+        tasks = start.learned.get("tasks", {})
+        return {name: own for name, own in tasks.items() if name.startswith(cls.own_tasks)}
+
+    @classmethod
+    def lengths(cls, longest: Sequence[int | None]) -> dict[str, int]:
+        """Returns settings of the data that say how long a target may be."""
+        return {}
