@@ -49,6 +49,7 @@ class TransformerEncoder(TransformerStack):
         window_rotary_base: Base of the rotary positions in blocks with a window, which have no
             `rotary_scaling` then; that of all blocks if None.
         first_norm: Whether a pre-norm stack normalizes the input of its first self-attention.
+        last_states: Number n of the last blocks whose outputs are returned, side by side.
         **kwargs: All other arguments of `TransformerEncoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:
@@ -64,7 +65,8 @@ class TransformerEncoder(TransformerStack):
             the blocks; `0 ... T-1` if None.
 
     Returns:
-        The output `(B, T, D)`, or `(output, [weights of block 0, ...])`, each `(B, N, T, T)`.
+        The output `(B, T, D)`, or `(output, [weights of block 0, ...])`, each `(B, N, T, T)`. With
+        `last_states` the output is `(B, T, n D)`.
 
     Raises:
         ValueError: See `TransformerEncoderBlock`.
@@ -84,6 +86,15 @@ class TransformerEncoder(TransformerStack):
         "One block, as KerasHub's layer of this name, is TransformerEncoderBlock(num_heads, "
         "intermediate_dim=...)."
     )
+
+    def __init__(self, num_layers: int, num_heads: int, *, last_states: int = 1, **kwargs):
+        super().__init__(num_layers, num_heads, **kwargs)
+        if not 1 <= last_states <= num_layers:
+            raise ValueError(
+                f"`last_states` must be from 1 to {num_layers}, the number of blocks. Received: "
+                f"{last_states!r}."
+            )
+        self.last_states = last_states
 
     def build(self, x_shape: Shape):
         """Creates the blocks."""
@@ -107,7 +118,7 @@ class TransformerEncoder(TransformerStack):
         check_rank(x, "x")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
         x = self._clean(x, padding_mask)
-        scores = []
+        scores, states = [], []
         for block in self.blocks:
             output = self._apply_block(
                 block,
@@ -123,9 +134,16 @@ class TransformerEncoder(TransformerStack):
             if return_attention_scores:
                 output, weights = output
                 scores.append(weights)
+            states.append(x)
             x = output
         x = self._finish(x)
+        if self.last_states > 1:
+            x = ops.concatenate([*states[1 - self.last_states :], x], axis=-1)
         return (x, scores) if return_attention_scores else x
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the config."""
+        return {**super().get_config(), "last_states": self.last_states}
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")

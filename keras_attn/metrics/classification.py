@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from keras_attn.metrics.reports import Estimate, Report, interval_of, json_safe
 from keras_attn.metrics.resampling import METRICS, ResampledMetrics
+from keras_attn.metrics.unknown import UnknownReport
 
 _NAMES = {
     "auc": "AUC",
@@ -20,6 +21,7 @@ _NAMES = {
 }
 _LARGEST_TABLE = 12
 _LOWEST, _HIGHEST = 0.01, 100.0
+_FEWEST = 5
 
 
 class ClassScores(NamedTuple):
@@ -63,6 +65,7 @@ class ClassificationReport(Report):
         confusion: Counts `(C, C)`, with a row for each true class and a column for each predicted
             class. With several labels `(C, 2, 2)`, a matrix of no and yes for each class.
         multi_label: Whether an example may have several labels.
+        unknown: How well examples of no class are told from these; None if there are none.
 
     Example:
 
@@ -81,6 +84,7 @@ class ClassificationReport(Report):
     ece: Estimate
     confusion: np.ndarray
     multi_label: bool = False
+    unknown: UnknownReport | None = None
 
     def per_class(self) -> list[ClassScores]:
         """Returns precision, recall and F1 of each class.
@@ -123,6 +127,7 @@ class ClassificationReport(Report):
             **{name: json_safe(getattr(self, name)) for name in names},
             "classes": json_safe(self.per_class()),
             "confusion": self.confusion.tolist(),
+            **({} if self.unknown is None else {"unknown": self.unknown.to_dict()}),
         }
 
     def __str__(self) -> str:
@@ -131,6 +136,8 @@ class ClassificationReport(Report):
             value, low, high = getattr(self, name)
             interval = "" if low is None else f"   {low:.4f} to {high:.4f}"
             lines.append(f"{_NAMES.get(name, name):<12}{_number(value)}{interval}".rstrip())
+        if self.unknown is not None:
+            lines += ["", str(self.unknown)]
         width = max(10, *(len(name) for name in self.class_names)) + 2
         lines += ["", f"{'class':<{width}}precision  recall      F1  examples"]
         for name, precision, recall, f1, examples in self.per_class():
@@ -152,6 +159,7 @@ def evaluate_probabilities(
     class_names: Sequence[str] | None = None,
     num_bootstrap: int = 1000,
     seed: int = 0,
+    thresholds: ArrayLike | None = None,
 ) -> ClassificationReport:
     """Evaluates a classifier by its probabilities on examples that it was not trained on.
 
@@ -161,8 +169,8 @@ def evaluate_probabilities(
 
         ECE = sum_m |B_m| / n * |accuracy(B_m) - mean confidence(B_m)|
 
-    With several labels per example, each of its C decisions (0.5 or more is yes) is a prediction
-    with confidence `max(p, 1 - p)`.
+    With several labels per example, each of its C decisions (the threshold or more is yes) is a
+    prediction with confidence `p` or `1 - p`.
 
     Intervals are percentile bootstraps: the n examples are drawn n times with replacement, and the
     interval goes from the 2.5 % to the 97.5 % quantile of the metric over all such samples. It
@@ -177,6 +185,8 @@ def evaluate_probabilities(
         class_names: Names of the C classes; numbers if None.
         num_bootstrap: Number of samples; 0 for no intervals.
         seed: Seed of the samples.
+        thresholds: With several labels per example, the probability of each class, `(C,)`, from
+            which an example has it; 0.5 if None.
 
     Returns:
         A `ClassificationReport`.
@@ -217,9 +227,10 @@ def evaluate_probabilities(
         )
     if isinstance(num_bootstrap, bool) or not isinstance(num_bootstrap, int) or num_bootstrap < 0:
         raise ValueError(f"Expected `num_bootstrap` of 0 or more. Received: {num_bootstrap!r}.")
-    values, confusion = _scikit_learn(labels, probabilities)
+    limits = np.full(num_classes, 0.5) if thresholds is None else np.asarray(thresholds, "float64")
+    values, confusion = _scikit_learn(labels, probabilities, limits)
     # A thousand samples of 25,000 examples take seconds; scikit-learn would take a minute.
-    resampled = ResampledMetrics(labels, probabilities)
+    resampled = ResampledMetrics(labels, probabilities, limits)
     whole = resampled(np.ones(n))
     values |= {name: whole[name] for name in ("matthews", "ece")}
     rng = np.random.default_rng(seed)
@@ -290,6 +301,35 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
     return min(max(1 / math.sqrt(low * high), _LOWEST), _HIGHEST)
 
 
+def best_thresholds(probabilities: ArrayLike, labels: ArrayLike) -> tuple[float, ...]:
+    """Finds the threshold of each class, of several, with the greatest F1 on held-out examples.
+
+    Args:
+        probabilities: `(n, C)`.
+        labels: Zeros and ones `(n, C)`.
+
+    Returns:
+        C floats, each between two probabilities of the class, the nearest one to a half of those
+        that are equally good; a half for a class that fewer than 5 examples have.
+
+    Example:
+
+    >>> best_thresholds([[0.3], [0.2], [0.4]] * 5, [[1], [0], [1]] * 5)
+    (0.25,)
+    """
+    found = []
+    for p, true in zip(np.asarray(probabilities, "float64").T, np.asarray(labels).T, strict=True):
+        values = np.unique(p)
+        cuts = np.array([*(values[1:] + values[:-1]) / 2, 0.5])
+        below = np.sort(p), np.sort(p[true > 0])
+        chosen, hits = (len(x) - np.searchsorted(x, cuts) for x in below)
+        f1 = 2 * hits / np.maximum(chosen + true.sum(), 1)
+        best = cuts[f1 >= f1.max() - 1e-12]
+        nearest = best[np.abs(best - 0.5).argmin()]
+        found.append(float(np.float32(nearest)) if true.sum() >= _FEWEST else 0.5)
+    return tuple(found)
+
+
 def _checked(labels: ArrayLike, probabilities: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     probabilities = _array(probabilities, "probabilities")
     labels = _checked_labels(labels, probabilities.shape)
@@ -355,7 +395,7 @@ def _checked_labels(labels: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _scikit_learn(
-    labels: np.ndarray, probabilities: np.ndarray
+    labels: np.ndarray, probabilities: np.ndarray, thresholds: np.ndarray
 ) -> tuple[dict[str, float], np.ndarray]:
     """Accuracy, macro F1, AUC and log loss, and the confusion matrix."""
     from sklearn import metrics
@@ -363,7 +403,7 @@ def _scikit_learn(
     n, num_classes = probabilities.shape
     classes = np.arange(num_classes)
     if labels.ndim == 2:
-        predicted, members = probabilities >= 0.5, labels
+        predicted, members = probabilities >= thresholds, labels
         confusion = metrics.multilabel_confusion_matrix(labels, predicted, labels=classes)
         losses = [
             metrics.log_loss(labels[:, c], probabilities[:, c], labels=[False, True])

@@ -16,10 +16,12 @@ class ResampledMetrics:
     scikit-learn.
     """
 
-    def __init__(self, labels: np.ndarray, probabilities: np.ndarray):
+    def __init__(
+        self, labels: np.ndarray, probabilities: np.ndarray, thresholds: np.ndarray | float = 0.5
+    ):
         self.num_classes = probabilities.shape[1]
         if labels.ndim == 2:
-            predicted = probabilities >= 0.5
+            predicted = probabilities >= thresholds
             self.correct = (predicted == labels).all(axis=1).astype("float64")
             confidence = np.where(predicted, probabilities, 1 - probabilities)
             gaps = (predicted == labels) - confidence
@@ -55,7 +57,11 @@ class ResampledMetrics:
         """A value for each of `METRICS`, given the number of copies of each example, `(n,)`."""
         counts = counts.astype("float64")
         total = counts.sum()
-        areas = [area for curve in self.curves if not math.isnan(area := _area(*curve, counts))]
+        areas = [
+            area
+            for curve in self.curves
+            if not math.isnan(area := area_under_curve(*curve, counts))
+        ]
         return {
             "accuracy": float(counts @ self.correct / total),
             "macro_f1": self._macro_f1(counts),
@@ -95,7 +101,7 @@ class ResampledMetrics:
         return float(np.abs(sums).sum() / (counts.sum() * self.gaps.shape[1]))
 
 
-def _area(ties: np.ndarray, members: np.ndarray, counts: np.ndarray) -> float:
+def area_under_curve(ties: np.ndarray, members: np.ndarray, counts: np.ndarray) -> float:
     """Area under the ROC curve: share of pairs in order, ties as half (Mann and Whitney)."""
     positive = np.bincount(ties, counts * members)
     negative = np.bincount(ties, counts * ~members)

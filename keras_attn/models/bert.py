@@ -108,6 +108,7 @@ class BertConfig(BlockSettings, TextEncoderConfig):
                 self.num_layers,
                 **self.block(),
                 kernel_initializer=initializer,
+                last_states=getattr(self, "pooled_layers", 1),
                 dtype=dtype,
                 name="encoder",
             ),

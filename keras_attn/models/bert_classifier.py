@@ -40,6 +40,8 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
         num_classes: Number C of classes.
         pooling: `"first"`: a dense layer over the first token, `[CLS]`; or `"average"`, `"max"` or
             `"attention"` over all tokens, without that layer.
+        pooled_layers: Number of the last blocks whose states are pooled, side by side (the
+            feature-based approach of Devlin et al.); not with `pooling="first"`.
         sequence_length: Largest number of tokens of a text; 512 if None.
         separator_id: Id of the token between the two texts of a pair: the tokens behind the first
             one are of segment 1. If None, all tokens are of segment 0, as single texts are.
@@ -66,6 +68,9 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
     pooling: str = setting(
         "first", "how the states are pooled", choices=("first", "average", "max", "attention")
     )
+    pooled_layers: int = setting(
+        1, "number of the last blocks whose states are pooled, side by side", at_least=1
+    )
 
     build = TextClassifierConfig.build
     encoder = TransformerEncoder
@@ -80,6 +85,12 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
             raise ValueError(
                 "`separator_id` is for a model that reads two segments or more. Received: "
                 f"separator_id={self.separator_id} with num_segments={self.num_segments}."
+            )
+        if self.pooled_layers > (1 if self.pooling == "first" else self.num_layers):
+            raise ValueError(
+                "`pooled_layers` must be at most the number of blocks, and 1 with pooling='first'. "
+                f"Received: pooled_layers={self.pooled_layers} with {self.num_layers} blocks and "
+                f"pooling={self.pooling!r}."
             )
 
     def layers(  # type: ignore[override]  # a classifier has no logits of tokens

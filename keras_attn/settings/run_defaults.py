@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 CASES = {
+    "head": "with tune='head'",
     "lora": "with LoRA",
     "backbone": "with a backbone",
     "encoder": "for bert, roberta and modern_bert without a backbone",

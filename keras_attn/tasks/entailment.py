@@ -330,11 +330,12 @@ class EntailmentClassifier(ClassTask):
             return super().shown(inputs, use)
         found = self._predicted(inputs, use)
         explained = []
-        rows = zip(*self.words(inputs), found["probabilities"], found["alignment"], strict=True)
-        for premise, hypothesis, row, weights in rows:
+        labels, probabilities = self._labels(found), found["probabilities"]
+        rows = zip(*self.words(inputs), labels, probabilities, found["alignment"], strict=True)
+        for premise, hypothesis, label, row, weights in rows:
             words = [_WHOLE] if self.config.attention == "last" else hypothesis
             part = weights[: len(words), : len(premise)]
-            title = f"{self._label(row)} {percent(float(row.max()))}"
+            title = f"{label} {percent(float(row.max()))}"
             explained.append(Alignment(premise, words, part, unit="word", title=title))
         return explained
 

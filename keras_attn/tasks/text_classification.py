@@ -31,6 +31,7 @@ from keras_attn.fields.encoder_input import ReadText
 from keras_attn.fields.text import sides_of
 from keras_attn.fields.text_rows import row_table
 from keras_attn.hints import Tensor
+from keras_attn.metrics.classification import best_thresholds
 from keras_attn.models import TEXT_CLASSIFIERS
 from keras_attn.models.text_classifier import classifier_config
 from keras_attn.records import LabelledText, LabelledTexts
@@ -67,6 +68,8 @@ from keras_attn.tasks.families.data_settings import (
     column,
 )  # fmt: skip
 from keras_attn.tasks.families.encoder_task import row_lists
+from keras_attn.tasks.families.frozen_head import HeadTraining
+from keras_attn.tasks.families.unknown import Threshold, UnknownTexts, choose_threshold
 from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
 from keras_attn.text import (
     TOKENIZERS,
@@ -88,7 +91,7 @@ from keras_attn.training.token_statistics import TOKEN_WEIGHTS, set_token_weight
     choices={"format": (*FORMATS, "imdb", "sst2", "movie_reviews")},
     required={"train": False},
 )
-class TextClassificationData(BackboneData, Tables, NearDuplicates, LimitedFiles):
+class TextClassificationData(UnknownTexts, BackboneData, Tables, NearDuplicates, LimitedFiles):
     """The texts that are read, their split, and their tokens."""
 
     text: str = column("text", "texts")
@@ -128,13 +131,16 @@ class TextClassificationData(BackboneData, Tables, NearDuplicates, LimitedFiles)
 
 @dataclass(frozen=True)
 @with_defaults(
-    epochs=default_epochs(4),
     learning_rate=RunDefault(3e-3, lora=1e-3, backbone=1e-4, encoder=5e-4),
     weight_decay=RunDefault(0.0, backbone=0.01),
     words={"rows": "texts", "examples": "texts"},
 )
-class TextClassificationTraining(ClassTraining, FineTuning):
+class TextClassificationTraining(HeadTraining, ClassTraining, FineTuning):
     """Settings of the training of a text classifier."""
+
+    epochs: int | None = setting(
+        default_epochs(4, head=0), "passes over the training texts; 0 with --tune head", at_least=0
+    )
 
 
 @dataclass(frozen=True)
@@ -183,6 +189,12 @@ class TextClassificationLearned(ClassLearned):
     """Whether pairs of texts are classified, as in textual entailment."""
     temperature: float = 1.0
     """What logits are divided by before they become probabilities."""
+    unknown_score: str = ""
+    """The score by which texts are of no class; empty if all are of one."""
+    unknown_below: float = 0.0
+    """The threshold of this score."""
+    thresholds: tuple[float, ...] = ()
+    """The probability from which a text has a label, of several, by classes; a half if empty."""
 
     def __post_init__(self) -> None:
         tokenizer_name(self.tokenizer)  # one that can be saved
@@ -253,6 +265,24 @@ class TextClassifier(ClassTask):
         return self.learned.multi_label
 
     @property
+    def unknown(self) -> str:
+        """Label of the texts that are of no class; empty if all are of one."""
+        return self.data.unknown
+
+    @property
+    def unknown_below(self) -> Threshold | None:
+        """The threshold of texts that are of no class, once it is chosen."""
+        learned = self.learned
+        if not learned.unknown_score:
+            return None
+        return Threshold(learned.unknown_score, learned.unknown_below)
+
+    @property
+    def thresholds(self) -> np.ndarray:
+        """The probability from which a text has a label, of several, `(C,)`."""
+        return np.array(self.learned.thresholds or super().thresholds)
+
+    @property
     def pairs(self) -> bool:
         """Whether pairs of texts are classified."""
         return self.learned.pairs
@@ -314,18 +344,23 @@ class TextClassifier(ClassTask):
         check_label_counts(count_labels(examples), "texts")
         warn_of_contradictions(examples)
         if data.dev:
-            dev = _read(data.dev, data, "dev", count_labels(examples))
+            known = {*count_labels(examples), *([data.unknown] if data.unknown else [])}
+            dev = _read(data.dev, data, "dev", known)
             warn_of_shared(examples, dev)
             return Examples(examples, list(dev), f"{summary}\n{dev.summary()}")
         apart = data.near_duplicates == "apart"
-        splits = split_labelled(examples, data.dev_share, 0, data.split_seed, apart=apart)
-        return Examples(splits.train, splits.dev, summary)
+        of_class = [x for x in examples if not data.unknown or x.label != data.unknown]
+        splits = split_labelled(of_class, data.dev_share, 0, data.split_seed, apart=apart)
+        # Nothing is learned from the texts of no class.
+        others = [x for x in examples if data.unknown and x.label == data.unknown]
+        return Examples(splits.train, [*splits.dev, *others], summary)
 
     def read_test(
         self, test: TextClassificationTest, data: TextClassificationData
     ) -> LabelledTexts:
         """Reads texts labelled with classes of this classifier."""
-        return _read(test.data, data, test.split, self.class_names)
+        known = [*self.class_names, *([self.unknown] if self.unknown else [])]
+        return _read(test.data, data, test.split, known)
 
     @classmethod
     def checked(cls, examples: Iterable[object]) -> list[LabelledText]:
@@ -346,7 +381,7 @@ class TextClassifier(ClassTask):
     ) -> Beginning:
         """Chooses the tokenizer and the encoder of a new classifier, and learns its classes."""
         checked = cls.checked(examples)
-        labels = [example.label for example in checked]
+        labels = [x.label for x in checked if not data.unknown or x.label != data.unknown]
         settings = {
             "multi_label": any(not isinstance(label, str) for label in labels),
             "pairs": checked[0].second is not None,
@@ -382,7 +417,7 @@ class TextClassifier(ClassTask):
         Raises:
             ValueError: If the kind is unknown, or the model has no such weights.
         """
-        checked = self.checked(examples)
+        checked = self.of_classes(self.checked(examples))
         sides = map(self.tokenizer.encode, sides_of(self.asked(self.inputs_of(checked))))
         rows = [ids for ids, _ in self.field.rows(*sides)]  # a bag reads no special tokens
         set_token_weights(self.model, rows, self.numbers_of(checked), kind)
@@ -415,6 +450,21 @@ class TextClassifier(ClassTask):
                 "read."
             )
         return lines
+
+    def decide(self, dev: Sequence[object]) -> list[str]:
+        """Chooses thresholds by development texts; returns what was chosen."""
+        checked = self.checked(dev)
+        if self.multi_label:
+            found = self.predict_probabilities(self.inputs_of(checked))
+            self.relearn(thresholds=best_thresholds(found, self.numbers_of(checked)))
+            return [f"thresholds {min(self.thresholds):.2f} to {max(self.thresholds):.2f}"]
+        if not self.unknown:
+            return []
+        logits = self.predict_logits(self.inputs_of(checked))
+        apart = np.array([label == self.unknown for label in self.labels_of(checked)])
+        limit = choose_threshold(logits, apart, self.data.false_alarms)
+        self.relearn(unknown_score=limit.score, unknown_below=limit.at)
+        return [f"{self.unknown}: {limit}"]
 
     # What it says
 

@@ -303,7 +303,7 @@ def fit_resumable(
     remove_partial_files(checkpoint.path)
     checkpoint._begin(batches, callbacks)
     notes = checkpoint._notes()
-    if notes:
+    if notes or not epochs:
         # A batch builds the metrics. A test step changes neither weights nor seeds.
         model.test_on_batch(*batches[0])
     if notes and (notes["stopped"] or notes["epoch"] >= epochs):
@@ -312,6 +312,12 @@ def fit_resumable(
         model.optimizer.finalize_variable_values(model.trainable_variables)
         return True
     epoch, first = (notes["epoch"], notes["batch"]) if notes else (0, 0)
+    if not epochs:
+        end_without_epochs(model, callbacks)
+        checkpoint.set_model(model)
+        model.optimizer.build(model.trainable_variables)
+        checkpoint._save(0, 0, stopped=True)
+        return True
     watching = [EpochOrder(batches), *callbacks, checkpoint]
     settings = {
         "shuffle": False,  # TokenBatches shuffles
@@ -336,6 +342,14 @@ def fit_resumable(
             load_training_state(checkpoint.path, model)
         return checkpoint.position[0] >= epochs
     return True
+
+
+def end_without_epochs(model: keras.Model, callbacks: Sequence[keras.callbacks.Callback]) -> None:
+    """Calls the end of an epoch 0, of a training that has no epochs."""
+    logs: dict[str, float] = {}
+    for callback in callbacks:
+        callback.set_model(model)
+        callback.on_epoch_end(-1, logs)
 
 
 def _rest(batches: TokenBatches | TextWindows, first: int) -> Any:

@@ -309,7 +309,7 @@ def test_fit_in_a_folder_is_the_run_of_the_command(tmp_path, eager):
     ("settings", "error", "message"),
     [
         ({"epoch": 3}, TypeError, "Unknown setting `epoch`. Did you mean `epochs`"),
-        ({"epochs": 0}, ValueError, "`epochs` must be at least 1. Received: 0"),
+        ({"epochs": 0}, ValueError, "`epochs` must be at least 1, and 0 with"),
         ({"epochs": "3"}, TypeError, "`epochs` must be of type int"),
         ({"precision": "mixed_float16"}, ValueError, "`precision` must be known before the model"),
         ({"devices": "all"}, ValueError, "`devices` must be known before the model"),

@@ -883,9 +883,9 @@ def check_outputs(classifier, method, call, outputs):
     explained = classifier.explain(texts, method=method)
     width = max((len(e.tokens) for e in explained), default=0)
     names = {"probabilities", "classes", "tokens", "weights"}
-    assert set(outputs) == (names if classifier.multi_label else {*names, "label"})
+    assert set(outputs) == {*names, "chosen" if classifier.multi_label else "label"}
     value = {name: content[2] for name, content in outputs.items()}
-    assert {name: content[:2] for name, content in outputs.items() if name != "label"} == {
+    assert {name: content[:2] for name, content in outputs.items() if name in names} == {
         "probabilities": ["float32", [len(texts), 3]],
         "classes": ["string", [len(texts), 3]],
         "tokens": ["string", [len(texts), width]],
@@ -897,7 +897,14 @@ def check_outputs(classifier, method, call, outputs):
         classifier.predict_probabilities(texts),
         atol=1e-5,
     )
-    if not classifier.multi_label:
+    if classifier.multi_label:
+        assert outputs["chosen"][0] == "bool"
+        chosen = [
+            tuple(name for name, x in zip(CLASSES, row, strict=True) if x)
+            for row in value["chosen"]
+        ]
+        assert chosen == [prediction.label for prediction in classifier.predict(texts)]
+    else:
         assert value["label"] == [prediction.label for prediction in classifier.predict(texts)]
     for e, tokens, weights in zip(explained, value["tokens"], value["weights"], strict=True):
         assert tokens == [*e.tokens, *[""] * (width - len(e.tokens))]

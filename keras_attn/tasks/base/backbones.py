@@ -81,7 +81,7 @@ class Backbone(NamedTuple):
                 f"The backbone is of the architecture {self.model!r}, which has no setting "
                 f"`{foreign[0]}`. Leave it out."
             )
-        free = ("dropout", "attention_dropout", "recurrent_dropout", "pooling")
+        free = ("dropout", "attention_dropout", "recurrent_dropout", "pooling", "pooled_layers")
         for name, value in chosen.values.items():
             if name in self.settings and name not in free and self.settings[name] != value:
                 raise ValueError(

@@ -36,7 +36,7 @@ from keras_attn.tasks.base.fine_tuning import (
     refuse_adapter,
 )
 from keras_attn.tasks.base.measured import Measured
-from keras_attn.tasks.base.run_folder import BEST, can_be_extended, tidy_run
+from keras_attn.tasks.base.run_folder import BEST, CHECKPOINT, can_be_extended, tidy_run
 from keras_attn.tasks.base.special_tokens import say_special_tokens
 from keras_attn.tasks.base.task_run import TrainingRun, run_training
 from keras_attn.tasks.base.training_settings import (
@@ -314,12 +314,14 @@ class Fitted(Measured[Given]):
         say_special_tokens(self, examples, log)
         batches = self.batches(examples, training)
         check_batches(batches, self)
-        if of_size:
+        if of_size and training.epochs:
             training = sections["training"] = self._long_enough(training, batches, log)
         ours = self.model.compiled and self.model.optimizer is self._optimizer
         if compiles or ours or not self.model.compiled:
             self._compile_model(training.epochs * len(batches), training, more)
             self._optimizer = self.model.optimizer
+        if run_dir is None or not (run_dir / CHECKPOINT).exists():
+            self.prepare(examples, held, training, log)
         with memory_of_training():
             run = run_training(
                 self,

@@ -116,6 +116,18 @@ class Measured(Constructed[Given]):
 
         return score
 
+    def prepare(
+        self, examples: Given, dev: Given | tuple[()], training: Any, log: Callable[[str], Any]
+    ) -> None:
+        """Does what precedes the first epoch of a training, such as fitting a head.
+
+        Args:
+            examples: Training examples.
+            dev: Development examples, if there are any.
+            training: Settings `Training`.
+            log: Called with a line about each step.
+        """
+
     def finish(self, dev: Given | tuple[()], training: Any) -> str:
         """Does what ends a training, such as a calibration; returns a line for the log if any."""
         return ""

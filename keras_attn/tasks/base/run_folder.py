@@ -102,7 +102,7 @@ def train_in_folder(
     checkpoint = TrainingCheckpoint(run_dir / CHECKPOINT, training.checkpoint_steps, fingerprint)
     epoch, batch = checkpoint.position  # a folder that is refused stays as it was
     write_settings(run_dir / SETTINGS, sections)
-    if epoch >= training.epochs:
+    if epoch >= training.epochs > 0:
         say("All epochs are done.")
     elif epoch or batch:
         say(f"Going on in epoch {epoch + 1}, batch {batch + 1}.")

@@ -16,6 +16,7 @@ from keras_attn.tasks.base.run_folder import BEST, train_in_folder
 from keras_attn.tasks.base.task_file import load_weights
 from keras_attn.tasks.base.watching import FiniteLoss, FirstLoss, ProgressLines
 from keras_attn.training import averaged_weights, without_autotuning
+from keras_attn.training.checkpointing import end_without_epochs
 
 
 class Scored(NamedTuple):
@@ -98,7 +99,7 @@ class DevelopmentBest(keras.callbacks.Callback):
 
     def memory(self) -> dict[str, Any]:
         """Returns what belongs into a checkpoint."""
-        return {"best": [*self.best, self.best_epoch] if self.best_epoch else []}
+        return {"best": [*self.best, self.best_epoch] if self.best or self.best_epoch else []}
 
     def remember(self, memory: dict[str, Any]) -> None:
         """Takes back what `memory` returned."""
@@ -178,14 +179,19 @@ def run_training(
         if score is not None:
             callbacks.insert(1, best)
         each = _Rows()
-        history = model.fit(
-            without_autotuning(batches),
-            epochs=training.epochs,
-            shuffle=False,  # they do it
-            verbose=verbose,
-            # Under `tf.distribute` Keras reads an epoch ahead, and the batches would count it.
-            callbacks=[EpochOrder(batches), *callbacks, each],
-        ).history
+        # Under `tf.distribute` Keras reads an epoch ahead, and the batches would count it.
+        callbacks = [EpochOrder(batches), *callbacks, each]
+        if training.epochs:
+            history = model.fit(
+                without_autotuning(batches),
+                epochs=training.epochs,
+                shuffle=False,  # they do it
+                verbose=verbose,
+                callbacks=callbacks,
+            ).history
+        else:
+            end_without_epochs(model, callbacks)
+            history = _columns(each.found)
         rows = each.found
         if best.weights:
             task.model.set_weights(best.weights)

@@ -14,13 +14,14 @@ from keras_attn.arrays import Array, ArrayModule
 from keras_attn.batches import BucketedBatches, TextBatches
 from keras_attn.explain import Explanation
 from keras_attn.explain.methods import check_label
-from keras_attn.fields import Label, Names, Numbers
+from keras_attn.fields import Names, Numbers
 from keras_attn.fields.aligned_tokens import stacked
 from keras_attn.fields.encoder_input import ReadText
 from keras_attn.fields.signature import OutputField
 from keras_attn.fields.text import sides_of
 from keras_attn.hints import Tensor
 from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
+from keras_attn.metrics.unknown import evaluate_unknown
 from keras_attn.records.class_labels import checked_class_names, class_names_of, label_numbers
 from keras_attn.records.labelled_texts import Input
 from keras_attn.settings import Settings
@@ -35,6 +36,8 @@ from keras_attn.tasks.families.class_weights import (
     example_weights,
     warn_of_imbalance,
 )
+from keras_attn.tasks.families.frozen_head import fit_head, vectors_of
+from keras_attn.tasks.families.unknown import Threshold, sureness
 from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
 from keras_attn.text import (
     BytePairTokenizer,
@@ -61,7 +64,8 @@ class Prediction(NamedTuple):
     """
 
     label: str | tuple[str, ...]
-    """Name of the most probable class; with several labels the names of those above a half."""
+    """Name of the most probable class, or of texts of no class; with several labels the names of
+    those above their thresholds."""
     probabilities: dict[str, float]
     """Probability of each class."""
 
@@ -109,6 +113,21 @@ class ClassTask(Task):
     def multi_label(self) -> bool:
         """Whether an input may have several labels, or none."""
         return False
+
+    @property
+    def unknown(self) -> str:
+        """Label of the inputs that are of no class; empty if all are of one."""
+        return ""
+
+    @property
+    def unknown_below(self) -> Threshold | None:
+        """The threshold of inputs that are of no class, once it is chosen."""
+        return None
+
+    @property
+    def thresholds(self) -> np.ndarray:
+        """The probability from which an input has a label, of several, `(C,)`."""
+        return np.full(len(self.class_names), 0.5)
 
     @property
     def max_length(self) -> int:
@@ -186,8 +205,14 @@ class ClassTask(Task):
         pair = isinstance(inputs, tuple) and all(isinstance(x, str) for x in inputs)
         return pair or isinstance(inputs, str)
 
+    def of_classes(self, examples: Sequence[Any]) -> list[Any]:
+        """Returns the examples that `checked` returned without those of no class."""
+        labels = self.labels_of(examples) if self.unknown else [None] * len(examples)
+        pairs = zip(examples, labels, strict=True)
+        return [x for x, label in pairs if label is None or label != self.unknown]
+
     def numbers_of(self, examples: Sequence[Any]) -> np.ndarray:
-        """Returns the labels of examples that `checked` returned as numbers."""
+        """Returns the labels of examples of the classes as numbers."""
         return label_numbers(self.labels_of(examples), self.class_names, self.multi_label)
 
     def dataset(
@@ -209,7 +234,7 @@ class ClassTask(Task):
             ValueError: If an example is not a labelled one, a label or a name of `class_weight` is
                 not among the classes, or there are weights for examples with several labels.
         """
-        checked = self.checked(examples)
+        checked = self.of_classes(self.checked(examples))
         labels, inputs = self.numbers_of(checked), self.asked(self.inputs_of(checked))
         weights = example_weights(labels, self.class_names, class_weight, self.multi_label)
         settings = {"rows_multiple_of": num_data_shards(), **settings}
@@ -242,10 +267,11 @@ class ClassTask(Task):
         """Says so if the training ended no better than a guess that is the same for all."""
         return doubt_of(run, loss_of_shares(batches), "guessing labels by their shares alone")
 
-    def guesses(self, examples: Sequence[Any], results: np.ndarray) -> tuple[list[str], list[str]]:
-        """Returns the labels of probabilities, and the labels of the examples, by their names."""
-        guessed = [self._label(row) for row in results]
-        return [*map(_name_of, guessed)], [*map(_name_of, self.labels_of(examples))]
+    def guesses(
+        self, examples: Sequence[Any], results: Mapping[str, Any]
+    ) -> tuple[list[str], list[str]]:
+        """Returns the labels of results, and the labels of the examples, by their names."""
+        return [*map(_name_of, self._labels(results))], [*map(_name_of, self.labels_of(examples))]
 
     def scored_by(self, training: ClassTraining) -> tuple[str, int]:
         """The accuracy, or the macro F1."""
@@ -262,18 +288,52 @@ class ClassTask(Task):
                 f"Received: none. Bring more {self.examples_are}, a greater `dev_share`, or a file "
                 "of them."
             )
-        examples = self.checked(dev)
+        examples = self.of_classes(self.checked(dev))
         labels, inputs = self.numbers_of(examples), self.asked(self.inputs_of(examples))
         tensors, use = self.encoded(inputs), self.Use()
 
         def score(model: keras.Model) -> Scored:
             found = self.computed(tensors, use)["probabilities"]
-            report = evaluate_probabilities(labels, found, num_bootstrap=0)
+            report = evaluate_probabilities(
+                labels, found, num_bootstrap=0, thresholds=self.thresholds
+            )
             names = ("accuracy", "macro_f1", "log_loss")
             figures = {f"val_{name}": float(getattr(report, name).value) for name in names}
             return Scored((figures[f"val_{training.score}"], -figures["val_log_loss"]), figures)
 
         return score
+
+    def cases(self, training: Any) -> list[str]:
+        """Returns what decides about the defaults of a training."""
+        head = getattr(training, "tune", "all") == "head"
+        return [*super().cases(training), *(["head"] if head else [])]
+
+    def prepare(
+        self, examples: Any, dev: Any, training: ClassTraining, log: Callable[[str], Any]
+    ) -> None:
+        """Fits the layer `head`, if the settings say so."""
+        if self.unknown and self.unknown not in self.labels_of(self.checked(dev) if dev else []):
+            raise ValueError(
+                f"Expected development {self.examples_are} with the label {self.unknown!r} of "
+                "`unknown` (--unknown), by which the threshold is chosen. Received: none of "
+                f"{len(dev):,}. Bring some, or leave `unknown` out."
+            )
+        if getattr(training, "tune", "all") == "all":
+            return
+        sides, settings = [], {"shuffle": False, "batch_size": self.Use.batch_size}
+        for side in (examples, dev):
+            if len(side):
+                vectors = vectors_of(self.model, self.dataset(side, **settings))
+                sides.append((vectors, self.numbers_of(self.of_classes(self.checked(side)))))
+        (vectors, labels), *held = sides
+        weights = example_weights(labels, self.class_names, training.class_weight, self.multi_label)
+        layer = self.model.get_layer("head")
+        fitted, strength = fit_head(
+            vectors, labels, layer.units, weights, next(iter(held), None), training.seed
+        )
+        layer.kernel.assign(fitted.kernel)
+        layer.bias.assign(fitted.bias)
+        log(f"head: fitted to {len(vectors):,} vectors of {vectors.shape[1]}, C={strength:g}")
 
     def finish(self, dev: Sequence[object], training: ClassTraining) -> str:
         """Fits the temperature to the development examples, if there are enough of them."""
@@ -281,7 +341,11 @@ class ClassTask(Task):
             self.temperature = 1.0
             few = f"{len(dev)} development {self.examples_are}"
             return f"temperature 1, as {few} are too few to fit it"
-        return f"temperature {self.calibrate(dev):.2f}"
+        return "; ".join([f"temperature {self.calibrate(dev):.2f}", *self.decide(dev)])
+
+    def decide(self, dev: Sequence[object]) -> list[str]:
+        """Chooses thresholds by development examples; returns what was chosen."""
+        return []
 
     # Predictions
 
@@ -307,7 +371,7 @@ class ClassTask(Task):
         """What `run` returns for checked inputs, and the arrays made of them."""
         if not inputs:
             none = np.zeros((0, len(self.class_names)), "float32")
-            return {"logits": none, "probabilities": none}
+            return {"logits": none, "probabilities": none, "label": [], "chosen": none}
         tensors = self.encoded(inputs)
         return {**tensors, **self.computed(tensors, use)}
 
@@ -321,7 +385,20 @@ class ClassTask(Task):
         logits = ops.cast(raw, "float32")
         probabilities = self._probabilities(ops, logits)
         classes = ops.cumsum(ops.ones_like(probabilities, dtype="int32"), axis=1) - 1
-        return {"logits": logits, "probabilities": probabilities, "classes": classes, **more}
+        found = {"logits": logits, "probabilities": probabilities, "classes": classes, **more}
+        return found | self.decided(found)
+
+    def decided(self, found: Mapping[str, Array]) -> dict[str, Array]:
+        """Returns the number of the label, or of several labels which an input has."""
+        probabilities = found["probabilities"]
+        if self.multi_label:
+            return {"chosen": probabilities >= ops.cast(self.thresholds, "float32")}
+        label = ops.cast(ops.argmax(probabilities, axis=-1), "int32")
+        limit = self.unknown_below
+        if limit is None:
+            return {"label": label}
+        sure = sureness(ops, found["logits"], limit.score)
+        return {"label": ops.where(sure < limit.at, len(self.class_names), label), "sure": sure}
 
     def _probabilities(self, xp: ArrayModule, logits: Array) -> Array:
         """Probabilities at the temperature that `calibrate` found."""
@@ -375,23 +452,31 @@ class ClassTask(Task):
             TypeError: If an input is neither a string nor a pair of strings.
             ValueError: If a pair is given where single texts are expected, or the reverse.
         """
-        rows = self._predicted(inputs, use)["probabilities"]
-        return [Prediction(self._label(row), self._named(row)) for row in rows]
+        found = self._predicted(inputs, use)
+        rows = zip(self._labels(found), found["probabilities"], strict=True)
+        return [Prediction(label, self._named(row)) for label, row in rows]
 
-    def _label(self, row: np.ndarray) -> str | tuple[str, ...]:
+    def _labels(self, found: Mapping[str, Any]) -> Labels:
+        """The labels of what `run` returned."""
+        names = [*self.class_names, self.unknown]
         if self.multi_label:
-            return tuple(name for name, p in self._named(row).items() if p >= 0.5)
-        return self.class_names[int(row.argmax())]
+            return [tuple(names[i] for i in np.flatnonzero(row)) for row in found["chosen"]]
+        return [names[int(i)] for i in found["label"]]
 
     def _named(self, row: np.ndarray) -> dict[str, float]:
         return dict(zip(self.class_names, map(float, row), strict=True))
 
-    def measured(self, examples: Sequence[Any], use: ClassUse) -> np.ndarray:
-        """Computes the probabilities of examples."""
-        return self._predicted(self.asked(self.inputs_of(examples)), use)["probabilities"]
+    def measured(self, examples: Sequence[Any], use: ClassUse) -> dict[str, Any]:
+        """Computes what `run` returns for examples."""
+        return self._predicted(self.asked(self.inputs_of(examples)), use)
 
     def report(
-        self, examples: Sequence[Any], results: np.ndarray, *, num_bootstrap: int, seed: int = 0
+        self,
+        examples: Sequence[Any],
+        results: Mapping[str, Any],
+        *,
+        num_bootstrap: int,
+        seed: int = 0,
     ) -> ClassificationReport:
         """Measures the classifier on labelled examples.
 
@@ -406,8 +491,20 @@ class ClassTask(Task):
         Raises:
             ValueError: If a label is not among the classes.
         """
-        labels = self.numbers_of(examples)
-        return evaluate_probabilities(labels, results, self.class_names, num_bootstrap, seed)
+        found = results["probabilities"]
+        apart = np.array(
+            [bool(self.unknown) and x == self.unknown for x in self.labels_of(examples)]
+        )
+        labels = self.numbers_of(self.of_classes(examples))
+        report = evaluate_probabilities(
+            labels, found[~apart], self.class_names, num_bootstrap, seed, self.thresholds
+        )
+        limit = self.unknown_below
+        if limit is None or not apart.any():
+            return report
+        settings = {"share": self.data.false_alarms, "num_bootstrap": num_bootstrap, "seed": seed}
+        unknown = evaluate_unknown(results["sure"], apart, limit.at, **settings)
+        return dataclasses.replace(report, unknown=unknown)
 
     def calibrate(self, examples: Iterable[object], batch_size: int = ClassUse.batch_size) -> float:
         """Sets the temperature that makes the probabilities most believable.
@@ -421,7 +518,7 @@ class ClassTask(Task):
             end tells of too few examples (all of them right: the more certain the better), not of
             the model. No label changes by it.
         """
-        checked = self.checked(examples)
+        checked = self.of_classes(self.checked(examples))
         logits = self.predict_logits(self.inputs_of(checked), batch_size)
         found = fit_temperature(logits, self.numbers_of(checked))
         self.temperature = float(np.clip(found, *TEMPERATURES))
@@ -475,7 +572,8 @@ class ClassTask(Task):
     def class_outputs(self) -> dict[str, OutputField]:
         """Returns the fields of the outputs that all classifiers have.
 
-        label          string (B,)      the most probable class (not where there are several)
+        label          string (B,)      the most probable class, or the label of texts of no class
+        chosen         bool (B, C)      instead of it, of several labels: which of the classes
         probabilities  float32 (B, C)   of the classes
         classes        string (B, C)    their names, in each row
         """
@@ -483,8 +581,10 @@ class ClassTask(Task):
             "probabilities": Numbers("probabilities"),
             "classes": Names(self.class_names, "classes"),
         }
-        if not self.multi_label:
-            outputs["label"] = Label(self.class_names, "probabilities")
+        if self.multi_label:
+            outputs["chosen"] = Numbers("chosen")
+        else:
+            outputs["label"] = Names([*self.class_names, self.unknown], "label")
         return outputs
 
 

@@ -1,0 +1,128 @@
+"""Metrics of telling texts of no class from others, with intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keras_attn.metrics.reports import Estimate, Report, interval_of
+from keras_attn.metrics.resampling import area_under_curve
+
+
+@dataclass(frozen=True)
+class UnknownReport(Report):
+    """How well texts of no class are told from others. `print` shows it.
+
+    Example:
+
+    >>> print(UnknownReport(2, Estimate(0.9), Estimate(0.5), 0.05, Estimate(1.0), Estimate(0.1)))
+    2 of no class
+    area under ROC                    0.9000
+    found at 5 % false alarms         0.5000
+    found by the threshold            1.0000
+    false alarms of the threshold     0.1000
+    """
+
+    num_unknown: int
+    """Number of examples of no class."""
+    auc: Estimate
+    """Area under the ROC curve: the probability that an example of no class has a lower score than
+    one of a class."""
+    found_at: Estimate
+    """Share of the examples of no class that are found if `share` of the others are called so."""
+    share: float
+    """A share of false alarms."""
+    found: Estimate
+    """Share of the examples of no class below the threshold."""
+    false_alarms: Estimate
+    """Share of the other examples below the threshold."""
+
+    def __str__(self) -> str:
+        figures = {
+            "area under ROC": self.auc,
+            f"found at {100 * self.share:g} % false alarms": self.found_at,
+            "found by the threshold": self.found,
+            "false alarms of the threshold": self.false_alarms,
+        }
+        lines = [f"{name:<33} {figure}" for name, figure in figures.items()]
+        return "\n".join([f"{self.num_unknown:,} of no class", *lines])
+
+
+def threshold_of(known: ArrayLike, share: float) -> float:
+    """Returns the greatest threshold below which at most a share of scores lie.
+
+    Args:
+        known: Scores `(n,)` of examples that have a class.
+        share: The share, from 0 to below 1.
+
+    Example:
+
+    >>> threshold_of([1.0, 2.0, 3.0, 4.0], 0.25)
+    2.0
+    """
+    ordered = np.sort(np.asarray(known, "float64"))
+    return float(ordered[int(share * len(ordered) + 1e-9)])
+
+
+def evaluate_unknown(
+    scores: ArrayLike,
+    unknown: ArrayLike,
+    threshold: float,
+    share: float = 0.05,
+    num_bootstrap: int = 1000,
+    seed: int = 0,
+) -> UnknownReport:
+    """Measures how well scores tell examples of no class from others.
+
+    Args:
+        scores: Scores `(n,)`, low for examples of no class.
+        unknown: Whether each example is of no class, `(n,)`.
+        threshold: The scores below it are called examples of no class.
+        share: Share of false alarms at which `found_at` is measured.
+        num_bootstrap: Samples of the examples for the 95 % intervals; 0 computes none.
+        seed: Seed of these samples.
+
+    Returns:
+        An `UnknownReport`.
+
+    Raises:
+        ValueError: If not both kinds of examples are there, or a score is not finite.
+
+    Example:
+
+    >>> report = evaluate_unknown([0.1, 0.6, 0.5, 0.9], [True, True, False, False], 0.3)
+    >>> report.auc.value, report.found.value, report.false_alarms.value
+    (0.75, 0.5, 0.0)
+    """
+    scores, unknown = np.asarray(scores, "float64"), np.asarray(unknown, bool)
+    if scores.shape != unknown.shape or unknown.all() or not unknown.any():
+        raise ValueError(
+            "Expected a score for each example, and examples of a class and of no class. "
+            f"Received: {scores.size} scores, {int(unknown.sum())} of {unknown.size} examples of "
+            "no class."
+        )
+    if not np.isfinite(scores).all():
+        raise ValueError("Expected finite scores. Received: NaN or infinity.")
+    sides = scores[unknown], scores[~unknown]
+
+    def figures(apart: np.ndarray, known: np.ndarray) -> list[float]:
+        ties = np.unique(np.concatenate([known, apart]), return_inverse=True)[1]
+        is_known = np.arange(len(ties)) < len(known)
+        at = threshold_of(known, share)
+        return [
+            area_under_curve(ties, is_known, np.ones(len(ties))),
+            float(np.mean(apart < at)),
+            float(np.mean(apart < threshold)),
+            float(np.mean(known < threshold)),
+        ]
+
+    rng = np.random.default_rng(seed)
+    samples = [figures(*(rng.choice(x, len(x)) for x in sides)) for _ in range(num_bootstrap)]
+    columns = zip(*samples, strict=True) if samples else [[]] * 4
+    auc, found_at, found, false_alarms = (
+        Estimate(value, *(interval_of(list(column)) or ()))
+        for value, column in zip(figures(*sides), columns, strict=True)
+    )
+    return UnknownReport(len(sides[0]), auc, found_at, share, found, false_alarms)

@@ -1,0 +1,70 @@
+"""Texts of no class: how sure it is that a text has a class, and the threshold of that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attn.arrays import Array, ArrayModule
+from keras_attn.metrics.unknown import evaluate_unknown, threshold_of
+from keras_attn.settings import Settings, setting
+
+SCORES = ("energy", "logit", "probability")
+"""What may say how sure it is that a text has a class; of equally good ones the first."""
+
+
+@dataclass(frozen=True)
+class UnknownTexts(Settings):
+    """Texts of no class."""
+
+    unknown: str = setting(
+        "", "label of texts of no class: by those among the development texts a threshold is "
+        "chosen, below which a text gets this label; if empty, all texts have a class",
+    )  # fmt: skip
+    false_alarms: float = setting(
+        0.05, "with --unknown: share of the development texts of a class that may get that label",
+        above=0, below=1,
+    )  # fmt: skip
+
+
+class Threshold(NamedTuple):
+    """The score below which a text is of no class."""
+
+    score: str
+    at: float
+
+    def __str__(self) -> str:
+        return f"{self.score} below {self.at:.3g}"
+
+
+def sureness(xp: ArrayModule, logits: Array, score: str) -> Array:
+    """Computes how sure it is that a text has one of the classes, `(n,)` of logits `(n, C)`.
+
+    probability   max_c softmax(z)_c        (Hendrycks and Gimpel, 2017)
+    logit         max_c z_c
+    energy        log sum_c exp(z_c)        (Liu et al., 2020)
+    """
+    greatest = xp.max(logits, axis=-1)
+    if score == "logit":
+        return greatest
+    powers = xp.sum(xp.exp(logits - xp.expand_dims(greatest, -1)), axis=-1)
+    return 1 / powers if score == "probability" else greatest + xp.log(powers)
+
+
+def choose_threshold(logits: np.ndarray, unknown: np.ndarray, false_alarms: float) -> Threshold:
+    """Chooses the score with the greatest area under ROC, and the threshold of its false alarms.
+
+    Args:
+        logits: Of development texts, `(n, C)`.
+        unknown: Which of them are of no class, `(n,)`.
+        false_alarms: Share of the others that may lie below the threshold.
+    """
+    scores = {name: sureness(np, logits, name) for name in SCORES}
+    areas = {
+        name: evaluate_unknown(values, unknown, 0.0, num_bootstrap=0).auc.value
+        for name, values in scores.items()
+    }
+    best = max(areas, key=areas.__getitem__)
+    return Threshold(best, threshold_of(scores[best][~unknown], false_alarms))
