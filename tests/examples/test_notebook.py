@@ -1,4 +1,4 @@
-"""The notebook runs from its first cell to its last, in a kernel of its own."""
+"""The notebooks run from their first cell to their last, each in a kernel of its own."""
 
 import html
 import json
@@ -6,12 +6,14 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "examples" / "translation.ipynb"
+PRETRAINED = ROOT / "examples" / "pretrained_translator.ipynb"
 SOURCE = "We meet on Friday, March 3, at half past three."
 TINY = "num_pairs, epochs, dim = 80, 1, 16"
 
@@ -35,11 +37,10 @@ nbformat.write(notebook, sys.argv[3])
 pytestmark = pytest.mark.slow  # it is one run of a kernel
 
 
-@pytest.fixture(scope="module")
-def cells(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("notebook")
+def run(notebook, parameters, folder):
+    """The cells of code after a run with other parameters."""
     result = folder / "executed.ipynb"
-    command = [sys.executable, "-c", RUN, str(NOTEBOOK), TINY, str(result), str(folder)]
+    command = [sys.executable, "-c", RUN, str(notebook), parameters, str(result), str(folder)]
     done = subprocess.run(
         command,
         env={
@@ -56,6 +57,11 @@ def cells(tmp_path_factory):
     )
     assert done.returncode == 0, done.stderr
     return [c for c in json.loads(result.read_text())["cells"] if c["cell_type"] == "code"]
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    return run(NOTEBOOK, TINY, tmp_path_factory.mktemp("notebook"))
 
 
 def output(cells, ending):
@@ -99,3 +105,20 @@ def test_the_n_best_are_a_table(cells):
     shown = output(cells, f'translator.translate_n_best("{SOURCE}", 3)')["text/html"]
     assert shown.startswith("<table>")
     assert shown.count("<tr>") == 1 + 3
+
+
+def test_a_translator_of_others(tmp_path):
+    """A process without the package gives what the imported translator gives."""
+    cells = run(PRETRAINED, "epochs, dim = 1, 16", tmp_path)
+    ending = "served.stdout.splitlines()[: len(texts)] == translator.translate(texts, beams=4)"
+    assert output(cells, ending)["text/plain"] == "True"
+    assert "looked at" in json.dumps(cells[-2]["outputs"])
+
+
+def test_its_outputs_are_kept():
+    kept = json.loads(PRETRAINED.read_text(encoding="utf-8"))
+    cells = [cell for cell in kept["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in cells] == [*range(1, len(cells) + 1)]
+    outputs = json.dumps([cell["outputs"] for cell in cells])
+    assert "zwei alte Katzen" in outputs and "Error" not in outputs
+    assert tempfile.gettempdir() not in outputs
