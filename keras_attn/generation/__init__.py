@@ -11,7 +11,7 @@ from keras_attn.generation.recent import Recent
 from keras_attn.generation.sampled_steps import SampledSteps
 from keras_attn.generation.sampling import sample
 from keras_attn.generation.search import beam_search, greedy_search
-from keras_attn.generation.text_writer import TextWriter, Writing
+from keras_attn.generation.text_writer import NBestTexts, TextWriter, Writing
 from keras_attn.generation.window_decoder import WindowDecoder
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Decoder",
     "Generation",
     "Keeper",
+    "NBestTexts",
     "Recent",
     "RecomputeDecoder",
     "SampledSteps",

@@ -33,6 +33,23 @@ _ROOM = 256
 """Texts in parts have room for a multiple of so many tokens, since JAX compiles for each room."""
 
 
+class NBestTexts(NamedTuple):
+    """The best texts that continue a prompt, the best first.
+
+    Example:
+
+    >>> NBestTexts(["to be", "to do"], [-0.5, -0.7], [True, True]).texts[0]
+    'to be'
+    """
+
+    texts: list[str]
+    """The prompt and what follows."""
+    scores: list[float]
+    """Log-probabilities of the new tokens, divided by the length penalty."""
+    truncated: list[bool]
+    """Whether a text has no end token, since it has as many tokens as were asked for."""
+
+
 class Writing(NamedTuple):
     """How texts are continued.
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -29,7 +29,7 @@ from keras_attn.fields import (
     checked_texts,
 )
 from keras_attn.fields.signature import OutputField
-from keras_attn.generation import CompiledFunction, TextWriter, WindowDecoder, Writing
+from keras_attn.generation import CompiledFunction, NBestTexts, TextWriter, WindowDecoder, Writing
 from keras_attn.generation.noise import seeds_of
 from keras_attn.generation.sampling import SAMPLING
 from keras_attn.hints import Tensor
@@ -184,23 +184,6 @@ class TextGenerationUse(SamplingUse, RankingUse, TokenRulesUse):
                 "`num_return_sequences` must be at most `beams`. Received: "
                 f"num_return_sequences={self.num_return_sequences}, beams={self.beams}."
             )
-
-
-class NBestTexts(NamedTuple):
-    """The best texts that continue a prompt, the best first.
-
-    Example:
-
-    >>> NBestTexts(["to be", "to do"], [-0.5, -0.7], [True, True]).texts[0]
-    'to be'
-    """
-
-    texts: list[str]
-    """The prompt and what follows."""
-    scores: list[float]
-    """Log-probabilities of the new tokens, divided by the length penalty."""
-    truncated: list[bool]
-    """Whether a text has no end token, since it has as many tokens as were asked for."""
 
 
 @dataclass(frozen=True)
@@ -500,8 +483,7 @@ class TextGenerator(Task[Texts]):
         if test.split == "all":
             return text
         _, *parts = split_documents(text, data.dev_share, data.test_share)
-        kind = Text if isinstance(text, str) else WholeDocuments
-        return kind(parts[test.split == "test"], f"{text.where}, {test.split} part")
+        return type(text)(parts[test.split == "test"], f"{text.where}, {test.split} part")
 
     def batches(self, examples: Texts, training: Any, shuffle: bool = True) -> TextWindows:
         """Makes the batches of a training; the ends of documents are learned."""
@@ -623,7 +605,7 @@ class TextGenerator(Task[Texts]):
         answers = [x[n:] for x, n in zip(rows, given, strict=True)]
         unknown = sum(x.tolist().count(tokenizer.unknown_id) for x in answers)
         characters = sum(self.reader.length(part) for _, part in checked_documents(text))
-        characters += 0 if isinstance(text, str) else len(rows)
+        characters += len(rows) * (not isinstance(text, str))
         return TextScore(nats / math.log(2) / characters, characters, unknown)
 
     def _losses(self, ids: Tensor, max_length: int) -> Tensor:
