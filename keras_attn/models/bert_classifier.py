@@ -42,6 +42,8 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
             `"attention"` over all tokens, without that layer.
         pooled_layers: Number of the last blocks whose states are pooled, side by side (the
             feature-based approach of Devlin et al.); not with `pooling="first"`.
+        unit_length: Whether the pooled vectors are divided by their lengths, as many sentence
+            encoders do.
         sequence_length: Largest number of tokens of a text; 512 if None.
         separator_id: Id of the token between the two texts of a pair: the tokens behind the first
             one are of segment 1. If None, all tokens are of segment 0, as single texts are.
@@ -71,6 +73,7 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
     pooled_layers: int = setting(
         1, "number of the last blocks whose states are pooled, side by side", at_least=1
     )
+    unit_length: bool = setting(False, "divide the pooled vectors by their lengths")
 
     build = TextClassifierConfig.build
     encoder = TransformerEncoder
@@ -105,6 +108,8 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
         if self.separator_id is not None:
             layers.append(TokenSegments(self.separator_id, dtype=dtype, name="segments"))
         layers.append(make_pooling(self.pooling, None, dtype))
+        if self.unit_length:
+            layers.append(keras.layers.UnitNormalization(dtype=dtype, name="unit_length"))
         return [*layers, *make_head(self.num_classes, self.dropout, dtype)]
 
     @staticmethod
@@ -120,7 +125,8 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
         mask = _mask(layers, ids)
         x = layers["encoder"](embedded[0], padding_mask=mask)
         x = layers["pooling"](x, mask=mask)
-        return classify(layers, pooler_output(layers, x))
+        x = pooler_output(layers, x)
+        return classify(layers, layers["unit_length"](x) if "unit_length" in layers else x)
 
 
 def _mask(layers: Layers, ids: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from keras_attn.tasks.families.unknown import SCORES, choose_threshold, sureness
 
 BERT = {
     "model": "bert", "dim": 8, "num_layers": 2, "num_heads": 2, "intermediate_dim": 8,
-    "pooling": "average", "pooled_layers": 2,
+    "pooling": "average", "pooled_layers": 2, "unit_length": True,
 }  # fmt: skip
 BAG = {"model": "bag", "dim": 8, "pair_buckets": 0}
 NONE = [(f"{a} {b}", "none") for a in ("zebra", "quartz", "moon", "river") for b in ("of", "in")]
@@ -89,6 +89,7 @@ def test_only_the_head_is_fitted(fitted):
     embedded = task.model.get_layer("embedding")(one)
     expected = keras.ops.convert_to_numpy(first(embedded))[0].mean(0)
     np.testing.assert_allclose(vectors[0, :8], expected, atol=1e-5)  # of both blocks
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     labels = task.numbers_of(task.checked(EXAMPLES))
     head, _ = fit_head(vectors[:40], labels[:40], 2, held=(vectors[40:], labels[40:]))
     np.testing.assert_allclose(task.predict_logits(texts), head.logits(vectors), atol=1e-3)

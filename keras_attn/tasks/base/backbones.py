@@ -81,7 +81,8 @@ class Backbone(NamedTuple):
                 f"The backbone is of the architecture {self.model!r}, which has no setting "
                 f"`{foreign[0]}`. Leave it out."
             )
-        free = ("dropout", "attention_dropout", "recurrent_dropout", "pooling", "pooled_layers")
+        pooled = ("pooling", "pooled_layers", "unit_length")
+        free = ("dropout", "attention_dropout", "recurrent_dropout", *pooled)
         for name, value in chosen.values.items():
             if name in self.settings and name not in free and self.settings[name] != value:
                 raise ValueError(
