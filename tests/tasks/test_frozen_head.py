@@ -186,3 +186,16 @@ def test_thresholds_of_several_labels():
     for c in (0, 1):
         best = max(f1_score(labels[:, c], p[:, c] >= t) for t in np.unique(p[:, c]))
         assert f1_score(labels[:, c], p[:, c] >= found[c]) == pytest.approx(best)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {**BERT, "pooled_layers": 3},
+        {**BERT, "pooling": "first"},
+        {"model": "modern_bert", "unit_length": True},
+    ],
+)
+def test_pooled_layers_that_cannot_be(model):
+    with pytest.raises(ValueError, match="`pooled_layers`"):
+        TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], model=model)
