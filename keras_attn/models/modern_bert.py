@@ -193,9 +193,9 @@ class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
         super().__post_init__()
         if self.pooled_layers != 1 or self.unit_length:
             raise ValueError(
-                "`pooled_layers` and `unit_length` are for model='bert' and 'roberta': a ModernBERT "
-                f"has a dense layer behind the pooling. Received: {self.pooled_layers} and "
-                f"{self.unit_length}. Leave them out."
+                "`pooled_layers` and `unit_length` are for model='bert' and 'roberta': a "
+                "ModernBERT has a dense layer behind the pooling. Received: "
+                f"{self.pooled_layers} and {self.unit_length}. Leave them out."
             )
 
     def layers(  # type: ignore[override]  # a classifier has no logits of tokens
