@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +18,8 @@ from keras_attn.images import (
     read_ucm_captions,
 )
 from keras_attn.images.captioned_images import CaptionChecks
-from keras_attn.records.reading import open_lines
+from keras_attn.records.reading import Location, expanded, open_lines
+from keras_attn.records.rows import has_rows
 
 WITH_SIDES = ("karpathy", "ucm", "emoji")
 """Formats of files that may name sides."""
@@ -30,7 +30,7 @@ _FLICKR_LINE = re.compile(rb"[^\t]+#\d+\t")
 class CaptionFile:
     """A file of captioned images: its place, its format, and how it is read."""
 
-    path: str
+    path: Location
     """The file, or the folder of UCM-Captions; emoji if empty. With `format="emoji"` the folder of
     their wheels."""
     image_dir: str = ""
@@ -56,6 +56,8 @@ class CaptionFile:
             return self.format
         if not self.path:
             return "emoji"
+        if has_rows(self.path):
+            return "csv"
         path = Path(self.path).expanduser()
         if path.is_dir():
             return "ucm"  # whose reader says what it misses
@@ -88,7 +90,7 @@ class CaptionFile:
 
     def _read(self, split: str, checks: CaptionChecks) -> CaptionedImages:
         sides = [side.strip() for side in split.split(",") if side.strip()] or None
-        path, image_dir, names = map(os.path.expanduser, (self.path, self.image_dir, self.names))
+        path, image_dir, names = map(expanded, (self.path, self.image_dir, self.names))
         folder = image_dir or None
         if self.kind == "emoji":
             return read_emoji_pictures(self.emoji_style, path, sides)

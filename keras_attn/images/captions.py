@@ -245,7 +245,7 @@ def read_caption_csv(
     ('A dog, running .', 'A dog .')
     """
     reading = CaptionReading(path, image_dir, **checks)
-    rows = LineReading(reading.where)
+    rows = LineReading(path)
     captions: dict[str, list[Any]] = {}
     columns = {"image": image, "caption": caption}
     for number, cells in reading.cells(rows, path, columns, delimiter, header):

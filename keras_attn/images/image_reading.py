@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from keras_attn.images import image_problems
 from keras_attn.input_files import read_input
 from keras_attn.records import reading
+from keras_attn.records.columns import read_columns
 from keras_attn.records.reading import LineReading, Location
 from keras_attn.records.tables import Column, Table
 from keras_attn.white_space import normalize_white_space
@@ -68,6 +69,13 @@ class ImageReading(Generic[T]):
             return text
         return None
 
+    def place(self, name: str, subfolder: str = "") -> Path:
+        """The path of a picture in the folder; backslashes of Windows lead to folders."""
+        path = self.folder / subfolder / name
+        if "\\" in name and not path.is_file():
+            path = self.folder / subfolder / name.replace("\\", "/")
+        return path
+
     def cells(
         self,
         rows: LineReading,
@@ -77,6 +85,9 @@ class ImageReading(Generic[T]):
         header: bool | None,
     ) -> Iterator[tuple[int, dict[str, str | None]]]:
         """The wanted cells of a table; the usual `delimiter` is that of the file's name."""
+        if rows.rows:
+            yield from read_columns(path, columns, rows, delimiter=delimiter, header=header)
+            return
         usual = "\t" if reading.ending(path) == ".tsv" else ","
         quotes = (delimiter or usual) != "\t"
         table = Table(columns, delimiter, quotes, header, usual=usual)
@@ -88,7 +99,7 @@ class ImageReading(Generic[T]):
     def take_over(self, lines: LineReading) -> None:
         """Notes the problems of the lines of a file."""
         for number, kind, what in lines.problems:
-            self.problem(f"line {number:,}", kind, what)
+            self.problem(f"{lines.unit} {number:,}", kind, what)
 
     def refuse(self) -> None:
         """Raises the error about all problems, if they are errors or nothing is left."""
@@ -109,7 +120,7 @@ def load_json(path: Location) -> Any:
     try:
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.decompress(raw)
-        return json.loads(raw.decode("utf-8-sig"))
+        return json.loads(raw.decode(reading.encoding_of(path) or "utf-8-sig"))
     except (ValueError, RecursionError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(
             f"{os.fspath(path)}: expected one whole JSON value in UTF-8. Received: {error}."

@@ -138,7 +138,7 @@ class QuestionReading(ImageReading[PictureQuestion]):
         ]
         if picture is None or asked is None or said is None:
             return
-        path = os.fspath(self.folder / str(name).strip())
+        path = os.fspath(self.place(str(name).strip()))
         problem = self.picture_problem(path) if self.check else None
         if problem is not None:
             self.problem(f"{where}, {name}", problem.kind, problem.what)

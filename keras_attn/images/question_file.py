@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +12,15 @@ from keras_attn.images.question_readers import (
     read_question_table,
     read_vqa,
 )
+from keras_attn.records.reading import Location, expanded
+from keras_attn.records.rows import has_rows
 
 
 @dataclass(frozen=True)
 class QuestionFile:
     """A file of questions about images: its place, its format, and how it is read."""
 
-    path: str
+    path: Location
     """A table; a JSON file; or a folder of easy-VQA, of one side or of both."""
     annotations: str = ""
     """`"vqa"`: the file of the answers."""
@@ -46,6 +47,8 @@ class QuestionFile:
         """The format: `"csv"`, `"vqa"` or `"easy_vqa"`."""
         if self.format != "auto":
             return self.format
+        if has_rows(self.path):
+            return "csv"
         path = Path(self.path).expanduser()
         if path.is_dir():
             return "easy_vqa"
@@ -56,7 +59,7 @@ class QuestionFile:
     def read(self, side: str = "train") -> PictureQuestions:
         """Reads the questions."""
         given = self.path, self.annotations, self.image_dir
-        path, annotations, folder = map(os.path.expanduser, given)
+        path, annotations, folder = map(expanded, given)
         if bool(annotations) != (self.kind == "vqa"):
             raise ValueError(
                 "Expected a file of answers (`annotations`) with JSON of VQA's layout, and with no "

@@ -72,13 +72,13 @@ def read_question_table(
     True
     """
     reading = QuestionReading(path, image_dir, **checks)
-    rows = LineReading(reading.where)
+    rows = LineReading(path)
     columns = {"image": image, "question": question, "answer": answer}
     columns |= {} if kind is None else {"kind": kind}
     for number, cells in reading.cells(rows, path, columns, delimiter, header):
         if None not in cells.values():
             found = (cells["image"], cells["question"], cells["answer"])
-            reading.add(f"line {number:,}", *found, kind=(cells.get("kind") or "").strip())
+            reading.add(f"{rows.unit} {number:,}", *found, kind=(cells.get("kind") or "").strip())
     reading.entries += len(rows.problems)
     reading.take_over(rows)
     return reading.finish()

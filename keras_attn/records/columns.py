@@ -50,7 +50,8 @@ def read_columns(
         keys = {name: str(column) for name, column in columns.items()}
         for setting, value in (("header", header), ("delimiter", delimiter)):
             if value is not None:
-                raise ValueError(f"`{setting}` is for tables, not for JSON. Received: {value!r}.")
+                kind = "rows of named columns" if reading.rows else "JSON"
+                raise ValueError(f"`{setting}` is for tables, not for {kind}. Received: {value!r}.")
         for number, record in reading.records(lines):
             missing = [key for key in keys.values() if key not in record]
             if missing:

@@ -180,7 +180,7 @@ def read_dialogues(
     with open_lines(path) as lines:
         readers[format](lines, reading)
     reading.refuse(len(reading.dialogues), "dialogues of at least two speakers", "dialogue")
-    return Dialogues(reading.dialogues, where, reading.blank, reading.problems)
+    return Dialogues(reading.dialogues, reading.where, reading.blank, reading.problems)
 
 
 def _json_lines(lines: Iterator[bytes], reading: _Reading) -> None:

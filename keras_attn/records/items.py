@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field
-from typing import ClassVar, TypeVar, overload
+from typing import ClassVar, Self, TypeVar, overload
 
 from keras_attn.records.problems import PROBLEMS, LineProblem, count_problems, describe_problems
 
@@ -42,6 +42,13 @@ class Records(Items[T]):
     kinds: ClassVar[Mapping[str, str]] = PROBLEMS
     """The kinds of problems, each with the words for it."""
     problems: list[LineProblem]
+    unit = "line"
+    """What was read one by one: lines, or rows of a table."""
+
+    def in_units(self, unit: str) -> Self:
+        """Says what was read one by one."""
+        object.__setattr__(self, "unit", unit)
+        return self
 
     def _bad_lines(self) -> dict[str, int]:
         """The number of bad lines, and of those of each kind."""
@@ -50,5 +57,5 @@ class Records(Items[T]):
 
     def _left_out(self) -> str:
         """Which lines were left out and why, for a summary; empty if there are none."""
-        described = describe_problems(self.problems, kinds=self.kinds)
+        described = describe_problems(self.problems, kinds=self.kinds, unit=self.unit)
         return f". Left out: {described}" * bool(described)

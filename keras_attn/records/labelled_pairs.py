@@ -12,9 +12,16 @@ from typing import NamedTuple
 from keras_attn.inputs import flattened, listed
 from keras_attn.records.columns import COLUMN_FORMATS, COLUMN_SUFFIXES, read_columns
 from keras_attn.records.items import Records
-from keras_attn.records.labelled_texts import LABELLED_PROBLEMS
+from keras_attn.records.labelled_texts import LABELLED_PROBLEMS, label_name
 from keras_attn.records.problems import LineProblem, many
-from keras_attn.records.reading import LineReading, Location, format_of, is_blank, open_lines
+from keras_attn.records.reading import (
+    LineReading,
+    Location,
+    existing,
+    format_of,
+    is_blank,
+    open_lines,
+)
 from keras_attn.records.tables import Column
 
 _COLUMNS = {
@@ -81,7 +88,7 @@ class LabelledPairs(Records[LabelledPair]):
     def summary(self) -> str:
         """Returns the counts in words, with the numbers of the first bad lines."""
         labels = ", ".join(f"{name} {count:,}" for name, count in self.label_counts.items())
-        text = f"{self.where}: {many(len(self.pairs), 'pair')} of {many(self.lines, 'line')}."
+        text = f"{self.where}: {many(len(self.pairs), 'pair')} of {many(self.lines, self.unit)}."
         text += f" Labels: {labels}"
         if self.unlabelled:
             text += f". Left out: {many(self.unlabelled, 'pair')} with the label {_NO_LABEL!r}"
@@ -91,7 +98,7 @@ class LabelledPairs(Records[LabelledPair]):
 class _Reading(LineReading):
     kinds = LABELLED_PROBLEMS
 
-    def __init__(self, where: str, on_error: str, labels: Collection[str] | None):
+    def __init__(self, where: Location, on_error: str, labels: Collection[str] | None):
         super().__init__(where, on_error)
         self.labels = labels
         self.pairs: list[LabelledPair] = []
@@ -181,7 +188,6 @@ def read_labelled_pairs(
     >>> read_labelled_pairs(path)[0]
     LabelledPair(premise='A dog runs.', hypothesis='It runs.', label='yes')
     """
-    path = os.path.expanduser(os.fspath(path))
     kind, first, has_splits = _layout(path, format)
     usual = _COLUMNS.get(kind, ("premise", "hypothesis", "label"))
     if kind == "sick" and b"entailment_label" not in first:
@@ -192,7 +198,9 @@ def read_labelled_pairs(
     }
     if swap:
         if kind != "sick":
-            raise ValueError(f"`reversed_pairs` belong to SICK. Received: {path}, {kind}.")
+            raise ValueError(
+                f"`reversed_pairs` belong to SICK. Received: {os.fspath(path)}, {kind}."
+            )
         columns["swapped"] = "entailment_BA"
     if has_splits:
         columns["split"] = _SPLIT_COLUMN
@@ -209,18 +217,20 @@ def read_labelled_pairs(
                 reading.problem(number, "label", what)
             reading.add(number, row["hypothesis"], row["premise"], reverse)
     reading.refuse(len(reading.pairs), "two texts and their label on each line", "labelled pair")
-    return LabelledPairs(reading.pairs, path, reading.lines, reading.unlabelled, reading.problems)
+    pairs = LabelledPairs(
+        reading.pairs, reading.where, reading.lines, reading.unlabelled, reading.problems
+    )
+    return pairs.in_units(reading.unit)
 
 
 def has_splits(path: Location, format: str = "auto") -> bool:
     """Whether a column of a file of labelled pairs says which part each pair is of."""
-    return _layout(os.path.expanduser(os.fspath(path)), format)[2]
+    return _layout(path, format)[2]
 
 
-def _layout(path: str, format: str) -> tuple[str, bytes, bool]:
+def _layout(path: Location, format: str) -> tuple[str, bytes, bool]:
     """The format of a file, its first line, and whether a column says which part a pair is of."""
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"Expected a file of labelled pairs at {path}. There is none.")
+    existing(path, "a file of labelled pairs")
     with open_lines(path) as lines:
         first = next(lines, b"")
     kind = format
@@ -272,6 +282,7 @@ def _checked(given: Iterable[object], parts: int, form: str) -> list[list[str]]:
     rows = []
     for i, example in enumerate(listed(given, f"{form} tuples", parts, reader)):
         row = flattened(example)
+        row[2:] = map(label_name, row[2:])
         if len(row) != parts or not all(isinstance(part, str) for part in row):
             hint = " Is the tab between two texts missing?" if isinstance(example, str) else ""
             raise ValueError(

@@ -17,6 +17,7 @@ from keras_attn.records.columns import read_columns
 from keras_attn.records.labelled_reading import LabelledChecks, LabelledReading
 from keras_attn.records.labelled_texts import LabelledTexts
 from keras_attn.records.reading import Location, find_file
+from keras_attn.records.rows import Rows
 from keras_attn.records.tables import Column
 
 SENTIMENT = {"0": "negative", "1": "positive"}
@@ -109,7 +110,8 @@ def read_labelled(
     columns |= {} if text_pair is None else {"text_pair": text_pair}
     columns |= {} if group is None else {"group": group}
     reading.pairs = text_pair is not None
-    input_file(path)
+    if not isinstance(path, Rows):
+        input_file(path)
     reading.read(read_columns(path, columns, reading, format, delimiter, header=header, exact=True))
     return reading.finish()
 

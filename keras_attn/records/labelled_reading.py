@@ -87,7 +87,8 @@ class LabelledReading(LineReading):
             elif isinstance(part, int):
                 part = str(part)
             if not isinstance(part, str):
-                more = ". Several labels need a `label_separator`" * isinstance(part, list)
+                more = ". Make integers or texts of labels" * isinstance(part, float)
+                more += ". Several labels need a `label_separator`" * isinstance(part, list)
                 self.problem(number, "type", f"the label is of type {type(part).__name__}{more}")
                 return None
             name = part.strip()
@@ -136,4 +137,4 @@ class LabelledReading(LineReading):
             sum(len(of_text) > 1 for of_text in labels.values()),
             self.unique,
             self.problems,
-        )
+        ).in_units(self.unit)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex, cast
 
 from keras_attn.records.items import Records
 from keras_attn.records.problems import PROBLEMS, LineProblem, many
@@ -60,16 +61,24 @@ def as_labelled(example: object) -> LabelledText:
         text, label, group, second = fields + ["", None][len(fields) - 2 :]
         if isinstance(text, tuple | list) and len(text) == 2 and second is None:
             text, second = text
-        label = tuple(label) if isinstance(label, list) else label
+        label = tuple(map(label_name, label)) if isinstance(label, list | tuple) else label
+        label = label_name(label)
         names = label if isinstance(label, tuple) else (label,)
         strings = (text, *names, group, *([] if second is None else [second]))
         if all(isinstance(string, str) for string in strings):
             return LabelledText(text, label, group, second)
     shown = repr(example)
     raise ValueError(
-        "Expected (text, label) pairs: a string or a pair of strings, and the name of its class "
-        f"or a tuple of names. Received: {shown[:100]}{'...' * (len(shown) > 100)}."
+        "Expected (text, label) pairs: a string or a pair of strings, and the name of its class, a "
+        f"string or an integer, or a tuple of names. Received: {shown[:100]}"
+        f"{'...' * (len(shown) > 100)}."
     )
+
+
+def label_name(label: object) -> object:
+    """A label, of which integers become names: 5 is the same label as "5"."""
+    is_integer = hasattr(label, "__index__") and not isinstance(label, bool)
+    return str(operator.index(cast(SupportsIndex, label))) if is_integer else label
 
 
 def label_names(label: Label) -> tuple[str, ...]:
@@ -153,7 +162,7 @@ class LabelledTexts(Records[LabelledText]):
         """Returns the counts in words, with the numbers of the first bad lines."""
         labels = ", ".join(f"{name} {count:,}" for name, count in self.label_counts.items())
         what = "pair" if any(example.second is not None for example in self.examples) else "text"
-        text = f"{self.where}: {many(len(self.examples), what)} of {many(self.lines, 'line')}."
+        text = f"{self.where}: {many(len(self.examples), what)} of {many(self.lines, self.unit)}."
         text += f" Labels: {labels or 'none'}{self._left_out()}."
         if self.repeated:
             fate = "left out" if self.unique else "kept"

@@ -77,7 +77,7 @@ class PairReading(LineReading):
             len(self.pairs) - len(once),
             self.unique,
             self.problems,
-        )
+        ).in_units(self.unit)
 
 
 def _look_up(record: dict[str, Any], key: str) -> list[Any]:

@@ -89,7 +89,7 @@ class ParallelText(Records[TranslationPair]):
 
     def summary(self) -> str:
         """Returns the counts in words, with the numbers of the first bad lines."""
-        text = f"{self.where}: {many(len(self.pairs), 'pair')} of {many(self.lines, 'line')}"
+        text = f"{self.where}: {many(len(self.pairs), 'pair')} of {many(self.lines, self.unit)}"
         text += f"{self._left_out()}."
         if self.passed_over:
             text += f" Passed over: {many(self.passed_over, 'line')}, blank or a header."

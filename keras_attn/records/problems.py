@@ -12,6 +12,7 @@ PROBLEMS = {
     "csv": "that are no row of a table",
     "json": "not one JSON object",
     "keys": "without the keys",
+    "missing": "with a missing value",
     "type": "with a value that is not a string",
     "empty": "with an empty side",
     "long": "with a side that is too long",

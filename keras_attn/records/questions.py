@@ -124,6 +124,9 @@ class _Reading(LineReading):
         if not isinstance(record, dict) or not isinstance(text, str):
             return problem("type", "has no text")
         question, given = record.get("question"), record.get("answers", [])
+        if isinstance(given, dict) and isinstance(given.get("text"), list):  # columns of `datasets`
+            rows = zip(*given.values(), strict=True)
+            given = [dict(zip(given, row, strict=True)) for row in rows]
         if not isinstance(question, str) or not isinstance(given, list):
             return problem("type", "is not a string with a list")
         if is_blank(question):
@@ -193,7 +196,7 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
         questions = [question for row in rows if (question := reading.question(row))]
     reading.refuse(len(questions), "questions with answers in their texts", "question")
     return AnsweredQuestions(
-        questions, where, reading.moved, len(reading.problems), reading.problems
+        questions, reading.where, reading.moved, len(reading.problems), reading.problems
     )
 
 

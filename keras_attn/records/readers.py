@@ -23,6 +23,7 @@ from keras_attn.records.reading import (
     open_lines,
     open_member,
 )
+from keras_attn.records.rows import has_rows
 from keras_attn.records.tables import Column, Table, check_columns
 
 
@@ -117,11 +118,13 @@ def read_pairs(
     >>> text.problems
     [LineProblem(line=2, kind='empty', what='the source is empty')]
     """
+    if isinstance(path, str):
+        path = os.path.expanduser(path)
     if format == "auto" and target_path is not None:
         format = "parallel"
     elif format == "auto" and Path(path).is_dir():
         format = "multi30k"
-    elif format == "auto" and not Path(path).exists():
+    elif format == "auto" and not has_rows(path) and not Path(path).exists():
         raise FileNotFoundError(f"Expected a file or a folder. Received: {os.fspath(path)}.")
     expected = "a `target_path`, a folder, or a file"
     format = chosen_format(format, path, _SUFFIXES, _READERS, expected)

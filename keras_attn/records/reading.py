@@ -17,6 +17,7 @@ from typing import IO, Any, TypeGuard, TypeVar, cast
 from keras_attn.input_files import DAMAGE, input_file
 from keras_attn.line_ends import cut_lines
 from keras_attn.records.problems import PROBLEMS, LineProblem, describe_problems, many
+from keras_attn.records.rows import Rows, has_rows, is_parquet, parquet_rows, shown_columns
 
 Location = str | os.PathLike[str]
 
@@ -25,6 +26,54 @@ T = TypeVar("T")
 _CHUNK = 2**16
 _NOT_UTF8 = "is not UTF-8"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the latter: an empty archive
+
+
+class EncodedFile(os.PathLike[str]):
+    """A text file that is not in UTF-8, which readers take in the place of its path.
+
+    Args:
+        path: The file, plain or gzipped.
+        encoding: Name of a codec of Python, such as `"cp1252"`.
+
+    Raises:
+        ValueError: If there is no such codec.
+
+    Example:
+
+    >>> os.fspath(EncodedFile("reviews.csv", "cp1252"))
+    'reviews.csv'
+    """
+
+    def __init__(self, path: Location, encoding: str):
+        check_encoding(encoding)
+        self.path = os.path.expanduser(os.fspath(path))
+        self.encoding = encoding
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+def check_encoding(encoding: str) -> None:
+    """Refuses what is no name of a codec of texts; an empty string passes."""
+    try:
+        known = not encoding or codecs.lookup(encoding)._is_text_encoding
+    except LookupError:
+        known = False
+    if not known:
+        raise ValueError(
+            "Expected `encoding` to be the name of a codec of Python, such as 'cp1252', 'latin-1', "
+            f"'utf-16' or 'shift_jis'. Received: {encoding!r}."
+        )
+
+
+def expanded(path: Location) -> Location:
+    """A path with the home folder in the place of `~`; rows and encoded files as they are."""
+    return os.path.expanduser(path) if isinstance(path, str) else path
+
+
+def encoding_of(path: Location) -> str:
+    """The encoding that was given for a file; empty if none was."""
+    return path.encoding if isinstance(path, EncodedFile) else ""
 
 
 class LineReading:
@@ -41,7 +90,9 @@ class LineReading:
         self.kinds = self.kinds if kinds is None else kinds
         self.delimiter = ""  # of a table
         self.lines = 0
-        self.unit = "line"
+        self.rows = has_rows(where)
+        """Whether rows of named columns are read: those of a table in memory, or of Parquet."""
+        self.unit = "row" if self.rows else "line"
         self.passed_over = 0
         self.problems: list[LineProblem] = []
 
@@ -112,7 +163,13 @@ class LineReading:
         return found
 
     def no_key(self, number: int, record: dict[str, Any], key: str) -> None:
-        """Notes that a JSON object lacks a key."""
+        """Notes that a JSON object lacks a key; all rows of a table do."""
+        if self.rows:
+            raise ValueError(
+                f"{self.where}: expected a column {key!r}. Received: no such column among "
+                f"{shown_columns(record)}. Name the columns by the settings of the data, such as "
+                f"`text`."
+            )
         have = ", ".join(map(repr, record)) or "none"
         self.problem(number, "keys", f"no {key!r} among the keys {have[:200]}")
 
@@ -127,6 +184,14 @@ class LineReading:
 
     def string(self, number: int, value: object, key: str) -> str | None:
         """A value of a JSON object that is a string in Unicode, or None and a problem."""
+        if self.rows and value is None:
+            self.problem(number, "missing", f"{key!r} has no value")
+            return None
+        if self.rows and isinstance(value, list | dict):
+            raise ValueError(
+                f"{self.where}: expected a column of texts, {key!r}. Received: a nested column, "
+                f"with {json.dumps(value)[:60]} in row {number:,}. Make texts of it first."
+            )
         if not isinstance(value, str):
             self.problem(number, "type", f"{key!r} is of type {type(value).__name__}")
             return None
@@ -150,7 +215,15 @@ class LineReading:
         described = describe_problems(self.problems, kinds=self.kinds, unit=self.unit)
         if self.problems and self.on_error == "error":
             not_utf8 = any(problem.what.endswith(_NOT_UTF8) for problem in self.problems)
-            save = " Save the file as UTF-8 (in Excel: CSV UTF-8)." if not_utf8 else ""
+            save = (
+                (
+                    " Save the file as UTF-8 (in Excel: CSV UTF-8), or name its `encoding` "
+                    "(--encoding cp1252)."
+                )
+                if not_utf8
+                else ""
+            )
+            expected = expected.replace("each line", f"each {self.unit}")
             raise ValueError(
                 f"{self.where}: expected {expected}. Received: "
                 f"{self.bad_lines:,} of {self.lines:,} {self.unit}s without: {described}. "
@@ -170,8 +243,10 @@ def check_on_error(on_error: str) -> None:
         raise ValueError(f"Expected `on_error` to be 'error' or 'skip'. Received: {on_error!r}.")
 
 
-def existing(path: Location, expected: str) -> str:
-    """The path of a file, after a check that there is one."""
+def existing(path: Location, expected: str) -> Location:
+    """The path of a file, after a check that there is one; rows as they are."""
+    if isinstance(path, Rows):
+        return path
     if not os.path.isfile(os.path.expanduser(path)):
         raise FileNotFoundError(f"Expected {expected}. Received: {os.fspath(path)}, which is none.")
     return os.fspath(path)
@@ -198,7 +273,9 @@ def find_file(
 
 
 def ending(path: Location) -> str:
-    """The suffix of a file's name in lower case, without `.gz`."""
+    """The suffix of a file's name in lower case, without `.gz`; rows are read as JSON lines."""
+    if has_rows(path):
+        return ".jsonl"
     return os.path.splitext(os.fspath(path).lower().removesuffix(".gz"))[1]
 
 
@@ -241,7 +318,10 @@ def is_zip(path: Location) -> bool:
 
 @contextmanager
 def open_lines(path: Location) -> Iterator[Iterator[bytes]]:
-    """The lines of a plain or gzipped file."""
+    """The lines of a plain or gzipped file; rows as lines of JSON."""
+    if isinstance(path, Rows) or is_parquet(path):
+        yield (path if isinstance(path, Rows) else parquet_rows(path)).lines()
+        return
     where = os.fspath(path)
     with ExitStack() as stack:
         plain = stack.enter_context(open(input_file(path), "rb"))
@@ -252,9 +332,10 @@ def open_lines(path: Location) -> Iterator[Iterator[bytes]]:
                 "Unpack it (`read_tatoeba` reads Tatoeba's)."
             )
         if start[:2] == b"\x1f\x8b" or where.lower().endswith(".gz"):
-            yield byte_lines(cast(IO[bytes], stack.enter_context(gzip.open(plain))), where)
+            packed = cast(IO[bytes], stack.enter_context(gzip.open(plain)))
+            yield byte_lines(packed, where, encoding_of(path))
         else:
-            yield byte_lines(plain, where)
+            yield byte_lines(plain, where, encoding_of(path))
 
 
 @contextmanager
@@ -285,30 +366,32 @@ def open_member(path: Location) -> Iterator[Iterator[bytes]]:
             yield byte_lines(file, os.fspath(path))
 
 
-def byte_lines(file: IO[bytes], where: str) -> Iterator[bytes]:
+def byte_lines(file: IO[bytes], where: str, encoding: str = "") -> Iterator[bytes]:
     """Lines in UTF-8 without their ends; a byte order mark says if a file is in UTF-16."""
-    number = 0
+    number, says = 0, "`encoding` says"
     try:
         start = cast(io.BufferedReader, file).peek(2)[:2]
-        if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            file = io.BufferedReader(_FromUtf16(file))
+        if not encoding and start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            encoding, says = "utf-16", "its first two bytes say"
+        if encoding:
+            file = io.BufferedReader(_Recoded(file, encoding))
         for number, raw in enumerate(cut_lines(file), start=1):
             yield raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{where}: expected text in UTF-16, as its first two bytes say. Received: other bytes "
-            f"after line {number:,} ({error.reason}). Save the file as UTF-8."
+            f"{where}: expected text in {encoding.upper()}, as {says}. Received: other bytes after "
+            f"line {number:,} ({error.reason}). Save the file as UTF-8."
         ) from error
     except DAMAGE as error:
         raise _damaged(where, number, error) from error
 
 
-class _FromUtf16(io.RawIOBase):
-    """The UTF-8 bytes of a file in UTF-16."""
+class _Recoded(io.RawIOBase):
+    """The UTF-8 bytes of a file in another encoding."""
 
-    def __init__(self, file: IO[bytes]):
+    def __init__(self, file: IO[bytes], encoding: str):
         self._file, self._left = file, b""
-        self._decoder = codecs.getincrementaldecoder("utf-16")()
+        self._decoder = codecs.getincrementaldecoder(encoding)()
 
     def readable(self) -> bool:
         """It is."""

@@ -136,7 +136,7 @@ def read_scored_pairs(
     rows = read_columns(path, columns, reading, format, delimiter)
     pairs = [pair for number, row in rows if (pair := reading.pair(number, row))]
     reading.refuse(len(pairs), "two texts and a number on each line", "pair")
-    return ScoredPairs(pairs, reading.where, reading.problems)
+    return ScoredPairs(pairs, reading.where, reading.problems).in_units(reading.unit)
 
 
 def checked_scored_pairs(examples: Iterable[object]) -> list[ScoredPair]:

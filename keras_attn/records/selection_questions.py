@@ -139,7 +139,8 @@ def read_selection_questions(
         different[said] = None
     reading.refuse(len(right), "a question and its answer on each line", "pair")
     questions = [SelectionQuestion(q, tuple(dict.fromkeys(a))) for q, a in right.items()]
-    return SelectionQuestions(questions, where, reading.problems, tuple(different))
+    found = SelectionQuestions(questions, reading.where, reading.problems, tuple(different))
+    return found.in_units(reading.unit)
 
 
 def read_candidates(

@@ -122,7 +122,7 @@ def read_tagged(
         else:
             texts = list(_of_columns(lines, reading, word_column, label_column))
     reading.refuse(len(texts), "a word and a label on each line", "sentence")
-    return TaggedTexts(texts, where, reading.bad_lines, reading.problems)
+    return TaggedTexts(texts, reading.where, reading.bad_lines, reading.problems)
 
 
 def _of_columns(

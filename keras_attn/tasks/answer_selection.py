@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -49,7 +49,7 @@ from keras_attn.records import (
     split_selection_questions,
 )
 from keras_attn.records.columns import numbered
-from keras_attn.records.reading import is_blank
+from keras_attn.records.reading import Location, is_blank
 from keras_attn.records.selection_questions import (
     check_answers,
     checked_selection_questions,
@@ -258,6 +258,7 @@ class AnswerSelector(TextVectors):
     learned: SelectionLearned
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are, rows_are = "questions", "pairs"
+    input_columns: ClassVar = {"question": ""}
     backbone_settings = _OF_BACKBONE
 
     _index: tuple[EncoderInput, AnswerIndex] | None = None
@@ -297,7 +298,7 @@ class AnswerSelector(TextVectors):
 
     @classmethod
     def read_file(
-        cls, path: str, data: AnswerSelectionData, answers: Iterable[str] | None = None
+        cls, path: Location, data: AnswerSelectionData, answers: Iterable[str] | None = None
     ) -> SelectionQuestions:
         """Reads questions whose right answers are among `answers`; None: any."""
         question, answer = numbered(data.question, data.answer)

@@ -8,7 +8,7 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -51,6 +51,7 @@ from keras_attn.models import (
     image_captioner,
 )
 from keras_attn.records.problems import many
+from keras_attn.records.reading import Location
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.base.backbones import SavedStart
 from keras_attn.tasks.base.checks import check_formats
@@ -286,6 +287,7 @@ class Captioner(PictureTask, SequenceToSequence):
     limits = ("max_pixels",)
     examples_are = "pictures"
     continues = True
+    input_columns: ClassVar = {"image": ""}
     gives = "caption"
     join = staticmethod(image_captioner)
     source = "regions"
@@ -296,6 +298,17 @@ class Captioner(PictureTask, SequenceToSequence):
         return [*super().facts(), f"{self.tokenizer.vocabulary_size:,} tokens"]
 
     # Data and training
+
+    @classmethod
+    def read_file(cls, path: Location, data: CaptioningData) -> CaptionedImages:
+        """Reads captioned pictures in the form that the settings name."""
+        read = _file(path, data, data.image_dir).read()
+        return replace(read, images=_lowered(read)) if data.lowercase else read
+
+    @classmethod
+    def split(cls, examples: Sequence[CaptionedImage], data: CaptioningData) -> Any:
+        """Splits pictures; those of equal captions stay on one side."""
+        return split_captioned(examples, data.dev_share, data.split_seed)
 
     @classmethod
     def read(cls, data: CaptioningData) -> Examples:
@@ -330,7 +343,7 @@ class Captioner(PictureTask, SequenceToSequence):
         if data.limit is not None and data.limit < len(images):
             images = random.Random(data.split_seed).sample(images, data.limit)
         if chosen is None:
-            sides = split_captioned(images, data.dev_share, data.split_seed)
+            sides = cls.split(images, data)
         else:
             refuse_shared(images, chosen)
             sides, summary = (images, list(chosen)), f"{summary}\n{chosen.summary()}"
@@ -830,7 +843,9 @@ class Captioner(PictureTask, SequenceToSequence):
 Captioner.caption = Captioner.predict
 
 
-def _file(path: str, data: CaptioningData, image_dir: str = "", names: str = "") -> CaptionFile:
+def _file(
+    path: Location, data: CaptioningData, image_dir: str = "", names: str = ""
+) -> CaptionFile:
     """A file of captions, read by the settings."""
     of_data = "format", "image", "caption", "delimiter", "emoji_style", "on_error"
     settings = {name: getattr(data, name) for name in of_data}

@@ -51,12 +51,14 @@ from keras_attn.models import (
 )
 from keras_attn.records import (
     Dialogues,
+    Exchange,
     exchanges,
     read_dialogues,
     split_dialogues,
     without,
 )
 from keras_attn.records.dialogues import TestExchanges, checked_exchanges
+from keras_attn.records.reading import Location
 from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.base.backbones import SavedStart
 from keras_attn.tasks.base.learned import Learned
@@ -286,6 +288,7 @@ class Talker(SequenceToSequence):
     selects = ("perplexity", "min")
     main_layer = "decoder"
     reads = "turns"
+    input_columns: ClassVar = {"turns": "turns"}
 
     @property
     def tokenizer(self) -> PieceTokenizer:
@@ -332,6 +335,11 @@ class Talker(SequenceToSequence):
         ]
 
     # Data and training
+
+    @classmethod
+    def read_file(cls, path: Location, data: ConversationData) -> list[Exchange]:
+        """Reads the answers of dialogues, each with the turns before it."""
+        return exchanges(_read(path, data), data.speaker, data.max_turns)
 
     @classmethod
     def read(cls, data: ConversationData) -> Examples:
@@ -851,7 +859,7 @@ def answers_to(
         turns = [*turns, *[answer] * answered][-max_turns:]
 
 
-def _read(path: str, data: ConversationData) -> Dialogues:
+def _read(path: Location, data: ConversationData) -> Dialogues:
     return read_dialogues(path, data.format, data.on_error, data.max_characters)
 
 

@@ -38,7 +38,7 @@ from keras_attn.records.labelled_pairs import (
     split_by_premise,
 )
 from keras_attn.records.labelled_texts import Input
-from keras_attn.records.reading import existing
+from keras_attn.records.reading import Location, existing
 from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.base.backbones import SavedStart
 from keras_attn.tasks.base.constructed import Beginning
@@ -172,6 +172,7 @@ class EntailmentClassifier(ClassTask):
     Test = EntailmentTest
     examples_are = "pairs"
     reads = "only_pairs"
+    input_columns: ClassVar = {"premise": "premise", "hypothesis": "hypothesis"}
     data: EntailmentData
     learned: EntailmentLearned
 
@@ -196,11 +197,26 @@ class EntailmentClassifier(ClassTask):
         the pairs, which has other premises. No test set is read.
         """
         read = _read(data.train, data, split="train", swap=data.reversed_pairs)
-        check_label_counts(read.label_counts, "pairs")
+        cls.check_read(read, data)
         if data.dev or has_splits(data.train, data.format):
             dev = _read(data.dev or data.train, data, split="dev", labels=read.label_counts)
             return Examples(list(read), list(dev), f"{read.summary()}\n{dev.summary()}")
-        return Examples(*split_by_premise(read, data.dev_share, data.split_seed), read.summary())
+        return Examples(*cls.split(read, data), read.summary())
+
+    @classmethod
+    def read_file(cls, path: Location, data: EntailmentData) -> LabelledPairs:
+        """Reads labelled pairs in the form that the settings name."""
+        return _read(path, data)
+
+    @classmethod
+    def check_read(cls, examples: LabelledPairs, data: EntailmentData) -> None:
+        """Refuses a column that hardly has labels."""
+        check_label_counts(examples.label_counts, "pairs")
+
+    @classmethod
+    def split(cls, examples: Sequence[LabelledPair], data: EntailmentData) -> Any:
+        """Splits pairs by their premises."""
+        return split_by_premise(examples, data.dev_share, data.split_seed)
 
     def read_test(self, test: EntailmentTest, data: EntailmentData) -> LabelledPairs:
         """Reads pairs labelled with classes of this classifier."""
@@ -393,7 +409,7 @@ class EntailmentClassifier(ClassTask):
         return {"premise": ODD_TEXTS, "hypothesis": ODD_TEXTS[::-1]}
 
 
-def _read(path: str, data: EntailmentData, **checks: Any) -> LabelledPairs:
+def _read(path: Location, data: EntailmentData, **checks: Any) -> LabelledPairs:
     """Reads the labelled pairs of a file in the form that the settings name."""
     columns = {name: getattr(data, name) for name in (*_NAMES, "label")}
     checks = {"delimiter": data.delimiter or None, "on_error": data.on_error, **checks}

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from keras_attn.inputs import listed
 from keras_attn.metrics import AnswerReport, score_answers
 from keras_attn.records import AnsweredQuestion, AnsweredQuestions, read_questions, split_questions
 from keras_attn.records.questions import checked_questions
+from keras_attn.records.reading import Location
 from keras_attn.settings import setting, with_defaults
 from keras_attn.tasks.base.doubts import doubt_of, rows_of
 from keras_attn.tasks.base.fine_tuning import EncoderTraining
@@ -171,6 +172,7 @@ class QuestionAnswerer(WindowedTask):
     decide_nothing = (*EncoderTask.decide_nothing, "left_out")
     rows_are = "windows"
     reads = "only_pairs"
+    input_columns: ClassVar = {"question": "question", "text": "text"}
     of_rows = WINDOW
     data: QuestionAnsweringData
     learned: AnswerLearned
@@ -210,7 +212,7 @@ class QuestionAnswerer(WindowedTask):
     # Data and training
 
     @classmethod
-    def read_file(cls, path: str, data: QuestionAnsweringData) -> Any:
+    def read_file(cls, path: Location, data: QuestionAnsweringData) -> Any:
         """Reads questions with answers, from SQuAD's JSON or JSON lines."""
         return read_questions(path, data.on_error)
 

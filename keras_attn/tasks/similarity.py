@@ -29,6 +29,7 @@ from keras_attn.metrics import CorrelationReport, evaluate_scores
 from keras_attn.models import paired_encoder, sentence_encoder
 from keras_attn.records import ScoredPair, ScoredPairs, read_scored_pairs, split_scored_pairs
 from keras_attn.records.columns import numbered
+from keras_attn.records.reading import Location
 from keras_attn.records.scored_pairs import checked_scored_pairs
 from keras_attn.settings import setting, with_defaults
 from keras_attn.tasks.base.compiling import compiled_alike
@@ -179,6 +180,7 @@ class SimilarityScorer(TextVectors):
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are, inputs_are = "pairs", "pairs of strings"
     reads = "only_pairs"
+    input_columns: ClassVar = {"first": "", "second": ""}
     signature_inputs: ClassVar = {"embed": ("text",)}
     backbone_settings = ("max_length", *_OF_VECTORS)
 
@@ -239,7 +241,7 @@ class SimilarityScorer(TextVectors):
         return data.kind == "bi"
 
     @classmethod
-    def read_file(cls, path: str, data: SimilarityData) -> ScoredPairs:
+    def read_file(cls, path: Location, data: SimilarityData) -> ScoredPairs:
         """Reads pairs of texts with scores, from CSV, TSV or JSON lines."""
         first, second, score = numbered(data.first, data.second, data.score)
         return read_scored_pairs(

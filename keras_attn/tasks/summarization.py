@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from keras_attn.hints import Size
 from keras_attn.metrics.summaries import WORDS, RougeReport, rouge, score_summaries
 from keras_attn.records import ParallelText, read_pairs, split_pairs
 from keras_attn.records.readers import pair_columns
+from keras_attn.records.reading import Location
 from keras_attn.settings import RunDefault, setting, with_defaults
 from keras_attn.tasks.base.backbones import Backbone, BackboneStart, refuse_new_tokenizer
 from keras_attn.tasks.base.checks import Pairs, check_padding, checked_pairs
@@ -148,6 +148,7 @@ class Summarizer(TextToText):
     data: SummarizationData
     learned: SummarizationLearned
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    input_columns: ClassVar = {"text": ""}
     page: Any = staticmethod(attention_viewer)
     warmup = (0.1, 4000)
     adam: ClassVar = {"beta_2": 0.98, "epsilon": 1e-9}
@@ -174,10 +175,10 @@ class Summarizer(TextToText):
         return self.data.max_summary_length
 
     @classmethod
-    def read_file(cls, path: str, data: SummarizationData) -> ParallelText:
+    def read_file(cls, path: Location, data: SummarizationData) -> ParallelText:
         """Reads pairs of a text and a summary: columns of a table, or keys of JSON lines."""
         return read_pairs(
-            os.path.expanduser(path),
+            path,
             format=_FORMATS[data.format],
             on_error=data.on_error,
             max_characters=1_000_000,

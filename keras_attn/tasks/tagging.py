@@ -31,6 +31,7 @@ from keras_attn.fields import (
 from keras_attn.metrics import TaggingReport, repair_labels, score_tags
 from keras_attn.records import TaggedText, read_tagged, split_tagged
 from keras_attn.records.label_columns import check_label_counts
+from keras_attn.records.reading import Location
 from keras_attn.records.tagged_texts import checked_tagged, warn_of_unknown
 from keras_attn.settings import setting, with_defaults
 from keras_attn.tasks.base.fine_tuning import EncoderTraining
@@ -160,6 +161,7 @@ class Tagger(WindowedTask):
     learned: TaggingLearned
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are, rows_are = "sentences", "rows"
+    input_columns: ClassVar = {"words": "words"}
     guesses_are = "words"
     batched_by = ("batch_size", "seed", "class_weight")
     decide_nothing = (*EncoderTask.decide_nothing, "repaired")
@@ -202,7 +204,7 @@ class Tagger(WindowedTask):
     # Data and training
 
     @classmethod
-    def read_file(cls, path: str, data: TaggingData) -> Any:
+    def read_file(cls, path: Location, data: TaggingData) -> Any:
         """Reads sentences whose words have labels, from CoNLL columns or JSON lines."""
         return read_tagged(path, data.word_column, data.label_column, data.on_error)
 

@@ -43,7 +43,7 @@ from keras_attn.records.labelled_splits import (
     warn_of_shared,
 )  # fmt: skip
 from keras_attn.records.labelled_texts import Input, count_labels
-from keras_attn.records.reading import existing
+from keras_attn.records.reading import Location, existing
 from keras_attn.settings import RunDefault, Settings, setting, with_defaults
 from keras_attn.tasks.base.backbones import (
     BackboneData,
@@ -252,6 +252,7 @@ class TextClassifier(ClassTask):
     Test = TextClassificationTest
     examples_are = "texts"
     reads = "pairs"
+    input_columns: ClassVar = {"text": "text", "text_pair": ""}
     backbone: ClassVar = {
         "embedding": ("source_embedding",), "positions": (), "encoder": (), "pooler": (),
         "pooler_norm": (),
@@ -341,19 +342,36 @@ class TextClassifier(ClassTask):
         summary, examples = read.summary(), list(read)
         if data.limit is not None and data.limit < len(examples):
             examples = random.Random(data.split_seed).sample(examples, data.limit)
-        check_label_counts(count_labels(examples), "texts")
+        cls.check_read(examples, data)
         warn_of_contradictions(examples)
         if data.dev:
             known = {*count_labels(examples), *([data.unknown] if data.unknown else [])}
             dev = _read(data.dev, data, "dev", known)
             warn_of_shared(examples, dev)
             return Examples(examples, list(dev), f"{summary}\n{dev.summary()}")
+        return Examples(*cls.split(examples, data), summary)
+
+    @classmethod
+    def read_file(cls, path: Location, data: TextClassificationData) -> LabelledTexts:
+        """Reads labelled texts in the form that the settings name."""
+        return _read(path, data)
+
+    @classmethod
+    def check_read(cls, examples: Sequence[LabelledText], data: TextClassificationData) -> None:
+        """Refuses a column that hardly has labels."""
+        check_label_counts(count_labels(examples), "texts")
+
+    @classmethod
+    def split(
+        cls, examples: Sequence[LabelledText], data: TextClassificationData
+    ) -> tuple[list[LabelledText], list[LabelledText]]:
+        """Splits texts, of each label its share."""
         apart = data.near_duplicates == "apart"
         of_class = [x for x in examples if not data.unknown or x.label != data.unknown]
-        splits = split_labelled(of_class, data.dev_share, 0, data.split_seed, apart=apart)
+        sides = split_labelled(of_class, data.dev_share, 0, data.split_seed, apart=apart)
         # Nothing is learned from the texts of no class.
         others = [x for x in examples if data.unknown and x.label == data.unknown]
-        return Examples(splits.train, [*splits.dev, *others], summary)
+        return sides.train, [*sides.dev, *others]
 
     def read_test(
         self, test: TextClassificationTest, data: TextClassificationData
@@ -599,7 +617,7 @@ def _texts(examples: Sequence[LabelledText]) -> list[str]:
 
 
 def _read(
-    path: str,
+    path: Location,
     data: TextClassificationData,
     split: str = "train",
     labels: Iterable[str] | None = None,

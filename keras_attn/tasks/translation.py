@@ -23,9 +23,10 @@ from keras_attn.files import check_output, check_writable, open_output
 from keras_attn.interop.marian_files import save_marian
 from keras_attn.metrics import TranslationScores
 from keras_attn.metrics.translation import score_translations
-from keras_attn.records import ParallelText, read_pairs
+from keras_attn.records import ParallelText, read_pairs, split_pairs
 from keras_attn.records.parallel import ParallelPairs
 from keras_attn.records.readers import pair_columns
+from keras_attn.records.reading import Location
 from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import RunDefault, Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.base.backbones import (
@@ -378,6 +379,25 @@ class Translator(TextToText):
         return [self.kinds.name_of(self.config), direction, f"{tokens} tokens"]
 
     # Data and training
+
+    input_columns: ClassVar = {"source": "source"}
+
+    @classmethod
+    def table_settings(cls) -> list[str]:
+        """Returns the names of the columns, and what is done about bad rows."""
+        return ["source", "target", "on_error", "max_characters"]
+
+    @classmethod
+    def read_file(cls, path: Location, data: TranslationData) -> ParallelText:
+        """Reads pairs of a table, by the names of the languages or columns."""
+        checks = {"on_error": data.on_error, "max_characters": data.max_characters}
+        return read_pairs(path, **pair_columns(data.source, data.target), **checks)
+
+    @classmethod
+    def split(cls, examples: Sequence[Any], data: TranslationData) -> Any:
+        """Splits pairs so that no sentence is on both sides."""
+        sides = split_pairs(examples, 0, data.dev_size, seed=data.split_seed)
+        return sides.train, sides.validation
 
     @classmethod
     def read(cls, data: TranslationData) -> Examples:

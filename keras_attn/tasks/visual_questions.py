@@ -50,6 +50,7 @@ from keras_attn.models import (
     picture_questions,
 )
 from keras_attn.records.class_labels import checked_class_names
+from keras_attn.records.reading import Location
 from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.base.backbones import SavedStart
 from keras_attn.tasks.base.checks import check_formats
@@ -236,6 +237,7 @@ class VisualQuestionAnswerer(PictureTask):
     whole_inputs: ClassVar = {"ask": ("regions",)}
     examples_are = "questions"
     continues = True
+    input_columns: ClassVar = {"image": "", "question": ""}
     reads = "picture_pairs"
     gives = "answers"
     batched_by = (*PictureTask.batched_by, "questions_per_picture")
@@ -263,6 +265,25 @@ class VisualQuestionAnswerer(PictureTask):
     # Data and training
 
     @classmethod
+    def read_file(cls, path: Location, data: VisualQuestionsData) -> PictureQuestions:
+        """Reads questions about pictures in the form that the settings name."""
+        return _file(path, data, data.annotations, data.image_dir).read()
+
+    @classmethod
+    def split(cls, examples: Sequence[PictureQuestion], data: VisualQuestionsData) -> Any:
+        """Splits questions by their pictures."""
+        pictures = sorted({example.picture for example in examples})
+        if len(pictures) < 2:
+            raise ValueError(
+                "Expected questions about two pictures or more, to split them. Received: "
+                f"{len(pictures)}. Give a file for development (--dev)."
+            )
+        random.Random(data.split_seed).shuffle(pictures)
+        held = set(pictures[: max(1, round(data.dev_share * len(pictures)))])
+        learning = [x for x in examples if x.picture not in held]
+        return learning, [x for x in examples if x.picture in held]
+
+    @classmethod
     def read(cls, data: VisualQuestionsData) -> Examples:
         """Reads questions about pictures: easy-VQA, the JSON of VQA v2, or a table.
 
@@ -283,16 +304,7 @@ class VisualQuestionAnswerer(PictureTask):
         if data.dev:
             dev = of_dev.read("test")
             return Examples(list(asked), list(dev), f"{asked.summary()}\n{dev.summary()}")
-        pictures = sorted({example.picture for example in asked})
-        if len(pictures) < 2:
-            raise ValueError(
-                "Expected questions about two pictures or more, to split them. Received: "
-                f"{len(pictures)}. Give a file for development (--dev)."
-            )
-        random.Random(data.split_seed).shuffle(pictures)
-        held = set(pictures[: max(1, round(data.dev_share * len(pictures)))])
-        learning = [x for x in asked if x.picture not in held]
-        return Examples(learning, [x for x in asked if x.picture in held], asked.summary())
+        return Examples(*cls.split(asked, data), asked.summary())
 
     def read_test(self, test: VisualQuestionsTest, data: VisualQuestionsData) -> PictureQuestions:
         """Reads questions about images."""
@@ -765,7 +777,9 @@ class VisualQuestionAnswerer(PictureTask):
         return json.dumps({"image": image, **row}, ensure_ascii=False)
 
 
-def _file(path: str, data: VisualQuestionsData, annotations: str, image_dir: str) -> QuestionFile:
+def _file(
+    path: Location, data: VisualQuestionsData, annotations: str, image_dir: str
+) -> QuestionFile:
     """A file of questions, read by the settings."""
     names = "format", "image", "question", "answer", "delimiter", "image_name", "on_error"
     settings = {name: getattr(data, name) for name in names}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keras
+import numpy as np
 
 
 def token_means(model: keras.Model, batches: keras.utils.PyDataset) -> dict[str, float]:
@@ -15,8 +16,10 @@ def token_means(model: keras.Model, batches: keras.utils.PyDataset) -> dict[str,
     total = 0.0
     sums: dict[str, float] = {}
     for index in range(len(batches)):
-        inputs, labels, weights = batches[index]
-        count = float(weights.sum())
+        inputs, labels, weights = keras.utils.unpack_x_y_sample_weight(batches[index])
+        of_batch = inputs if weights is None else weights
+        first = keras.tree.flatten(of_batch)[0]
+        count = float(len(first) if weights is None else np.sum(first))
         figures = model.test_on_batch(inputs, labels, weights, return_dict=True)
         for name, value in figures.items():
             sums[name] = sums.get(name, 0.0) + count * float(value)

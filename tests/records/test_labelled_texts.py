@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from keras_attn.records import LabelledText, read_imdb, read_labelled, read_sst2
@@ -321,12 +322,13 @@ def test_labelled_texts_of_tuples():
     assert as_labelled(("A", ["x", "y"], "g")) == LabelledText("A", ("x", "y"), "g")
     assert as_labelled((("A", "B"), "x")) == LabelledText("A", "x", "", "B")
     assert as_labelled(LabelledText("A", "x", "g", "B")).input == ("A", "B")
+    assert as_labelled(("A", 1)) == as_labelled(("A", np.int64(1))) == LabelledText("A", "1")
     for wrong in (
         (("A", 1), "x"), (("A", "B", "C"), "x"), (("A", "B"), "x", "", "C"), ("A", "x", "", 3),
     ):  # fmt: skip
         with pytest.raises(ValueError, match="or a pair of strings"):
             as_labelled(wrong)
-    for wrong in ("Ax", ("A",), ("A", 1), (1, "x"), ("A", "x", 3), ("A", ("x", 2)), None):
+    for wrong in ("Ax", ("A",), ("A", 1.0), (1, "x"), ("A", "x", 3), ("A", ("x", None)), None):
         with pytest.raises(ValueError, match=r"\(text, label\) pairs"):
             as_labelled(wrong)
 

@@ -135,7 +135,10 @@ class TestTabSeparated:
         assert "; 1 with an empty side (line 11: the target is empty)" in message
         assert "; 2 with a side that is too long (lines 11, 12; the first: the source" in message
         assert "or leave them out with on_error='skip' (--on-error skip)." in message
-        assert message.endswith("Save the file as UTF-8 (in Excel: CSV UTF-8).")
+        assert message.endswith(
+            "Save the file as UTF-8 (in Excel: CSV UTF-8), or name its `encoding` (--encoding "
+            "cp1252)."
+        )
 
         text = read_tsv(path, max_characters=8, on_error="skip")
         assert texts(text) == [("ok", "good")]

@@ -10,11 +10,13 @@ from typing import Any, ClassVar, Generic, NamedTuple, NoReturn, Self, TypeVar
 from keras_attn.inputs import read_twice, with_labels
 from keras_attn.interop import WordVectors
 from keras_attn.models.tensors import LoadReport
+from keras_attn.records.items import Records
 from keras_attn.settings import Settings
 from keras_attn.tasks.base.backbones import Backbone
 from keras_attn.tasks.base.continuing import check_new_head, continued, continues, with_brought
 from keras_attn.tasks.base.learned import Learned as _Learned
 from keras_attn.tasks.base.saved import Saved
+from keras_attn.tasks.base.tabular import Tabular
 from keras_attn.tasks.base.word_vectors import VectorStart, named_embedding, start_from_vectors
 from keras_attn.text.registry import vocabulary_digest
 
@@ -45,7 +47,7 @@ class Beginning(NamedTuple):
     """Tensors of the backbone that no layer of ours has."""
 
 
-class Constructed(Saved, Generic[Given]):
+class Constructed(Saved, Tabular, Generic[Given]):
     """The making of a task: a base class of `Task`, which says what only the task knows."""
 
     Data: ClassVar[type[Settings]]
@@ -128,6 +130,15 @@ class Constructed(Saved, Generic[Given]):
     # What a task writes
 
     @classmethod
+    def check_read(cls, examples: Any, data: Any) -> None:
+        """Raises an error if nothing can be learned from training examples that were read.
+
+        Args:
+            examples: What `read_file` returned.
+            data: Settings `Data`.
+        """
+
+    @classmethod
     def learn(cls, examples: Any, data: Any) -> _Learned:
         """Returns what the examples tell a new task: its vocabulary, its classes.
 
@@ -204,7 +215,7 @@ class Constructed(Saved, Generic[Given]):
         """Makes an untrained task for examples: its vocabulary, its classes and its model.
 
         Args:
-            examples: Training examples, as for `fit`; or their inputs, with `labels`.
+            examples: Training examples, as for `fit`, a table too; or their inputs, with `labels`.
             labels: What is to be learned of each input, if `examples` are the inputs.
             data: Settings `Data`, or a dict of some of them. If they name a `backbone`, the task
                 starts from its vocabulary and weights; if they name `word_vectors`, its embedding
@@ -212,7 +223,8 @@ class Constructed(Saved, Generic[Given]):
             model: The model: the name of one of `kinds` such as `"rnn"`, its settings, a dict of
                 them such as `{"model": "rnn", "units": 64}`, or None for the default.
             dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
-            **parts: Settings of the further `parts` of the task; no other names.
+            **parts: Settings of the further `parts` of the task; and with a table the names of its
+                columns, as in `fit`, which the task keeps as settings of its data.
 
         Returns:
             The task, not compiled.
@@ -222,13 +234,17 @@ class Constructed(Saved, Generic[Given]):
             TypeError: If a setting is unknown or has the wrong type.
             ValueError: If a setting is out of range, or the examples are not what the task wants.
         """
+        columns = cls.taken_from(parts)
         unknown = [name for name in parts if name not in cls.parts]
         if unknown:
             own = "".join(f", {part}=None" for part in cls.parts)
             expected = f"examples, labels=None, *, data=None, model=None, dtype=None{own}"
             cls._refuse(f"`{unknown[0]}`", expected, ".create")
-        data = with_brought(cls, cls.data_of(examples, data))
-        examples = read_twice(cls._joined(examples, labels), cls.examples_are)
+        data = cls.with_columns(with_brought(cls, cls.data_of(examples, data)), columns)
+        examples = cls.read_given(cls._joined(examples, labels), data, columns)
+        if isinstance(examples, Records):
+            cls.check_read(examples, data)
+        examples = read_twice(examples, cls.examples_are)
         if continues(cls, data):
             task = continued(cls, data, model, dtype, parts)
             if cls.has_labels_of(task.learned, examples):

@@ -14,6 +14,7 @@ import keras
 
 from keras_attn.files import check_writable, only_one
 from keras_attn.inputs import read_twice
+from keras_attn.records.items import Records
 from keras_attn.settings import Choice, Settings, declared_fields
 from keras_attn.settings.declaring import nearest
 from keras_attn.tasks.base.backbones import Backbone, read_backbone
@@ -111,6 +112,16 @@ class Fitted(Measured[Given]):
             "test": cls.Test,
         }
 
+    @classmethod
+    def split(cls, examples: Any, data: Any) -> tuple[Any, Any]:
+        """Splits examples into those to learn from and those that choose the best weights.
+
+        Args:
+            examples: What `read_file` returned.
+            data: Settings `Data`.
+        """
+        raise NotImplementedError
+
     def compile(self, total_steps: int, **settings: Any) -> None:
         """Compiles `.model` as suits the task. `fit` does so unless you have done it.
 
@@ -169,9 +180,11 @@ class Fitted(Measured[Given]):
     def fit(
         self,
         examples: Any,
-        dev: Given | None = None,
+        dev: Any = None,
         *,
         labels: Any = None,
+        validation_data: Any = None,
+        validation_split: float | None = None,
         run_dir: str | os.PathLike | None = None,
         log: Log = lambda text: None,
         verbose: Any = None,
@@ -187,17 +200,29 @@ class Fitted(Measured[Given]):
 
         Args:
             examples: Training examples: tuples of an input and what is to be learned of it, or
-                records of a reader; of a task that learns from texts, these.
+                records of a reader; of a task that learns from texts, these. Or a table with a row
+                for each: a DataFrame, a table of Arrow or of `datasets`, a dict of columns, or a
+                `tf.data.Dataset` of dicts. Settings of the data name its columns, as in the
+                command: `fit(frame, text="review", label="stars")`.
             dev: Development examples. They are scored after each epoch, and at the end this object
                 has the weights that scored best. Without any it has those of the last epoch.
             labels: What is to be learned of each input, if `examples` are the inputs.
+            validation_data: The same as `dev`, by the name that Keras has for it: callbacks see
+                their loss as `val_loss`.
+            validation_split: Share of the examples that is held out and is `dev`, above 0 and below
+                1. It is drawn as `dev_share` of the command is, by `data.split_seed`: equal and
+                nearly equal examples stay on one side.
             run_dir: Folder of the run.
             log: Called with a line about each step.
             verbose: As in `keras.Model.fit`; None shows a progress bar in a terminal and a line for
                 each epoch elsewhere.
-            callbacks: Further Keras callbacks.
-            **settings: Settings `Training`, such as `epochs` and `learning_rate`. A model that you
-                compiled, by `compile` or `.model.compile`, is taken as it is, unless settings of
+            callbacks: Further Keras callbacks. With any, the loss of the development examples is
+                computed after each epoch; their logs have it as `val_loss`, beside the figures of
+                the task. `EarlyStopping(monitor="val_loss")` ends a run, which is complete then. A
+                run that is resumed calls their `on_train_begin` again, and keeps of them what
+                `memory()` returns and `remember(memory)` takes.
+            **settings: Settings of a table that is read; and settings `Training`, such as `epochs`
+                and `learning_rate`. A model that you compiled, by `compile` or `.model.compile`, is taken as it is, unless settings of
                 the optimizer are given. Else each call starts anew: the learning rate rises and
                 falls over its epochs. Arguments of `keras.Model.compile` are accepted, too; an
                 `optimizer` of your own has its own learning rate, clipping and averaging.
@@ -212,16 +237,52 @@ class Fitted(Measured[Given]):
             OSError: If the folder cannot be written to, the disk is full, or another process trains
                 in the folder.
         """
-        examples = self._joined(examples, labels)
+        columns = self.taken_from(settings)
         training, more = self._training(settings)
+        examples = self.read_given(self._joined(examples, labels), self.data, columns)
+        if isinstance(examples, Records):
+            log(examples.summary())
+        keras_names = validation_data is not None or validation_split is not None
+        if (dev is not None) + (validation_data is not None) + (validation_split is not None) > 1:
+            raise ValueError(
+                "Expected development examples once. Received: several of `dev`, `validation_data` "
+                "and `validation_split`."
+            )
+        dev = validation_data if dev is None else dev
+        if validation_split is not None:
+            examples, dev = self._held_out(examples, validation_split)
+        elif dev is not None:
+            dev = self.read_given(dev, self.data, columns)
+        watched = keras_names or bool(callbacks)
         compiles = bool(more) or any(name in COMPILED for name in settings)
         if run_dir is None:
-            return self._fit(examples, dev, None, training, more, compiles, log, verbose, callbacks)
+            return self._fit(
+                examples, dev, None, training, more, compiles, log, verbose, callbacks, watched
+            )
         run_dir = check_writable(run_dir).absolute()
         with only_one(run_dir / ".lock", "trains"):
             return self._fit(
-                examples, dev, run_dir, training, more, compiles, log, verbose, callbacks
+                examples, dev, run_dir, training, more, compiles, log, verbose, callbacks, watched
             )
+
+    def _held_out(self, examples: Any, share: float) -> tuple[Any, Any]:
+        """Splits examples, given the share of the second side."""
+        kind = type(self)
+        if kind.split.__func__ is Fitted.split.__func__:
+            raise ValueError(
+                f"`validation_split` is not available: {kind.__name__} does not split examples. "
+                f"Received: {share!r}. Give development examples (`validation_data`)."
+            )
+        if not isinstance(examples, Records):
+            examples = self.checked(read_twice(examples, self.examples_are))
+        number = {"dev_share": share, "dev_size": max(1, round(share * len(examples)))}
+        sides = self.split(examples, self.with_columns(self.data, number))
+        if not all(map(len, sides)):
+            raise ValueError(
+                f"Expected two different {self.examples_are} or more, to split them. Received: one "
+                "group. Give development examples (`validation_data`)."
+            )
+        return sides
 
     @classmethod
     def train(
@@ -266,7 +327,10 @@ class Fitted(Measured[Given]):
                 parts[name] = made(kind, parts[name])
         declared = {name: part for name, part in parts.items() if isinstance(part, Settings)}
         sections = {"data": data, **declared, "model": model, "training": training}
-        examples, dev = (read_twice(some, cls.examples_are) for some in (examples, dev))
+        examples, dev = (
+            None if some is None else read_twice(cls.read_given(some, data, {}), cls.examples_are)
+            for some in (examples, dev)
+        )
         run_dir = check_writable(run_dir).absolute()
         with only_one(run_dir / ".lock", "trains"), compute_on(training.device, training.devices):
             training = tidy_run(run_dir, cls.sections(), sections)["training"]
@@ -285,6 +349,7 @@ class Fitted(Measured[Given]):
         log: Log,
         verbose: Any,
         callbacks: Sequence[keras.callbacks.Callback],
+        watched: bool = False,
     ) -> TrainingRun:
         self._verbose = verbose
         sections = {**self._parts, "model": self._choice(), "training": training}
@@ -335,6 +400,7 @@ class Fitted(Measured[Given]):
                 log,
                 verbose,
                 callbacks,
+                self.batches(held, training, shuffle=False) if watched and held else None,
             )
         if run.complete:
             merge_chosen_lora(self.model)

@@ -146,8 +146,10 @@ class Predicting(Fitted[Given], Exported):
 
     def predict(self, *inputs: Any, **settings: Any) -> Any:
         """Predicts, see `results`."""
-        use, more = self._parted("predict", settings)
         (inputs,) = inputs
+        columns = self.taken_from(settings, inputs=True)
+        inputs = self.read_asked(inputs, self.data, columns)
+        use, more = self._parted("predict", settings)
         one = self.is_one(inputs)
         given = self.asked([inputs] if one else inputs)
         found = self.results(given, use, **more) if given else []
@@ -155,7 +157,9 @@ class Predicting(Fitted[Given], Exported):
 
     def evaluate(self, *examples: Any, **settings: Any) -> Any:
         """Measures the task on examples, see `report`."""
+        columns = self.taken_from(settings)
         given = self._joined(examples[0], settings.pop("labels", None))
+        given = self.read_given(given, self.data, columns)
         if type(self).report is Predicting.report:
             return Figures(self.score(given))
         use, more = self._parted("evaluate", settings)
@@ -176,8 +180,10 @@ class Predicting(Fitted[Given], Exported):
 
     def explain(self, *inputs: Any, **settings: Any) -> Any:
         """Explains results, see `explained`."""
-        use, more = self._parted("explain", settings)
         (inputs,) = inputs
+        columns = self.taken_from(settings, inputs=True)
+        inputs = self.read_asked(inputs, self.data, columns)
+        use, more = self._parted("explain", settings)
         one = self.is_one(inputs)
         found = self.explained(self.asked([inputs] if one else inputs), use, **more)
         return found[0] if one and isinstance(found, list) else found

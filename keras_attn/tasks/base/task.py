@@ -64,30 +64,12 @@ class Task(Predicting[Given], Quantizable):
         """Reads examples of a file: for training, to choose the best weights, or for a test.
 
         Args:
-            path: The file.
+            path: The file; or `keras_attn.records.Rows`, a table in memory, which readers take in
+                its place.
             data: Settings `Data`.
 
         Returns:
             Examples that have a `summary()`.
-        """
-        raise NotImplementedError
-
-    @classmethod
-    def check_read(cls, examples: Any, data: Any) -> None:
-        """Raises an error if nothing can be learned from training examples that were read.
-
-        Args:
-            examples: What `read_file` returned.
-            data: Settings `Data`.
-        """
-
-    @classmethod
-    def split(cls, examples: Any, data: Any) -> tuple[Any, Any]:
-        """Splits examples into those to learn from and those that choose the best weights.
-
-        Args:
-            examples: What `read_file` returned.
-            data: Settings `Data`.
         """
         raise NotImplementedError
 

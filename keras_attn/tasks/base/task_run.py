@@ -17,6 +17,7 @@ from keras_attn.tasks.base.task_file import load_weights
 from keras_attn.tasks.base.watching import FiniteLoss, FirstLoss, ProgressLines
 from keras_attn.training import averaged_weights, without_autotuning
 from keras_attn.training.checkpointing import end_without_epochs
+from keras_attn.training.token_means import token_means
 
 
 class Scored(NamedTuple):
@@ -83,6 +84,7 @@ class DevelopmentBest(keras.callbacks.Callback):
         every: int = 1,
         epochs: int | None = None,
         patience: int = 0,
+        held: Any = None,
     ):
         super().__init__()
         self.task = task
@@ -91,6 +93,8 @@ class DevelopmentBest(keras.callbacks.Callback):
         self.every = every
         self.epochs = epochs
         self.patience = patience
+        self.held = held
+        """Batches of the development examples whose loss is to be measured, or None."""
         self.best: tuple[float, ...] = ()
         """The best score; empty while there is none."""
         self.best_epoch = 0
@@ -120,6 +124,8 @@ class DevelopmentBest(keras.callbacks.Callback):
             key = tuple(map(float, key))
             if key > (self.best or (float("-inf"),) * len(key)):  # not if it begins with NaN
                 self.keep(key, epoch)
+            if self.held is not None and "val_loss" not in figures:
+                figures = {**figures, "val_loss": token_means(self.model, self.held)["loss"]}
         if logs is not None:
             logs.update(figures)
         if self.ended(epoch + 1):
@@ -150,6 +156,7 @@ def run_training(
     log: Callable[[str], Any],
     verbose: Any,
     callbacks: Sequence[keras.callbacks.Callback],
+    held: Any = None,
 ) -> TrainingRun:
     """Fits a compiled model to the end of its run, and gives the task the best weights."""
     callbacks = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
@@ -171,6 +178,7 @@ def run_training(
         every,
         training.epochs,
         getattr(training, "patience", 0),
+        held,
     )
     for line in task.describe(batches):
         log(line)

@@ -1,0 +1,103 @@
+"""Tables in the place of examples and inputs: DataFrames, Arrow tables, dicts of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from keras_attn.records.columns import read_columns
+from keras_attn.records.reading import LineReading, Location
+from keras_attn.records.rows import Rows, rows_of
+from keras_attn.records.tables import Column
+from keras_attn.settings import Settings
+
+
+class Tabular:
+    """How a task reads tables: a base class of `Task`, which says what its columns are."""
+
+    Data: ClassVar[type[Settings]] = Settings
+    input_columns: ClassVar[Mapping[str, str]] = {}
+    """The columns of an input, in its order: settings `Data` that name them, or names by which
+    calls name them, and the columns themselves if nobody does; an empty one may be missing."""
+
+    @classmethod
+    def read_file(cls, path: Location, data: Settings) -> object:
+        """Reads examples of a file, or of `Rows`."""
+        raise NotImplementedError
+
+    @classmethod
+    def table_settings(cls) -> list[str]:
+        """Returns the settings `Data` that calls with a table take: how its examples are read."""
+        read = [x.name for x in cls.Data.declared() if "evaluate" in x.steps]
+        return [*dict.fromkeys([*cls.input_columns, *read])]
+
+    @classmethod
+    def taken_from(cls, given: dict[str, object], inputs: bool = False) -> dict[str, object]:
+        """Takes the settings of a table out of keyword arguments; of `inputs`, their columns."""
+        names = cls.input_columns if inputs else cls.table_settings()
+        return {name: given.pop(name) for name in [*given] if name in names}
+
+    @classmethod
+    def with_columns(cls, data: Settings, columns: Mapping[str, object]) -> Settings:
+        """Returns settings `Data` with those that a call with a table was given."""
+        known = [option.name for option in cls.Data.declared()]
+        own = {name: value for name, value in columns.items() if name in known}
+        return cls.Data.made({**data.to_dict(), **own}) if own else data
+
+    @classmethod
+    def read_given(cls, given: object, data: Settings, columns: Mapping[str, object]) -> object:
+        """Returns examples; those of a table are read as those of a file are."""
+        rows = rows_of(given)
+        if isinstance(rows, Rows):
+            return cls.read_file(rows, cls.with_columns(data, columns))
+        _refuse_columns(given, columns)
+        return rows
+
+    def read_asked(self, given: object, data: Settings, columns: Mapping[str, object]) -> object:
+        """Returns inputs; those of a table are read from its columns."""
+        rows = rows_of(given)
+        if not isinstance(rows, Rows):
+            _refuse_columns(given, columns)
+            return rows
+        return self.read_inputs(rows, self.columns_of(data, columns))
+
+    @classmethod
+    def columns_of(cls, data: Settings, columns: Mapping[str, object]) -> dict[str, Column]:
+        """Returns the columns of inputs by the names of their settings."""
+        if not cls.input_columns:
+            raise TypeError(f"{cls.__name__} reads no tables. Give a list of inputs.")
+        named = {
+            name: str(columns.get(name) or getattr(data, name, "") or usual)
+            for name, usual in cls.input_columns.items()
+        }
+        return {name: column for name, column in named.items() if column}
+
+    @staticmethod
+    def read_inputs(place: Location, columns: Mapping[str, Column]) -> list[object]:
+        """Reads the inputs of a table: the values of a column, or tuples of those of several."""
+        reading = _Inputs(place)
+        found: list[object] = []
+        for _, row in read_columns(place, dict(columns), reading):
+            values = tuple(row.values())
+            found.append(values if len(values) > 1 else values[0])
+        if reading.problems:
+            reading.refuse(len(found), "a text on each line", "text")
+        return found
+
+
+class _Inputs(LineReading):
+    """Reads inputs, each a text or a list of texts."""
+
+    def json_value(self, number: int, name: str, value: object, key: str) -> object:
+        """Lists are the words of a sentence, or the turns of a conversation."""
+        is_list = isinstance(value, list) and all(isinstance(part, str) for part in value)
+        return value if is_list else self.string(number, value, key)
+
+
+def _refuse_columns(given: object, columns: Mapping[str, object]) -> None:
+    if columns:
+        name = next(iter(columns))
+        raise TypeError(
+            f"`{name}` is of tables, such as a DataFrame with this column. Received: {name}="
+            f"{columns[name]!r} with a {type(given).__name__}. Leave it out, or give a table."
+        )
