@@ -222,10 +222,11 @@ class Fitted(Measured[Given]):
                 run that is resumed calls their `on_train_begin` again, and keeps of them what
                 `memory()` returns and `remember(memory)` takes.
             **settings: Settings of a table that is read; and settings `Training`, such as `epochs`
-                and `learning_rate`. A model that you compiled, by `compile` or `.model.compile`, is taken as it is, unless settings of
-                the optimizer are given. Else each call starts anew: the learning rate rises and
-                falls over its epochs. Arguments of `keras.Model.compile` are accepted, too; an
-                `optimizer` of your own has its own learning rate, clipping and averaging.
+                and `learning_rate`. A model that you compiled, by `compile` or `.model.compile`, is
+                taken as it is, unless settings of the optimizer are given. Else each call starts
+                anew: the learning rate rises and falls over its epochs. Arguments of
+                `keras.Model.compile` are accepted, too; an `optimizer` of your own has its own
+                learning rate, clipping and averaging.
 
         Returns:
             A `TrainingRun`; its `history` is that of Keras.

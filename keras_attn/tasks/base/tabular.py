@@ -16,6 +16,7 @@ class Tabular:
     """How a task reads tables: a base class of `Task`, which says what its columns are."""
 
     Data: ClassVar[type[Settings]] = Settings
+    Test: ClassVar[type[Settings]] = Settings
     input_columns: ClassVar[Mapping[str, str]] = {}
     """The columns of an input, in its order: settings `Data` that name them, or names by which
     calls name them, and the columns themselves if nobody does; an empty one may be missing."""
@@ -28,8 +29,9 @@ class Tabular:
     @classmethod
     def table_settings(cls) -> list[str]:
         """Returns the settings `Data` that calls with a table take: how its examples are read."""
+        of_test = [option.name for option in cls.Test.declared()]
         read = [x.name for x in cls.Data.declared() if "evaluate" in x.steps]
-        return [*dict.fromkeys([*cls.input_columns, *read])]
+        return [x for x in dict.fromkeys([*cls.input_columns, *read]) if x not in of_test]
 
     @classmethod
     def taken_from(cls, given: dict[str, object], inputs: bool = False) -> dict[str, object]:
@@ -47,7 +49,7 @@ class Tabular:
     @classmethod
     def read_given(cls, given: object, data: Settings, columns: Mapping[str, object]) -> object:
         """Returns examples; those of a table are read as those of a file are."""
-        rows = rows_of(given)
+        rows = rows_of(given) if cls.input_columns else given
         if isinstance(rows, Rows):
             return cls.read_file(rows, cls.with_columns(data, columns))
         _refuse_columns(given, columns)
@@ -55,7 +57,7 @@ class Tabular:
 
     def read_asked(self, given: object, data: Settings, columns: Mapping[str, object]) -> object:
         """Returns inputs; those of a table are read from its columns."""
-        rows = rows_of(given)
+        rows = rows_of(given) if self.input_columns else given
         if not isinstance(rows, Rows):
             _refuse_columns(given, columns)
             return rows
@@ -64,8 +66,6 @@ class Tabular:
     @classmethod
     def columns_of(cls, data: Settings, columns: Mapping[str, object]) -> dict[str, Column]:
         """Returns the columns of inputs by the names of their settings."""
-        if not cls.input_columns:
-            raise TypeError(f"{cls.__name__} reads no tables. Give a list of inputs.")
         named = {
             name: str(columns.get(name) or getattr(data, name, "") or usual)
             for name, usual in cls.input_columns.items()
