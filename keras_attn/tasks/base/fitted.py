@@ -240,7 +240,7 @@ class Fitted(Measured[Given]):
         """
         columns = self.taken_from(settings)
         training, more = self._training(settings)
-        examples = self.read_given(self._joined(examples, labels), self.data, columns)
+        examples = self.read_own(self._joined(examples, labels), columns)
         if isinstance(examples, Records):
             log(examples.summary())
         keras_names = validation_data is not None or validation_split is not None
@@ -253,7 +253,7 @@ class Fitted(Measured[Given]):
         if validation_split is not None:
             examples, dev = self._held_out(examples, validation_split)
         elif dev is not None:
-            dev = self.read_given(dev, self.data, columns)
+            dev = self.read_own(dev, columns)
         watched = keras_names or bool(callbacks)
         compiles = bool(more) or any(name in COMPILED for name in settings)
         if run_dir is None:

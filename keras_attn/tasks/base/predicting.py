@@ -148,7 +148,7 @@ class Predicting(Fitted[Given], Exported):
         """Predicts, see `results`."""
         (inputs,) = inputs
         columns = self.taken_from(settings, inputs=True)
-        inputs = self.read_asked(inputs, self.data, columns)
+        inputs = self.read_asked(inputs, columns)
         use, more = self._parted("predict", settings)
         one = self.is_one(inputs)
         given = self.asked([inputs] if one else inputs)
@@ -159,7 +159,7 @@ class Predicting(Fitted[Given], Exported):
         """Measures the task on examples, see `report`."""
         columns = self.taken_from(settings)
         given = self._joined(examples[0], settings.pop("labels", None))
-        given = self.read_given(given, self.data, columns)
+        given = self.read_own(given, columns)
         if type(self).report is Predicting.report:
             return Figures(self.score(given))
         use, more = self._parted("evaluate", settings)
@@ -182,7 +182,7 @@ class Predicting(Fitted[Given], Exported):
         """Explains results, see `explained`."""
         (inputs,) = inputs
         columns = self.taken_from(settings, inputs=True)
-        inputs = self.read_asked(inputs, self.data, columns)
+        inputs = self.read_asked(inputs, columns)
         use, more = self._parted("explain", settings)
         one = self.is_one(inputs)
         found = self.explained(self.asked([inputs] if one else inputs), use, **more)

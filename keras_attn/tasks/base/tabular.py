@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from keras_attn.records.columns import read_columns
 from keras_attn.records.reading import LineReading, Location
@@ -20,6 +20,7 @@ class Tabular:
     input_columns: ClassVar[Mapping[str, str]] = {}
     """The columns of an input, in its order: settings `Data` that name them, or names by which
     calls name them, and the columns themselves if nobody does; an empty one may be missing."""
+    data: Any
 
     @classmethod
     def read_file(cls, path: Location, data: Settings) -> object:
@@ -29,6 +30,8 @@ class Tabular:
     @classmethod
     def table_settings(cls) -> list[str]:
         """Returns the settings `Data` that calls with a table take: how its examples are read."""
+        if not cls.input_columns:
+            return []
         of_test = [option.name for option in cls.Test.declared()]
         read = [x.name for x in cls.Data.declared() if "evaluate" in x.steps]
         return [x for x in dict.fromkeys([*cls.input_columns, *read]) if x not in of_test]
@@ -55,13 +58,17 @@ class Tabular:
         _refuse_columns(given, columns)
         return rows
 
-    def read_asked(self, given: object, data: Settings, columns: Mapping[str, object]) -> object:
+    def read_own(self, given: object, columns: Mapping[str, object]) -> object:
+        """Returns examples, read by the settings of this object."""
+        return self.read_given(given, self.data, columns) if self.input_columns else given
+
+    def read_asked(self, given: object, columns: Mapping[str, object]) -> object:
         """Returns inputs; those of a table are read from its columns."""
         rows = rows_of(given) if self.input_columns else given
         if not isinstance(rows, Rows):
             _refuse_columns(given, columns)
             return rows
-        return self.read_inputs(rows, self.columns_of(data, columns))
+        return self.read_inputs(rows, self.columns_of(self.data, columns))
 
     @classmethod
     def columns_of(cls, data: Settings, columns: Mapping[str, object]) -> dict[str, Column]:
