@@ -20,6 +20,7 @@ from keras_attn import (
     training,
     visualize,
 )
+from keras_attn.interop import from_keras
 from keras_attn.layers import *  # noqa: F403  each layer is `keras_attn.X` too
 from keras_attn.version import __version__
 
@@ -31,6 +32,7 @@ __all__ = [
     "corpora",
     "explain",
     "fields",
+    "from_keras",
     "generation",
     "images",
     "interop",

@@ -1,5 +1,6 @@
 """Weights of other libraries, read and written: transformers, KerasHub, GloVe and word2vec."""
 
+from keras_attn.interop.from_keras import from_keras
 from keras_attn.interop.keras_hub_backbones import to_keras_hub
 from keras_attn.interop.pretrained import load_pretrained, read_pretrained
 from keras_attn.interop.pretrained_model import Pretrained
@@ -16,6 +17,7 @@ __all__ = [
     "Pretrained",
     "SentenceSettings",
     "WordVectors",
+    "from_keras",
     "load_pretrained",
     "read_pretrained",
     "read_word_vectors",
