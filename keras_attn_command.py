@@ -42,7 +42,7 @@ summarization
 text-generation
   Write texts: a language model, trained on a text of your own.
     fit: Train; the same command again resumes a run that was interrupted.
-    evaluate: Measure a model on characters of yours.
+    evaluate: Measure a model on documents of yours.
     predict: Write texts that begin with prompts.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
     export: Export a SavedModel, which only needs TensorFlow.
