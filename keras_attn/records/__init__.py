@@ -45,6 +45,8 @@ from keras_attn.records.readers import (
     read_tatoeba,
     read_tsv,
 )
+from keras_attn.records.reading import EncodedFile
+from keras_attn.records.rows import Rows
 from keras_attn.records.scored_pairs import (
     ScoredPair,
     ScoredPairs,
@@ -69,12 +71,14 @@ __all__ = [
     "DialogueSplits",
     "Dialogues",
     "Documents",
+    "EncodedFile",
     "Exchange",
     "LabelledSplits",
     "LabelledText",
     "LabelledTexts",
     "LineProblem",
     "ParallelText",
+    "Rows",
     "ScoredPair",
     "ScoredPairs",
     "SelectionQuestion",

@@ -65,6 +65,19 @@ def test_tables_of_every_task(task, columns, named, first, example):
     assert asked[0] == first
 
 
+@pytest.mark.parametrize(
+    ("task", "columns", "named", "first", "example"),
+    TABLES,
+    ids=[f"{i}-{case[0].name}" for i, case in enumerate(TABLES)],
+)
+def test_parquet_files_of_every_task(task, columns, named, first, example, tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    parquet.write_table(arrow.table(columns), path)
+    read = task.read_file(str(path), task.with_columns(task.Data(), named))
+    assert tuple(read[0]) == example
+
+
 def test_tables_of_pictures(tmp_path):
     """The paths of a table may be those of Windows."""
     (tmp_path / "a").mkdir()
