@@ -214,6 +214,11 @@ class TextClassifier(ClassTask):
         multi_label: Whether a text may have several labels, or none.
         pairs: Whether pairs of texts are classified, as in textual entailment.
         temperature: What logits are divided by before they become probabilities.
+        unknown_score: The score by which texts are of no class: `"energy"`, `"logit"` or
+            `"probability"`; empty if all are of one. `fit` chooses it, and its threshold.
+        unknown_below: The threshold: texts of lower scores get the label `data.unknown`.
+        thresholds: The probability from which a text has a label, of several, a float for each
+            class; a half if empty. `fit` chooses them.
         model: Settings of the model: a `BagClassifierConfig`, `RecurrentClassifierConfig`,
             `TransformerClassifierConfig`, `BertClassifierConfig`, `RobertaClassifierConfig` or
             `ModernBertClassifierConfig`, or a dict of the settings of one with its name, `{"model":
