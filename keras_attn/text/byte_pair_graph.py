@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_attn.text.byte_pair_patterns import graph_pattern
 from keras_attn.text.bytes_of_text import BYTE_ALPHABET
-from keras_attn.text.graph_tokenizer import GraphTokenizer, lookup_table
+from keras_attn.text.graph_tokenizer import GraphTokenizer, graph_method, lookup_table
 from keras_attn.text.normalization import compose_in_graph, normalize_text_in_graph
 from keras_attn.text.ragged_rows import row_numbers
 
@@ -54,14 +54,14 @@ class GraphBytePair(GraphTokenizer):
             self._ranks = lookup_table([*pairs, -1], range(len(pairs) + 1), tf.int64, self._none)
             self._words = lookup_table(words.keys(), words.values(), tf.string, -1)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Turns strings into ids, without start and end tokens."""
         with tf.device("CPU:0"):
             return self._ids(self._words_of(self._read(text)))
 
     # Without a signature: what cannot be traced for texts that are normalised is not saved.
-    @tf.function(reduce_retracing=True, autograph=False)
+    @graph_method(reduce_retracing=True, autograph=False)
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
@@ -109,7 +109,7 @@ class GraphBytePair(GraphTokenizer):
                 text = tf.strings.substr(text, 0, 4 * (self._pattern.longest * count + 1))
             return self._ids(self._words_of(text)[:, :count])[:, :count]
 
-    @tf.function(reduce_retracing=True, autograph=False)
+    @graph_method(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
         """Turns ids `(..., T)` into strings, without special ids; broken UTF-8 becomes U+FFFD."""
         with tf.device("CPU:0"):

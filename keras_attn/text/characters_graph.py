@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_attn.text.graph_tokenizer import GraphTokenizer, lookup_table
+from keras_attn.text.graph_tokenizer import GraphTokenizer, graph_method, lookup_table
 
 
 class GraphCharacters(GraphTokenizer):
@@ -28,7 +28,7 @@ class GraphCharacters(GraphTokenizer):
             ids = range(4, tokenizer.vocabulary_size)
             self._ids = lookup_table(codes, ids, tf.int64, tokenizer.unknown_id)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Turns strings into ids, without start and end tokens."""
         with tf.device("CPU:0"):
@@ -45,7 +45,7 @@ class GraphCharacters(GraphTokenizer):
             # A character has at most four bytes; one that is cut comes after the last needed one.
             return self.encode(tf.strings.substr(text, 0, 4 * (count + 1)))[:, :count]
 
-    @tf.function(reduce_retracing=True, autograph=False)
+    @graph_method(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
         """Turns ids `(..., T)` into strings, without pad, start and end; `<unknown>` is U+FFFD."""
         with tf.device("CPU:0"):

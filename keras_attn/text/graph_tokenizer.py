@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import types
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import tensorflow as tf
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class _GraphMethod:
+    """A `tf.function` of each instance, made when it is first asked for."""
+
+    def __init__(self, method: Callable[..., Any], options: dict[str, Any]) -> None:
+        self.method, self.options = method, options
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        if instance is None:
+            return self
+        function = tf.function(types.MethodType(self.method, instance), **self.options)
+        # Found before this descriptor from now on; a cycle, which Python collects.
+        return vars(instance).setdefault(self.method.__name__, function)
+
+
+def graph_method(**options: Any) -> Callable[[Method], Method]:
+    """A decorator like `tf.function(**options)`, whose bound functions keep their object alive.
+
+    `tf.function` has a weak reference to it: `tokenizer.to_graph().encode(text)` would fail.
+    """
+    return lambda method: cast(Method, _GraphMethod(method, options))
 
 
 class GraphTokenizer(tf.Module):
@@ -37,7 +62,7 @@ class GraphTokenizer(tf.Module):
         with tf.device("CPU:0"):
             return self.encode(text)[:, :count]
 
-    @tf.function(reduce_retracing=True, autograph=False)
+    @graph_method(reduce_retracing=True, autograph=False)
     def tokens(self, ids: tf.Tensor) -> tf.Tensor:
         """Turns ids of any shape into readable pieces, like `tokens` of the tokenizer."""
         with tf.device("CPU:0"):

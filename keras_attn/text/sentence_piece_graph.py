@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text
 
-from keras_attn.text.graph_tokenizer import GraphTokenizer, lookup_table
+from keras_attn.text.graph_tokenizer import GraphTokenizer, graph_method, lookup_table
 from keras_attn.text.ragged_rows import join_rows, row_numbers
 from keras_attn.text.sentence_piece_model import SPACE
 
@@ -64,13 +64,13 @@ class GraphSentencePiece(GraphTokenizer):
             self._is_text = tf.constant(tokenizer.is_text)
             self._blanks = tf.constant(_BLANKS, tf.int32)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Turns strings into ids, without start and end tokens."""
         with tf.device("CPU:0"):
             return self._numbers(self._encoder.tokenize(_valid(text)))
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
@@ -105,7 +105,7 @@ class GraphSentencePiece(GraphTokenizer):
             return _for_rows(self.texts, ids)
 
     # Rows alone: a function of any rank would lose the rank of what it returns.
-    @tf.function(input_signature=[_ROWS], autograph=False)
+    @graph_method(input_signature=[_ROWS], autograph=False)
     def texts(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Turns rows of ids into strings; see `decode`, which a SavedModel does not have.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.text.graph_tokenizer import GraphTokenizer, lookup_table
+from keras_attn.text.graph_tokenizer import GraphTokenizer, graph_method, lookup_table
 from keras_attn.text.ragged_rows import join_rows, row_numbers
 from keras_attn.text.word_piece_engine import CONTINUATION, make_engine, removed_marks
 
@@ -57,13 +57,13 @@ class GraphWordPiece(GraphTokenizer):
             self._words = lookup_table(words.keys(), words.values(), tf.string, -1)
             self._pieces = tf.constant(tokenizer.token_texts)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Turns strings into ids, without start and end tokens."""
         with tf.device("CPU:0"):
             return self._ids(self._words_of(text)[0])[0]
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
@@ -90,7 +90,7 @@ class GraphWordPiece(GraphTokenizer):
         with tf.device("CPU:0"):
             return self._ids(self._words_of(text)[0][:, :count])[0][:, :count]
 
-    @tf.function(reduce_retracing=True, autograph=False)
+    @graph_method(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
         """Turns ids `(..., T)` into strings, with a space between words and punctuation marks."""
         with tf.device("CPU:0"):

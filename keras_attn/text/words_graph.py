@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_attn.text.graph_tokenizer import GraphTokenizer, lookup_table
+from keras_attn.text.graph_tokenizer import GraphTokenizer, graph_method, lookup_table
 from keras_attn.text.normalization import normalize_text_in_graph, places_in_graph
 from keras_attn.text.ragged_rows import join_rows
 from keras_attn.text.word_cutting import CLITIC, ENDING, QUOTED, ROUNDS, WORD, in_graph
@@ -39,7 +39,7 @@ class GraphWords(GraphTokenizer):
             self._factors = tf.constant(tokenizer.hash_factors, tf.int64)
             self._modulus = tf.constant(tokenizer.hash_modulus, tf.int64)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Turns strings into ids, without start and end tokens."""
         with tf.device("CPU:0"):
@@ -48,7 +48,7 @@ class GraphWords(GraphTokenizer):
             ids = tf.cast(tf.gather(self._known(unique), index), tf.int32)
             return words.with_flat_values(ids)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
@@ -67,7 +67,7 @@ class GraphWords(GraphTokenizer):
             places = tf.gather(starts, first), tf.gather(ends, behind - 1)
             return self.encode(text), *map(words.with_flat_values, places)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def words(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Cuts strings `(B,)` into the words that are looked up: ragged `(B, None)`."""
         with tf.device("CPU:0"):
@@ -75,7 +75,7 @@ class GraphWords(GraphTokenizer):
             unique, again = tf.unique(words.flat_values, tf.int64)
             return words.with_flat_values(tf.gather(self._readable(unique), again))
 
-    @tf.function(reduce_retracing=True, autograph=False)
+    @graph_method(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
         """Turns ids `(..., T)` into strings, with a space between words and punctuation marks."""
         with tf.device("CPU:0"):
