@@ -17,11 +17,11 @@ from keras_attn.records.problems import LineProblem, many
 from keras_attn.records.reading import (
     LineReading,
     Location,
-    existing,
     format_of,
     is_blank,
     open_lines,
 )
+from keras_attn.records.rows import Rows
 from keras_attn.records.tables import Column
 
 _COLUMNS = {
@@ -230,7 +230,9 @@ def has_splits(path: Location, format: str = "auto") -> bool:
 
 def _layout(path: Location, format: str) -> tuple[str, bytes, bool]:
     """The format of a file, its first line, and whether a column says which part a pair is of."""
-    existing(path, "a file of labelled pairs")
+    if not isinstance(path, Rows) and not os.path.isfile(os.path.expanduser(path)):
+        where = os.fspath(path)
+        raise FileNotFoundError(f"Expected a file of labelled pairs at {where}. There is none.")
     with open_lines(path) as lines:
         first = next(lines, b"")
     kind = format

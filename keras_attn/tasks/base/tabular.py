@@ -32,7 +32,7 @@ class Tabular:
         """Returns the settings `Data` that calls with a table take: how its examples are read."""
         if not cls.input_columns:
             return []
-        of_test = [option.name for option in cls.Test.declared()]
+        of_test = ["train", *(option.name for option in cls.Test.declared())]
         read = [x.name for x in cls.Data.declared() if "evaluate" in x.steps]
         return [x for x in dict.fromkeys([*cls.input_columns, *read]) if x not in of_test]
 
