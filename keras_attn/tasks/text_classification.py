@@ -350,7 +350,7 @@ class TextClassifier(ClassTask):
         cls.check_read(examples, data)
         warn_of_contradictions(examples)
         if data.dev:
-            known = {*count_labels(examples), *([data.unknown] if data.unknown else [])}
+            known = [*count_labels(examples), *([data.unknown] if data.unknown else [])]
             dev = _read(data.dev, data, "dev", known)
             warn_of_shared(examples, dev)
             return Examples(examples, list(dev), f"{summary}\n{dev.summary()}")
