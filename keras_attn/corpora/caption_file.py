@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,8 @@ from keras_attn.images import (
     read_ucm_captions,
 )
 from keras_attn.images.captioned_images import CaptionChecks
-from keras_attn.records.reading import Location, expanded, open_lines
+from keras_attn.records.encodings import Location, expanded
+from keras_attn.records.reading import open_lines
 from keras_attn.records.rows import has_rows
 
 WITH_SIDES = ("karpathy", "ucm", "emoji")
@@ -93,7 +95,7 @@ class CaptionFile:
         path, image_dir, names = map(expanded, (self.path, self.image_dir, self.names))
         folder = image_dir or None
         if self.kind == "emoji":
-            return read_emoji_pictures(self.emoji_style, path, sides)
+            return read_emoji_pictures(self.emoji_style, os.fspath(path), sides)
         if self.kind == "ucm":
             return read_ucm_captions(path, sides, **checks)
         if self.kind == "karpathy":

@@ -174,7 +174,7 @@ def head_importance(
     return HeadImportance(values, method, whole)
 
 
-def _batches(data: Any) -> Iterable[Any]:
+def _batches(data: Iterable[Any] | keras.utils.PyDataset) -> Iterable[Any]:
     """The batches of an epoch; a `PyDataset` is read by its length."""
     if isinstance(data, keras.utils.PyDataset):
         return (data[i] for i in range(len(data)))

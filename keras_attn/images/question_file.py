@@ -12,7 +12,7 @@ from keras_attn.images.question_readers import (
     read_question_table,
     read_vqa,
 )
-from keras_attn.records.reading import Location, expanded
+from keras_attn.records.encodings import Location, expanded
 from keras_attn.records.rows import has_rows
 
 

@@ -69,15 +69,16 @@ def from_keras(
         if padding and inputs is None:
             draws.append(_drawn(layer, rng, True))
         for number, batch in enumerate(draws):
-            pair = (f(batch, training=False) for f in (layer, rebuilt))
-            _compare(layer, *pair, padded=number == 1)
+            theirs, found = (f(batch, training=False) for f in (layer, rebuilt))
+            _compare(layer, theirs, found, padded=number == 1)
         return rebuilt
     if inputs is not None:
         raise ValueError("`inputs` of from_keras are for models. Received: a layer with `inputs`.")
     ours, kind = replacement(layer), kind_of(layer)
-    for given in kind.draw(layer, rng) if kind is not None else ():
-        theirs = layer(**given, training=False)
-        _compare(layer, theirs, ours(**kind.translate(layer, given), training=False))
+    if kind is not None:
+        for given in kind.draw(layer, rng):
+            theirs = layer(**given, training=False)
+            _compare(layer, theirs, ours(**kind.translate(layer, given), training=False))
     return ours
 
 

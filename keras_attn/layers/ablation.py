@@ -88,6 +88,9 @@ def ablate(
         replace: `"zero"`, `"uniform"`, or weights `(T, S)` of at least the lengths of the inputs,
             of which the first rows and columns are taken.
 
+    Yields:
+        None.
+
     Raises:
         TypeError: If the number of a head is not an integer.
         ValueError: If there is no such layer or head, or `replace` is none of these or cannot be

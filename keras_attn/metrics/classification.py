@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -237,7 +237,7 @@ def evaluate_probabilities(
     samples = [
         resampled(np.bincount(rng.integers(n, size=n), minlength=n)) for _ in range(num_bootstrap)
     ]
-    estimates = {
+    estimates: dict[str, Any] = {
         name: Estimate(values[name], *(interval_of([x[name] for x in samples]) or ()))
         for name in METRICS
     }

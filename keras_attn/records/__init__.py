@@ -20,6 +20,7 @@ from keras_attn.records.documents import (
     read_whole_documents,
     split_documents,
 )
+from keras_attn.records.encodings import EncodedFile
 from keras_attn.records.labelled_readers import read_imdb, read_labelled, read_sst2
 from keras_attn.records.labelled_splits import (
     LabelledSplits,
@@ -45,7 +46,6 @@ from keras_attn.records.readers import (
     read_tatoeba,
     read_tsv,
 )
-from keras_attn.records.reading import EncodedFile
 from keras_attn.records.rows import Rows
 from keras_attn.records.scored_pairs import (
     ScoredPair,

@@ -94,7 +94,7 @@ class Dialogues(Records[tuple[Turn, ...]]):
 class _Reading(LineReading):
     kinds = Dialogues.kinds
 
-    def __init__(self, where: str, on_error: str, max_characters: int):
+    def __init__(self, where: Location, on_error: str, max_characters: int):
         super().__init__(where, on_error)
         self.max_characters = max_characters
         self.dialogues: list[tuple[Turn, ...]] = []

@@ -45,6 +45,10 @@ class Records(Items[T]):
     unit = "line"
     """What was read one by one: lines, or rows of a table."""
 
+    def summary(self) -> str:
+        """Returns what was read, in words."""
+        raise NotImplementedError
+
     def in_units(self, unit: str) -> Self:
         """Says what was read one by one."""
         object.__setattr__(self, "unit", unit)

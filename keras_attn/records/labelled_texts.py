@@ -6,7 +6,7 @@ import operator
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, SupportsIndex, cast
+from typing import Any, NamedTuple, SupportsIndex, cast
 
 from keras_attn.records.items import Records
 from keras_attn.records.problems import PROBLEMS, LineProblem, many
@@ -58,11 +58,11 @@ def as_labelled(example: object) -> LabelledText:
     """
     fields = list(example) if isinstance(example, tuple | list) else []
     if 2 <= len(fields) <= 4:
-        text, label, group, second = fields + ["", None][len(fields) - 2 :]
+        text, given, group, second = fields + ["", None][len(fields) - 2 :]
         if isinstance(text, tuple | list) and len(text) == 2 and second is None:
             text, second = text
-        label = tuple(map(label_name, label)) if isinstance(label, list | tuple) else label
-        label = label_name(label)
+        several = isinstance(given, list | tuple)
+        label: Any = tuple(map(label_name, given)) if several else label_name(given)
         names = label if isinstance(label, tuple) else (label,)
         strings = (text, *names, group, *([] if second is None else [second]))
         if all(isinstance(string, str) for string in strings):

@@ -16,64 +16,15 @@ from typing import IO, Any, TypeGuard, TypeVar, cast
 
 from keras_attn.input_files import DAMAGE, input_file
 from keras_attn.line_ends import cut_lines
+from keras_attn.records.encodings import Location, encoding_of
 from keras_attn.records.problems import PROBLEMS, LineProblem, describe_problems, many
 from keras_attn.records.rows import Rows, has_rows, is_parquet, parquet_rows, shown_columns
-
-Location = str | os.PathLike[str]
 
 T = TypeVar("T")
 
 _CHUNK = 2**16
 _NOT_UTF8 = "is not UTF-8"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the latter: an empty archive
-
-
-class EncodedFile(os.PathLike[str]):
-    """A text file that is not in UTF-8, which readers take in the place of its path.
-
-    Args:
-        path: The file, plain or gzipped.
-        encoding: Name of a codec of Python, such as `"cp1252"`.
-
-    Raises:
-        ValueError: If there is no such codec.
-
-    Example:
-
-    >>> os.fspath(EncodedFile("reviews.csv", "cp1252"))
-    'reviews.csv'
-    """
-
-    def __init__(self, path: Location, encoding: str):
-        check_encoding(encoding)
-        self.path = os.path.expanduser(os.fspath(path))
-        self.encoding = encoding
-
-    def __fspath__(self) -> str:
-        return self.path
-
-
-def check_encoding(encoding: str) -> None:
-    """Refuses what is no name of a codec of texts; an empty string passes."""
-    try:
-        known = not encoding or codecs.lookup(encoding)._is_text_encoding
-    except LookupError:
-        known = False
-    if not known:
-        raise ValueError(
-            "Expected `encoding` to be the name of a codec of Python, such as 'cp1252', 'latin-1', "
-            f"'utf-16' or 'shift_jis'. Received: {encoding!r}."
-        )
-
-
-def expanded(path: Location) -> Location:
-    """A path with the home folder in the place of `~`; rows and encoded files as they are."""
-    return os.path.expanduser(path) if isinstance(path, str) else path
-
-
-def encoding_of(path: Location) -> str:
-    """The encoding that was given for a file; empty if none was."""
-    return path.encoding if isinstance(path, EncodedFile) else ""
 
 
 class LineReading:
@@ -216,13 +167,9 @@ class LineReading:
         if self.problems and self.on_error == "error":
             not_utf8 = any(problem.what.endswith(_NOT_UTF8) for problem in self.problems)
             save = (
-                (
-                    " Save the file as UTF-8 (in Excel: CSV UTF-8), or name its `encoding` "
-                    "(--encoding cp1252)."
-                )
-                if not_utf8
-                else ""
-            )
+                " Save the file as UTF-8 (in Excel: CSV UTF-8), or read it in Python as "
+                "keras_attn.records.EncodedFile(path, 'cp1252')."
+            ) * not_utf8
             expected = expected.replace("each line", f"each {self.unit}")
             raise ValueError(
                 f"{self.where}: expected {expected}. Received: "

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Protocol, SupportsInt, cast
+from typing import Any, Protocol, SupportsInt, cast
 
 PARQUET = (".parquet", ".pq")
 """Ends of the names of Parquet files."""
@@ -251,7 +251,7 @@ def _unbatched(
             yield example
 
 
-def _examples(value: object, where: str) -> list[object]:
+def _examples(value: object, where: str) -> list[Any]:
     """The examples of a part of a batch; a tuple has parts, such as texts and labels."""
     if isinstance(value, Mapping):
         raise TypeError(

@@ -64,7 +64,7 @@ from keras_attn.tasks.families.attention_views import (
     classification_view,
     translation_view,
 )
-from keras_attn.tasks.families.classes import Prediction
+from keras_attn.tasks.families.class_predictions import Prediction
 from keras_attn.tasks.families.encoder_task import EncoderData, EncoderTask
 from keras_attn.tasks.families.sequence_to_sequence import TargetScore
 from keras_attn.tasks.pretraining import (

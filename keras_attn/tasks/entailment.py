@@ -45,8 +45,9 @@ from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.base.task import Examples
 from keras_attn.tasks.base.word_vectors import WordVectorData, train_words
 from keras_attn.tasks.families.beginnings import beginning
+from keras_attn.tasks.families.class_predictions import ClassLearned
 from keras_attn.tasks.families.class_weights import ClassTraining
-from keras_attn.tasks.families.classes import ClassLearned, ClassTask
+from keras_attn.tasks.families.classes import ClassTask
 from keras_attn.tasks.families.data_settings import (
     COLUMN_OF_FORMAT,
     FORMATS,
@@ -201,7 +202,8 @@ class EntailmentClassifier(ClassTask):
         if data.dev or has_splits(data.train, data.format):
             dev = _read(data.dev or data.train, data, split="dev", labels=read.label_counts)
             return Examples(list(read), list(dev), f"{read.summary()}\n{dev.summary()}")
-        return Examples(*cls.split(read, data), read.summary())
+        train, held = cls.split(read, data)
+        return Examples(train, held, read.summary())
 
     @classmethod
     def read_file(cls, path: Location, data: EntailmentData) -> LabelledPairs:

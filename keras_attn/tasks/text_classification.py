@@ -57,8 +57,9 @@ from keras_attn.tasks.base.task import Examples
 from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.base.word_vectors import train_words
 from keras_attn.tasks.families.beginnings import beginning
+from keras_attn.tasks.families.class_predictions import ClassLearned
 from keras_attn.tasks.families.class_weights import ClassTraining
-from keras_attn.tasks.families.classes import ClassLearned, ClassTask
+from keras_attn.tasks.families.classes import ClassTask
 from keras_attn.tasks.families.data_settings import (
     FORMATS,
     READ,
@@ -405,7 +406,7 @@ class TextClassifier(ClassTask):
         """Chooses the tokenizer and the encoder of a new classifier, and learns its classes."""
         checked = cls.checked(examples)
         labels = [x.label for x in checked if not data.unknown or x.label != data.unknown]
-        settings = {
+        settings: dict[str, Any] = {
             "multi_label": any(not isinstance(label, str) for label in labels),
             "pairs": checked[0].second is not None,
         }

@@ -950,8 +950,7 @@ class TextGenerator(Task[Texts]):
 
 
 def _text_of(data: TextGenerationData, path: str = "") -> Text | WholeDocuments:
-    path = path or data.text
-    if path:
+    if path := path or data.text:
         how = data.key, data.prompt_key, data.blank_lines, data.on_error
         return read_whole_documents(path, *how)
     return Text("\n".join(work.text for work in load_shakespeare()), "Shakespeare's works")

@@ -390,8 +390,12 @@ class Translator(TextToText):
     @classmethod
     def read_file(cls, path: Location, data: TranslationData) -> ParallelText:
         """Reads pairs of a table, by the names of the languages or columns."""
-        checks = {"on_error": data.on_error, "max_characters": data.max_characters}
-        return read_pairs(path, **pair_columns(data.source, data.target), **checks)
+        return read_pairs(
+            path,
+            **pair_columns(data.source, data.target),
+            on_error=data.on_error,
+            max_characters=data.max_characters,
+        )
 
     @classmethod
     def split(cls, examples: Sequence[Any], data: TranslationData) -> Any:

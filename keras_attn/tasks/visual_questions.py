@@ -304,7 +304,8 @@ class VisualQuestionAnswerer(PictureTask):
         if data.dev:
             dev = of_dev.read("test")
             return Examples(list(asked), list(dev), f"{asked.summary()}\n{dev.summary()}")
-        return Examples(*cls.split(asked, data), asked.summary())
+        learned, held = cls.split(asked, data)
+        return Examples(learned, held, asked.summary())
 
     def read_test(self, test: VisualQuestionsTest, data: VisualQuestionsData) -> PictureQuestions:
         """Reads questions about images."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -31,7 +31,12 @@ def graph_method(**options: Any) -> Callable[[Method], Method]:
 
     `tf.function` has a weak reference to it: `tokenizer.to_graph().encode(text)` would fail.
     """
-    return lambda method: cast(Method, _GraphMethod(method, options))
+
+    def decorate(method: Method) -> Method:
+        made: Any = _GraphMethod(method, options)
+        return made
+
+    return decorate
 
 
 class GraphTokenizer(tf.Module):

@@ -136,8 +136,8 @@ class TestTabSeparated:
         assert "; 2 with a side that is too long (lines 11, 12; the first: the source" in message
         assert "or leave them out with on_error='skip' (--on-error skip)." in message
         assert message.endswith(
-            "Save the file as UTF-8 (in Excel: CSV UTF-8), or name its `encoding` (--encoding "
-            "cp1252)."
+            "Save the file as UTF-8 (in Excel: CSV UTF-8), or read it in Python as "
+            "keras_attn.records.EncodedFile(path, 'cp1252')."
         )
 
         text = read_tsv(path, max_characters=8, on_error="skip")

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from keras_attn.records import read_labelled, read_pairs, read_questions, read_tagged
-from keras_attn.records.reading import EncodedFile
+from keras_attn.records.encodings import EncodedFile
 from keras_attn.records.rows import rows_of
 
 COLUMNS = {"review": ["Good.", "Dürftig, leider.", "So so."], "stars": [5, 1, 3]}
@@ -182,7 +182,7 @@ def test_encodings(tmp_path, encoding):
 def test_wrong_encodings(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("text,label\nDürftig,1\n".encode("cp1252"))
-    with pytest.raises(ValueError, match=r"name its `encoding` \(--encoding cp1252\)"):
+    with pytest.raises(ValueError, match=r"EncodedFile\(path, 'cp1252'\)"):
         read_labelled(path)
     with pytest.raises(ValueError, match=r"expected text in ASCII, as `encoding` says. Received"):
         read_labelled(EncodedFile(path, "ascii"))

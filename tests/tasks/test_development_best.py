@@ -196,7 +196,7 @@ def test_patience_needs_development_examples():
 def test_development_examples_that_are_none_are_an_error(tmp_path):
     generator = make()
     before = generator.model.get_weights()
-    with pytest.raises(ValueError, match=r"Expected development characters.*Received: none"):
+    with pytest.raises(ValueError, match=r"Expected development documents.*Received: none"):
         generator.fit(TEXT, "", run_dir=tmp_path / "run", epochs=1, batch_size=8, verbose=0)
     assert not (tmp_path / "run/best.task").exists()
     for mine, old in zip(generator.model.get_weights(), before, strict=True):

@@ -7,6 +7,7 @@ import keras
 
 from keras_attn.models import packed_transformer
 from keras_attn.ops.replicas import replicas
+from keras_attn.tasks.base.training_settings import TrainingSettings
 from keras_attn.training import (
     ChunkedLossModel,
     WarmupCosineSchedule,
@@ -33,8 +34,8 @@ def make_schedule(
 
 
 def make_adam(
-    schedule: Any,
-    policy: Any,
+    schedule: keras.optimizers.schedules.LearningRateSchedule,
+    policy: keras.DTypePolicy,
     weight_decay: float = 0.0,
     clip_norm: float = 0.0,
     ema_momentum: float = 0.0,
@@ -66,14 +67,15 @@ def make_adam(
 
 
 def make_optimizer(
-    training: Any,
-    policy: Any,
+    training: TrainingSettings,
+    policy: keras.DTypePolicy,
     total_steps: int,
     warmup_share: tuple[float, int],
     adam: Mapping[str, float],
 ) -> keras.optimizers.Optimizer:
     """Makes the optimizer of a run of so many batches, of the settings of its training."""
     accumulation = getattr(training, "gradient_accumulation", 1)
+    rate, decay = training.learning_rate or 0.0, training.weight_decay or 0.0
     ema = training.ema_momentum
     updates = max(total_steps // accumulation, 1)
     warmup = training.warmup_steps
@@ -92,12 +94,12 @@ def make_optimizer(
     return make_adam(
         make_schedule(
             steps,
-            training.learning_rate,
+            rate,
             warmup,
-            training.learning_rate if training.schedule == "constant" else 0.0,
+            rate if training.schedule == "constant" else 0.0,
         ),
         policy,
-        training.weight_decay,
+        decay,
         training.clip_norm,
         ema_momentum(total_steps) if ema is None else ema,
         accumulation,

@@ -11,7 +11,7 @@ from keras_attn.hints import DType
 from keras_attn.models import ENCODERS
 from keras_attn.models.tensors import LoadReport, model_tensors
 from keras_attn.settings import Choice, Settings
-from keras_attn.tasks.base.backbones import Backbone, BackboneData
+from keras_attn.tasks.base.backbones import Backbone, BackboneData, BackboneStart
 from keras_attn.tasks.base.saved import Saved
 from keras_attn.tasks.base.task_file import read_task, task_of
 
@@ -31,7 +31,7 @@ def continues(task: type[Saved], data: Settings) -> bool:
     return Path(place).expanduser().is_file() and task_of(place) == task.__name__
 
 
-def chosen_model(task: type[Saved], data: Any, chosen: Choice) -> Choice:
+def chosen_model(task: type[Saved], data: BackboneStart, chosen: Choice) -> Choice:
     """Returns the settings of the saved model, with the rates of dropout that were chosen."""
     settings = dict(read_task(data.backbone, task.__name__).config["model"])
     name = settings.pop(task.kinds.key)
@@ -55,7 +55,7 @@ def with_brought(task: type[Saved], data: Any) -> Any:
     return dataclasses.replace(data, **brought)
 
 
-def check_new_head(task: type[Saved], data: Any, saved: Any) -> None:
+def check_new_head(task: type[Saved], data: BackboneStart, saved: Any) -> None:
     """Refuses a saved task that lacks labels of the examples, if it has no encoder to start from.
 
     An encoder gets a new head.
@@ -69,7 +69,7 @@ def check_new_head(task: type[Saved], data: Any, saved: Any) -> None:
 
 
 def continued(
-    task: type[Saved], data: Any, model: object, dtype: DType, parts: Mapping[str, Any]
+    task: type[Saved], data: BackboneStart, model: object, dtype: DType, parts: Mapping[str, Any]
 ) -> Any:
     """Makes a task of a saved one, with other settings of the data."""
     for name, kind in task.parts.items():

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -37,7 +35,7 @@ from keras_attn.tasks.base.fine_tuning import (
     refuse_adapter,
 )
 from keras_attn.tasks.base.measured import Measured
-from keras_attn.tasks.base.run_folder import BEST, CHECKPOINT, can_be_extended, tidy_run
+from keras_attn.tasks.base.run_folder import BEST, CHECKPOINT, shaping, tidy_run
 from keras_attn.tasks.base.special_tokens import say_special_tokens
 from keras_attn.tasks.base.task_run import TrainingRun, run_training
 from keras_attn.tasks.base.training_settings import (
@@ -45,7 +43,7 @@ from keras_attn.tasks.base.training_settings import (
     OF_OPTIMIZER,
     RunSettings,
     TrainingSettings,
-    enough_epochs,
+    long_enough,
 )
 from keras_attn.tasks.base.word_vectors import sized_by_vectors
 from keras_attn.training import compute_on, scale_learning_rate, seed_everything
@@ -111,16 +109,6 @@ class Fitted(Measured[Given]):
             "use": cls.Use,
             "test": cls.Test,
         }
-
-    @classmethod
-    def split(cls, examples: Any, data: Any) -> tuple[Any, Any]:
-        """Splits examples into those to learn from and those that choose the best weights.
-
-        Args:
-            examples: What `read_file` returned.
-            data: Settings `Data`.
-        """
-        raise NotImplementedError
 
     def compile(self, total_steps: int, **settings: Any) -> None:
         """Compiles `.model` as suits the task. `fit` does so unless you have done it.
@@ -251,7 +239,7 @@ class Fitted(Measured[Given]):
             )
         dev = validation_data if dev is None else dev
         if validation_split is not None:
-            examples, dev = self._held_out(examples, validation_split)
+            examples, dev = self.held_out(examples, validation_split)
         elif dev is not None:
             dev = self.read_own(dev, columns)
         watched = keras_names or bool(callbacks)
@@ -265,25 +253,6 @@ class Fitted(Measured[Given]):
             return self._fit(
                 examples, dev, run_dir, training, more, compiles, log, verbose, callbacks, watched
             )
-
-    def _held_out(self, examples: Any, share: float) -> tuple[Any, Any]:
-        """Splits examples, given the share of the second side."""
-        kind = type(self)
-        if kind.split.__func__ is Fitted.split.__func__:
-            raise ValueError(
-                f"`validation_split` is not available: {kind.__name__} does not split examples. "
-                f"Received: {share!r}. Give development examples (`validation_data`)."
-            )
-        if not isinstance(examples, Records):
-            examples = self.checked(read_twice(examples, self.examples_are))
-        number = {"dev_share": share, "dev_size": max(1, round(share * len(examples)))}
-        sides = self.split(examples, self.with_columns(self.data, number))
-        if not all(map(len, sides)):
-            raise ValueError(
-                f"Expected two different {self.examples_are} or more, to split them. Received: one "
-                "group. Give development examples (`validation_data`)."
-            )
-        return sides
 
     @classmethod
     def train(
@@ -328,10 +297,11 @@ class Fitted(Measured[Given]):
                 parts[name] = made(kind, parts[name])
         declared = {name: part for name, part in parts.items() if isinstance(part, Settings)}
         sections = {"data": data, **declared, "model": model, "training": training}
-        examples, dev = (
+        sides: list[Any] = [
             None if some is None else read_twice(cls.read_given(some, data, {}), cls.examples_are)
             for some in (examples, dev)
-        )
+        ]
+        examples, dev = sides
         run_dir = check_writable(run_dir).absolute()
         with only_one(run_dir / ".lock", "trains"), compute_on(training.device, training.devices):
             training = tidy_run(run_dir, cls.sections(), sections)["training"]
@@ -381,7 +351,7 @@ class Fitted(Measured[Given]):
         batches = self.batches(examples, training)
         check_batches(batches, self)
         if of_size and training.epochs:
-            training = sections["training"] = self._long_enough(training, batches, log)
+            training = sections["training"] = long_enough(training, batches, log)
         ours = self.model.compiled and self.model.optimizer is self._optimizer
         if compiles or ours or not self.model.compiled:
             self._compile_model(training.epochs * len(batches), training, more)
@@ -397,7 +367,7 @@ class Fitted(Measured[Given]):
                 score,
                 run_dir,
                 sections,
-                lambda: {"data": self.digest(examples, held), **_shaping(sections)},
+                lambda: {"data": self.digest(examples, held), **shaping(sections)},
                 log,
                 verbose,
                 callbacks,
@@ -428,20 +398,6 @@ class Fitted(Measured[Given]):
             return [*found, "backbone"]
         return [*found, "encoder"] if self.kinds.name_of(self.config) in ENCODERS else found
 
-    @staticmethod
-    def _long_enough(training: Any, batches: Any, log: Log) -> Any:
-        """The settings with as many epochs as few examples need, which nobody gave."""
-        updates = len(batches) / getattr(training, "gradient_accumulation", 1)
-        epochs = enough_epochs(training.epochs, updates)
-        if epochs == training.epochs:
-            return training
-        log(
-            f"{epochs} epochs: {training.epochs}, the default, would be "
-            f"{math.ceil(training.epochs * updates):,} updates only. `epochs` (--epochs) changes "
-            "that."
-        )
-        return dataclasses.replace(training, epochs=epochs)
-
     def _choice(self) -> Choice:
         own = {field.name for field in declared_fields(type(self.config))}
         values = {name: value for name, value in self.config.to_dict().items() if name in own}
@@ -459,10 +415,3 @@ class Fitted(Measured[Given]):
                 digest.update(f"{text}\x00".encode("utf-8", "replace"))
             digest.update(b"\x01")
         return digest.hexdigest()[:16]
-
-
-def _shaping(sections: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: value for part in sections.values() for name, value in part.shaping().items()}
-    if can_be_extended(sections["training"]):
-        del found["epochs"]
-    return found

@@ -87,15 +87,6 @@ class Predicting(Fitted[Given], Exported):
             found += [dict(zip(columns, row, strict=True)) for row in rows]
         return found
 
-    @classmethod
-    def checked(cls, examples: Any) -> Any:
-        """Returns examples in one form, each checked.
-
-        Args:
-            examples: Examples, as for `fit`.
-        """
-        return examples
-
     def inputs_of(self, examples: Any) -> list[Any]:
         """Returns the inputs of examples, as `results` takes them: here their first parts.
 
@@ -146,13 +137,12 @@ class Predicting(Fitted[Given], Exported):
 
     def predict(self, *inputs: Any, **settings: Any) -> Any:
         """Predicts, see `results`."""
-        (inputs,) = inputs
         columns = self.taken_from(settings, inputs=True)
-        inputs = self.read_asked(inputs, columns)
+        given = self.read_asked(inputs[0], columns)
         use, more = self._parted("predict", settings)
-        one = self.is_one(inputs)
-        given = self.asked([inputs] if one else inputs)
-        found = self.results(given, use, **more) if given else []
+        one = self.is_one(given)
+        asked = self.asked([given] if one else given)
+        found = self.results(asked, use, **more) if asked else []
         return found[0] if one else found
 
     def evaluate(self, *examples: Any, **settings: Any) -> Any:
@@ -180,12 +170,11 @@ class Predicting(Fitted[Given], Exported):
 
     def explain(self, *inputs: Any, **settings: Any) -> Any:
         """Explains results, see `explained`."""
-        (inputs,) = inputs
         columns = self.taken_from(settings, inputs=True)
-        inputs = self.read_asked(inputs, columns)
+        given = self.read_asked(inputs[0], columns)
         use, more = self._parted("explain", settings)
-        one = self.is_one(inputs)
-        found = self.explained(self.asked([inputs] if one else inputs), use, **more)
+        one = self.is_one(given)
+        found = self.explained(self.asked([given] if one else given), use, **more)
         return found[0] if one and isinstance(found, list) else found
 
     def doubt_guesses(self, dev: Any) -> str:

@@ -21,9 +21,17 @@ _LONGER = (
 SETTINGS, CHECKPOINT, LOG, BEST = "settings.toml", "checkpoint.npz", "log.csv", "best.task"
 
 
-def can_be_extended(training: Any) -> bool:
+def can_be_extended(training: object) -> bool:
     """Whether a run may have more epochs than before: its learning rate depends on no end."""
     return getattr(training, "schedule", "") == "constant"
+
+
+def shaping(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what shapes the result of a run, by the names of the settings."""
+    found = {name: value for part in sections.values() for name, value in part.shaping().items()}
+    if can_be_extended(sections["training"]):
+        del found["epochs"]
+    return found
 
 
 def tidy_run(

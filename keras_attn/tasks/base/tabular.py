@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from keras_attn.inputs import read_twice
 from keras_attn.records.columns import read_columns
+from keras_attn.records.items import Records
 from keras_attn.records.reading import LineReading, Location
 from keras_attn.records.rows import Rows, rows_of
 from keras_attn.records.tables import Column
@@ -20,12 +23,41 @@ class Tabular:
     input_columns: ClassVar[Mapping[str, str]] = {}
     """The columns of an input, in its order: settings `Data` that name them, or names by which
     calls name them, and the columns themselves if nobody does; an empty one may be missing."""
+    examples_are: ClassVar[str]
     data: Any
 
     @classmethod
-    def read_file(cls, path: Location, data: Settings) -> object:
-        """Reads examples of a file, or of `Rows`."""
+    def read_file(cls, path: Location, data: Any) -> Any:
+        """Reads examples of a file: for training, to choose the best weights, or for a test.
+
+        Args:
+            path: The file; or `keras_attn.records.Rows`, a table in memory, which readers take in
+                its place.
+            data: Settings `Data`.
+
+        Returns:
+            Examples that have a `summary()`.
+        """
         raise NotImplementedError
+
+    @classmethod
+    def split(cls, examples: Any, data: Any) -> tuple[Any, Any]:
+        """Splits examples into those to learn from and those that choose the best weights.
+
+        Args:
+            examples: What `read_file` returned.
+            data: Settings `Data`.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def checked(cls, examples: Any) -> Any:
+        """Returns examples in one form, each checked.
+
+        Args:
+            examples: Examples, as for `fit`.
+        """
+        return examples
 
     @classmethod
     def table_settings(cls) -> list[str]:
@@ -50,7 +82,7 @@ class Tabular:
         return cls.Data.made({**data.to_dict(), **own}) if own else data
 
     @classmethod
-    def read_given(cls, given: object, data: Settings, columns: Mapping[str, object]) -> object:
+    def read_given(cls, given: object, data: Settings, columns: Mapping[str, object]) -> Any:
         """Returns examples; those of a table are read as those of a file are."""
         rows = rows_of(given) if cls.input_columns else given
         if isinstance(rows, Rows):
@@ -58,17 +90,36 @@ class Tabular:
         _refuse_columns(given, columns)
         return rows
 
-    def read_own(self, given: object, columns: Mapping[str, object]) -> object:
+    def read_own(self, given: object, columns: Mapping[str, object]) -> Any:
         """Returns examples, read by the settings of this object."""
         return self.read_given(given, self.data, columns) if self.input_columns else given
 
-    def read_asked(self, given: object, columns: Mapping[str, object]) -> object:
+    def read_asked(self, given: object, columns: Mapping[str, object]) -> Any:
         """Returns inputs; those of a table are read from its columns."""
         rows = rows_of(given) if self.input_columns else given
         if not isinstance(rows, Rows):
             _refuse_columns(given, columns)
             return rows
         return self.read_inputs(rows, self.columns_of(self.data, columns))
+
+    def held_out(self, examples: Any, share: float) -> tuple[Any, Any]:
+        """Splits examples, given the share of the second side."""
+        kind = type(self)
+        if vars(Tabular)["split"] is inspect.getattr_static(kind, "split"):
+            raise ValueError(
+                f"`validation_split` is not available: {kind.__name__} does not split examples. "
+                f"Received: {share!r}. Give development examples (`validation_data`)."
+            )
+        if not isinstance(examples, Records):
+            examples = self.checked(read_twice(examples, self.examples_are))
+        number = {"dev_share": share, "dev_size": max(1, round(share * len(examples)))}
+        sides = self.split(examples, self.with_columns(self.data, number))
+        if not all(map(len, sides)):
+            raise ValueError(
+                f"Expected two different {self.examples_are} or more, to split them. Received: one "
+                "group. Give development examples (`validation_data`)."
+            )
+        return sides
 
     @classmethod
     def columns_of(cls, data: Settings, columns: Mapping[str, object]) -> dict[str, Column]:

@@ -60,20 +60,6 @@ class Task(Predicting[Given], Quantizable):
     # What a task writes
 
     @classmethod
-    def read_file(cls, path: str, data: Any) -> Any:
-        """Reads examples of a file: for training, to choose the best weights, or for a test.
-
-        Args:
-            path: The file; or `keras_attn.records.Rows`, a table in memory, which readers take in
-                its place.
-            data: Settings `Data`.
-
-        Returns:
-            Examples that have a `summary()`.
-        """
-        raise NotImplementedError
-
-    @classmethod
     def read(cls, data: Any) -> Examples:
         """Reads the examples that `fit` of the command learns from.
 

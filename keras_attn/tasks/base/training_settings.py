@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable, Sized
+from typing import Any
 
 from keras_attn.settings import RunDefault, Settings, setting
 from keras_attn.training.devices import check_devices
@@ -34,6 +36,20 @@ def enough_epochs(epochs: int, updates: float) -> int:
     """Returns the default, or as many as make `FEWEST_UPDATES`, but at most `MOST_EPOCHS`."""
     needed = math.ceil(FEWEST_UPDATES / max(updates, 1e-9))
     return max(epochs, min(MOST_EPOCHS, needed))
+
+
+def long_enough(training: Any, batches: Sized, log: Callable[[str], object]) -> Any:
+    """The settings with as many epochs as few examples need, which nobody gave."""
+    updates = len(batches) / getattr(training, "gradient_accumulation", 1)
+    epochs = enough_epochs(training.epochs, updates)
+    if epochs == training.epochs:
+        return training
+    log(
+        f"{epochs} epochs: {training.epochs}, the default, would be "
+        f"{math.ceil(training.epochs * updates):,} updates only. `epochs` (--epochs) changes "
+        "that."
+    )
+    return dataclasses.replace(training, epochs=epochs)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from keras_attn.explain.attributions import has_attention, has_self_attention
 from keras_attn.fields import checked_texts
 from keras_attn.layers import attention_maps
 from keras_attn.tasks.captioning import Captioner, CaptioningUse
-from keras_attn.tasks.families.classes import Prediction
+from keras_attn.tasks.families.class_predictions import Prediction
 from keras_attn.tasks.text_classification import TextClassifier
 from keras_attn.tasks.translation import Translator
 from keras_attn.visualize import AttentionPart, AttentionView

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 from keras_attn.hints import DType
 from keras_attn.interop.search_settings import OwnTask
 from keras_attn.models.tensors import load_tensors
+from keras_attn.settings import Settings
 from keras_attn.tasks.base.backbones import Backbone, of_tokens, read_encoder_decoder
 from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.families.sequence_to_sequence import SequenceToSequence
@@ -33,14 +34,16 @@ class FromOthers(SequenceToSequence):
         return self.learned.tokenizer
 
     @classmethod
-    def begin(cls, examples: Any, data: Any, model: Any, dtype: DType, **parts: Any) -> Beginning:
+    def begin(
+        cls, examples: object, data: Any, model: object, dtype: DType, **parts: Any
+    ) -> Beginning:
         """Learns from examples, or takes the tokenizers and the weights of the backbone."""
         if not getattr(data, "backbone", ""):
             return super().begin(examples, data, model, dtype, **parts)
         return cls.beginning(cls.read_start(data.backbone), data, model)
 
     @classmethod
-    def beginning(cls, start: Backbone, data: Any, model: Any = None) -> Beginning:
+    def beginning(cls, start: Backbone, data: Any, model: object = None) -> Beginning:
         """Starts from an encoder-decoder."""
         chosen = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
         if "right_padding" in chosen.values:  # as the batches are
@@ -56,7 +59,7 @@ class FromOthers(SequenceToSequence):
         return cls.Learned(**{name: value for name, value in own.items() if name in names})
 
     @classmethod
-    def begun(cls, start: Beginning, data: Any, dtype: DType = None) -> Self:
+    def begun(cls, start: Beginning, data: Settings, dtype: DType = None) -> Self:
         """Makes a task, with all weights and the search that it starts from."""
         task = super().begun(start._replace(backbone=None), data, dtype)
         if start.backbone is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -55,7 +55,8 @@ def vectors_of(model: keras.Model, batches: TextBatches) -> np.ndarray:
     head = model.get_layer("head")
     below = keras.Model(model.input, head._inbound_nodes[0].input_tensors[0])
     run = CompiledFunction(lambda ids, length: {"x": below(ids, training=False)}, model)
-    rows = [run(batches[i][0], 1)["x"] for i in range(len(batches))]
+    inputs: list[Any] = [batches[i][0] for i in range(len(batches))]
+    rows = [run(ids, 1)["x"] for ids in inputs]
     return batches.restore(np.concatenate(rows)).astype("float32")
 
 

@@ -1,0 +1,56 @@
+"""Files with another encoding than UTF-8, and the places of files."""
+
+from __future__ import annotations
+
+import codecs
+import os
+
+Location = str | os.PathLike[str]
+
+
+class EncodedFile(os.PathLike[str]):
+    """A text file that is not in UTF-8, which readers take in the place of its path.
+
+    Args:
+        path: The file, plain or gzipped.
+        encoding: Name of a codec of Python, such as `"cp1252"`.
+
+    Raises:
+        ValueError: If there is no such codec.
+
+    Example:
+
+    >>> os.fspath(EncodedFile("reviews.csv", "cp1252"))
+    'reviews.csv'
+    """
+
+    def __init__(self, path: Location, encoding: str):
+        check_encoding(encoding)
+        self.path = os.path.expanduser(os.fspath(path))
+        self.encoding = encoding
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+def check_encoding(encoding: str) -> None:
+    """Refuses what is no name of a codec of texts; an empty string passes."""
+    try:
+        known = not encoding or codecs.lookup(encoding)._is_text_encoding
+    except LookupError:
+        known = False
+    if not known:
+        raise ValueError(
+            "Expected `encoding` to be the name of a codec of Python, such as 'cp1252', 'latin-1', "
+            f"'utf-16' or 'shift_jis'. Received: {encoding!r}."
+        )
+
+
+def expanded(path: Location) -> Location:
+    """A path with the home folder in the place of `~`; rows and encoded files as they are."""
+    return os.path.expanduser(path) if isinstance(path, str) else path
+
+
+def encoding_of(path: Location) -> str:
+    """The encoding that was given for a file; empty if none was."""
+    return path.encoding if isinstance(path, EncodedFile) else ""
