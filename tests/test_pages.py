@@ -1,6 +1,7 @@
 """The README and the pages of docs/: their code runs, their commands and settings are read."""
 
 import base64
+import importlib
 import itertools
 import json
 import re
@@ -26,7 +27,11 @@ from keras_attn.models import (
     patch_encoder,
 )
 from keras_attn.settings import read_settings
-from keras_attn.text import BytePairTokenizer, CharacterTokenizer, WordPieceTokenizer
+from keras_attn.text import (
+    BytePairTokenizer,
+    CharacterTokenizer,
+    WordPieceTokenizer,
+)
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]}
@@ -61,7 +66,8 @@ ELSEWHERE = {
 """Pages whose code cannot run here, with the reason or the test that runs it."""
 SLOW = {
     "README.md", "answer_selection.md", "bert.md", "captioning.md", "conversation.md",
-    "decoding.md", "entailment.md", "fine_tuning.md", "pretrained.md", "question_answering.md",
+    "decoding.md", "entailment.md", "fine_tuning.md", "migrating.md", "pretrained.md",
+    "question_answering.md",
     "sentiment.md", "serving.md", "similarity.md", "speed.md", "summarization.md",
     "text_generation.md",
     "translation.md", "visual_questions.md", "word_embeddings.md",
@@ -297,6 +303,18 @@ def gpt2(folder, _):
     return {}
 
 
+def migrating(folder, monkeypatch):
+    """A BERT and a Marian of few weights."""
+    texts = ["a warm dull film and bright slow", "The dog runs, the cat sleeps. Who runs?"]
+    tokenizer = WordPieceTokenizer.train(texts, 80, allow_fewer=True)
+    sizes = {"dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 8}
+    config = BertConfig(tokenizer.vocabulary_size, **sizes)
+    keras_attn.interop.save_pretrained(folder / "bert", config.build(), config, tokenizer)
+    monkeypatch.syspath_prepend(ROOT / "tests/interop")
+    importlib.import_module("marian_toys").translator(folder / "opus-mt")
+    return {}
+
+
 def similarity(folder, _):
     words = "a the dog hound runs is running clock in spring sea cold".split()
     tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words])
@@ -318,7 +336,7 @@ def bert(folder, _):
 
 SETUPS = {
     "answer_selection.md": similarity, "bert.md": bert,
-    "captioning.md": captioning, "pretrained.md": pretrained,
+    "captioning.md": captioning, "migrating.md": migrating, "pretrained.md": pretrained,
     "sentiment.md": sentiment, "serving.md": serving, "similarity.md": similarity,
     "speed.md": speed, "text_generation.md": gpt2, "word_embeddings.md": similarity,
 }  # fmt: skip
