@@ -7,7 +7,8 @@ from pathlib import Path
 
 from keras_attn.corpora.movie_reviews import load_movie_reviews
 from keras_attn.records import LabelledTexts, read_imdb, read_labelled, read_sst2
-from keras_attn.records.reading import Location, find_file
+from keras_attn.records.encodings import Location, expanded
+from keras_attn.records.reading import find_file
 from keras_attn.records.tables import Column
 
 _CORPORA = ("movie_reviews", "imdb", "sst2")
@@ -59,9 +60,10 @@ def read_labelled_texts(
     >>> read_labelled_texts(str(path)).label_counts
     {'neg': 1, 'pos': 1}
     """
-    place = Path(path).expanduser()
+    path = expanded(path)
+    place = Path(path)
     if text_pair and place.is_dir() and path:
-        path = find_file(place, [f"{split}.tsv"], gzipped=False)
+        path = place = find_file(place, [f"{split}.tsv"], gzipped=False)
     if format == "auto":
         format = _folder_format(place) if path else "movie_reviews"
     columns = {"text_pair": "files with columns", "delimiter": "the formats csv and tsv"}

@@ -73,10 +73,12 @@ def test_the_page_has_the_settings_as_they_are():
     }
     found = {}
     for cells in (line.split(" | ") for line in lines if line.startswith("| `--")):
+        if len(cells) < 3:
+            continue  # the head of another table
         names = [name.strip("| `").removeprefix("--") for name in cells[0].split(", ")]
         for name, value in zip(names, cells[1].split(", "), strict=False):
             found[name.replace("-", "_")] = value.strip("`")
-    assert len(found) == 22
+    assert len(found) == 27
     assert (found.pop("special_tokens"), defaults["special_tokens"]) == ("no", False)
     assert found.pop("vocabulary_size") == "all characters"
     assert found.pop("sequence_length") == f"{SEQUENCE_LENGTH} or the backbone's"
@@ -85,6 +87,9 @@ def test_the_page_has_the_settings_as_they_are():
     assert not defaults["stop"] and defaults["beams"] is None
     assert found.pop("suppressed_ids") == found.pop("early_stopping") == "none"
     assert not defaults["suppressed_ids"] and defaults["early_stopping"] is None
+    assert (found.pop("prompt_key"), defaults["prompt_key"]) == ("none", "")
+    for name in ("blank_lines", "renormalize"):
+        assert (found.pop(name), defaults[name]) == ("no", False)
     for name, value in found.items():
         default = getattr(defaults[name], "value", defaults[name])  # of a `RunDefault`
         assert type(default)(value) == default

@@ -38,7 +38,7 @@ def test_ends_of_texts_from_scratch(tmp_path):
     ids_of = {c: i for i, c in enumerate(characters, start=4)}
     joined = "to be\x02or not\x02to be<unk>" * 4
     expected = [2 if c == "\x02" else ids_of[c] for c in joined]
-    assert generator._encode(TEXT).tolist() == expected
+    assert generator.reader.encode(TEXT).tolist() == expected
     assert generator.dataset(TEXT, shuffle=False)[0][1][:11].ravel().tolist() == expected[:88]
     assert generator.ends and generator.writer.rules(True)["suppressed_ids"] == [0, 1, 3]
     # Each end counts as a character.
@@ -46,7 +46,7 @@ def test_ends_of_texts_from_scratch(tmp_path):
     generator.save(tmp_path / "a.task")
     again = TextGenerator.load(tmp_path / "a.task")
     assert again.special_tokens and again.ends
-    assert again._encode(TEXT).tolist() == expected
+    assert again.reader.encode(TEXT).tolist() == expected
     # Prompts are text.
     assert again.generate("</s>", 3).startswith("</s>")
 
@@ -54,7 +54,7 @@ def test_ends_of_texts_from_scratch(tmp_path):
 def test_text_is_text_by_default():
     generator = TextGenerator.create(TEXT, data={"sequence_length": 8}, model=SMALL)
     assert not generator.ends
-    assert generator._encode(TEXT).tolist() == generator.tokenizer.encode(TEXT)
+    assert generator.reader.encode(TEXT).tolist() == generator.tokenizer.encode(TEXT)
     assert generator.evaluate(TEXT).characters == len(TEXT)
     # Without an end in the text, the setting changes nothing.
     plain = TextGenerator.create(
@@ -99,8 +99,8 @@ def test_the_tokens_of_a_tokenizer_are_those_of_the_library():
         TEXT, "<|endoftext|>", "", "a\n<|endoftext|> to be <|endoftext|><|endoftext|>\n\nor",
         "</s> <|endoftext| > <|endoftext|>\u00e9",
     ):  # fmt: skip
-        assert generator._encode(text).tolist() == engine.encode(text).ids
-    assert generator._encode("</s>").tolist() == tokenizer.encode("</s>")
+        assert generator.reader.encode(text).tolist() == engine.encode(text).ids
+    assert generator.reader.encode("</s>").tolist() == tokenizer.encode("</s>")
 
 
 @pytest.mark.slow

@@ -673,7 +673,7 @@ def test_sizes_come_from_the_arguments(eager):
     [
         (lambda c: c.predict(7), TypeError, "Expected a string or a list"),
         (lambda c: c.predict(["a", b"b"]), TypeError, "at position 1"),
-        (lambda c: c.predict({"a": 1}), TypeError, "Received: dict"),
+        (lambda c: c.predict({"a": 1}), TypeError, "Received: the dict with 1 of type int"),
         (lambda c: c.predict("a", batch_size=0), ValueError, "batch_size"),
         (lambda c: c.explain(None), TypeError, "Expected a string"),
         (
@@ -699,7 +699,7 @@ def test_sizes_come_from_the_arguments(eager):
         (lambda c: c.export("x", method="lime"), ValueError, "`method` must be one of"),
         (lambda c: c.fit([]), ValueError, "at least one labelled text"),
         (lambda c: c.fit(["abc"]), ValueError, r"Expected \(text, label\) pairs"),
-        (lambda c: c.fit([("a", 1)]), ValueError, "Received: .'a', 1."),
+        (lambda c: c.fit([("a", 1)]), ValueError, "among the 2 classes .* Received: '1'"),
         (lambda c: c.fit([("a", "ugly")] * 3), ValueError, r"'ugly' \(3 texts\)"),
         (lambda c: c.fit([("a", ("good",))]), ValueError, "multi_label=True"),
         (lambda c: c.fit(PAIR, [("a", "ugly")]), ValueError, "ugly"),

@@ -135,7 +135,8 @@ def test_bad_input_is_refused(translator, tokenizer):
     ):
         translator.translate(["one", 5])
     for texts in (5, None, b"one", {"one": 1}):
-        with pytest.raises(TypeError, match="a string or a list of strings"):
+        expected = "lists of values" if isinstance(texts, dict) else "a string or a list of strings"
+        with pytest.raises(TypeError, match=expected):
             translator.translate(texts)
     for wrong in ({"beams": 0}, {"batch_size": -1}, {"alpha": float("nan")}, {"alpha": "1"}):
         kind = TypeError if wrong == {"alpha": "1"} else ValueError
