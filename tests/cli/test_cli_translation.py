@@ -403,6 +403,7 @@ def test_a_recurrent_model_from_pairs_to_a_saved_model(place, tmp_path, attentio
         assert message in err
 
 
+@pytest.mark.slow
 def test_fit_needs_no_prepared_folder(place, tmp_path):
     """It trains on the same pairs again when it resumes, and continues from a translator."""
     fit = (

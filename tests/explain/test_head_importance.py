@@ -79,6 +79,7 @@ def test_by_ablation(scored):
             assert row[head] == pytest.approx(without - whole, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_the_dataset_of_a_task():
     examples = [("good film", "yes"), ("bad film", "no")] * 3
     sizes = {"model": "transformer", "dim": 8, "num_heads": 2, "intermediate_dim": 8}

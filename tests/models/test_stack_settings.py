@@ -1,6 +1,7 @@
 """The settings of blocks reach the blocks, and only sizes are given by position."""
 
 import dataclasses
+import tracemalloc
 
 import pytest
 
@@ -73,3 +74,12 @@ def test_only_sizes_are_given_by_position():
         kind(*[12] * sizes)
         with pytest.raises(TypeError, match="positional argument"):
             kind(*[12] * sizes, 16)
+
+
+def test_a_billion_layers_take_no_memory():
+    """A damaged file may ask for them; its weights are compared before anything is made."""
+    tracemalloc.start()
+    config = GptConfig(31, dim=12, num_heads=3, num_layers=10**9)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert config.num_layers == 10**9 and most < 1_000_000
