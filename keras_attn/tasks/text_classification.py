@@ -475,8 +475,13 @@ class TextClassifier(ClassTask):
             )
         return lines
 
-    def decide(self, dev: Sequence[object]) -> list[str]:
-        """Chooses thresholds by development texts; returns what was chosen."""
+    def decide(self, dev: Sequence[object], few: bool) -> list[str]:
+        """Chooses thresholds by development texts; says what was chosen.
+
+        Of several labels only by enough texts, as the thresholds are .5 else.
+        """
+        if few and not self.unknown:
+            return []
         checked = self.checked(dev)
         if self.multi_label:
             found = self.predict_probabilities(self.inputs_of(checked))

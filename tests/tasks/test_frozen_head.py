@@ -7,6 +7,7 @@ import tensorflow as tf
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import f1_score
 from text_classification_toys import EXAMPLES, TOKENIZERS
+from tracing import eagerly
 
 from keras_attn.metrics.classification import best_thresholds
 from keras_attn.tasks import TextClassificationData, TextClassifier
@@ -144,6 +145,15 @@ def test_texts_of_no_class(knows, tmp_path):
     assert np.mean([x == "none" for x in labels[48:]]) == report.unknown.found.value
     knows.save(tmp_path / "x.task")
     assert [x.label for x in TextClassifier.load(tmp_path / "x.task").predict(texts)] == labels
+
+
+def test_a_threshold_by_few_development_texts():
+    """Too few for the temperature, but `unknown` asks for a threshold."""
+    task = TextClassifier.create(EXAMPLES, model=BAG, data={"unknown": "none"})
+    with eagerly():
+        run = task.fit(EXAMPLES, [*EXAMPLES[:4], *NONE[:2]], epochs=1, verbose=0)
+    assert "too few to fit it; none: " in run.note
+    assert task.unknown_below is not None
 
 
 @pytest.mark.slow

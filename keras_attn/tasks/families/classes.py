@@ -189,11 +189,13 @@ class ClassTask(ClassPredictions):
         if len(dev) < FEWEST_FOR_TEMPERATURE:
             self.temperature = 1.0
             few = f"{len(dev)} development {self.examples_are}"
-            return f"temperature 1, as {few} are too few to fit it"
-        return "; ".join([f"temperature {self.calibrate(dev):.2f}", *self.decide(dev)])
+            return "; ".join(
+                [f"temperature 1, as {few} are too few to fit it", *self.decide(dev, True)]
+            )
+        return "; ".join([f"temperature {self.calibrate(dev):.2f}", *self.decide(dev, False)])
 
-    def decide(self, dev: Sequence[object]) -> list[str]:
-        """Chooses thresholds by development examples; returns what was chosen."""
+    def decide(self, dev: Sequence[object], few: bool) -> list[str]:
+        """Chooses thresholds by development examples, which may be few; says what was chosen."""
         return []
 
     def measured(self, examples: Sequence[Any], use: ClassUse) -> dict[str, Any]:
