@@ -346,7 +346,7 @@ class EntailmentClassifier(ClassTask):
         """
         if use.method == "gradient" or not inputs:
             return super().shown(inputs, use)
-        found = self._predicted(inputs, use)
+        found = self.predicted(inputs, use)
         explained = []
         labels, probabilities = self._labels(found), found["probabilities"]
         rows = zip(*self.words(inputs), labels, probabilities, found["alignment"], strict=True)

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from keras import ops
 
 from keras_attn.arrays import Array, ArrayModule
-from keras_attn.batches import BucketedBatches
-from keras_attn.explain import Explanation
 from keras_attn.explain.methods import check_label
 from keras_attn.fields import Names, Numbers
-from keras_attn.fields.aligned_tokens import stacked
-from keras_attn.fields.encoder_input import ReadText
 from keras_attn.fields.signature import OutputField
-from keras_attn.fields.text import sides_of
-from keras_attn.hints import Tensor
 from keras_attn.records.class_labels import checked_class_names
 from keras_attn.records.labelled_texts import Input
 from keras_attn.tasks.base.checks import checked_temperature
 from keras_attn.tasks.base.learned import Learned
-from keras_attn.tasks.base.task import Task
+from keras_attn.tasks.families.row_predictions import RowPredictions
 from keras_attn.tasks.families.unknown import Threshold, sureness
 from keras_attn.tasks.families.use_settings import ClassUse
 from keras_attn.text import (
@@ -34,7 +28,6 @@ from keras_attn.text import (
 )
 
 Labels = list[str | tuple[str, ...]]
-_NAMES = {"attention": "attention", "gradient": "gradient x input"}
 
 
 class Prediction(NamedTuple):
@@ -67,21 +60,13 @@ class ClassLearned(Learned):
         object.__setattr__(self, "temperature", checked_temperature(vars(self)["temperature"]))
 
 
-class ClassPredictions(Task):
+class ClassPredictions(RowPredictions):
     """The predictions and explanations of a task that puts texts, or pairs of texts, into classes.
 
-    A subclass makes batches of inputs (`rows_of`). Its `weighed` says what the model computes, and
-    its `read_off` which tokens `explain` shows.
+    A subclass writes what `RowPredictions` wants.
     """
 
     Use: ClassVar[type[ClassUse]] = ClassUse
-    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
-    decide_nothing: ClassVar[tuple[str, ...]] = ("loaded", "word_vectors")
-
-    @property
-    def tokenizer(self) -> Any:
-        """The tokenizer."""
-        return self.learned.tokenizer
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -109,11 +94,6 @@ class ClassPredictions(Task):
         return np.full(len(self.class_names), 0.5)
 
     @property
-    def max_length(self) -> int:
-        """Largest number of tokens of a text that is read."""
-        return self.data.max_length
-
-    @property
     def temperature(self) -> float:
         """What logits are divided by before they become probabilities; see `calibrate`."""
         return self.learned.temperature
@@ -122,41 +102,10 @@ class ClassPredictions(Task):
     def temperature(self, temperature: float) -> None:
         self.relearn(temperature=temperature)
 
-    # What a task writes
-
     @classmethod
     def labels_of(cls, examples: Sequence[Any]) -> Labels:
         """Returns the labels of examples that `checked` returned."""
         return [example.label for example in examples]
-
-    def rows_of(self, tensors: Mapping[str, Any], **settings: Any) -> BucketedBatches:
-        """Makes batches of what the field of `serving_default` returns."""
-        raise NotImplementedError
-
-    def arrays_of(
-        self, inputs: Mapping[str, np.ndarray], members: np.ndarray, tensors: Mapping[str, Any]
-    ) -> dict[str, np.ndarray]:
-        """Returns the arrays that `weighed` takes; `members`: the number of the input of a row."""
-        return dict(inputs)
-
-    def weighed(
-        self, tensors: Mapping[str, Array], method: str | None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Computes logits on every backend, and what `method` says of the tokens if it is given.
-
-        `tensors` may have `explained (B,)`, the classes whose gradients are computed.
-        """
-        raise NotImplementedError
-
-    def read_off(
-        self, inputs: Sequence[Input], found: Mapping[str, Any]
-    ) -> Iterator[tuple[ReadText, np.ndarray]]:
-        """Returns the tokens of each input, and their weights in what `run` returned."""
-        raise NotImplementedError
-
-    def checked_method(self, method: str | None) -> str:
-        """Returns the method of an explanation, or the default one."""
-        raise NotImplementedError
 
     # What is written once
 
@@ -166,43 +115,22 @@ class ClassPredictions(Task):
         classes = f"{len(self.class_names)} classes: {names}"
         return [*super().facts(), classes, f"{self.tokenizer.vocabulary_size:,} tokens"]
 
-    @staticmethod
-    def is_one(inputs: Any) -> bool:
-        """Returns whether a caller gave one text or one pair, and not a list of them."""
-        pair = isinstance(inputs, tuple) and all(isinstance(x, str) for x in inputs)
-        return pair or isinstance(inputs, str)
-
     # Predictions
 
-    def encoded(self, inputs: Sequence[Input]) -> dict[str, Any]:
-        """Returns what the field of `serving_default` makes of inputs for `rows_of`."""
-        return self.signatures(self.Use())["serving_default"].field.encode(*sides_of(inputs))
+    def explained_class(self, use: ClassUse) -> int:
+        """Returns the number of the class whose gradients are computed, -1 for the likeliest."""
+        return -1 if use.label is None else self.class_names.index(use.label)
 
-    def computed(self, tensors: Mapping[str, Any], use: ClassUse) -> dict[str, Any]:
-        """Computes in Python what `run` returns, of inputs of like lengths together."""
-        number = -1 if use.label is None else self.class_names.index(use.label)
-
-        def compute(inputs: Mapping[str, np.ndarray], members: np.ndarray) -> Any:
-            arrays = self.arrays_of(inputs, members, tensors)
-            explained = np.full(len(next(iter(arrays.values()))), number, "int32")
-            return self._run_compiled({**arrays, "explained": explained}, use, use.method)
-
-        rows = self.rows_of(tensors, batch_size=use.batch_size, shuffle=False).computed(
-            compute, self.examples_are
-        )
-        return {name: stacked([row[name] for row in rows], 0) for name in rows[0]}
-
-    def _predicted(self, inputs: Sequence[Input], use: ClassUse) -> dict[str, Any]:
-        """What `run` returns for checked inputs, and the arrays made of them."""
+    def predicted(self, inputs: Sequence[Input], use: ClassUse) -> dict[str, Any]:
+        """Returns what `run` returns for checked inputs, and the arrays made of them."""
         if not inputs:
             none = np.zeros((0, len(self.class_names)), "float32")
             return {"logits": none, "probabilities": none, "label": [], "chosen": none}
-        tensors = self.encoded(inputs)
-        return {**tensors, **self.computed(tensors, use)}
+        return super().predicted(inputs, use)
 
     def _asked_for(self, inputs: Any, batch_size: int) -> dict[str, Any]:
         given = self.asked([inputs] if self.is_one(inputs) else inputs)
-        return self._predicted(given, self.Use(batch_size=batch_size))
+        return self.predicted(given, self.Use(batch_size=batch_size))
 
     def run(self, xp: ArrayModule, tensors: Mapping[str, Array], use: ClassUse) -> dict[str, Array]:
         """Computes logits and probabilities, and what the method of `use` says of the tokens."""
@@ -277,7 +205,7 @@ class ClassPredictions(Task):
             TypeError: If an input is neither a string nor a pair of strings.
             ValueError: If a pair is given where single texts are expected, or the reverse.
         """
-        found = self._predicted(inputs, use)
+        found = self.predicted(inputs, use)
         rows = zip(self._labels(found), found["probabilities"], strict=True)
         return [Prediction(label, self._named(row)) for label, row in rows]
 
@@ -314,25 +242,13 @@ class ClassPredictions(Task):
         check_label(use.label, use.method or "")
         return self.shown(inputs, use)
 
-    def shown(self, inputs: Sequence[Input], use: ClassUse) -> Any:
-        """Explains inputs by the weights of the tokens of each."""
-        found = self._predicted(inputs, use)
-        return [
-            Explanation(
-                given if isinstance(given, str) else given[0],
-                read.tokens,
-                read.offsets,
-                weights,
-                self.class_names[int(row.argmax())] if use.label is None else use.label,
-                self._named(row),
-                _NAMES[use.method or ""],
-                None if isinstance(given, str) else given[1],
-                read.segments,
-            )
-            for given, row, (read, weights) in zip(
-                inputs, found["probabilities"], self.read_off(inputs, found), strict=True
-            )
-        ]
+    def said(
+        self, found: Mapping[str, Any], number: int, use: ClassUse
+    ) -> tuple[str, dict[str, float]]:
+        """Returns the explained class of an input, and the probabilities of all."""
+        row = found["probabilities"][number]
+        label = self.class_names[int(row.argmax())] if use.label is None else use.label
+        return label, self._named(row)
 
     # The SavedModel
 

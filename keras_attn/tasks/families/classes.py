@@ -13,7 +13,6 @@ from keras_attn.batches import TextBatches
 from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
 from keras_attn.metrics.unknown import evaluate_unknown
 from keras_attn.records.class_labels import class_names_of, label_numbers
-from keras_attn.records.labelled_texts import Input
 from keras_attn.settings import Settings
 from keras_attn.tasks.base.doubts import doubt_of, loss_of_shares
 from keras_attn.tasks.base.task_run import Scored, TrainingRun
@@ -24,7 +23,6 @@ from keras_attn.tasks.families.class_weights import (
     example_weights,
     warn_of_imbalance,
 )
-from keras_attn.tasks.families.frozen_head import fit_head, vectors_of
 from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
 from keras_attn.training import num_data_shards
 
@@ -48,12 +46,6 @@ class ClassTask(ClassPredictions):
         """Whether what a saved classifier learned has all classes of the examples."""
         names = class_names_of(cls.labels_of(cls.checked(examples)))
         return set(names) <= set(learned.class_names)
-
-    def labelled_batches(
-        self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
-    ) -> TextBatches:
-        """Makes the batches of a training; `settings` are those of the batches."""
-        raise NotImplementedError
 
     def of_classes(self, examples: Sequence[Any]) -> list[Any]:
         """Returns the examples that `checked` returned without those of no class."""
@@ -153,36 +145,23 @@ class ClassTask(ClassPredictions):
 
         return score
 
-    def cases(self, training: Any) -> list[str]:
-        """Returns what decides about the defaults of a training."""
-        head = getattr(training, "tune", "all") == "head"
-        return [*super().cases(training), *(["head"] if head else [])]
-
     def prepare(self, examples: Any, dev: Any, training: Any, log: Callable[[str], Any]) -> None:
-        """Fits the layer `head`, if the settings say so."""
+        """Refuses development examples without a text of no class, if a threshold is wanted."""
         if self.unknown and self.unknown not in self.labels_of(self.checked(dev) if dev else []):
             raise ValueError(
                 f"Expected development {self.examples_are} with the label {self.unknown!r} of "
                 "`unknown` (--unknown), by which the threshold is chosen. Received: none of "
                 f"{len(dev):,}. Bring some, or leave `unknown` out."
             )
-        if getattr(training, "tune", "all") == "all":
-            return
-        sides: list[Any] = []
-        settings: dict[str, Any] = {"shuffle": False, "batch_size": self.Use.batch_size}
-        for side in (examples, dev):
-            if len(side):
-                vectors = vectors_of(self.model, self.dataset(side, **settings))
-                sides.append((vectors, self.numbers_of(self.of_classes(self.checked(side)))))
-        (vectors, labels), *held = sides
-        weights = example_weights(labels, self.class_names, training.class_weight, self.multi_label)
-        layer = self.model.get_layer("head")
-        fitted, strength = fit_head(
-            vectors, labels, layer.units, weights, next(iter(held), None), training.seed
-        )
-        layer.kernel.assign(fitted.kernel)
-        layer.bias.assign(fitted.bias)
-        log(f"head: fitted to {len(vectors):,} vectors of {vectors.shape[1]}, C={strength:g}")
+        super().prepare(examples, dev, training, log)
+
+    def targets(self, examples: Any) -> np.ndarray:
+        """Returns the labels of examples as numbers, without those of no class."""
+        return self.numbers_of(self.of_classes(self.checked(examples)))
+
+    def weights_for(self, targets: np.ndarray, training: ClassTraining) -> np.ndarray | None:
+        """Returns what each example weighs in the loss, by its class."""
+        return example_weights(targets, self.class_names, training.class_weight, self.multi_label)
 
     def finish(self, dev: Sequence[object], training: ClassTraining) -> str:
         """Fits the temperature to the development examples, if there are enough of them."""
@@ -200,7 +179,7 @@ class ClassTask(ClassPredictions):
 
     def measured(self, examples: Sequence[Any], use: ClassUse) -> dict[str, Any]:
         """Computes what `run` returns for examples."""
-        return self._predicted(self.asked(self.inputs_of(examples)), use)
+        return self.predicted(self.asked(self.inputs_of(examples)), use)
 
     def report(
         self,

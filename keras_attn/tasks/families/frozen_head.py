@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -58,6 +58,25 @@ def vectors_of(model: keras.Model, batches: TextBatches) -> np.ndarray:
     inputs: list[Any] = [batches[i][0] for i in range(len(batches))]
     rows = [run(ids, 1)["x"] for ids in inputs]
     return batches.restore(np.concatenate(rows)).astype("float32")
+
+
+def fit_layer(
+    model: keras.Model,
+    sides: Sequence[tuple[TextBatches, np.ndarray]],
+    weights: np.ndarray | None,
+    seed: int,
+) -> str:
+    """Fits the layer `head` of a model; returns a line for the log.
+
+    `sides`: batches of the training examples with their labels, then those of held-out examples if
+    there are any.
+    """
+    (vectors, labels), *held = [(vectors_of(model, batches), labels) for batches, labels in sides]
+    layer = model.get_layer("head")
+    head, strength = fit_head(vectors, labels, layer.units, weights, next(iter(held), None), seed)
+    layer.kernel.assign(head.kernel)
+    layer.bias.assign(head.bias)
+    return f"head: fitted to {len(vectors):,} vectors of {vectors.shape[1]}, C={strength:g}"
 
 
 def fit_head(

@@ -39,12 +39,18 @@ class PageUse(BatchUse):
 
 @dataclass(frozen=True)
 @with_defaults(steps={"batch_size": ("predict", "evaluate", "explain", "export")})
-class ClassUse(BatchUse):
-    """How classes are explained."""
+class WeighedUse(BatchUse):
+    """How tokens are weighted."""
 
     method: str | None = setting(
         None, "what the page shows: {shown}", kind=str, choices=METHODS, steps=("explain",)
     )
+
+
+@dataclass(frozen=True)
+class ClassUse(WeighedUse):
+    """How classes are explained."""
+
     label: str | None = setting(
         None, "class whose gradients are computed; the most probable one if none", kind=str,
         steps=("explain",),

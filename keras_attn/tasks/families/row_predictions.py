@@ -1,0 +1,133 @@
+"""The predictions and explanations of tasks whose model reads rows of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from keras_attn.arrays import Array
+from keras_attn.batches import BucketedBatches, TextBatches
+from keras_attn.explain import Explanation
+from keras_attn.fields.aligned_tokens import stacked
+from keras_attn.fields.encoder_input import ReadText
+from keras_attn.fields.text import sides_of
+from keras_attn.hints import Tensor
+from keras_attn.records.labelled_texts import Input
+from keras_attn.tasks.base.task import Task
+from keras_attn.tasks.families.use_settings import WeighedUse
+
+_NAMES = {"attention": "attention", "gradient": "gradient x input"}
+
+
+class RowPredictions(Task):
+    """A task whose model reads texts, or pairs of texts, as rows of tokens.
+
+    A subclass makes batches of inputs (`rows_of`). Its `weighed` says what the model computes, and
+    its `read_off` which tokens `explain` shows.
+    """
+
+    Use: ClassVar[type[WeighedUse]] = WeighedUse
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    decide_nothing: ClassVar[tuple[str, ...]] = ("loaded", "word_vectors")
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def max_length(self) -> int:
+        """Largest number of tokens of a text that is read."""
+        return self.data.max_length
+
+    # What a task writes
+
+    def labelled_batches(
+        self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
+    ) -> TextBatches:
+        """Makes the batches of a training; `settings` are those of the batches."""
+        raise NotImplementedError
+
+    def rows_of(self, tensors: Mapping[str, Any], **settings: Any) -> BucketedBatches:
+        """Makes batches of what the field of `serving_default` returns."""
+        raise NotImplementedError
+
+    def arrays_of(
+        self, inputs: Mapping[str, np.ndarray], members: np.ndarray, tensors: Mapping[str, Any]
+    ) -> dict[str, np.ndarray]:
+        """Returns the arrays that `weighed` takes; `members`: the number of the input of a row."""
+        return dict(inputs)
+
+    def weighed(
+        self, tensors: Mapping[str, Array], method: str | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Computes logits on every backend, and what `method` says of the tokens if it is given.
+
+        `tensors` may have `explained (B,)`, the classes whose gradients are computed.
+        """
+        raise NotImplementedError
+
+    def read_off(
+        self, inputs: Sequence[Input], found: Mapping[str, Any]
+    ) -> Iterator[tuple[ReadText, np.ndarray]]:
+        """Returns the tokens of each input, and their weights in what `run` returned."""
+        raise NotImplementedError
+
+    def checked_method(self, method: str | None) -> str:
+        """Returns the method of an explanation, or the default one."""
+        raise NotImplementedError
+
+    def said(self, found: Mapping[str, Any], number: int, use: Any) -> tuple[str, dict[str, float]]:
+        """Returns the title of an explanation, and probabilities if there are any."""
+        raise NotImplementedError
+
+    def explained_class(self, use: Any) -> int:
+        """Returns the number of the output whose gradients are computed, -1 for the greatest."""
+        return -1
+
+    # What is written once
+
+    @staticmethod
+    def is_one(inputs: Any) -> bool:
+        """Returns whether a caller gave one text or one pair, and not a list of them."""
+        pair = isinstance(inputs, tuple) and all(isinstance(x, str) for x in inputs)
+        return pair or isinstance(inputs, str)
+
+    def encoded(self, inputs: Sequence[Input]) -> dict[str, Any]:
+        """Returns what the field of `serving_default` makes of inputs for `rows_of`."""
+        return self.signatures(self.Use())["serving_default"].field.encode(*sides_of(inputs))
+
+    def computed(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
+        """Computes in Python what `run` returns, of inputs of like lengths together."""
+        number = self.explained_class(use)
+
+        def compute(inputs: Mapping[str, np.ndarray], members: np.ndarray) -> Any:
+            arrays = self.arrays_of(inputs, members, tensors)
+            explained = np.full(len(next(iter(arrays.values()))), number, "int32")
+            return self._run_compiled({**arrays, "explained": explained}, use, use.method)
+
+        rows = self.rows_of(tensors, batch_size=use.batch_size, shuffle=False).computed(
+            compute, self.examples_are
+        )
+        return {name: stacked([row[name] for row in rows], 0) for name in rows[0]}
+
+    def predicted(self, inputs: Sequence[Input], use: Any) -> dict[str, Any]:
+        """Returns what `run` returns for checked inputs, and the arrays made of them."""
+        tensors = self.encoded(inputs)
+        return {**tensors, **self.computed(tensors, use)}
+
+    def shown(self, inputs: Sequence[Input], use: Any) -> Any:
+        """Explains inputs by the weights of the tokens of each."""
+        if not inputs:
+            return []
+        found = self.predicted(inputs, use)
+        explanations = []
+        for i, (read, weights) in enumerate(self.read_off(inputs, found)):
+            given = inputs[i]
+            first, second = (given, None) if isinstance(given, str) else given
+            method = _NAMES[use.method or ""]
+            tokens = (read.tokens, read.offsets, weights, *self.said(found, i, use))
+            explanations.append(Explanation(first, *tokens, method, second, read.segments))
+        return explanations

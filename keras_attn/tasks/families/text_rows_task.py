@@ -1,0 +1,350 @@
+"""The base of tasks whose model reads a text, or a pair of texts, as one row of tokens."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from keras import ops
+
+from keras_attn.arrays import Array
+from keras_attn.batches import EncoderBatches, TextBatches
+from keras_attn.explain import study_texts
+from keras_attn.explain.attributions import has_attention, has_self_attention
+from keras_attn.explain.methods import checked_method, weighed_tokens
+from keras_attn.fields import (
+    ODD_TEXTS,
+    EncoderInput,
+    PaddedNumbers,
+    Signature,
+    TextRows,
+    Tokens,
+    checked_inputs,
+)  # fmt: skip
+from keras_attn.fields.encoder_input import ReadText
+from keras_attn.fields.signature import OutputField
+from keras_attn.fields.text import sides_of
+from keras_attn.hints import Tensor
+from keras_attn.models import TEXT_CLASSIFIERS
+from keras_attn.models.text_classifier import classifier_config
+from keras_attn.records.labelled_texts import Input
+from keras_attn.settings import setting
+from keras_attn.tasks.base.backbones import BackboneData, refuse_new_tokenizer, sizes_of
+from keras_attn.tasks.base.checks import check_padding
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.word_vectors import train_words
+from keras_attn.tasks.families.beginnings import beginning
+from keras_attn.tasks.families.data_settings import LimitedFiles, NearDuplicates, Tables, column
+from keras_attn.tasks.families.encoder_task import row_lists
+from keras_attn.tasks.families.frozen_head import fit_layer
+from keras_attn.tasks.families.row_predictions import RowPredictions
+from keras_attn.tasks.families.use_settings import WeighedUse
+from keras_attn.text import TOKENIZERS
+from keras_attn.text.registry import train_pieces
+from keras_attn.text.truncation import TRUNCATIONS, checked_truncation
+from keras_attn.training.token_statistics import TOKEN_WEIGHTS, set_token_weights
+
+Example = TypeVar("Example")
+
+
+@dataclass(frozen=True)
+class TextRowsData(BackboneData, Tables, NearDuplicates, LimitedFiles):
+    """The texts that are read, and their tokens."""
+
+    text: str = column("text", "texts")
+    text_pair: str = column("", "second texts, to classify pairs of texts")
+    tokenizer: str = setting(
+        "word_piece", "kind of tokenizer, without --backbone", choices=tuple(TOKENIZERS)
+    )
+    vocabulary_file: str = setting(
+        "", "vocab.txt of BERT, to take instead of making a vocabulary; without --backbone",
+        shapes_result=False,
+    )  # fmt: skip
+    max_length: int = setting(256, "largest number of tokens of a text", at_least=2)
+    truncation: str | None = setting(
+        None, "which part of a long text is kept; if none, head_tail. Long pairs lose the end of "
+        "the longer text",
+        kind=str, choices=TRUNCATIONS,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.word_vectors and self.tokenizer != "words":
+            raise ValueError(
+                "`word_vectors` need whole words: tokenizer='words' (--tokenizer words). Received: "
+                f"tokenizer={self.tokenizer!r}."
+            )
+        if self.vocabulary_file and self.tokenizer != "word_piece":
+            raise ValueError(
+                "`vocabulary_file` is BERT's and belongs to tokenizer='word_piece'. Received: it, "
+                f"with tokenizer={self.tokenizer!r}."
+            )
+        refuse_new_tokenizer(self, "tokenizer", "vocabulary_size", "vocabulary_file")
+
+
+class TextRowsTask(RowPredictions):
+    """A task that reads texts, or pairs of texts, each as one row of tokens.
+
+    `.model` is one of `TEXT_CLASSIFIERS`, whose layer `head` has `num_outputs` outputs. A subclass
+    says what they mean, and which `targets` of examples they are fitted to.
+    """
+
+    kinds = TEXT_CLASSIFIERS
+    examples_are = "texts"
+    reads = "pairs"
+    input_columns: ClassVar = {"text": "text", "text_pair": ""}
+    backbone: ClassVar = {
+        "embedding": ("source_embedding",), "positions": (), "encoder": (), "pooler": (),
+        "pooler_norm": (),
+    }  # fmt: skip
+    data: Any
+
+    # What a task writes
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of outputs of the model."""
+        raise NotImplementedError
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether each output is read by itself, and not compared with the others."""
+        return True
+
+    def of_classes(self, examples: Sequence[Any]) -> Sequence[Any]:
+        """Returns the checked examples that are learned from."""
+        return examples
+
+    def targets(self, examples: Any) -> np.ndarray:
+        """Returns what the outputs for examples are fitted to."""
+        raise NotImplementedError
+
+    def weights_for(self, targets: np.ndarray, training: Any) -> np.ndarray | None:
+        """Returns what each example weighs in the loss, `(n,)`, or None if all weigh the same."""
+        return None
+
+    def token_classes(self, examples: Any) -> np.ndarray:
+        """Returns classes of checked examples, from which a bag's weights of tokens are learned."""
+        raise NotImplementedError
+
+    # What is written once
+
+    @property
+    def pairs(self) -> bool:
+        """Whether pairs of texts are read."""
+        return self.learned.pairs
+
+    @property
+    def truncation(self) -> str:
+        """Which part of a long text is kept."""
+        return checked_truncation(self.data.truncation, self.pairs)
+
+    @property
+    def field(self) -> EncoderInput:
+        """From texts to rows of ids."""
+        ends = getattr(self.config, "special_tokens", False)
+        return EncoderInput(
+            self.tokenizer,
+            self.max_length,
+            start=ends or getattr(self.config, "pooling", None) == "first",
+            end=ends,
+            between=getattr(self.config, "ends_between", 1),
+            truncation=self.truncation,
+        )
+
+    def configured(self, model: Any) -> Any:
+        """Returns settings and sizes of the model, with positions for the longest texts."""
+        learned, max_length = self.learned, self.max_length
+        self.reads = "only_pairs" if learned.pairs else "lines"
+        sizes = {**sizes_of(learned.tokenizer), "num_classes": self.num_outputs}
+        separator_id = learned.tokenizer.end_id if learned.pairs else None
+        config = classifier_config(model, max_length, separator_id, **sizes)
+        if getattr(config, "first_position", None) is None and not hasattr(config, "pad_id"):
+            check_padding(learned.tokenizer)
+        self.config = config  # the field depends on it
+        if learned.pairs and self.field.room < 2 + len(self.field.between):
+            raise ValueError(
+                "`max_length` must leave room for a token of each text and the separator. "
+                f"Received: {max_length}."
+            )
+        return config
+
+    def facts(self) -> list[str]:
+        """Returns the architecture, and what is read."""
+        kind, *facts = super().facts()
+        return [kind, *(["pairs of texts"] if self.pairs else []), *facts]
+
+    @classmethod
+    def begin_with(
+        cls, examples: Sequence[Any], data: Any, model: Any, learn: Callable[[Any], Learned]
+    ) -> Beginning:
+        """Chooses the tokenizer and the encoder of a new task for checked examples."""
+
+        def texts() -> list[str]:
+            return [text for x in examples for text in (x.text, x.second) if text is not None]
+
+        def train(texts: list[str]) -> Any:
+            size = data.vocabulary_size
+            if data.tokenizer == "words":
+                return train_words(texts, size, data)
+            return train_pieces(data.tokenizer, texts, size, data.vocabulary_file)
+
+        return beginning(cls, data, model, texts, train, learn)
+
+    def created(self, examples: Any) -> None:
+        """Starts the weights of tokens from statistics of the texts."""
+        weights = getattr(self.config, "token_weights", None)
+        if weights in TOKEN_WEIGHTS:
+            self.initialize_token_weights(examples, weights)
+
+    def initialize_token_weights(
+        self, examples: Iterable[object], kind: str = "association"
+    ) -> None:
+        """Starts the learned weights of a bag's tokens and pairs from statistics of the texts.
+
+        Args:
+            examples: Training texts with their labels; no others.
+            kind: `"association"`: how much each tells of the class
+                (`keras_attn.training.token_statistics.class_association`), or of a number whether
+                it is above the median; `"idf"`: TF-IDF's.
+
+        Raises:
+            ValueError: If the kind is unknown, or the model has no such weights.
+        """
+        checked = self.of_classes(self.checked(examples))
+        sides = map(self.tokenizer.encode, sides_of(self.asked(self.inputs_of(checked))))
+        rows = [ids for ids, _ in self.field.rows(*sides)]  # a bag reads no special tokens
+        set_token_weights(self.model, rows, self.token_classes(checked), kind)
+
+    def inputs_of(self, examples: Sequence[Any]) -> list[Input]:
+        """Returns the texts, or the pairs of texts."""
+        return [example.input for example in examples]
+
+    def asked(self, inputs: Any) -> list[Input]:
+        """Returns texts, or pairs of texts, each checked."""
+        return checked_inputs(inputs, self.pairs)
+
+    def labelled_batches(
+        self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
+    ) -> TextBatches:
+        """Makes the batches of a training."""
+        field, sides = self.field, [self.tokenizer.encode(side) for side in sides_of(inputs)]
+        first, last = len(field.start), len(field.end)
+        rows = [ids[first : len(ids) - last] for ids, _ in field.rows(*sides)]
+        between = len(field.between) * (len(sides) - 1)
+        settings = {
+            "max_length": self.max_length,
+            "given_lengths": [between + sum(map(len, x)) for x in zip(*sides, strict=True)],
+            "start_id": self.tokenizer.start_id if first else None,
+            "end_id": self.tokenizer.end_id if last else None,
+            "pad_id": self.tokenizer.pad_id,
+            **settings,
+        }
+        return TextBatches(rows, labels, weights, **settings)
+
+    def describe(self, batches: TextBatches) -> list[str]:
+        """Says what is trained, and what of long texts is not read."""
+        lines = super().describe(batches)
+        if batches.truncated:
+            lines.append(
+                f"{batches.truncated:,} texts are longer than {self.max_length} tokens and "
+                f"shortened ({self.truncation}): {batches.lost_share:.1%} of all tokens are not "
+                "read."
+            )
+        return lines
+
+    def cases(self, training: Any) -> list[str]:
+        """Returns what decides about the defaults of a training."""
+        head = getattr(training, "tune", "all") == "head"
+        return [*super().cases(training), *(["head"] if head else [])]
+
+    def prepare(self, examples: Any, dev: Any, training: Any, log: Callable[[str], Any]) -> None:
+        """Fits the layer `head`, if the settings say so."""
+        super().prepare(examples, dev, training, log)
+        if getattr(training, "tune", "all") == "all":
+            return
+        settings: dict[str, Any] = {"shuffle": False, "batch_size": self.Use.batch_size}
+        targets, *held = (self.targets(side) for side in (examples, dev) if len(side))
+        sides = [(self.dataset(examples, **settings), targets)]
+        sides += [(self.dataset(dev, **settings), x) for x in held]
+        weights = self.weights_for(targets, training)
+        log(fit_layer(self.model, sides, weights, training.seed))
+
+    def rows_of(self, tensors: Mapping[str, Any], **settings: Any) -> EncoderBatches:
+        """Makes batches of rows."""
+        sizes = {"pad_id": self.tokenizer.pad_id, "max_length": self.max_length}
+        return EncoderBatches(row_lists(tensors), **sizes, **settings)
+
+    def arrays_of(
+        self, inputs: Mapping[str, np.ndarray], members: np.ndarray, tensors: Mapping[str, Any]
+    ) -> dict[str, np.ndarray]:
+        """Returns the ids of rows, and where their second segments begin."""
+        seconds = tensors["row_seconds"][members]
+        return {"row_ids": inputs["token_ids"], "row_seconds": seconds}
+
+    def weighed(
+        self, tensors: Mapping[str, Array], method: str | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Computes logits, the ids of the texts without special tokens, and their weights."""
+        rows = ops.convert_to_tensor(tensors["row_ids"])
+        if method is None:
+            return self.model(rows, training=False), {}
+        classes = tensors.get("explained")
+        logits, weights = weighed_tokens(self.model, rows, method, self.multi_label, classes)
+        weights = ops.cast(weights, "float32")
+        places = ops.cumsum(ops.ones_like(rows), axis=1) - 1
+        segments = ops.cast(places >= ops.expand_dims(tensors["row_seconds"], 1), "int32")
+        sizes, ids, weights, segments = self.field.between_ends(rows, weights, segments)
+        return logits, {"ids": ids, "sizes": sizes, "weights": weights, "segments": segments}
+
+    def checked_method(self, method: str | None) -> str:
+        """Returns the method; attention of the heads, if the pooling has none, on request."""
+        if method == "attention" and has_self_attention(self.model):
+            return method
+        return checked_method(self.model, method)
+
+    def shown(self, inputs: Sequence[Input], use: WeighedUse) -> Any:
+        """Explains texts: the weights of their tokens, or what the heads look at."""
+        if use.method == "attention" and not has_attention(self.model):
+            return study_texts(self.model, self.field, inputs)
+        return super().shown(inputs, use)
+
+    def read_off(
+        self, inputs: Sequence[Input], found: Mapping[str, Any]
+    ) -> Iterator[tuple[ReadText, np.ndarray]]:
+        """Returns the tokens of each text or pair, and their weights."""
+        for i, read in enumerate(self.field.read(inputs)):
+            yield read, found["weights"][i][: len(read.tokens)]
+
+    def with_tokens(self, outputs: Mapping[str, OutputField]) -> Signature:
+        """Returns the signature of texts, with the tokens and their weights among the outputs."""
+        field = self.field
+        tokens: dict[str, OutputField] = {
+            "tokens": Tokens(field, "ids", "sizes"),
+            "weights": PaddedNumbers("weights", "sizes"),
+        }
+        if self.pairs:
+            tokens["segments"] = PaddedNumbers("segments", "sizes")
+        names = ("text", "second") if self.pairs else ("text",)
+        return Signature(names, TextRows(field), {**outputs, **tokens})
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones."""
+        second = {"second": ODD_TEXTS[3:] + ODD_TEXTS[:3]} if self.pairs else {}
+        return {"text": ODD_TEXTS, **second}
+
+    def checked_use(self, use: WeighedUse) -> WeighedUse:
+        """Returns the settings of an export, with the method of the weights."""
+        return dataclasses.replace(use, method=checked_method(self.model, use.method))
+
+
+def limited(examples: Sequence[Example], data: LimitedFiles) -> list[Example]:
+    """Returns examples, or `data.limit` of them drawn at random."""
+    if data.limit is None or data.limit >= len(examples):
+        return list(examples)
+    return random.Random(data.split_seed).sample(examples, data.limit)
