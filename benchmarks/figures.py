@@ -37,7 +37,7 @@ def new_figure(width: float, height: float) -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise ValueError(
-            "Expected matplotlib, which draws. Received: none; pip install 'keras_attn[benchmarks]'"
+            "Expected matplotlib, which draws. Received: none; pip install matplotlib"
         ) from None
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)

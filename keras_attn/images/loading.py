@@ -62,7 +62,7 @@ def load_image(
     Raises:
         OSError: The file is not there or cannot be read.
         ValueError: It is empty, no picture, cut off, damaged or too large; the message names it.
-        ImportError: Pillow is not installed (`pip install "keras_attn[captioning]"`).
+        ImportError: Pillow is not installed (`pip install pillow`).
 
     Example:
 
@@ -239,8 +239,7 @@ def _pillow() -> Any:
         from PIL import Image
     except ImportError as error:
         raise ImportError(
-            "Pictures are read by Pillow, which is not installed. "
-            'Install it: pip install "keras_attn[captioning]".'
+            "Pictures are read by Pillow, which is not installed. Install it: pip install pillow."
         ) from error
     return Image
 

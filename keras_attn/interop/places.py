@@ -35,7 +35,7 @@ def find_folder(place: str | os.PathLike[str]) -> Path:
     except ImportError as error:
         raise ImportError(
             f"There is no folder {place!r}, and a name on Hugging Face's hub needs "
-            f"huggingface_hub: `pip install keras_attn[hub]`. {way}"
+            f"huggingface_hub: `pip install huggingface_hub`. {way}"
         ) from error
     try:
         found = Path(snapshot_download(place, allow_patterns=_FILES))

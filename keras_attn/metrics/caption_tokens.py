@@ -88,7 +88,7 @@ def metrics_folder() -> Path:
     except ImportError as error:
         raise ImportError(
             "Captions are scored by pycocoevalcap, which is not installed. "
-            'Install it: pip install "keras_attn[captioning]".'
+            "Install it: pip install pycocoevalcap==1.2."
         ) from error
     return Path(ptbtokenizer.__file__).parents[1]
 

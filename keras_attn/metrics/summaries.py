@@ -82,7 +82,7 @@ def rouge(references: Sequence[str], summaries: Sequence[str], words: str = "eng
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError as error:
         raise ImportError(
-            "ROUGE needs the package rouge-score: `pip install keras_attn[summarization]`."
+            "ROUGE needs the package rouge-score: `pip install rouge-score`."
         ) from error
     if words not in WORDS:
         raise ValueError(f"`words` must be one of {list(WORDS)}. Received: {words!r}.")

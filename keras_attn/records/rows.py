@@ -114,8 +114,7 @@ def check_parquet(path: str | os.PathLike[str]) -> None:
     """Raises an ImportError if Parquet files cannot be read or written here."""
     if importlib.util.find_spec("pyarrow") is None:
         raise ImportError(
-            f"{os.fspath(path)}: Parquet files need pyarrow. Install it: pip install "
-            "'keras_attn[tables]'."
+            f"{os.fspath(path)}: Parquet files need pyarrow. Install it: pip install pyarrow."
         )
 
 

@@ -73,7 +73,7 @@ class WordScores:
         except ImportError as error:
             raise ImportError(
                 "Answers are searched by their words with bm25s, which is not installed. Install "
-                'it: pip install "keras_attn[search]"; or search by="vectors" (--by vectors).'
+                'it: pip install bm25s; or search by="vectors" (--by vectors).'
             ) from error
         self._numbers: dict[str, int] = {}
         numbers = self._numbers

@@ -55,7 +55,7 @@ class TrainingLog(keras.callbacks.Callback):
             except ImportError as error:
                 raise ImportError(
                     "TensorBoard's logs are written by tensorboardX, which is not installed. "
-                    'Install it: pip install "keras_attn[tensorboard]".'
+                    "Install it: pip install tensorboardX."
                 ) from error
 
     def memory(self) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def test_parquet_needs_a_package(tmp_path, monkeypatch):
     path = tmp_path / "a.parquet"
     path.write_bytes(b"PAR1")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"a.parquet: .* pip install 'keras_attn\[tables\]'"):
+    with pytest.raises(ImportError, match=r"a.parquet: .* pip install pyarrow"):
         read_labelled(path)
 
 
