@@ -70,7 +70,7 @@ SLOW = {
     "question_answering.md",
     "sentiment.md", "serving.md", "similarity.md", "speed.md", "summarization.md",
     "text_generation.md",
-    "translation.md", "visual_questions.md", "word_embeddings.md",
+    "training_runs.md", "translation.md", "visual_questions.md", "word_embeddings.md",
 }  # fmt: skip
 
 
