@@ -1,4 +1,4 @@
-"""The site of the documentation: every public name, whole links, and pages as a browser shows them."""
+"""The site: every public name, whole links, and pages as a browser shows them."""
 
 import html
 import importlib.util
