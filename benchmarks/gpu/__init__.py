@@ -1,1 +1,1 @@
-"""Checks and measurements for a GPU, in steps that fit into short calls: `docs/gpu.md`."""
+"""Checks and measurements for a GPU, in steps that fit into short calls: `docs/gpu_benchmark.md`."""

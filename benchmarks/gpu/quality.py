@@ -15,7 +15,7 @@ from benchmarks.children import ROOT, environment
 from benchmarks.gpu.progress import NoData, Progress, Unfinished
 
 TO_SAVE = 40.0  # seconds before the end of a slice, for the state of the run
-HOW = "`docs/gpu.md` says how to prepare it, and --data FOLDER where it is."
+HOW = "`docs/gpu_benchmark.md` says how to prepare it, and --data FOLDER where it is."
 
 
 def translation(settings: dict[str, Any], progress: Progress) -> Iterator[dict[str, Any]]:
