@@ -11,11 +11,13 @@ from typing import Any
 
 import click
 
-from keras_attn.cli.lines import READERS
+from keras_attn.cli.lines import READERS, check_files
 from keras_attn.cli.options import FILE, config_option, device_option, model_option, setting_option
 from keras_attn.cli.output import WRITERS, write_lines
+from keras_attn.cli.predicted_tables import asks_for_table, predict_table, with_tables
 from keras_attn.cli.standard_steps import standard_steps
 from keras_attn.cli.step_settings import options_of
+from keras_attn.records.written_tables import written_format
 from keras_attn.settings import Option, WrongUse, read_settings
 from keras_attn.tasks import Step, Task, steps_of
 from keras_attn.training import compute_on
@@ -54,7 +56,7 @@ def all_steps(task: type[Task]) -> dict[str, Step]:
     for name, step in more.items():
         if step.before:
             order.insert(order.index(step.before), name)
-    return {name: {**found, **more}[name] for name in order}
+    return {name: with_tables(task, {**found, **more}[name]) for name in order}
 
 
 class TaskGroup(click.Group):
@@ -164,7 +166,7 @@ def _command(task: type[Task], step: Step) -> StepCommand:
         asked = {name: given.pop(name) for name in names}
         settings = merged(task, step, config, asked)
         skip = any(getattr(section, "on_error", "") == "skip" for section in settings.values())
-        files = given.get(reader.argument, ()) if reader is not None else ()
+        files: tuple[Path, ...] = given.get(reader.argument, ()) if reader is not None else ()
         to = given.get(writer.name) if writer is not None else None
         values = {
             **settings,
@@ -178,7 +180,12 @@ def _command(task: type[Task], step: Step) -> StepCommand:
             "step": step,
             "model_file": given.get("model_file"),
         }
-        if reader is not None:
+        own = settings.get(step.name)
+        table = step.name == "predict" and asks_for_table(task, own, files)
+        if table:
+            check_files(files)
+            written_format(to, "")
+        elif reader is not None:
             reader.check(files, skip)
             values["inputs"] = reader.chunks(files)
         else:
@@ -194,6 +201,9 @@ def _command(task: type[Task], step: Step) -> StepCommand:
             if isinstance(owner, Task) and owner.own_use:
                 settings.update(merged(owner, step, config, asked))
                 values.update(settings)
+            if table and isinstance(owner, Task):
+                predict_table(owner, files[0], "", to, settings, step)
+                return
             lines = step.run(owner, values)
             lines = [lines] if isinstance(lines, str) else lines
             failed = write_lines(lines or (), to, printed="to" in step.names())

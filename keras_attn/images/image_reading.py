@@ -21,6 +21,12 @@ from keras_attn.white_space import normalize_white_space
 T = TypeVar("T")
 
 
+def picture_place(folder: Path, name: str) -> Path:
+    """The path of a picture in a folder; backslashes of Windows lead to folders."""
+    path = folder / name
+    return folder / name.replace("\\", "/") if "\\" in name and not path.is_file() else path
+
+
 class ImageReading(Generic[T]):
     """Collects the problems of one reading of a file about pictures."""
 
@@ -71,10 +77,7 @@ class ImageReading(Generic[T]):
 
     def place(self, name: str, subfolder: str = "") -> Path:
         """The path of a picture in the folder; backslashes of Windows lead to folders."""
-        path = self.folder / subfolder / name
-        if "\\" in name and not path.is_file():
-            path = self.folder / subfolder / name.replace("\\", "/")
-        return path
+        return picture_place(self.folder / subfolder, name)
 
     def cells(
         self,

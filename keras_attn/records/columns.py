@@ -30,12 +30,14 @@ def read_columns(
     *,
     header: bool | None = None,
     exact: bool | None = None,
+    whole: bool = False,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Reads the wanted columns of a table, or keys of JSON objects, line by line.
 
     If all columns are numbers, the file has no header, and its rows may have further cells: rows of
     other lengths (`exact`) are wrong by default only if a column is given by its name. Values are
     None if they are a problem; those of JSON are what the reading's `json_value` makes of them.
+    With `whole` all values of a row are read, by the names of their columns or keys.
     """
     format = chosen_format(format, path, COLUMN_SUFFIXES, COLUMN_FORMATS)
     with open_lines(path) as lines:
@@ -43,7 +45,7 @@ def read_columns(
             named = any(isinstance(column, str) for column in columns.values())
             wide = named if exact is None else exact
             usual = "," if format == "csv" else "\t"
-            table = Table(columns, delimiter or None, format == "csv", header, wide, usual)
+            table = Table(columns, delimiter or None, format == "csv", header, wide, usual, whole)
             yield from table.cells(reading, lines)
             return
         check_columns(columns, of_json=True)
@@ -57,4 +59,5 @@ def read_columns(
             if missing:
                 reading.no_key(number, record, missing[0])
                 continue
-            yield number, {n: reading.json_value(number, n, record[k], k) for n, k in keys.items()}
+            found = {n: reading.json_value(number, n, record[k], k) for n, k in keys.items()}
+            yield number, {**record, **{keys[n]: found[n] for n in found}} if whole else found

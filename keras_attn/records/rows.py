@@ -71,13 +71,7 @@ class Rows(os.PathLike[str]):
         self.columns = [str(column) for column in columns]
         self.where = where
         self._rows = rows
-        twice = sorted({name for name in self.columns if self.columns.count(name) > 1})
-        if twice:
-            raise ValueError(
-                f"Expected columns of different names in {where}. Received: {twice[0]!r} "
-                f"{self.columns.count(twice[0])} times among {shown_columns(self.columns)}. Rename "
-                "one of them."
-            )
+        check_different(self.columns, where)
 
     def __fspath__(self) -> str:
         return self.where
@@ -87,6 +81,16 @@ class Rows(os.PathLike[str]):
         for row in self._rows():
             values = dict(zip(self.columns, map(_plain, row), strict=True))
             yield json.dumps(values, default=_plain).encode()
+
+
+def check_different(names: Sequence[str], where: str) -> None:
+    """Refuses columns of equal names."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"Expected columns of different names in {where}. Received: {twice[0]!r} "
+            f"{names.count(twice[0])} times among {shown_columns(names)}. Rename one of them."
+        )
 
 
 def shown_columns(names: Iterable[str]) -> str:

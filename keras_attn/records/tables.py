@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from keras_attn.records.reading import LineReading, is_integer
+from keras_attn.records.rows import check_different
 
 Column = int | str
 Cell = bytes | str  # a string has surrogates for bytes that are not UTF-8
@@ -63,6 +64,7 @@ class Table:
     header: bool | None = None
     exact: bool = True
     usual: str = ","
+    whole: bool = False
 
     def __post_init__(self):
         check_columns(self.columns)
@@ -114,6 +116,9 @@ class Table:
                     name: _place(reading.where, names, column, name)
                     for name, column in self.columns.items()
                 }
+                if self.whole:
+                    check_different(names, reading.where)
+                    places = {name: place for place, name in enumerate(names)}
                 continue
             least = 1 + max(places.values())
             if exact:

@@ -259,6 +259,7 @@ class AnswerSelector(TextVectors):
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are, rows_are = "questions", "pairs"
     input_columns: ClassVar = {"question": ""}
+    predicts: ClassVar = {"answer": str, "score": float, "answers": object}
     backbone_settings = _OF_BACKBONE
 
     _index: tuple[EncoderInput, AnswerIndex] | None = None
@@ -704,6 +705,15 @@ class AnswerSelector(TextVectors):
     def export_examples(self) -> dict[str, Any]:
         """Returns odd texts beside ordinary ones."""
         return {"text": ODD_TEXTS}
+
+    def cells(self, result: Sequence[FoundAnswer]) -> dict[str, object]:
+        """Returns the best answer, its score, and all answers."""
+        best = result[0]
+        return {
+            "answer": best.answer,
+            "score": best.score,
+            "answers": [found._asdict() for found in result],
+        }
 
     @staticmethod
     def readable(result: Sequence[FoundAnswer]) -> str:

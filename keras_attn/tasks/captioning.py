@@ -288,6 +288,7 @@ class Captioner(PictureTask, SequenceToSequence):
     examples_are = "pictures"
     continues = True
     input_columns: ClassVar = {"image": ""}
+    predicts: ClassVar = {"caption": str}
     gives = "caption"
     join = staticmethod(image_captioner)
     source = "regions"

@@ -289,6 +289,7 @@ class Talker(SequenceToSequence):
     main_layer = "decoder"
     reads = "turns"
     input_columns: ClassVar = {"turns": "turns"}
+    predicts: ClassVar = {"answer": str}
 
     @property
     def tokenizer(self) -> PieceTokenizer:

@@ -173,6 +173,10 @@ class QuestionAnswerer(WindowedTask):
     rows_are = "windows"
     reads = "only_pairs"
     input_columns: ClassVar = {"question": "question", "text": "text"}
+    predicts: ClassVar = {
+        "answer": str, "start": int, "end": int, "probability": float, "no_answer": float,
+        "candidates": object,
+    }  # fmt: skip
     of_rows = WINDOW
     data: QuestionAnsweringData
     learned: AnswerLearned
@@ -477,6 +481,11 @@ class QuestionAnswerer(WindowedTask):
                 )
             )
         return explanations
+
+    def cells(self, result: Answer) -> dict[str, object]:
+        """Returns what stands in a line of JSON; the text of the answer is `answer`."""
+        found = json.loads(self.readable(result))
+        return {name: found["text" if name == "answer" else name] for name in self.predicts}
 
     @staticmethod
     def readable(result: Answer) -> str:

@@ -181,6 +181,7 @@ class SimilarityScorer(TextVectors):
     examples_are, inputs_are = "pairs", "pairs of strings"
     reads = "only_pairs"
     input_columns: ClassVar = {"first": "", "second": ""}
+    predicts: ClassVar = {"score": float}
     signature_inputs: ClassVar = {"embed": ("text",)}
     backbone_settings = ("max_length", *_OF_VECTORS)
 

@@ -149,6 +149,7 @@ class Summarizer(TextToText):
     learned: SummarizationLearned
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     input_columns: ClassVar = {"text": ""}
+    predicts: ClassVar = {"summary": str}
     page: Any = staticmethod(attention_viewer)
     warmup = (0.1, 4000)
     adam: ClassVar = {"beta_2": 0.98, "epsilon": 1e-9}

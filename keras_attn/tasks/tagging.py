@@ -162,6 +162,9 @@ class Tagger(WindowedTask):
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are, rows_are = "sentences", "rows"
     input_columns: ClassVar = {"words": "words"}
+    predicts: ClassVar = {
+        "words": list[str], "labels": list[str], "probabilities": list[float], "entities": object,
+    }  # fmt: skip
     guesses_are = "words"
     batched_by = ("batch_size", "seed", "class_weight")
     decide_nothing = (*EncoderTask.decide_nothing, "repaired")
@@ -529,6 +532,16 @@ class Tagger(WindowedTask):
         words = [[word.text for word in split_words(text)] for text in texts]
         most = max(map(len, words))
         return {"text": texts, "words": [[*row, *[""] * (most - len(row))] for row in words]}
+
+    def predicted_columns(self, given: object) -> Mapping[str, object]:
+        """Returns the columns of the labels; with the words, if texts are given in their place."""
+        return {
+            x: kind for x, kind in self.predicts.items() if x != "words" or isinstance(given, str)
+        }
+
+    def cells(self, result: TaggedWords) -> dict[str, object]:
+        """Returns what stands in a line of JSON."""
+        return json.loads(self.readable(result))
 
     @staticmethod
     def readable(result: TaggedWords) -> str:

@@ -381,6 +381,7 @@ class Translator(TextToText):
     # Data and training
 
     input_columns: ClassVar = {"source": "source"}
+    predicts: ClassVar = {"translation": str}
 
     @classmethod
     def table_settings(cls) -> list[str]:

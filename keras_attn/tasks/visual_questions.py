@@ -238,6 +238,7 @@ class VisualQuestionAnswerer(PictureTask):
     examples_are = "questions"
     continues = True
     input_columns: ClassVar = {"image": "", "question": ""}
+    predicts: ClassVar = {"answer": str, "probability": float, "answers": object}
     reads = "picture_pairs"
     gives = "answers"
     batched_by = (*PictureTask.batched_by, "questions_per_picture")

@@ -259,6 +259,46 @@ def test_predict(run, classifier, tmp_path, capfd):
 
 
 @pytest.mark.slow
+def test_predict_a_table(run, classifier, tmp_path, capfd):
+    """Its columns and rows are kept, and the predictions stand behind them."""
+    texts = ["A great film", "dull; or so"]
+    with open(tmp_path / "a.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("id", "words"), *enumerate(texts)])
+    predict = ("predict", "--model", run / "best.task", tmp_path / "a.csv")
+    code, _, err = command(*predict, "--text", "words", "--to", tmp_path / "o.csv")
+    assert code == 0, err
+    with open(tmp_path / "o.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["id", "words", "label", "probability", "probabilities"]
+    assert [row["words"] for row in rows] == texts
+    for row, expected in zip(rows, classifier.predict(texts), strict=True):
+        assert row["label"] == expected.label
+        assert json.loads(row["probabilities"]) == pytest.approx(expected.probabilities)
+        assert float(row["probability"]) == pytest.approx(expected.probabilities[expected.label])
+    before = (tmp_path / "o.csv").read_bytes()
+    for more, message, expected_code in (
+        (("--text", "id", "--prefix", "", tmp_path / "a.csv"), "Give one file", 2),
+        (("--text", "none"), "a column 'none'", 1),
+        (("--text", "words", "--to", tmp_path / "o.txt"), "a name that ends in .csv", 1),
+    ):
+        code, _, err = command(*predict, *more)
+        assert code == expected_code
+        assert message in err
+    again = ("predict", "--model", run / "best.task", tmp_path / "o.csv", "--text", "words")
+    code, _, err = command(*again, "--to", tmp_path / "o.csv")
+    assert code == 1
+    assert "expected no column 'label'" in err and "--prefix" in err
+    assert (tmp_path / "o.csv").read_bytes() == before
+    capfd.readouterr()
+    assert command(*again, "--prefix", "new_")[0] == 0
+    assert (
+        capfd.readouterr()
+        .out.splitlines()[0]
+        .endswith("new_label,new_probability,new_probabilities")
+    )
+
+
+@pytest.mark.slow
 def test_explain_heads(classifier, tmp_path):
     """Of a Transformer that does not weight its tokens."""
     model = {"model": "bert", "dim": 8, "num_heads": 2, "num_layers": 1, "intermediate_dim": 8}

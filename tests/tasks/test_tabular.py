@@ -1,12 +1,17 @@
 """Every task reads tables; development examples by Keras' names; what callbacks see of them."""
 
 import signal
+from typing import get_origin
 
 import keras
 import numpy as np
 import pytest
 from text_classification_toys import EXAMPLES
 
+from keras_attn.explain.word_maps import VisualAnswer
+from keras_attn.fields.answer_index import FoundAnswer
+from keras_attn.fields.answer_spans import Answer, AnswerSpan
+from keras_attn.fields.tagged_words import TaggedWords
 from keras_attn.records.rows import rows_of
 from keras_attn.tasks import (
     AnswerSelector,
@@ -76,6 +81,47 @@ def test_parquet_files_of_every_task(task, columns, named, first, example, tmp_p
     parquet.write_table(arrow.table(columns), path)
     read = task.read_file(str(path), task.with_columns(task.Data(), named))
     assert tuple(read[0]) == example
+
+
+RESULTS = [
+    (QuestionAnswerer, Answer("Oslo", 3, 7, 0.75, [AnswerSpan("Oslo", 3, 7, 0.75)], 0.125),
+     {"answer": "Oslo", "start": 3, "end": 7, "probability": 0.75, "no_answer": 0.125,
+      "candidates": [{"text": "Oslo", "start": 3, "end": 7, "probability": 0.75}]}),
+    (AnswerSelector, [FoundAnswer("a", 0.5, 3), FoundAnswer("b", 0.25, 1)],
+     {"answer": "a", "score": 0.5, "answers": [
+         {"answer": "a", "score": 0.5, "number": 3}, {"answer": "b", "score": 0.25, "number": 1}]}),
+    (VisualQuestionAnswerer, VisualAnswer("Who?", "a", 0.5, {"a": 0.5}),
+     {"answer": "a", "probability": 0.5, "answers": {"a": 0.5}}),
+    (VisualQuestionAnswerer, None, {"answer": None, "probability": None, "answers": None}),
+    (Tagger, TaggedWords("a", ["a"], ["O"], [0.5], []),
+     {"words": ["a"], "labels": ["O"], "probabilities": [0.5], "entities": []}),
+    (Translator, "Ja.", {"translation": "Ja."}),
+    (Captioner, None, {"caption": None}),
+    (SimilarityScorer, 0.5, {"score": 0.5}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("task", "result", "cells"), RESULTS, ids=[f"{i}-{x[0].name}" for i, x in enumerate(RESULTS)]
+)
+def test_cells_of_predictions(task, result, cells):
+    found = task.cells(object.__new__(task), result)
+    assert found == cells
+    assert list(found) == list(task.predicts)
+    for name, kind in task.predicts.items():
+        plain = get_origin(kind) or kind
+        assert found[name] is None or isinstance(found[name], plain)
+
+
+def test_the_words_of_a_table_are_not_repeated():
+    tagger = object.__new__(Tagger)
+    assert list(tagger.predicted_columns("One dog.")) == [
+        "words",
+        "labels",
+        "probabilities",
+        "entities",
+    ]
+    assert list(tagger.predicted_columns(["One", "dog"])) == ["labels", "probabilities", "entities"]
 
 
 def test_tables_of_pictures(tmp_path):

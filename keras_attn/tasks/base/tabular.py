@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from keras_attn.inputs import read_twice
 from keras_attn.records.columns import read_columns
 from keras_attn.records.items import Records
-from keras_attn.records.reading import LineReading, Location
+from keras_attn.records.reading import Location
 from keras_attn.records.rows import Rows, rows_of
 from keras_attn.records.tables import Column
+from keras_attn.records.whole_tables import InputReading
 from keras_attn.settings import Settings
 
 
@@ -23,6 +25,9 @@ class Tabular:
     input_columns: ClassVar[Mapping[str, str]] = {}
     """The columns of an input, in its order: settings `Data` that name them, or names by which
     calls name them, and the columns themselves if nobody does; an empty one may be missing."""
+    predicts: ClassVar[Mapping[str, object]] = {}
+    """The columns that predictions add to a table, with the types of their values: `str`, `float`,
+    `int`, `list[str]`, `list[float]`; other values are written as JSON (`object`)."""
     examples_are: ClassVar[str]
     data: Any
 
@@ -133,23 +138,37 @@ class Tabular:
     @staticmethod
     def read_inputs(place: Location, columns: Mapping[str, Column]) -> list[object]:
         """Reads the inputs of a table: the values of a column, or tuples of those of several."""
-        reading = _Inputs(place)
+        reading = InputReading(place)
         found: list[object] = []
         for _, row in read_columns(place, dict(columns), reading):
             values = tuple(row.values())
             found.append(values if len(values) > 1 else values[0])
-        if reading.problems:
-            reading.refuse(len(found), "a text on each line", "text")
+        reading.refuse_bad(len(found))
         return found
 
+    # What predictions add to a table
 
-class _Inputs(LineReading):
-    """Reads inputs, each a text or a list of texts."""
+    def predicted_columns(self, given: object) -> Mapping[str, object]:
+        """Returns the columns that predictions add to a table, with the types of their values.
 
-    def json_value(self, number: int, name: str, value: object, key: str) -> object:
-        """Lists are the words of a sentence, or the turns of a conversation."""
-        is_list = isinstance(value, list) and all(isinstance(part, str) for part in value)
-        return value if is_list else self.string(number, value, key)
+        Args:
+            given: The first input of the table.
+        """
+        return self.predicts
+
+    def cells(self, result: Any) -> dict[str, object]:
+        """Returns the values of these columns for a result of `predict`; all None if it is None."""
+        if result is None:
+            return dict.fromkeys(self.predicts)
+        if len(self.predicts) == 1:
+            return dict.fromkeys(self.predicts, result)
+        found = result if isinstance(result, dict) else result._asdict()
+        return {name: found[name] for name in self.predicts}
+
+    @staticmethod
+    def inputs_in(inputs: list[Any], folder: Path) -> list[Any]:
+        """Returns the inputs of a table in a folder, where the paths in it begin."""
+        return inputs
 
 
 def _refuse_columns(given: object, columns: Mapping[str, object]) -> None:

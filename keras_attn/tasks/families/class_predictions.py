@@ -67,6 +67,7 @@ class ClassPredictions(RowPredictions):
     """
 
     Use: ClassVar[type[ClassUse]] = ClassUse
+    predicts: ClassVar = {"label": str, "probability": float, "probabilities": object}
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -208,6 +209,16 @@ class ClassPredictions(RowPredictions):
         found = self.predicted(inputs, use)
         rows = zip(self._labels(found), found["probabilities"], strict=True)
         return [Prediction(label, self._named(row)) for label, row in rows]
+
+    def predicted_columns(self, given: object) -> Mapping[str, object]:
+        """Returns the columns of a label, or of several, and of the probabilities."""
+        return {**self.predicts, "label": list[str] if self.multi_label else str}
+
+    def cells(self, result: Prediction) -> dict[str, object]:
+        """Returns the label, the greatest probability, and all."""
+        label = list(result.label) if self.multi_label else result.label
+        most = max(result.probabilities.values())
+        return {"label": label, "probability": most, "probabilities": result.probabilities}
 
     def _labels(self, found: Mapping[str, Any]) -> Labels:
         """The labels of what `run` returned."""

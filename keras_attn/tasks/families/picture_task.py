@@ -9,6 +9,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import keras
@@ -22,6 +23,7 @@ from keras_attn.fields import PictureInput
 from keras_attn.generation import CompiledFunction
 from keras_attn.images import CacheFill, FeatureCache, ImageProblem
 from keras_attn.images.image_problems import describe_image_problems
+from keras_attn.images.image_reading import picture_place
 from keras_attn.images.loading import MAX_PIXELS
 from keras_attn.images.pictures import Picture, as_pictures, read_pictures
 from keras_attn.layers.quantization import float_policy
@@ -97,6 +99,14 @@ class PictureTask(Task):
     def max_length(self) -> int:
         """Largest number of tokens of a text."""
         return self.data.max_length
+
+    @staticmethod
+    def inputs_in(inputs: list[Any], folder: Path) -> list[Any]:
+        """Returns images, or pairs of an image and a question, whose paths begin in the folder."""
+        return [
+            picture_place(folder, x) if isinstance(x, str) else (picture_place(folder, x[0]), x[1])
+            for x in inputs
+        ]
 
     # The two models
 
