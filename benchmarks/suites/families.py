@@ -25,7 +25,7 @@ HF_GPT = Family(
 )
 TORCH_GPT = Family("PyTorch", "benchmarks.peers.torch_gpt", keras=False, requires=("torch",))
 STOCK = Family("stock Keras layers", "benchmarks.peers.stock")
-PRODUCTS = Family("matrix products alone", "benchmarks.peers.products")
+PRODUCTS = Family("only matrix products", "benchmarks.peers.products")
 MARIAN = Family(
     "Hugging Face MarianMT",
     "benchmarks.peers.marian",
