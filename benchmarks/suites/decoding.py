@@ -1,4 +1,4 @@
-"""Greedy and beam search of one translator, beside its matrix products alone.
+"""Greedy and beam search of one translator, compared with only its matrix products.
 
 All translators have the same weights, and decode the same sources for the same number of steps: the
 end token cannot win. So all must give the same tokens. The products choose none.

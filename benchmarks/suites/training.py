@@ -1,6 +1,6 @@
 """Training steps: forward, backward, Adam.
 
-A stack of encoder blocks, beside its matrix products alone, and one of decoder blocks, on vectors;
+A stack of encoder blocks, compared with only its matrix products, and one of decoder blocks, on vectors;
 a recurrent decoder; and the whole translator, with embeddings and loss, over pairs of log-normal
 lengths, each contender with its usual batches: keras_attn's are bucketed by length
 (`TokenBatches`), the others' are shuffled, of equally many `sentences`, padded to the longest.
