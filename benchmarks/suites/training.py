@@ -1,11 +1,11 @@
 """Training steps: forward, backward, Adam.
 
-A stack of encoder blocks, compared with only its matrix products, and one of decoder blocks, on vectors;
-a recurrent decoder; and the whole translator, with embeddings and loss, over pairs of log-normal
-lengths, each contender with its usual batches: keras_attn's are bucketed by length
-(`TokenBatches`), the others' are shuffled, of equally many `sentences`, padded to the longest.
-Other sizes want other `sentences`: as many batches as keras_attn has hold as many tokens on
-average.
+The suite measures a stack of encoder blocks, compared with only its matrix products, a stack of
+decoder blocks, on vectors, a recurrent decoder, and the whole translator with embeddings and loss.
+The translator trains on pairs of log-normal lengths, each contender with its usual batches:
+keras_attn's are bucketed by length (`TokenBatches`); the others' are shuffled, contain `sentences`
+pairs each, and are padded to the longest. For other sizes, choose `sentences` so that the others
+have as many batches as keras_attn.
 """
 
 from benchmarks.suite import Case, Suite, Target
