@@ -7,6 +7,7 @@ from keras_attn.explain.explanation import Explanation
 from keras_attn.explain.faithfulness import DeletionCurve, deletion_curve
 from keras_attn.explain.head_divergence import head_divergence
 from keras_attn.explain.head_importance import HeadImportance, head_importance
+from keras_attn.explain.head_outcomes import head_outcomes
 from keras_attn.explain.head_roles import HeadRoles, head_roles
 from keras_attn.explain.translations import NBestTranslations
 
@@ -23,6 +24,7 @@ __all__ = [
     "deletion_curve",
     "head_divergence",
     "head_importance",
+    "head_outcomes",
     "head_roles",
     "sense_layer",
     "study_encoder",

@@ -9,8 +9,10 @@ from keras_attn.visualize.coloured_tokens import (
 )
 from keras_attn.visualize.contextual_page import contextual_page, main_directions
 from keras_attn.visualize.encoder_page import encoder_page
+from keras_attn.visualize.focus import Focus
 from keras_attn.visualize.head_importance import plot_head_importance
 from keras_attn.visualize.head_maps import plot_attention_heads
+from keras_attn.visualize.head_outcomes import HeadOutcomes, Outcome
 from keras_attn.visualize.head_tables import head_roles_fragment, head_roles_html
 from keras_attn.visualize.heat_map import plot_attention
 from keras_attn.visualize.html_map import attention_html
@@ -24,7 +26,10 @@ __all__ = [
     "LECTURE_SENTENCES",
     "AttentionPart",
     "AttentionView",
+    "Focus",
+    "HeadOutcomes",
     "LectureSentence",
+    "Outcome",
     "attention_html",
     "attention_viewer",
     "coloured_tokens_fragment",

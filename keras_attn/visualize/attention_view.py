@@ -9,6 +9,8 @@ import numpy as np
 from keras_attn.layers.collect import AttentionKey, AttentionMaps
 from keras_attn.visualize.checks import WordMaps, checked_layers, checked_words
 from keras_attn.visualize.display import displayed_tokens, drawable
+from keras_attn.visualize.focus import Focus, find_focus
+from keras_attn.visualize.head_outcomes import HeadOutcomes
 from keras_attn.visualize.pictures import Picture, as_image, shrunk
 from keras_attn.visualize.viewer_page import attention_viewer
 from keras_attn.visualize.web_page import escaped
@@ -35,9 +37,10 @@ class AttentionPart:
         weights: For each layer `(heads, T, S)`, not below 0. `(T, S)` is one head.
         query_name: Name of the queries, such as `"translation"`.
         key_name: Name of the keys, such as `"source"`.
+        paths: Path of each layer, as `attention_maps` has it, for `HeadOutcomes`; or nothing.
 
     Raises:
-        ValueError: If there is no query, no key or no layer, or the weights do not fit.
+        ValueError: If there is no query, no key or no layer, or weights or paths do not fit.
 
     Example:
 
@@ -52,6 +55,7 @@ class AttentionPart:
     weights: Sequence[np.ndarray]
     query_name: str = "looks"
     key_name: str = "is looked at"
+    paths: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queries", tuple(self.queries))
@@ -67,6 +71,12 @@ class AttentionPart:
             )
         layers = checked_layers(layers, len(self.queries), count)
         object.__setattr__(self, "weights", tuple(layers))
+        object.__setattr__(self, "paths", tuple(self.paths))
+        if len(self.paths) not in (0, len(layers)):
+            raise ValueError(
+                f"Expected a path for each of the {len(layers)} layers of {self.name!r}, or none. "
+                f"Received: {list(self.paths)}."
+            )
 
     def __repr__(self) -> str:
         keys = "regions" if self.keys is None else "keys"
@@ -89,10 +99,12 @@ class AttentionView:
         image: The picture, if a part looks at regions: a path, the bytes of a file or an array
             `(H, W, 3)` of 0 to 255. It is kept at most 640 pixels wide and high.
         grid: Rows and columns of the regions. They cover the whole picture.
+        focus: What the viewer opens on. If None, the strongest link, see `Focus`.
+        outcomes: The answer of the model without each head. Parts with `paths` show it.
 
     Raises:
         ValueError: If there is no part, if a picture or a grid is missing or not needed, or if the
-            grid does not fit.
+            grid or the focus does not fit.
 
     Example:
 
@@ -106,6 +118,8 @@ class AttentionView:
     title: str = ""
     image: Any = None
     grid: tuple[int, int] | None = None
+    focus: Focus | None = None
+    outcomes: HeadOutcomes | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", tuple(self.parts))
@@ -128,6 +142,8 @@ class AttentionView:
                     )
             object.__setattr__(self, "grid", grid)
             object.__setattr__(self, "image", shrunk(as_image(self.image)))
+        if self.focus is not None:
+            find_focus(self.parts, self.focus)
         if not self.title:
             object.__setattr__(self, "title", _joined(self.parts[0].queries))
 
@@ -144,6 +160,7 @@ class AttentionView:
         answer: str = "answer",
         row: int = 0,
         title: str = "",
+        focus: Focus | None = None,
     ) -> "AttentionView":
         """Makes a view of what `keras_attn.attention_maps(model, inputs)` returns.
 
@@ -166,6 +183,7 @@ class AttentionView:
             answer: The classifier's answer. It is the query of attention pooling.
             row: Row of the batch.
             title: Name of the input, as in the constructor.
+            focus: What the viewer opens on, as in the constructor.
 
         Returns:
             An `AttentionView` with a part for each kind of attention.
@@ -185,11 +203,13 @@ class AttentionView:
         crossing = any(key.role == "cross" for key in maps)
         parents = {_parent(key) for key in maps if key.role == "cross"} - {""}
         found: dict[str, list[np.ndarray]] = {}
+        paths: dict[str, list[str]] = {}
         for key, batch in maps.items():
             kind = key.role
             if kind == "self" and crossing:
                 kind = "decoder" if _parent(key) in parents else "encoder"
             found.setdefault(kind, []).append(_of_row(np.asarray(batch, "float32"), row, key))
+            paths.setdefault(kind, []).append(key.path)
         source = ("source", source_tokens)
         target = ("target", target_tokens)
         sides = {
@@ -208,8 +228,9 @@ class AttentionView:
                 argument = "target_tokens" if missing == "target" else "source_tokens"
                 raise ValueError(f"{_NAMES[kind]} needs `{argument}`. Received: None.")
             layers = [_cut(w, len(queries), keys, kind) for w in found[kind]]
-            parts.append(AttentionPart(_NAMES[kind], queries, keys, layers, query_name, key_name))
-        return cls(parts, title, image, grid)
+            names = (_NAMES[kind], queries, keys, layers, query_name, key_name)
+            parts.append(AttentionPart(*names, paths[kind]))
+        return cls(parts, title, image, grid, focus)
 
     @classmethod
     def from_words(cls, image: Picture, words: WordMaps, title: str = "") -> "AttentionView":
@@ -250,7 +271,8 @@ class AttentionView:
     def _repr_html_(self) -> str:
         page = escaped(attention_viewer(self, self.title))
         return (
-            f'<iframe srcdoc="{page}" title="attention viewer" sandbox="allow-scripts" '
+            f'<iframe srcdoc="{page}" title="attention viewer" '
+            'sandbox="allow-scripts allow-downloads" '
             'style="width:100%;height:640px;border:0"></iframe>'
         )
 

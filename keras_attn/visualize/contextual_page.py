@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from keras_attn.visualize.attention_view import AttentionView
+from keras_attn.visualize.focus import Focus
 from keras_attn.visualize.viewer_page import page_with_viewer
 from keras_attn.visualize.web_page import escaped
 
@@ -91,6 +93,10 @@ def contextual_page(
         + "</li>"
         for i, (sentence, place, colour) in enumerate(zip(sentences, places, colours, strict=True))
     )
+    views = [
+        dataclasses.replace(view, focus=Focus(place))
+        for view, place in zip(views, places, strict=True)
+    ]
     return page_with_viewer(
         views,
         title or f"“{word}” in {count} sentences",
@@ -145,7 +151,7 @@ def _figure(
         "</circle>"
         for (x, y), colour, text in zip(_MARGIN + shares * room, colours, sentences, strict=True)
     )
-    name = "Embeddings" if number == 0 else f"Layer {number}"
+    name = "Embeddings" if number == 0 else f"After layer {number - 1}"
     best = scores is not None and bool(scores[number] == scores.max())
     if scores is not None:
         name += f": nearest has the sense in {scores[number]:.0%}".replace("%", " %")

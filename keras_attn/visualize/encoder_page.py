@@ -1,7 +1,8 @@
 """A page on an encoder: its texts' tokens, all of its attention, and the roles of its heads."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +10,7 @@ import numpy.typing as npt
 from keras_attn.visualize.attention_view import AttentionView
 from keras_attn.visualize.coloured_tokens import tokens_card
 from keras_attn.visualize.display import displayed_tokens
+from keras_attn.visualize.focus import Focus, place_of
 from keras_attn.visualize.head_tables import RolesOfHeads, pairs_card, roles_card
 from keras_attn.visualize.viewer_page import page_with_viewer
 from keras_attn.visualize.web_page import escaped
@@ -38,8 +40,9 @@ def encoder_page(
     """Writes one page of a set of texts. It is one file and fetches nothing.
 
     Above are the tokens of each text as in `coloured_tokens_html`, with what to look at and a
-    button that shows that word in the viewer. Then come the viewer of `attention_viewer`, the roles
-    of the heads and the map of pairs of heads, as in `head_roles_html`.
+    button that shows that word in the viewer, in the head with its strongest link. Then come the
+    viewer of `attention_viewer`, the roles of the heads and the map of pairs of heads, as in
+    `head_roles_html`.
 
     Args:
         views: For each text an `AttentionView`, whose first part has the text's tokens as queries.
@@ -75,6 +78,12 @@ def encoder_page(
         )
     if divergence is not None and roles is None:
         raise ValueError("`divergence` needs `roles`, with as many heads. Received: None.")
+    views = [
+        dataclasses.replace(view, focus=Focus(note.query, getattr(note, "on", None)))
+        if note and not view.focus
+        else view
+        for view, note in zip(views, notes, strict=True)
+    ]
     cards = [
         tokens_card(view.parts[0].queries, row, _note(view, i, note))
         for i, (view, row, note) in enumerate(zip(views, rows, notes, strict=True))
@@ -98,22 +107,8 @@ def encoder_page(
 def _note(view: AttentionView, index: int, note: LookAt | None) -> str:
     if note is None:
         return ""
-    query = _place(view.parts[0].queries, note.query)
+    query = place_of(displayed_tokens(view.parts[0].queries), note.query)
     return (
         f'<p class="note">{escaped(note.note)}</p><button class="go" type="button" '
         f'data-view="{index}" data-query="{query}">Show “{escaped(note.query)}”</button>'
     )
-
-
-def _place(tokens: Sequence[str], word: str) -> int:
-    """The first token of the first such word, whatever its case."""
-    words: list[list[Any]] = []
-    for i, token in enumerate(displayed_tokens(tokens)):
-        if token.joined and words:
-            words[-1][1] += token.text
-        else:
-            words.append([i, token.text])
-    for place, text in words:
-        if text.lower() == word.lower():
-            return place
-    raise ValueError(f"Expected the word {word!r} in the text. Received: tokens {list(tokens)}.")

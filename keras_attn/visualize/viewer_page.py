@@ -1,16 +1,23 @@
 """The attention viewer: a page in which attention can be explored."""
 
-import base64
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
-import numpy as np
-
-from keras_attn.visualize.display import displayed_tokens, drawable
+from keras_attn.visualize.display import displayed_tokens, drawable, percent
+from keras_attn.visualize.focus import Focus, find_focus
+from keras_attn.visualize.head_outcomes import HeadOutcomes, Outcome
 from keras_attn.visualize.pictures import image_address
-from keras_attn.visualize.web_page import page_files, web_page
+from keras_attn.visualize.web_page import json_for_page, page_files, source_hash, web_page
+from keras_attn.visualize.weight_codes import Precision, choose_precision, encode_weights
+
+_SCRIPTS = (
+    "viewer_weights.js",
+    "viewer_words.js",
+    "viewer_maps.js",
+    "viewer_choosing.js",
+    "viewer_acting.js",
+    "viewer_saving.js",
+)
 
 
 class View(Protocol):
@@ -29,33 +36,56 @@ class View(Protocol):
         """Rows and columns of its regions."""
 
     @property
+    def focus(self) -> Focus | None:
+        """What it opens on."""
+
+    @property
+    def outcomes(self) -> HeadOutcomes | None:
+        """The answers of the model without its heads."""
+
+    @property
     def parts(self) -> Sequence[Any]:
         """The `AttentionPart`s."""
 
 
-def attention_viewer(views: View | Sequence[View], title: str = "Where it looked") -> str:
+def attention_viewer(
+    views: View | Sequence[View],
+    title: str = "Where it looked",
+    *,
+    focus: Focus | str | None = None,
+    max_megabytes: float = 10.0,
+) -> str:
     """Writes a page in which attention can be explored. It is one file and fetches nothing.
 
-    A word under the pointer shows where it looked, and so does a word that was clicked, tapped or
-    reached with the arrow keys. The words it looked at are shaded; a picture is bright where it
-    looked. Pointing at what was looked at shows which words looked there. Readers choose the view,
-    the kind of attention, the layer and the head, or means over layers and heads. The deepest
-    colour is the greatest weight of what is shown; the scale gives its value. In the maps of whole
-    heads the colour is the square root of the weight.
+    The page shows attention as shaded words, as a matrix or as lines between words, of one head or
+    of two heads beside each other. A word under the pointer shows where it looked, and so does a
+    word that was clicked, tapped or reached with the arrow keys. Pointing at what was looked at
+    shows which words looked there. Readers choose the view, the kind of attention, the layer and
+    the head, or means over layers and heads. They can download a picture of what they see, as SVG
+    or PNG, and copy a link that opens the same view. If a view has `outcomes`, they can switch
+    heads off and read the answer of the model without them.
 
-    The page holds the weights as bytes. The greatest weight of each query is 255, so each weight is
-    within 1 / 510 of that weight. 12 layers of 12 heads over 128 tokens take 3.3 MB. Tokens and
-    titles are always shown as text. The page runs its own script and no other.
+    Colours mean the same everywhere: the share of the deepest colour is the square root of the
+    weight, and 1 is the deepest. So a weight of 1 / n is pale, whatever else the query looked at.
+    In a picture, regions that were not looked at are darker than the region of the greatest weight.
+
+    The page holds the square roots of the weights in steps of 1 / 255, compressed. If it would be
+    larger than `max_megabytes`, it holds fewer steps, and it leaves out the weights below a limit,
+    which the page names. Tokens and titles are always shown as text. The page runs its own script
+    and no other.
 
     Args:
         views: An `AttentionView`, or several.
         title: Heading of the page.
+        focus: A `Focus` or a word: what each view opens on, unless the view has a focus of its own.
+            If None, the strongest link between two words, see `Focus`.
+        max_megabytes: Limit of the size of the weights in the page, in 10^6 bytes.
 
     Returns:
         The page as a string of HTML, to be written as UTF-8.
 
     Raises:
-        ValueError: If there is no view.
+        ValueError: If there is no view, or a view does not have what the focus names.
 
     Example:
 
@@ -64,13 +94,15 @@ def attention_viewer(views: View | Sequence[View], title: str = "Where it looked
     >>> page.count("</script>"), "\\\\u003c/script\\\\u003e" in page
     (2, True)
     """
-    return page_with_viewer(views, title)
+    return page_with_viewer(views, title, focus=focus, max_megabytes=max_megabytes)
 
 
 def page_with_viewer(
     views: View | Sequence[View],
     title: str,
     *,
+    focus: Focus | str | None = None,
+    max_megabytes: float = 10.0,
     above: str = "",
     below: str = "",
     styles: Sequence[str] = (),
@@ -81,46 +113,29 @@ def page_with_viewer(
     every = [cast(View, views)] if one else list(cast(Sequence[View], views))
     if not every:
         raise ValueError("Expected at least one `AttentionView`. Received: none.")
+    precision = choose_precision([p.weights for v in every for p in v.parts], 1e6 * max_megabytes)
+    focus = Focus(focus) if isinstance(focus, str) else focus
+    data = {"least": precision.least, "views": [_view(view, focus, precision) for view in every]}
     style = page_files("viewer.css", *styles)
-    code = page_files("viewer_showing.js", "viewer_choosing.js", *scripts)
+    code = page_files(*_SCRIPTS, *scripts)
     script = f'(() => {{\n"use strict";{code}}})();\n'
     return web_page(
         title,
         above + page_files("viewer.html")[1:] + below,
         style,
-        f"img-src data:; style-src {_hash(style)}; script-src {_hash(script)}",
-        f'\n<script type="application/json" id="data">{_json(every)}</script>\n'
+        f"img-src data:; style-src {source_hash(style)}; script-src {source_hash(script)}",
+        f'\n<script type="application/json" id="data">{json_for_page(data)}</script>\n'
         f"<script>{script}</script>",
     )
 
 
-def encode_weights(layers: Iterable[np.ndarray]) -> dict[str, Any]:
-    """Encodes weights as bytes."""
-    rows, greatest, heads = [], [], []
-    for layer in layers:
-        most = layer.max(axis=2, keepdims=True)
-        rows.append(np.rint(layer * (255 / np.where(most > 0, most, 1))).astype("uint8").tobytes())
-        greatest.append(most.astype("<f4").tobytes())
-        heads.append(len(layer))
-    return {
-        "heads": heads,
-        "weights": _base64(b"".join(rows)),
-        "greatest": _base64(b"".join(greatest)),
-    }
-
-
-def _json(views: list[View]) -> str:
-    data = {"views": [_view(view) for view in views]}
-    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-    # Nothing in it may end the script element, or begin a comment.
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-def _view(view: View) -> dict[str, Any]:
+def _view(view: View, focus: Focus | None, precision: Precision) -> dict[str, Any]:
     return {
         "title": drawable(view.title),
         "image": None if view.image is None else image_address(view.image),
         "grid": view.grid,
+        "focus": find_focus(view.parts, view.focus or focus),
+        "whole": view.outcomes and _outcome(view.outcomes.whole),
         "parts": [
             {
                 "name": drawable(part.name),
@@ -128,16 +143,19 @@ def _view(view: View) -> dict[str, Any]:
                 "keyName": drawable(part.key_name),
                 "queries": displayed_tokens(part.queries),
                 "keys": None if part.keys is None else displayed_tokens(part.keys),
-                **encode_weights(part.weights),
+                "without": view.outcomes
+                and [
+                    [_outcome(answer) for answer in view.outcomes.without.get(path, ())]
+                    for path in part.paths
+                ],
+                **encode_weights(part.weights, precision),
             }
             for part in view.parts
         ],
     }
 
 
-def _hash(content: str) -> str:
-    return f"'sha256-{_base64(hashlib.sha256(content.encode()).digest())}'"
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
+def _outcome(outcome: Outcome) -> list[str]:
+    """The text and the probability as people read them."""
+    number = "" if outcome.probability is None else percent(outcome.probability)
+    return [drawable(outcome.text), number]

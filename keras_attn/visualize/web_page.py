@@ -1,9 +1,13 @@
 """HTML pages in one file that fetch nothing. They are assembled and their text is escaped here."""
 
+import base64
 import functools
+import hashlib
 import html
 import importlib.resources
+import json
 import string
+from typing import Any
 
 from keras_attn.visualize.display import drawable
 
@@ -18,6 +22,17 @@ def page_files(*names: str) -> str:
 def escaped(text: str) -> str:
     """Escapes text for HTML."""
     return html.escape(drawable(text))
+
+
+def json_for_page(data: Any) -> str:
+    """Writes data for a script element so that no text in it ends the element."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def source_hash(content: str) -> str:
+    """The source of a policy that allows one style sheet or script."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
 def web_page(title: str, content: str, style: str, policy: str, scripts: str = "") -> str:

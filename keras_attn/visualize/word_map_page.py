@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +9,7 @@ import numpy.typing as npt
 
 from keras_attn.metrics import WordSpace
 from keras_attn.visualize.display import drawable
-from keras_attn.visualize.web_page import page_files, web_page
+from keras_attn.visualize.web_page import json_for_page, page_files, source_hash, web_page
 
 _CONTENT = """\
 <p class="hint">Similar words lie together (t-SNE, so far distances mean little). Click a word for
@@ -124,19 +121,13 @@ def word_map_page(
         "y": (40 + 720 * places[:, 1]).round(1).tolist(),
         "near": near,
     }
-    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-    # Nothing in it may end the script element, or begin a comment.
-    text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     style = page_files("viewer.css", "words.css")
     script = f'(() => {{\n"use strict";{page_files("words.js")}}})();\n'
     return web_page(
         title,
         _CONTENT,
         style,
-        f"style-src {_hash(style)}; script-src {_hash(script)}",
-        f'\n<script type="application/json" id="data">{text}</script>\n<script>{script}</script>',
+        f"style-src {source_hash(style)}; script-src {source_hash(script)}",
+        f'\n<script type="application/json" id="data">{json_for_page(data)}</script>\n'
+        f"<script>{script}</script>",
     )
-
-
-def _hash(content: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

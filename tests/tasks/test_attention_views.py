@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from text_classification_toys import CASES, EXAMPLES, LONG, make
 
+from keras_attn import ablate
 from keras_attn.tasks import TextClassifier, Translator
 from keras_attn.tasks.families.attention_views import classification_view, translation_view
 from keras_attn.text import BytePairTokenizer
@@ -101,3 +102,28 @@ def test_classifiers_without_attention():
     with pytest.raises(ValueError, match=r"at least one token\. Received: ''"):
         classification_view(make("rnn"), "")
     assert classification_view(make("first"), "").parts[0].keys == ("[CLS]",)
+
+
+@pytest.mark.slow
+def test_answers_without_each_head():
+    classifier, text = make("first"), "the film was great"
+    view = classification_view(classifier, text, without_heads=True)
+    paths = view.parts[0].paths
+    assert list(view.outcomes.without) == list(paths)
+    assert view.outcomes.whole == (
+        classifier.predict(text).label,
+        max(classifier.predict(text).probabilities.values()),
+    )
+    for path in paths:
+        for number, answer in enumerate(view.outcomes.without[path]):
+            with ablate(classifier.whole, {path: number}):
+                alone = classifier.predict(text)
+            assert answer.text == alone.label
+            assert answer.probability == pytest.approx(max(alone.probabilities.values()), abs=1e-6)
+    assert len({answer.probability for row in view.outcomes.without.values() for answer in row}) > 1
+    translator = Translator(TOKENIZER, model={**SMALL, "num_layers": 1, "num_heads": 1})
+    view = translation_view(translator, "the one", "die", without_heads=True)
+    paths = [path for part in view.parts for path in part.paths]
+    assert sorted(paths) == sorted(view.outcomes.without)
+    with ablate(translator.whole, {paths[0]: 0}):
+        assert view.outcomes.without[paths[0]][0].text == translator.translate("the one")

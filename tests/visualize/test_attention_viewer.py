@@ -5,7 +5,9 @@ import hashlib
 import json
 import re
 import time
+import zlib
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -14,9 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_attn.images import load_image
-from keras_attn.visualize import AttentionPart, AttentionView, attention_viewer
+from keras_attn.visualize import (
+    AttentionPart,
+    AttentionView,
+    Focus,
+    HeadOutcomes,
+    Outcome,
+    attention_viewer,
+)
 from keras_attn.visualize.display import displayed_tokens
-from keras_attn.visualize.viewer_page import encode_weights
+from keras_attn.visualize.weight_codes import encode_weights
 
 BAD = "</script><script>document.title='run'</script><img src=x onerror=alert(1)><!--&lt;"
 ODD = "aב\u0627 \n\r\t\x00\x9b\ud800<>&\"'/$🙂\u2028é\u202e▁#[]"
@@ -53,10 +62,9 @@ class Page(HTMLParser):
 
 def decode(part):
     """The weights in the page, as its script reads them."""
-    queries = len(part["queries"])
-    greatest = np.frombuffer(base64.b64decode(part["greatest"]), "<f4").reshape(-1, queries, 1)
-    table = np.frombuffer(base64.b64decode(part["weights"]), "uint8")
-    table = table.reshape(len(greatest), queries, -1) * (greatest / 255)
+    codes = np.frombuffer(zlib.decompress(base64.b64decode(part["weights"])), "uint8")
+    codes = codes.reshape(sum(part["heads"]), -1, len(part["queries"])).swapaxes(1, 2)
+    table = part["most"] * np.square(codes / part["levels"])
     return np.split(table, np.cumsum(part["heads"])[:-1])
 
 
@@ -67,9 +75,9 @@ class TestPage:
         found = decode(Page(attention_viewer(AttentionView([part]))).data["views"][0]["parts"][0])
         assert [len(layer) for layer in found] == [3, 1, 2]
         for read, layer in zip(found, part.weights, strict=True):
-            error = np.abs(read - layer)
-            assert (error <= layer.max(axis=2, keepdims=True) / 510 * 1.001).all()
+            assert np.abs(np.sqrt(read) - np.sqrt(layer)).max() <= 1.001 / 510
 
+    @pytest.mark.slow
     def test_size_and_time_of_a_large_model(self):
         """12 layers of 12 heads over 128 tokens."""
         tokens = [f"w{i}" for i in range(128)]
@@ -81,7 +89,29 @@ class TestPage:
             page = attention_viewer(view)
             times.append(time.perf_counter() - start)
         assert len(page) < 3.4e6
-        assert min(times) < 1
+        assert min(times) < 1.5
+
+    def test_pages_stay_below_a_limit(self):
+        """Fewer steps, and no weights below a limit that the page names."""
+        tokens = [f"w{i}" for i in range(60)]
+        part = AttentionPart("self", tokens, tokens, [attention(4, 60, 60)] * 2)
+        sizes = []
+        for limit, least in ((10, 0.0), (0.01, 0.01), (1e-9, 0.1)):
+            page = Page(attention_viewer(AttentionView([part]), max_megabytes=limit))
+            assert page.data["least"] == least
+            (read, _) = decode(page.data["views"][0]["parts"][0])
+            kept = part.weights[0] >= max(least, 0.01)
+            assert (read[kept] > 0).all() and not read[part.weights[0] < least].any()
+            assert np.abs(read - part.weights[0])[kept].max() < 0.07
+            sizes.append(sum(len(p["weights"]) for p in page.data["views"][0]["parts"]))
+        assert sizes[0] > sizes[1] > sizes[2] and sizes[1] < 10_000
+
+    def test_answers_without_heads_are_in_it(self):
+        outcomes = HeadOutcomes(Outcome("good", 0.75), {"a": [Outcome("bad", 0.5)] * 2})
+        part = AttentionPart("self", "xy", "xy", [attention(2, 2, 2)] * 2, paths=["a", "b"])
+        (view,) = Page(attention_viewer(AttentionView([part], outcomes=outcomes))).data["views"]
+        assert view["whole"] == ["good", "75.0 %"]
+        assert view["parts"][0]["without"] == [[["bad", "50.0 %"]] * 2, []]
 
     def test_nothing_is_markup_and_nothing_is_fetched(self):
         part = AttentionPart(BAD, [BAD, "b"], [BAD], [np.ones((2, 1))], BAD, BAD)
@@ -91,6 +121,7 @@ class TestPage:
         assert "img" not in page.tags and "</script" not in page.scripts[0]
         assert page.data["views"][1]["parts"][0]["keys"] == [[BAD, False, False]]
         assert page.data["views"][0]["title"] == BAD
+        text = text.replace("http://www.w3.org/2000/svg", "")  # the name of SVG
         assert not re.search(r"https?:|url\(|@import|fetch\(|XMLHttp", text)
 
     def test_it_runs_its_own_script_alone(self):
@@ -131,16 +162,17 @@ class TestPage:
         parser.feed(frame)
         assert list(found) == ["iframe"]
         assert found["iframe"]["srcdoc"] == attention_viewer(view, view.title)
-        assert found["iframe"]["sandbox"] == "allow-scripts"
+        assert found["iframe"]["sandbox"] == "allow-scripts allow-downloads"
 
     def test_no_views(self):
         with pytest.raises(ValueError, match="at least one `AttentionView`"):
             attention_viewer([])
 
     def test_bytes(self):
-        told = encode_weights([np.array([[[0.5, 0.25, 0.0], [0, 0, 0]]], "float32")])
-        assert list(base64.b64decode(told["weights"])) == [255, 128, 0, 0, 0, 0]
-        assert np.frombuffer(base64.b64decode(told["greatest"]), "<f4").tolist() == [0.5, 0.0]
+        """The square root of the weight in steps of 1 / 255, column by column."""
+        told = encode_weights([np.array([[[0.25, 0.01, 0.0], [1, 0, 0]]], "float32")])
+        codes = zlib.decompress(base64.b64decode(told["weights"]))
+        assert list(codes) == [128, 255, 26, 0, 0, 0]
 
 
 SOURCE = ["▁Ein", "▁klein", "er", "▁Hund", "</s>"]
@@ -160,7 +192,10 @@ def page(browser, tmp_path):
         path.write_text(attention_viewer(views, BAD), encoding="utf-8")
         browser.errors.clear()
         browser.requests.clear()
+        browser.prefer("light")
+        browser.resize(1000, 900)
         browser.open(path)
+        settle(browser)
         return browser
 
     yield show
@@ -170,12 +205,25 @@ def page(browser, tmp_path):
     assert addresses == {"file"} and sum(a.startswith("file") for a in browser.requests) == 1
 
 
-def translation():
+def settle(browser):
+    """Waits until the weights are decoded."""
+    browser.evaluate(
+        "new Promise(done => { const look = () => document.querySelector('[aria-busy=true]') ?"
+        " setTimeout(look, 5) : done(); look(); })"
+    )
+
+
+FIRST = Focus(word=0, layer=-1, head="mean")
+
+
+def translation(focus=FIRST, **more):
     return AttentionView(
         [
             AttentionPart("cross-attention", TARGET, SOURCE, CROSS, "target", "source"),
             AttentionPart("encoder self-attention", SOURCE, SOURCE, ENCODER, "source", "source"),
-        ]
+        ],
+        focus=focus,
+        **more,
     )
 
 
@@ -187,10 +235,8 @@ def shades(browser, side):
 
 
 def looks_like(browser, side, weights):
-    """The tokens of a side are shaded as the weights are, and the scale tells the greatest."""
-    np.testing.assert_allclose(shades(browser, side), weights / weights.max(), atol=0.006)
-    told = float(browser.evaluate("document.getElementById('most').textContent"))
-    assert told == pytest.approx(weights.max(), abs=0.006)
+    """The tokens of a side have the square roots of the weights as their share of the colour."""
+    np.testing.assert_allclose(shades(browser, side), np.sqrt(weights), atol=0.003)
 
 
 def chip(side, index):
@@ -236,7 +282,7 @@ class TestBrowser:
         browser.click("#all canvas[title='layer 1, head 0']")
         looks_like(browser, "keys", CROSS[1][0, 1])
         checked = "[...document.querySelectorAll('input:checked')].map(e => e.value)"
-        assert browser.evaluate(checked) == ["0", "1", "0"]
+        assert browser.evaluate(checked) == ["0", "words", "1", "0"]
         browser.click(radio("layers", -1))
         looks_like(browser, "keys", np.mean(CROSS, axis=(0, 1))[1])
         assert browser.evaluate("document.querySelectorAll('#heads input:disabled').length") == 3
@@ -245,15 +291,18 @@ class TestBrowser:
         other = AttentionView([AttentionPart("pooling", ["good"], "ab", [attention(1, 2)])])
         browser = page(translation(), other)
         browser.click(radio("parts", 1))
+        settle(browser)
         looks_like(browser, "keys", ENCODER[1].mean(axis=0)[0])
         browser.evaluate(
             "(() => { const s = document.getElementById('views'); s.value = 1; "
             "s.dispatchEvent(new Event('change')); })()"
         )
+        settle(browser)
         looks_like(browser, "keys", attention(1, 2)[0])
-        hidden = "['layers', 'heads', 'matrix', 'all'].map(i => document.getElementById(i).hidden)"
+        hidden = "['layers', 'heads', 'forms', 'all'].map(i => document.getElementById(i).hidden)"
         assert browser.evaluate(hidden) == [True] * 4
         browser.evaluate("(s => { s.value = 0; s.onchange(); })(document.getElementById('views'))")
+        settle(browser)
         looks_like(browser, "keys", CROSS[1].mean(axis=0)[0])
 
     def test_the_keyboard(self, page):
@@ -278,7 +327,8 @@ class TestBrowser:
         assert browser.evaluate("document.querySelectorAll('.t[tabindex=\"0\"]').length") == 2
 
     def test_right_to_left(self, page):
-        browser = page(AttentionView([AttentionPart("self", RTL, RTL, [attention(4, 4)])]))
+        part = AttentionPart("self", RTL, RTL, [attention(4, 4)])
+        browser = page(AttentionView([part], focus=FIRST))
         places = browser.evaluate(
             "[...document.querySelectorAll('#queries .t')].map(e => e.getBoundingClientRect().left)"
         )
@@ -299,15 +349,148 @@ class TestBrowser:
             ".filter((_, i) => i % 4 === 3))(document.querySelector('{}'))"
         )
         for selector, weights in (
-            ("#matrix canvas", CROSS[1].mean(axis=0)),
             ('#all canvas[title="layer 0, head 2"]', CROSS[0][2]),
             ('#all canvas[title="layer 1, head 1"]', CROSS[1][1]),
         ):
             found = np.reshape(browser.evaluate(alpha.format(selector)), (4, 5)) / 255
             np.testing.assert_allclose(found, np.sqrt(weights), atol=0.02)
-        browser.hover("#matrix canvas", 0.7, 0.6)  # row 2, column 3
-        assert status(browser).startswith("“dog” → Hund 0.")
+
+    @pytest.mark.slow
+    def test_the_matrix(self, page):
+        browser = page(translation())
+        browser.click(radio("forms", "matrix"))
+        cells = browser.evaluate(
+            "(async () => { const i = new Image(); i.src = document.querySelector('.cells')"
+            ".getAttribute('href'); await i.decode(); const c = document.createElement('canvas');"
+            "c.width = 5; c.height = 4; const p = c.getContext('2d'); p.drawImage(i, 0, 0);"
+            "return [...p.getImageData(0, 0, 5, 4).data].filter((_, i) => i % 4 === 3); })()"
+        )
+        expected = np.sqrt(CROSS[1].mean(axis=0))
+        np.testing.assert_allclose(np.reshape(cells, (4, 5)) / 255, expected, atol=0.02)
+        texts = "[...document.querySelectorAll('.matrix text')].map(e => e.textContent)"
+        assert browser.evaluate(texts) == [
+            *("A", "small", "dog", "</s>"),
+            *("Ein", "klein", "er", "Hund", "</s>"),
+        ]
+        browser.hover(".cells", 0.7, 0.6)  # row 2, column 3
+        number = f"{CROSS[1].mean(axis=0)[2, 3]:.2f}"
+        assert status(browser) == f"“dog” → Hund {number}"
+        browser.click(".cells", 0.1, 0.1)
+        browser.evaluate("document.querySelector('.matrix').focus()")
+        for key, word in (("ArrowDown", "“small” → Ein"), ("ArrowRight", "“small” → klein")):
+            browser.press(key)
+            assert status(browser).startswith(word)
+        browser.press("End")
+        assert status(browser).startswith("“small” → </s>")
+
+    @pytest.mark.slow
+    def test_lines_between_words(self, page):
+        browser = page(translation())
+        browser.click(radio("forms", "lines"))
+        lines = (
+            "[...document.querySelectorAll('.chosen line')].map(e => "
+            "Number(e.getAttribute('stroke-opacity')))"
+        )
+        browser.hover(".lines text[data-side='queries'][data-index='2']")
+        weights = CROSS[1].mean(axis=0)
+        np.testing.assert_allclose(browser.evaluate(lines), np.sqrt(weights[2]), atol=0.004)
+        browser.click(".lines text[data-side='keys'][data-index='3']")
+        np.testing.assert_allclose(browser.evaluate(lines), np.sqrt(weights[:, 3]), atol=0.004)
+        assert status(browser).startswith("“Hund” was looked at by ")
+        browser.evaluate("document.querySelector('.lines').focus()")
+        browser.press("ArrowLeft")
+        assert status(browser).startswith("“</s>” looked at ")
+
+    @pytest.mark.slow
+    def test_two_heads_beside_each_other(self, page):
+        browser = page(translation())
+        browser.click("#compare")
+        browser.click(radio("layers2", 0))
+        browser.click(radio("heads2", 2))
+        browser.click(chip("queries", 2))
         looks_like(browser, "keys", CROSS[1].mean(axis=0)[2])
+        second = (
+            "[...document.querySelectorAll('.pane:nth-child(2) .keys .t')].map("
+            "e => Number(e.style.getPropertyValue('--w')))"
+        )
+        np.testing.assert_allclose(browser.evaluate(second), np.sqrt(CROSS[0][2, 2]), atol=0.003)
+        assert "layer 0, head 2: “dog” looked at" in status(browser)
+        browser.click("#all canvas[title='layer 1, head 0']")
+        np.testing.assert_allclose(browser.evaluate(second), np.sqrt(CROSS[1][0, 2]), atol=0.003)
+        browser.click("#compare")
+        assert browser.evaluate("document.querySelectorAll('.pane').length") == 1
+
+    @pytest.mark.slow
+    def test_it_opens_on_the_strongest_link(self, page):
+        weights = np.full((2, 2, 4, 5), 0.01, "float32")
+        weights[0, 1, 2, 3] = 0.9
+        weights[1, 0, 3, 4] = 1.0  # of the end to the end, which are no words
+        part = AttentionPart("cross", TARGET, SOURCE, list(weights))
+        browser = page(AttentionView([part]))
+        looks_like(browser, "keys", weights[0, 1, 2])
+        pressed = "[...document.querySelectorAll('[aria-pressed=true]')].map(e => e.textContent)"
+        assert browser.evaluate(pressed) == ["dog"]
+        browser.evaluate("location.hash = document.querySelector('#link').hash")
+        assert "layer=0&head=1&queries=2" in browser.evaluate("location.hash")
+
+    @pytest.mark.slow
+    def test_a_link_opens_the_same_view(self, page):
+        browser = page(translation(), translation(title="other"))
+        browser.evaluate(
+            "location.hash = 'view=1&part=1&as=lines&layer=0&head=2&keys=3&layer2=1&head2=-1'"
+        )
+        browser.evaluate("new Promise(done => setTimeout(done, 100))")
+        settle(browser)
+        checked = "[...document.querySelectorAll('input:checked')].map(e => e.value)"
+        assert browser.evaluate(checked) == ["1", "lines", "0", "2", "1", "-1"]
+        assert browser.evaluate("document.getElementById('views').value") == "1"
+        assert "“Hund” was looked at by " in status(browser)
+        found = browser.evaluate("new URL(document.querySelector('#link').href).hash")
+        assert found == "#view=1&part=1&as=lines&layer=0&head=2&keys=3&layer2=1&head2=-1"
+        browser.evaluate("location.hash = '#view=99&layer=x'")  # names nothing: nothing happens
+        assert browser.evaluate("document.getElementById('views').value") == "1"
+
+    @pytest.mark.slow
+    def test_heads_are_switched_off(self, page):
+        good, bad = Outcome("good", 0.75), Outcome("<b>bad", 0.5)
+        outcomes = HeadOutcomes(good, {"a": [good, bad, good], "b": [good] * 3})
+        part = AttentionPart("cross", TARGET, SOURCE, CROSS, paths=["a", "b"])
+        browser = page(AttentionView([part], focus=Focus(0, layer=0, head=1), outcomes=outcomes))
+        answer = "document.getElementById('answer').textContent"
+        assert browser.evaluate(answer).startswith("Answer: good 75.0 % · 1 of the 6 heads")
+        framed = "[...document.querySelectorAll('.changes')].map(e => e.title)"
+        assert browser.evaluate(framed) == ["layer 0, head 1; without it: <b>bad 50.0 %"]
+        browser.click("#off")
+        expected = "Answer without layer 0, head 1: <b>bad 50.0 % · with all heads: good 75.0 %"
+        assert browser.evaluate(answer) == expected
+        assert browser.evaluate("document.getElementById('off').ariaPressed") == "true"
+        browser.click(radio("heads", 0))
+        assert " · the same with all heads: good 75.0 %" in browser.evaluate(answer)
+
+    @pytest.mark.slow
+    def test_what_is_seen_is_saved(self, page):
+        browser = page(translation())
+        browser.evaluate(
+            "(() => { window.kept = []; const make = URL.createObjectURL;"
+            "URL.createObjectURL = blob => { kept.push(blob); return '#'; };"
+            "HTMLAnchorElement.prototype.click = function () { kept.push(this.download); }; })()"
+        )
+        for form in ("words", "matrix", "lines"):
+            browser.click(radio("forms", form))
+            browser.evaluate("kept.length = 0")
+            browser.click("#svg")
+            text = browser.evaluate("new Promise(d => setTimeout(() => d(kept[0].text()), 50))")
+            root = ElementTree.fromstring(text)
+            words = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
+            assert {"Ein", "Hund", "small"} <= set(words), form
+            assert browser.evaluate("kept[1]") == "attention-layer-1-mean-of-its-heads.svg"
+        browser.evaluate("kept.length = 0")
+        browser.click("#png")
+        size = browser.evaluate(
+            "new Promise(d => { const look = () => kept.length ? createImageBitmap(kept[0]).then("
+            "b => d([b.width, b.height])) : setTimeout(look, 20); look(); })"
+        )
+        assert min(size) > 300
 
     def test_a_picture(self, page):
         image = np.full((300, 400, 3), 200, "uint8")
@@ -335,7 +518,7 @@ class TestBrowser:
         browser.hover("#keys canvas", 3 / 8, 1 / 2)
         looks_like(browser, "queries", np.array([1 / 3, 1 / 12]))
         browser.hover("#keys canvas", 0.99, 0.99)
-        assert status(browser).startswith("“row 2, column 3” was looked at by car 0.083")
+        assert status(browser).startswith("“row 2, column 3” was looked at by car 0.08")
         looks_like(browser, "queries", np.array([0, 1 / 12]))
 
     def test_odd_tokens_are_text(self, page):
@@ -361,15 +544,17 @@ class TestBrowser:
         browser.prefer("light")
         browser.resize(1000, 900)
 
+    @pytest.mark.slow
     def test_a_notebook(self, browser, tmp_path):
-        view = translation()
+        part = AttentionPart("cross", ["dog"], ["Hund"], [np.ones((1, 1, 1))])
+        view = AttentionView([part])
         path = tmp_path / "notebook.html"
         path.write_text(f"<!DOCTYPE html><title>{view.title}</title>{view._repr_html_()}")
         browser.errors.clear()
         browser.open(path)
         from matplotlib.image import imread
 
-        for _ in range(200):  # frames, until the page within the page is painted
+        for _ in range(100):  # frames, until the page within the page is painted
             browser.evaluate("new Promise(painted => requestAnimationFrame(painted))")
             browser.screenshot(tmp_path / "picture.png")
             pixels = (imread(tmp_path / "picture.png")[..., :3] * 255).round().astype(int)
@@ -379,12 +564,14 @@ class TestBrowser:
         assert deepest > 50
         assert browser.errors == []
 
+    @pytest.mark.slow
     def test_hovering_changes_little(self, page):
         """12 layers of 12 heads over 128 tokens: shades change, and no token is made anew."""
         tokens = [f"w{i}" for i in range(128)]
         part = AttentionPart("self", tokens, tokens, [attention(12, 128, 128)] * 12)
         browser = page(AttentionView([part]))
         browser.click(radio("layers", -1))
+        browser.click(chip("queries", 0))
         changes = browser.evaluate(
             "[...document.querySelectorAll('#queries .t')].map(e => {"
             "const seen = new MutationObserver(() => {});"

@@ -1,24 +1,30 @@
 """Views of all attention of a task's model for one input, for `attention_viewer`."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
 from keras_attn.explain.attributions import has_attention, has_self_attention
+from keras_attn.explain.head_outcomes import head_outcomes
 from keras_attn.fields import checked_texts
 from keras_attn.layers import attention_maps
 from keras_attn.tasks.captioning import Captioner, CaptioningUse
 from keras_attn.tasks.families.class_predictions import Prediction
 from keras_attn.tasks.text_classification import TextClassifier
 from keras_attn.tasks.translation import Translator
-from keras_attn.visualize import AttentionPart, AttentionView
+from keras_attn.visualize import AttentionPart, AttentionView, Outcome
 from keras_attn.visualize.display import percent
 
 _NO_ATTENTION = "The model has no attention to show: {}. Received: {}."
 
 
 def translation_view(
-    translator: Translator, text: str, translation: str | None = None
+    translator: Translator,
+    text: str,
+    translation: str | None = None,
+    *,
+    without_heads: bool = False,
 ) -> AttentionView:
     """Shows all attention of a translator for one sentence.
 
@@ -27,6 +33,8 @@ def translation_view(
         text: The source sentence.
         translation: The translation that the decoder reads and predicts. If None, the translator's
             own, by a beam search of width 4.
+        without_heads: Whether the view also has the translations without each of the heads. This
+            takes one search for each head.
 
     Returns:
         An `AttentionView` of the cross-attention. Of a Transformer it also has the self-attention
@@ -43,15 +51,25 @@ def translation_view(
     >>> translation_view(translator, "one", "ein")
     <AttentionView 'one → ein': cross-attention, encoder self-attention, decoder self-attention>
     """
-    return translator.view(text, translation)
+    view = translator.view(text, translation)
+    if not without_heads:
+        return view
+
+    return dataclasses.replace(
+        view, outcomes=head_outcomes(translator.whole, lambda: Outcome(translator.translate(text)))
+    )
 
 
-def classification_view(classifier: TextClassifier, text: str) -> AttentionView:
+def classification_view(
+    classifier: TextClassifier, text: str, *, without_heads: bool = False
+) -> AttentionView:
     """Shows all attention of a text classifier for one text.
 
     Args:
         classifier: A `TextClassifier`.
         text: The text. Of a long text, only what the classifier reads is shown.
+        without_heads: Whether the view also has the answers without each of the heads. This takes
+            one prediction for each head.
 
     Returns:
         An `AttentionView` of what the answer looked at, as in
@@ -92,7 +110,12 @@ def classification_view(classifier: TextClassifier, text: str) -> AttentionView:
         maps = attention_maps(classifier.model, np.array([row]))
         view = AttentionView.from_maps(maps, tokens)
         parts += [part for part in view.parts if part.name == "self-attention"]
-    return AttentionView(parts, title=text)
+    view = AttentionView(parts, title=text)
+    if not without_heads:
+        return view
+    return dataclasses.replace(
+        view, outcomes=head_outcomes(classifier.whole, lambda: _outcome(classifier.predict(text)))
+    )
 
 
 def caption_view(
@@ -126,8 +149,14 @@ def caption_view(
     return captioner.view(image, caption, CaptioningUse(beams=beams, alpha=alpha))
 
 
-def _answer(prediction: Prediction) -> str:
+def _outcome(prediction: Prediction) -> Outcome:
     """The label and its probability, or only the names of several labels."""
     if isinstance(prediction.label, str):
-        return f"{prediction.label} {percent(prediction.probabilities[prediction.label])}"
-    return ", ".join(prediction.label) or "no label"
+        return Outcome(prediction.label, prediction.probabilities[prediction.label])
+    return Outcome(", ".join(prediction.label) or "no label")
+
+
+def _answer(prediction: Prediction) -> str:
+    """The label and its probability as people read them."""
+    text, probability = _outcome(prediction)
+    return text if probability is None else f"{text} {percent(probability)}"

@@ -1,91 +1,6 @@
-// Whole heads
+// Choosing a view, a kind of attention, layers and heads
 
-function color() {
-  return getComputedStyle(document.documentElement).getPropertyValue("--map").trim().split(" ");
-}
-
-function draw(canvas, values, rows, columns, rgb, scale) {
-  Object.assign(canvas, {width: columns, height: rows});
-  const pen = canvas.getContext("2d"), pixels = pen.createImageData(columns, rows);
-  const out = pixels.data;
-  for (let i = 0, o = 0; i < rows * columns; i++, o += 4) {
-    out[o] = rgb[0]; out[o + 1] = rgb[1]; out[o + 2] = rgb[2];
-    out[o + 3] = 255 * scale(values[i], i);
-  }
-  pen.putImageData(pixels, 0, 0);
-}
-
-function drawMatrix() {
-  const {T, S} = part, useful = !picture && T > 1;
-  $("matrix").hidden = !useful;
-  if (!useful) return;
-  const canvas = $("matrix").querySelector("canvas");
-  $("matrix").querySelector("h2").textContent =
-    `Rows: ${part.queryName}, columns: ${part.keyName}`;
-  draw(canvas, weights, T, S, color(), (w) => Math.sqrt(Math.min(w, 1)));
-  const cell = Math.max(2, Math.min(22, 420 / S, 420 / T));
-  canvas.parentElement.style.width = `${S * cell}px`;
-}
-
-function frameMatrix() {
-  const line = $("matrix").querySelector("i").style, wide = shown.side === "queries";
-  const from = `${100 * shown.index / (wide ? part.T : part.S)}%`;
-  const size = `${100 / (wide ? part.T : part.S)}%`;
-  line.top = wide ? from : 0;
-  line.height = wide ? size : "100%";
-  line.left = wide ? 0 : from;
-  line.width = wide ? "100%" : size;
-}
-
-let thumbnails = [];
-
-function addAll() {
-  const {heads} = part, total = heads.reduce((a, b) => a + b, 0), most = Math.max(...heads);
-  $("all").hidden = total < 2;
-  thumbnails = [];
-  const box = $("all").querySelector(".grid");
-  box.replaceChildren();
-  if (total < 2) return;
-  $("all").querySelector("h2").textContent = picture
-    ? "All heads, for this word: click to choose one"
-    : "All heads: click to choose one";
-  const size = Math.max(34, Math.min(110, 560 / most));
-  box.style.gridTemplateColumns = `24px repeat(${most}, minmax(20px, ${size}px))`;
-  box.append(make("b"));
-  for (let h = 0; h < most; h++) box.append(make("b", {textContent: h}));
-  heads.forEach((count, l) => {
-    box.append(make("b", {textContent: l}));
-    for (let h = 0; h < most; h++) {
-      const canvas = h < count ? make("canvas", {title: `layer ${l}, head ${h}`}) : make("b");
-      box.append(canvas);
-      if (h < count) {
-        canvas.onclick = () => choose(l, h);
-        if (!picture && part.T < 64) canvas.className = "coarse";
-        thumbnails.push({canvas, l, h, number: part.first[l] + h});
-      }
-    }
-  });
-  drawAll();
-}
-
-function drawAll() {
-  const {T, S} = part, rgb = thumbnails.length ? color() : null;
-  for (const {canvas, number} of thumbnails) {
-    if (picture) {
-      const at = number * T + lastQuery;
-      draw(canvas, part.bytes.subarray(at * S, at * S + S), ...view.grid, rgb, (b) => b / 255);
-      continue;
-    }
-    const roots = new Float32Array(T);
-    for (let t = 0; t < T; t++) roots[t] = Math.min(part.rowMost[number * T + t], 1) / 255;
-    const values = part.bytes.subarray(number * T * S, (number + 1) * T * S);
-    draw(canvas, values, T, S, rgb, (b, i) => b && Math.sqrt(b * roots[Math.floor(i / S)]));
-  }
-}
-
-// Choosing
-
-function radios(id, names, value, act, off = () => false) {
+function radios(id, names, value, act, disabled = () => false) {
   const box = $(id), focused = box.contains(document.activeElement);
   for (const old of box.querySelectorAll("label")) old.remove();
   box.hidden = names.length < 2;
@@ -93,7 +8,7 @@ function radios(id, names, value, act, off = () => false) {
     const label = make("label", {className: "pick"});
     const input = make("input", {type: "radio", name: id, value: key});
     input.checked = key === value;
-    input.disabled = off(key);
+    input.disabled = disabled(key);
     input.onchange = () => act(key);
     label.append(input, make("span", {textContent: text}));
     box.append(label);
@@ -104,119 +19,170 @@ function radios(id, names, value, act, off = () => false) {
 const withMean = (count) =>
   count < 2 ? [["0", 0]] : [["mean", -1], ...Array.from({length: count}, (_, i) => [`${i}`, i])];
 
-function choose(l, h) {
-  const {heads} = part;
-  layer = heads.length < 2 ? 0 : Math.max(-1, Math.min(l, heads.length - 1));
+function choose(l, h, n = 0) {           // the layer and the head of a pane
+  const {heads} = part, pane = panes[n];
+  const layer = heads.length < 2 ? 0 : Math.max(-1, Math.min(l, heads.length - 1));
   const count = layer < 0 ? Math.max(...heads) : heads[layer];
-  head = layer < 0 || count < 2 ? (count < 2 && layer >= 0 ? 0 : -1) : Math.min(h, count - 1);
-  radios("layers", withMean(heads.length), layer, (l) => choose(l, head));
-  radios("heads", withMean(count), head, (h) => choose(layer, h), (key) => layer < 0 && key >= 0);
-  for (const {canvas, l, h} of thumbnails)
-    canvas.classList.toggle("on", l === layer && h === head);
-  mix();
-  drawMatrix();
+  const head = layer < 0 || count < 2 ? (count < 2 && layer >= 0 ? 0 : -1) : Math.min(h, count - 1);
+  Object.assign(pane, {layer, head, weights: mix(layer, head)});
+  const ids = n ? ["layers2", "heads2"] : ["layers", "heads"];
+  radios(ids[0], withMean(heads.length), layer, (to) => choose(to, pane.head, n));
+  radios(ids[1], withMean(count), head, (to) => choose(pane.layer, to, n),
+    (key) => layer < 0 && key >= 0);
+  for (const {canvas, l: a, h: b} of thumbnails)
+    canvas.classList.toggle("on", panes.some((p) => p.layer === a && p.head === b));
+  redraw(pane);
+  answer();
   show(shown);
 }
 
-function choosePart(index, keep) {
-  part = view.parts[index];
-  load(part);
-  picture = null;
-  radios("parts", view.parts.map((p, i) => [p.name, i]), index, (i) => choosePart(i, true));
-  $("parts").hidden = false;
-  $("keys").querySelector("h2").textContent = `${part.keyName}: what is looked at`;
-  $("queries").querySelector("h2").textContent = `${part.queryName}: what looks`;
-  fill("queries", part.queries, part.queryName);
-  if (part.keys) fill("keys", part.keys, part.keyName); else addPicture();
-  $("stage").classList.toggle("seen", !part.keys);
-  $("hint").textContent = part.keys
-    ? "Point at a word below to see where it looked; above, to see who looked at it. A click " +
-      "keeps it, arrow keys go on."
+function redraw(pane) {
+  pane.which.textContent = nameOfHead(pane);
+  pane.which.hidden = panes.length < 2;
+  pane.root.querySelector(".both").hidden = form !== "words";
+  pane.drawing.hidden = form === "words";
+  pane.update = () => {};
+  pane.drawing.querySelector(".scroll").replaceChildren();
+  if (form === "matrix") drawMatrix(pane);
+  if (form === "lines") drawLines(pane);
+}
+
+function chooseForm(to) {
+  form = part.keys && part.T > 1 ? to : "words";
+  const names = part.keys && part.T > 1 ? ["words", "matrix", "lines"] : ["words"];
+  radios("forms", names.map((text) => [text, text]), form, chooseForm);
+  $("hint").textContent = hints();
+  panes.forEach(redraw);
+  show(shown);
+}
+
+function hints() {
+  const left = data.least ? ` Weights below ${data.least} are left out of this page.` : "";
+  if (form === "matrix")
+    return "Point at a weight to read it. A click keeps it, arrow keys move it." + left;
+  if (form === "lines")
+    return "Point at a word on the left to see where it looked; on the right, to see who looked at " +
+      "it. A click keeps it, arrow keys go on." + left;
+  return (part.keys
+    ? "Point at a word of the lower text to see where it looked; of the upper one, to see who " +
+      "looked at it. A click keeps it, arrow keys go on."
     : "Point at a word to see where it looked; at the picture, to see who looked there. A click " +
-      "keeps it, arrow keys go on.";
-  const index0 = keep && pinned.side === "queries" ? Math.min(pinned.index, part.T - 1) : 0;
-  pinned = shown = {side: "queries", index: index0};
+      "keeps it, arrow keys go on.") + left;
+}
+
+function compare(on) {                   // two heads beside each other, or one
+  $("compare").setAttribute("aria-pressed", on);
+  $("panes").classList.toggle("two", on);
+  for (const id of ["layers2", "heads2"]) $(id).hidden = true;
+  while (panes.length > 1) panes.pop().root.remove();
+  const [pane] = panes;
+  if (on) {
+    fillPane(addPane());
+    const next = pane.head < 0 ? pane.head : (pane.head + 1) % part.heads[pane.layer];
+    const layer = next === pane.head ? (pane.layer + 1) % part.heads.length : pane.layer;
+    choose(layer, next, 1);
+  }
+  $("all").querySelector("h2").textContent = (part.keys ? "All heads" : "All heads, for this word") +
+    `: click to choose ${on ? "the second" : "one"}`;
+  choose(pane.layer, pane.head);
+}
+
+// The answer without a head
+
+const changes = (l, h) =>
+  Boolean(part.without?.[l]?.[h] && part.without[l][h][0] !== view.whole[0]);
+
+function answer() {
+  const {layer, head} = panes[0], known = part.without?.some((answers) => answers.length);
+  const one = layer >= 0 && (head >= 0 || part.heads[layer] < 2);
+  const without = one && part.without?.[layer]?.[Math.max(head, 0)];
+  $("answer").hidden = !known;
+  $("off").hidden = !known;
+  $("off").disabled = !without;
+  $("off").setAttribute("aria-pressed", Boolean(off && without));
+  if (!known) return;
+  const line = ([text, chance]) => [make("bdi", {textContent: text, lang: ""}), ` ${chance}`.trimEnd()];
+  const shownAnswer = make("b");
+  shownAnswer.append(...line(off && without ? without : view.whole));
+  const parts = [off && without ? `Answer without ${nameOfHead(panes[0])}: ` : "Answer: ", shownAnswer];
+  if (off && without) {
+    parts.push(changes(layer, Math.max(head, 0)) ? " · with all heads: " : " · the same with all heads: ",
+      ...line(view.whole));
+  } else {
+    const all = part.without.flatMap((answers, l) => answers.map((_, h) => changes(l, h)));
+    const count = all.filter(Boolean).length;
+    parts.push(` · ${count || "none"} of the ${all.length} heads here ` +
+      `${count === 1 ? "changes" : "change"} it when switched off` + (count ? ", framed below" : ""));
+  }
+  $("answer").replaceChildren(...parts);
+}
+
+// Views, and links to them
+
+let turn = 0;
+
+async function choosePart(index, focus = null) {
+  const mine = ++turn, next = view.parts[index];
+  $("stage").setAttribute("aria-busy", true);
+  await load(next);
+  if (mine !== turn) return;
+  part = next;
+  if (!panes.length) addPane();
+  const kept = pinned.side === "queries" ? Math.min(pinned.index, part.T - 1) : 0;
+  pinned = shown = {side: "queries", index: focus ? focus.query : kept};
+  lastQuery = pinned.index;
+  radios("parts", view.parts.map((p, i) => [p.name, i]), index, (i) => choosePart(i));
+  $("parts").hidden = false;
+  panes.forEach(fillPane);
   addAll();
+  const {layer, head} = focus ?? panes[0];
+  panes[0].layer = layer;
+  panes[0].head = head;
+  panes[0].weights = new Float32Array(part.T * part.S);
+  $("compare").hidden = part.heads.reduce((a, b) => a + b, 0) < 2;
   choose(layer, head);
+  chooseForm(form);
+  compare(panes.length > 1 && !$("compare").hidden);
+  $("stage").setAttribute("aria-busy", false);
 }
 
 function chooseView(index) {
   view = data.views[index];
-  layer = view.parts[0].heads.length - 1;
-  head = -1;
-  choosePart(0, false);
+  $("views").value = index;
+  return choosePart(view.focus.part, view.focus);
 }
 
-// What the pointer and the keys do
-
-const place = (event) => {
-  const chip = event.target.closest(".t");
-  return chip ? Number(chip.dataset.index) : -1;
-};
-
-function region(event) {
-  const box = veil.getBoundingClientRect(), [rows, columns] = view.grid;
-  const at = (x, n) => Math.max(0, Math.min(n - 1, Math.floor(x * n)));
-  return at((event.clientY - box.top) / box.height, rows) * columns +
-    at((event.clientX - box.left) / box.width, columns);
+function fragment() {
+  const [a, b] = panes;
+  const state = {view: data.views.indexOf(view), part: view.parts.indexOf(part), as: form,
+    layer: a.layer, head: a.head, [pinned.side]: pinned.index};
+  if (pinned.key !== undefined) state.key = pinned.key;
+  if (b) Object.assign(state, {layer2: b.layer, head2: b.head});
+  if (off) state.off = 1;
+  return "#" + new URLSearchParams(state);
 }
 
-for (const side of ["queries", "keys"]) {
-  const box = chips[side], index = (event) =>
-    side === "keys" && picture ? region(event) : place(event);
-  const preview = (event) => {
-    const i = index(event);
-    if (event.pointerType !== "touch" && i >= 0 && !(shown.side === side && shown.index === i))
-      show({side, index: i});
+async function follow(link) {            // opens the view of a link; false if it names none
+  const state = new URLSearchParams(link.replace(/^#/, ""));
+  const read = (key, count, least = 0) => {
+    const value = state.has(key) ? Number(state.get(key)) : NaN;
+    return Number.isInteger(value) && value >= least && value < count ? value : null;
   };
-  box.addEventListener("pointermove", preview);
-  box.addEventListener("pointerover", preview);
-  box.addEventListener("pointerleave", () => { if (shown !== pinned) show(pinned); });
-  box.addEventListener("click", (event) => {
-    const i = index(event);
-    if (i >= 0) pin({side, index: i});
-  });
-  box.addEventListener("focusin", (event) => {
-    if (event.target.matches(":focus-visible") && place(event) >= 0)
-      pin({side, index: place(event)});
-  });
-  box.addEventListener("keydown", (event) => {
-    const seen = side === "keys" && picture;
-    const count = side === "keys" ? part.S : part.T, wide = seen ? view.grid[1] : 0;
-    const now = seen ? (pinned.side === "keys" ? pinned.index : 0) : place(event);
-    const forward = getComputedStyle(box).direction === "rtl" ? -1 : 1;
-    const steps = {ArrowRight: forward, ArrowLeft: -forward, ArrowDown: wide, ArrowUp: -wide,
-      Home: -now, End: count - 1 - now, Enter: 0, " ": 0};
-    if (!(event.key in steps) || now < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    const to = Math.max(0, Math.min(count - 1, now + steps[event.key]));
-    if (!seen) {
-      box.children[now].tabIndex = -1;
-      box.children[to].tabIndex = 0;
-      box.children[to].focus();
-    }
-    pin({side, index: to});
-  });
+  const number = read("view", data.views.length);
+  if (number === null) return false;
+  view = data.views[number];
+  $("views").value = number;
+  const index = read("part", view.parts.length) ?? view.focus.part, {heads} = view.parts[index];
+  form = ["words", "matrix", "lines"].find((f) => f === state.get("as")) ?? "words";
+  off = state.get("off") === "1";
+  const most = Math.max(...heads);
+  await choosePart(index, {layer: read("layer", heads.length, -1) ?? 0,
+    head: read("head", most, -1) ?? -1, query: read("queries", view.parts[index].queries.length) ?? 0});
+  const second = read("layer2", heads.length, -1);
+  compare(second !== null);
+  if (second !== null) choose(second, read("head2", most, -1) ?? -1, 1);
+  const key = read("keys", part.S), cell = read("key", part.S);
+  if (key !== null) pin({side: "keys", index: key});
+  else if (cell !== null) pin({...pinned, key: cell});
+  return true;
 }
-
-const matrix = $("matrix").querySelector("canvas");
-matrix.addEventListener("pointermove", (event) => {
-  const box = matrix.getBoundingClientRect(), {T, S} = part;
-  const t = Math.max(0, Math.min(T - 1, Math.floor((event.clientY - box.top) / box.height * T)));
-  const s = Math.max(0, Math.min(S - 1, Math.floor((event.clientX - box.left) / box.width * S)));
-  show({side: "queries", index: t});
-  const weight = make("i", {textContent: " " + number(weights[t * S + s])}), line = make("b");
-  line.append("“", name("queries", t), "” → ", name("keys", s));
-  $("status").replaceChildren(line, weight);
-});
-matrix.addEventListener("pointerleave", () => show(pinned));
-matrix.addEventListener("click", () => pin(shown));
-
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  drawMatrix();
-  drawAll();
-});
-data.views.forEach((v, i) => $("views").append(make("option", {textContent: v.title, value: i})));
-$("chooser").hidden = data.views.length < 2;
-$("views").onchange = () => chooseView(Number($("views").value));
-chooseView(0);

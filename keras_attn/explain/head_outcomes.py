@@ -1,0 +1,45 @@
+"""What a model answers without each of its attention heads."""
+
+from collections.abc import Callable
+
+import keras
+
+from keras_attn.layers import ablate, heads_of
+from keras_attn.visualize import HeadOutcomes, Outcome
+
+
+def head_outcomes(model: keras.layers.Layer, answer: Callable[[], Outcome]) -> HeadOutcomes:
+    """Asks a model once with all heads, and once without each head.
+
+    It takes as many calls as the model has heads, so it is for small models and single inputs. The
+    viewer shows the answers when its readers switch heads off.
+
+    Args:
+        model: A built model. Of a task, `task.whole`.
+        answer: Function that asks the model and returns an `Outcome`. The heads are switched off
+            by `ablate` while it runs.
+
+    Returns:
+        `HeadOutcomes`, for `AttentionView(outcomes=...)`.
+
+    Raises:
+        ValueError: If the model has no multi-head attention.
+
+    Example:
+
+    >>> layer = MultiHeadSelfAttention(num_heads=2, name="attend")
+    >>> x = keras.random.normal((1, 3, 8))
+    >>> ask = lambda: Outcome("nothing" if not ops.any(layer(x)) else "something")
+    >>> _ = layer(x)
+    >>> head_outcomes(layer, ask).whole.text
+    'something'
+    """
+    layers = heads_of(model)
+    whole = answer()
+    without: dict[str, list[Outcome]] = {}
+    for path, layer in layers.items():
+        without[path] = []
+        for number in range(layer.num_heads):
+            with ablate(model, {path: number}):
+                without[path].append(answer())
+    return HeadOutcomes(whole, without)

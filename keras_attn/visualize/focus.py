@@ -1,0 +1,121 @@
+"""The layer, head and word on which the viewer opens."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.visualize.display import DisplayedToken, displayed_tokens
+
+MEAN = "mean"
+
+
+@dataclasses.dataclass(frozen=True)
+class Focus:
+    """What the viewer shows when it opens.
+
+    What is None is chosen by one rule, the strongest link: of all layers and heads that are left,
+    the one with the greatest weight between the word and another word. Links from and to special
+    tokens such as `[CLS]` do not count. In self-attention neither do links of a token to itself and
+    to its neighbours, because some heads look there in every text.
+
+    Args:
+        word: The word that looks, in any case, or the number of its token, from 0.
+        on: The word that is looked at, or the number of its token.
+        layer: Number of the layer from 0, from the end if negative, or `"mean"`.
+        head: Number of the head likewise, or `"mean"`. The mean over layers has no single head.
+        part: Number of the part of the view.
+
+    Example:
+
+    >>> tokens = ["a", "b", "c", "d"]
+    >>> weights = np.array([np.eye(4), np.eye(4)[::-1]])
+    >>> view = AttentionView([AttentionPart("self", tokens, tokens, [weights])], focus=Focus("d"))
+    >>> find_focus(view.parts, view.focus)
+    {'part': 0, 'layer': 0, 'head': 1, 'query': 3}
+    """
+
+    word: str | int | None = None
+    on: str | int | None = None
+    layer: int | str | None = None
+    head: int | str | None = None
+    part: int = 0
+
+
+def find_focus(parts: Sequence[Any], focus: Focus | None) -> dict[str, int]:
+    """Finds the part, layer, head (-1 is the mean) and query on which the viewer opens."""
+    focus = focus or Focus()
+    if not 0 <= focus.part < len(parts):
+        raise ValueError(f"`part` must be one of {len(parts)} parts. Received: {focus.part!r}.")
+    part = parts[focus.part]
+    shown = displayed_tokens(part.queries)
+    queries = _allowed(focus.word, shown, "word")
+    keys = np.ones(part.weights[0].shape[2], bool)
+    if part.keys is not None:
+        keys = _allowed(focus.on, displayed_tokens(part.keys), "on")
+    elif focus.on is not None:
+        keys = _allowed(focus.on, [DisplayedToken("", False, False)] * len(keys), "on")
+    links = queries[:, None] & keys
+    if part.keys == part.queries and focus.on is None:
+        distances = np.abs(np.subtract.outer(np.arange(len(queries)), np.arange(len(keys))))
+        links = links & (distances > 1) if (links & (distances > 1)).any() else links
+    layers = _numbers(focus.layer, len(part.weights), "layer")
+    best = (-1.0, layers[0], -1, int(np.flatnonzero(queries)[0]))
+    for layer in layers:
+        weights = part.weights[layer] if layer >= 0 else None
+        heads = [-1] if weights is None else _numbers(focus.head, len(weights), "head")
+        for head in heads:
+            if weights is None:
+                table = np.mean([layer.mean(axis=0) for layer in part.weights], axis=0)
+            else:
+                table = weights[head] if head >= 0 else weights.mean(axis=0)
+            table = np.where(links, table, 0)
+            most = float(table.max())
+            if most > best[0]:
+                best = (most, layer, head, int(table.max(axis=1).argmax()))
+    _, layer, head, query = best
+    if not links[query].any() or best[0] <= 0:
+        query = int(np.flatnonzero(queries)[0])
+    return {"part": focus.part, "layer": layer, "head": head, "query": query}
+
+
+def _allowed(
+    wanted: str | int | None, shown: Sequence[DisplayedToken], argument: str
+) -> np.ndarray:
+    """Which tokens may be chosen."""
+    if wanted is None:
+        words = np.array([not token.special for token in shown])
+        return words if words.any() else ~words
+    place = wanted if isinstance(wanted, int) else place_of(shown, wanted)
+    if place is None or not 0 <= place < len(shown):
+        raise ValueError(
+            f"`{argument}` must be a word of the text, or a number below {len(shown)}. Received: "
+            f"{wanted!r}; the tokens are {[token.text for token in shown][:30]}."
+        )
+    return np.arange(len(shown)) == place
+
+
+def _numbers(wanted: int | str | None, count: int, argument: str) -> list[int]:
+    if wanted is None:
+        return list(range(count))
+    if wanted == MEAN:
+        return [-1]
+    if isinstance(wanted, str) or not -count <= wanted < count:
+        raise ValueError(
+            f"`{argument}` must be a number below {count}, or {MEAN!r}. Received: {wanted!r}."
+        )
+    return [wanted % count]
+
+
+def place_of(shown: Sequence[DisplayedToken], word: str) -> int | None:
+    """The first token of the first such word, whatever its case; None if there is none."""
+    words: list[tuple[int, str]] = []
+    for i, token in enumerate(shown):
+        if token.joined and words:
+            words[-1] = (words[-1][0], words[-1][1] + token.text)
+        else:
+            words.append((i, token.text))
+    return next((place for place, text in words if text.lower() == word.lower()), None)
