@@ -17,7 +17,7 @@ from keras_attn.layers.patterns import fixed_patterns
 
 
 def heads_of(model: keras.layers.Layer) -> dict[str, HeadsLayer]:
-    """Returns the multi-head attention layers of a model by their paths.
+    """Returns the multi-head attention layers of a model, keyed by their paths.
 
     Args:
         model: A built model or layer.
@@ -26,7 +26,7 @@ def heads_of(model: keras.layers.Layer) -> dict[str, HeadsLayer]:
         The layers, in the order of the model. The paths are those of `attention_maps`.
 
     Raises:
-        ValueError: If there is none.
+        ValueError: If the model has no such layer.
 
     Example:
 
@@ -71,9 +71,10 @@ def ablate(
     scaled to sum to 1.
 
     For `"zero"` and `"uniform"`, weights of the layers are set to 0 and restored at the end of the
-    block. So everything that reads the model sees it, on every backend: `model(x)`, `predict`,
-    functions that were compiled before, cached decoding and a task's own calls; other threads see
-    it too. A fixed pattern belongs to the block alone, and works in eager calls of whole rows.
+    block. The change therefore affects everything that reads the model, on every backend:
+    `model(x)`, `predict`, functions that were compiled before, cached decoding, a task's own calls,
+    and other threads. A fixed pattern has an effect only inside the block, and only in eager calls
+    of whole rows.
 
     References:
         - [Michel et al., 2019](https://arxiv.org/abs/1905.10650): Are Sixteen Heads Really Better
@@ -82,9 +83,9 @@ def ablate(
           Self-Attention.
 
     Args:
-        model: A built model or layer. Of a task, `task.whole`.
-        heads: Numbers of heads, from 0, by the path of their layer as `attention_maps` and
-            `heads_of` have it, such as `{"encoder/block_1/self_attention": [3]}`.
+        model: A built model or layer. For a task, pass `task.whole`.
+        heads: Indices of heads, from 0, keyed by the path of their layer in `attention_maps` and
+            `heads_of`, such as `{"encoder/block_1/self_attention": [3]}`.
         replace: `"zero"`, `"uniform"`, or weights `(T, S)` of at least the lengths of the inputs,
             of which the first rows and columns are taken.
 
@@ -93,11 +94,11 @@ def ablate(
 
     Raises:
         TypeError: If the number of a head is not an integer.
-        ValueError: If there is no such layer or head, or `replace` is none of these or cannot be
-            done in this layer.
+        ValueError: If there is no such layer or head, or `replace` has another value or is not
+            supported by the layer.
         RuntimeError: If a model with a fixed pattern is called in a compiled function or in cached
-            steps, or no eager call reached a layer; or if weights that were set to 0 were changed
-            in the block, such as by a training.
+            steps, or if no eager call reached a layer; also if weights that were set to 0 were
+            changed in the block, for example by training.
 
     Example:
 

@@ -18,8 +18,8 @@ class AdditiveAttention(SequenceAttention):
         scores[t, s] = v . tanh(query[t] Wq + key[s] Wk + b)      (B, T, S)
         context[t]   = sum_s softmax_s(scores[t]) value[s]        (B, T, Dv)
 
-    `keras.layers.AdditiveAttention` has neither `Wq` nor `Wk` and needs equal widths; this is the
-    layer of the paper. With `units=None` there are no projections, as in the layer of Keras:
+    `keras.layers.AdditiveAttention` has neither `Wq` nor `Wk` and needs equal widths; this layer
+    follows the paper. With `units=None` there are no projections, as in the layer of Keras:
     `scores[t, s] = v . tanh(query[t] + key[s])`. With `normalize`, `g v / |v|` replaces v (Salimans
     and Kingma, 2016). The learned length g starts at `1 / sqrt(units)`.
 
@@ -30,7 +30,8 @@ class AdditiveAttention(SequenceAttention):
     that they sum to less than 1. Padding has no position. The layer has `Dq U + Dk U + U` weights,
     U without projections; a bias adds U, `normalize` adds 1, `"predictive"` adds `Dq Dq + Dq`.
 
-    Memory is `B * T * S * units`; an `AttentionDecoder` needs that of one step, `B * S * units`.
+    Memory is `B * T * S * units`; an `AttentionDecoder` needs only the memory of one step, `B * S *
+    units`.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`; the widths may differ.
 
@@ -63,7 +64,7 @@ class AdditiveAttention(SequenceAttention):
         value_mask: `(B, S)`.
         key_mask: `(B, S)`.
         attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
-        projected_key: Result of `project_key(key)`, where many queries read one memory. NaN in
+        projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
             its padding, or in that of `value`, is then not removed.
         positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
         return_attention_scores: Whether the weights are returned too.

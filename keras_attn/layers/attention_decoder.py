@@ -71,10 +71,11 @@ class AttentionDecoder(RecurrentLoop):
     Masking: memory that `memory_mask` (or the Keras mask of `memory`) hides is neither attended to
     nor summarized; a row with no visible memory has zero contexts and weights. Where `padding_mask`
     (or the Keras mask of `x`) is False, a row keeps its state and its weights are zero. Padding may
-    stand on either side.
+    be on either side.
 
     Saving: a cell or an attention that two layers share is written twice, and the `.keras` file of
-    such a model cannot be loaded, as with `keras.layers.RNN`. Weights alone can be loaded.
+    such a model cannot be loaded, as with `keras.layers.RNN`. Files of only the weights can be
+    loaded.
 
     Memory: inference needs the memory of one step. Training needs what the backend keeps of each
     step; additive scores are recomputed in the backward pass, so `(B, T, S, units)` is not kept.
@@ -113,9 +114,9 @@ class AttentionDecoder(RecurrentLoop):
         `return_state` a list of states comes last.
 
     Raises:
-        ValueError: If options do not apply or do not fit, a memory lost its mask, or a state has
-            the wrong width.
-        TypeError: If the cell is not a cell, or the attention not an attention.
+        ValueError: If options do not apply or contradict each other, a memory lost its mask, or a
+            state has the wrong width.
+        TypeError: If the cell is not a cell, or the attention is not a `SequenceAttention`.
 
     Example:
 

@@ -30,14 +30,14 @@ class AttentionPooling(PoolingLayer):
         weights = softmax over tokens of scores           (B, S)
         output  = sum_s weights[s] x[s]                   (B, D)
 
-    `"additive"` is the attention of hierarchical attention networks (Yang et al., 2016), whose u,
-    the "context vector", asks "what is the informative word?"; `"dot"` is one head of scaled
-    dot-product attention whose query is learned. Values are not projected: the output is an average
-    of the input tokens.
+    `"additive"` is the attention of hierarchical attention networks (Yang et al., 2016), where u is
+    called the context vector and represents the question "what is the informative word?"; `"dot"`
+    is one head of scaled dot-product attention whose query is learned. Values are not projected:
+    the output is an average of the input tokens.
 
     Shapes: x `(B, S, D)` to `(B, D)`.
 
-    Masking: `mask` `(B, S)`, or the Keras mask of `x`, says which tokens may be attended. The
+    Masking: `mask` `(B, S)`, or the Keras mask of `x`, is True for tokens that may be attended. The
     output has no mask. A row without tokens gives zero weights and a zero output.
 
     Args:

@@ -17,11 +17,11 @@ class CBAM(ImageGate):
         x'     = ChannelAttention(reduction, pools=("average", "max"))(x)
         output = SpatialAttention(kernel_size)(x')
 
-    In a residual network it is the last layer of the branch, before the addition.
+    In a residual network, use it as the last layer of the branch, before the addition.
 
     Shapes: x `(B, H, W, C)` to `(B, H, W, C)`, any H and W; `(B, C, H, W)` with channels first.
 
-    Masking: none. Resize pictures rather than pad them; Keras warns if `x` has a mask.
+    Masking: none. Resize images instead of padding them; Keras warns if `x` has a mask.
 
     Args:
         reduction: Number of channels for each unit of the hidden layer; at most C.

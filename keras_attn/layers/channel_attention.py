@@ -15,22 +15,22 @@ POOLS = ("average", "max")
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class ChannelAttention(ImageGate):
-    """Attention to the channels of a picture: "what" to look at, not where.
+    """Attention to the channels of an image: "what" to look at, not "where".
 
         pooled[p] = average, or maximum, of x over rows and columns         (B, C)
         gates     = sigmoid(sum_p (activation(pooled[p] W1 + b1) W2 + b2))  (B, C)
         output    = x * gates                                               (B, H, W, C)
 
-    With the average alone this is squeeze-and-excitation (Hu et al., 2018). With
-    `pools=("average", "max")`, where both pass through the same two layers, it is the channel
-    module of CBAM (Woo et al., 2018). The hidden layer has C / reduction units, rounded down.
+    With only the average, this is squeeze-and-excitation (Hu et al., 2018). With `pools=("average",
+    "max")`, where both pass through the same two layers, it is the channel module of CBAM (Woo et
+    al., 2018). The hidden layer has C / reduction units, rounded down.
 
     Gates do not come from a softmax: each is between 0 and 1, and `collect_attention` does not
     collect them.
 
     Shapes: x `(B, H, W, C)` to `(B, H, W, C)`, any H and W; `(B, C, H, W)` with channels first.
 
-    Masking: none. Resize pictures rather than pad them; Keras warns if `x` has a mask.
+    Masking: none. Resize images instead of padding them; Keras warns if `x` has a mask.
 
     Args:
         reduction: Number of channels for each unit of the hidden layer; at most C.
@@ -113,7 +113,7 @@ class ChannelAttention(ImageGate):
         )
 
     def call(self, x: Tensor, *, return_attention_scores: bool = False):
-        """Multiplies the picture by its gates."""
+        """Multiplies the image by its gates."""
         logits = []
         for pool in self.pools:
             if pool == "average":

@@ -116,13 +116,14 @@ def collect_attention() -> Iterator[AttentionMaps]:
 
     It works for functional, subclassed and nested models and for shared layers that are called
     eagerly, as `model(x)`. It does not change the outputs, keeps nothing on the layers and does not
-    affect other threads. Compiled calls (`fit`, `predict`, `tf.function`) have no values to show.
+    affect other threads. It cannot collect the weights of compiled calls (`fit`, `predict`,
+    `tf.function`).
 
     Yields:
         `AttentionMaps`: a dict of NumPy arrays, keyed by `AttentionKey(path, role, call)`.
 
     Raises:
-        RuntimeError: At the end of the block, if layers were called in compiled functions only.
+        RuntimeError: At the end of the block, if layers were only called in compiled functions.
 
     Example:
 

@@ -66,8 +66,8 @@ class DecoderBlock(TransformerBlock):
         scale: Factor of the query-key products; `1 / sqrt(key_dim)` if None.
         attention_kernel: "auto", "plain", "chunked" or "flash"; see
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
-        right_padding: A promise that padding stands only at the end of rows. Kernels then get the
-            number of tokens of each row; with other padding they would hide the wrong keys.
+        right_padding: Promises that padding is only at the end of rows. Kernels then get the number
+            of tokens of each row; with other padding, they would hide the wrong keys.
         qk_norm: Norm of queries and keys over the width of a head: "rms_norm" or "layer_norm"; none
             if None. See `MultiHeadSelfAttention` for this and the next five settings.
         softcap: Limit of the scaled products by a hyperbolic tangent; none if None.
@@ -101,8 +101,9 @@ class DecoderBlock(TransformerBlock):
         `(B, N, T, T)` and `(B, N, T, S)`; without a memory `(output, self_weights)`.
 
     Raises:
-        ValueError: If a setting or a mask is wrong, the heads do not divide the width, or a memory
-            is given to a block that was built without one, or the other way round.
+        ValueError: If a setting or a mask is wrong, the heads do not divide the width, a memory is
+            given to a block that was built without one, or no memory is given to a block that was
+            built with one.
 
     Example:
 

@@ -19,19 +19,20 @@ class DoublyStochasticLoss(MaskedLayer):
         loss = weight * sum_b R[b] / sum_b T[b]             T[b] tokens in row b
         output = x
 
-    The weights of a step sum to 1 over the memory. This loss asks that the weights of each place in
-    the memory also sum to 1 over the steps: look everywhere, once. `fit` and `evaluate` add it to
-    the loss of the model, without sample weights. The paper's objective for a caption is
-    `-log p(caption) + weight * R`. Summed over a batch and divided by its number of tokens, it is
-    the sum of this loss and a mean over tokens such as `keras_attn.training.MaskedCrossEntropy`.
+    The weights of a step sum to 1 over the memory. This loss encourages the weights of each
+    position in the memory to also sum to 1 over the steps, so that the decoder looks everywhere
+    once. `fit` and `evaluate` add it to the loss of the model, without sample weights. The paper's
+    objective for a caption is `-log p(caption) + weight * R`. Summed over a batch and divided by
+    its number of tokens, it is the sum of this loss and a mean over tokens such as
+    `keras_attn.training.MaskedCrossEntropy`.
 
-    R is at least `S (1 - T/S)^2` for S places and T steps, so with more places than steps most of
-    the reported loss cannot be avoided. The layer has no weights.
+    R is at least `S (1 - T/S)^2` for S positions and T steps, so with more positions than steps,
+    most of the reported loss cannot be avoided. The layer has no weights.
 
     Shapes: x `(B, T, D)`, attention weights `(B, T, S)` to `(B, T, D)`.
 
     Masking: steps that `padding_mask` (or the Keras mask of `x`) hides, rows without tokens, and
-    places that `memory_mask` hides do not count. The output keeps the mask of `x`.
+    positions that `memory_mask` hides do not count. The output keeps the mask of `x`.
 
     Args:
         weight: Factor of the loss; 0 or greater.

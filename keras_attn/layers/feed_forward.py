@@ -30,11 +30,11 @@ class FeedForward(DenseLayer):
 
     `activation="silu"` makes it SwiGLU, "gelu" GEGLU, "relu" ReGLU, "sigmoid" the GLU. Wg and W1
     are stored as one kernel `(D, 2 intermediate_dim)`, Wg first. The gate adds half as many weights
-    again; use two thirds of `intermediate_dim` to have as many as without it.
+    again; use two thirds of `intermediate_dim` to keep the number of weights.
 
     Shapes: x `(..., D)` to `(..., D)`.
 
-    Masking: each position is computed alone; the output keeps the mask of `x`.
+    Masking: each position is computed independently; the output keeps the mask of `x`.
 
     Args:
         intermediate_dim: Width of the hidden layer.

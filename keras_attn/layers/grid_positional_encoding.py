@@ -12,7 +12,7 @@ from keras_attn.ops import sinusoids, token_positions
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class GridPositionalEncoding(MaskedLayer):
-    """Adds sinusoidal positions on two axes to the regions of a picture (Parmar et al., 2018).
+    """Adds two-dimensional sinusoidal positions to the regions of an image (Parmar et al., 2018).
 
         output[b, r] = x[b, r] + [PE[r // columns]; PE[r % columns]]
 

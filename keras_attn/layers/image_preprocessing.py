@@ -21,7 +21,7 @@ SCALINGS = {
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class ImagePreprocessing(keras.layers.Layer):
-    """Resizes pictures and scales their pixels inside the graph.
+    """Resizes images and scales their pixels inside the graph.
 
         output = (resize(x)[..., order] - mean) / std
 
@@ -29,9 +29,9 @@ class ImagePreprocessing(keras.layers.Layer):
     from 0 to 255: `"none"`; `"tf"` (-1 to 1); `"torch"` (ImageNet's mean and standard deviation:
     DenseNet and all of torchvision); `"caffe"` (BGR minus ImageNet's mean: VGG and ResNet).
 
-    Resizing is bilinear, and smooths where it makes a picture smaller, as Pillow does. It consists
-    of two matrix products, which are the same on every backend and under XLA. The picture is
-    stretched to the new size, so a region of the output is the same share of the picture.
+    Resizing is bilinear, with antialiasing when an image becomes smaller, as in Pillow. It consists
+    of two matrix products, which are the same on every backend and under XLA. The image is
+    stretched to the new size, so each region of the output covers the same share of the image.
 
     Shapes: x `(B, H, W, 3)`, any H and W, to `(B, rows, columns, 3)`.
 
@@ -79,7 +79,7 @@ class ImagePreprocessing(keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(ndim=4, axes={3: 3})
 
     def call(self, x: Tensor):
-        """Resizes and scales the pictures."""
+        """Resizes and scales the images."""
         x = ops.cast(x, "float32")
         order, mean, std = SCALINGS[self.scaling]
         if static_shape(x)[1:3] != self.image_size:

@@ -41,7 +41,7 @@ class InputEmbedding(MaskedLayer):
         positions[b, t] = F - 1 + mask[b, t] sum_{u <= t} mask[b, u]         F - 1 for padding
 
     This layer keeps the mask of the tokens. `tokens + positions`, and `keras.layers.Add` over a
-    masked and an unmasked tensor, lose it, so that padding is attended to.
+    masked and an unmasked tensor, lose it, and padding is then attended to.
 
     Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse`, x `(..., D)` to logits `(..., V)`.
 
@@ -65,7 +65,7 @@ class InputEmbedding(MaskedLayer):
         dropout: Dropout rate of the output.
         embeddings_initializer: Initializer of all tables; normal with deviation 0.02 if None.
         positions_initializer: Initializer of learned positions, if it differs.
-        output_bias: Whether logits have a bias `(V,)`, as those of masked words in BERT.
+        output_bias: Whether logits have a bias `(V,)`, like the logits of masked words in BERT.
         seed: Seed of the dropout.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 

@@ -59,7 +59,7 @@ class LuongAttention(SequenceAttention):
         value_mask: `(B, S)`.
         key_mask: `(B, S)`.
         attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
-        projected_key: Result of `project_key(key)`, where many queries read one memory. NaN in
+        projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
             its padding, or in that of `value`, is then not removed.
         positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
         return_attention_scores: Whether the weights are returned too.

@@ -41,8 +41,9 @@ class MultiHeadAttention(HeadsLayer):
 
     Masking: `value_mask` and `key_mask` `(B, S)` hide keys, and `attention_mask` `(B, T, S)` or
     `(B, 1|N, T, S)` hides keys from single queries. Masks are boolean or 0/1 integers; True may be
-    attended. `value_mask` defaults to the Keras mask of `value`, `key_mask` to that of `key`; both
-    are combined. The caller's tensors and their masks are never changed. `query_mask` hides
+    attended. `value_mask` defaults to the Keras mask of `value`, and `key_mask` to the Keras mask
+    of `key`; both are combined. The caller's tensors and their masks are never changed.
+    `query_mask` hides
     nothing: it is the mask of the output. A query that sees no key gets a zero context (so its
     output is the output bias) and zero weights. A causal mask is aligned bottom-right: the last
     query sees every key.
@@ -66,15 +67,15 @@ class MultiHeadAttention(HeadsLayer):
         value_rank: Rank r of the projection of values, at most min(Dv, K Hv); full if None.
         attention_kernel: "auto", "plain", "chunked" or "flash"; see
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
-        right_padding: A promise that padding stands only at the end of rows. Kernels then get the
-            number of tokens of each row; with other padding they would hide the wrong keys.
+        right_padding: Promises that padding is only at the end of rows. Kernels then get the number
+            of tokens of each row; with other padding they would hide the wrong keys.
         qk_norm: Norm of queries and keys over the width of a head, before positions rotate them
             (Dehghani et al., 2023): "rms_norm" or "layer_norm"; none if None.
         qk_norm_epsilon: Epsilon of these norms.
         softcap: Limit c of the scaled products s, as `c tanh(s / c)` (Gemma Team, 2024); none if
             None.
-        attention_sinks: Whether each head has a learned logit beside those of the keys, in the
-            denominator of the softmax (OpenAI, 2025); weights then sum to less than 1.
+        attention_sinks: Whether each head has an additional learned logit in the denominator of the
+            softmax (OpenAI, 2025); weights then sum to less than 1.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -222,7 +223,7 @@ class MultiHeadAttention(HeadsLayer):
 
         Args:
             query: `(M, T, Dq)`, where M is B or a multiple of it. Each group of M / B rows reads
-                one row of the memory, as the beams of a sentence do.
+                one row of the memory, like the beams of a sentence.
             projected: Keys and values from `project_memory`.
             value_mask: `(B, S)`.
             return_attention_scores: Whether the weights are returned too.

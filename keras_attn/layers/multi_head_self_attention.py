@@ -48,8 +48,8 @@ class MultiHeadSelfAttention(HeadsLayer):
     narrower product computes all three, and then one with `Wup`.
 
     With `positions="rotary"` queries and keys are rotated by their positions (Su et al., 2021; see
-    `keras_attn.ops.apply_rotary`), so that Q[n] K[n]^T depends on distances. With "alibi" a bias
-    that falls with the distance is added to the scaled products (Press et al., 2022; see
+    `keras_attn.ops.apply_rotary`), so that Q[n] K[n]^T depends on distances. With "alibi", a bias
+    that decreases with the distance is added to the scaled products (Press et al., 2022; see
     `keras_attn.ops.alibi_bias`). With "relative" a learned bias is added, one number for each head
     and bucket of distances (T5: Raffel et al., 2020; see
     `keras_attn.ops.relative_position_buckets`); with a causal mask all buckets are for earlier
@@ -82,8 +82,8 @@ class MultiHeadSelfAttention(HeadsLayer):
         value_rank: Rank r of the projection of values, at most min(D, K Hv); full if None.
         attention_kernel: "auto", "plain", "chunked" or "flash"; see
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
-        right_padding: A promise that padding stands only at the end of rows. Kernels then get the
-            number of tokens of each row; with other padding they would hide the wrong keys.
+        right_padding: Promises that padding is only at the end of rows. Kernels then get the number
+            of tokens of each row; with other padding they would hide the wrong keys.
         positions: None, "rotary", "alibi" or "relative".
         rotary_base: Base of the wavelengths of rotary positions.
         rotary_scaling: Scaling of rotary positions for contexts longer than in training; see
@@ -97,8 +97,8 @@ class MultiHeadSelfAttention(HeadsLayer):
         qk_norm_epsilon: Epsilon of these norms.
         softcap: Limit c of the scaled products s, as `c tanh(s / c)` (Gemma Team, 2024); none if
             None.
-        attention_sinks: Whether each head has a learned logit beside those of the keys, in the
-            denominator of the softmax (OpenAI, 2025); weights then sum to less than 1.
+        attention_sinks: Whether each head has an additional learned logit in the denominator of the
+            softmax (OpenAI, 2025); weights then sum to less than 1.
         sink_tokens: Number of first tokens of a row that the window does not hide (StreamingLLM:
             Xiao et al., 2024).
         score_mod: Function `(scores, head, query, key) -> scores` of the positions of queries and
@@ -182,7 +182,7 @@ class MultiHeadSelfAttention(HeadsLayer):
 
     @property
     def reads_positions(self) -> bool:
-        """Whether the layer has a use for `positions`."""
+        """Whether the layer uses `positions`."""
         return not self.positions is self.score_mod is self.mask_mod is None
 
     def build(self, x_shape: Shape):
@@ -350,7 +350,7 @@ class MultiHeadSelfAttention(HeadsLayer):
 
         Args:
             x: `(B, P, D)`.
-            mask: Padding mask `(B, P)`, or None. A window counts the tokens that it shows, as in
+            mask: Padding mask `(B, P)`, or None. A window counts only the visible tokens, as in
                 `step`.
             max_length: Number of slots L of the cache, at least P.
             positions: See the call arguments. Keys are cached rotated.

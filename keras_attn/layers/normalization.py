@@ -34,17 +34,18 @@ class LayerNormalization(MaskedLayer, keras.layers.LayerNormalization):
 
         output = (x - mean(x)) / sqrt(variance(x) + epsilon) * gamma + beta
 
-    It is `keras.layers.LayerNormalization` with its weights and its arguments, by keyword. Over the
-    last axis the mean is subtracted first, where Keras multiplies first and subtracts the product:
-    the derivative of this takes less time on a CPU. It computes in float32 or better.
+    It has the weights and the (keyword) arguments of `keras.layers.LayerNormalization`. Over the
+    last axis, it subtracts the mean first, whereas Keras multiplies first and then subtracts the
+    product. The derivative of this order takes less time on a CPU. It computes in float32 or
+    better.
 
     Shapes: x `(..., D)` to `(..., D)`.
 
     Masking: each position is normalized alone; the output keeps the mask of `x`.
 
     Args:
-        axis: Axis or axes over which mean and variance are taken. Other axes than the last one are
-            left to Keras.
+        axis: Axis or axes over which mean and variance are taken. Other axes than the last one use
+            Keras' implementation.
         epsilon: Small number added to the variance.
         center: Whether there is a `beta`.
         scale: Whether there is a `gamma`.
@@ -59,7 +60,7 @@ class LayerNormalization(MaskedLayer, keras.layers.LayerNormalization):
         `(..., D)` in the compute dtype of the layer.
 
     Raises:
-        ValueError: If the size of an axis is unknown or not that of the weights, `epsilon` is not
+        ValueError: If the size of an axis is unknown or differs from the weights, `epsilon` is not
             positive, or a mask has the wrong shape or floats.
 
     Example:
@@ -103,9 +104,9 @@ class RMSNormalization(MaskedLayer):
 
         output = x / sqrt(mean(x ** 2) + epsilon) * scale
 
-    It is a layer norm without mean and bias, which needs fewer operations and is about as good. It
-    equals `keras.layers.RMSNormalization` over the last axis, but keeps the mask of `x`, which the
-    Keras layer drops. It computes in float32 or better.
+    This is a layer norm without mean and bias, which needs fewer operations and works about as
+    well. It equals `keras.layers.RMSNormalization` over the last axis, but keeps the mask of `x`,
+    which the Keras layer drops. It computes in float32 or better.
 
     Shapes: x `(..., D)` to `(..., D)`.
 
@@ -123,7 +124,7 @@ class RMSNormalization(MaskedLayer):
         `(..., D)` in the dtype of `x`.
 
     Raises:
-        ValueError: If the width is unknown or not that of the weights, `epsilon` is not positive,
+        ValueError: If the width is unknown or differs from the weights, `epsilon` is not positive,
             or a mask has the wrong shape or floats.
 
     Example:

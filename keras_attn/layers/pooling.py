@@ -49,8 +49,8 @@ class MaskedAveragePooling(PoolingLayer):
 
     Shapes: x `(B, S, D)` to `(B, D)`.
 
-    Masking: `mask` `(B, S)`, or the Keras mask of `x`, says what is a token. The output has no
-    mask. A row without tokens gives zeros.
+    Masking: `mask` `(B, S)`, or the Keras mask of `x`, is True for tokens. The output has no mask.
+    A row without tokens gives zeros.
 
     Args:
         combiner: `"mean"` or `"sqrtn"`.

@@ -56,8 +56,8 @@ class PositionalEncoding(_AddPositions):
         PE[p, 2i]    = sin(p / max_wavelength ** (2i / D))
         PE[p, 2i+1]  = cos(p / max_wavelength ** (2i / D))
 
-    With `halves` all sines come before all cosines, as in Marian. Length and width are free; an odd
-    width has one more sine than cosines. The layer has no weights.
+    With `halves` all sines come before all cosines, as in Marian. Any length and width are allowed;
+    an odd width has one more sine than cosines. The layer has no weights.
 
     Shapes: x `(B, T, D)` to `(B, T, D)`.
 
@@ -67,8 +67,8 @@ class PositionalEncoding(_AddPositions):
 
     Args:
         max_wavelength: Base of the wavelengths; 10000 in the paper.
-        halves: Whether sines and cosines stand in two halves instead of alternating.
-        first: What is added to all positions, 1 where they are counted from 1.
+        halves: Whether all sines come before all cosines instead of alternating.
+        first: Number added to all positions; 1 if positions are counted from 1.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -132,8 +132,8 @@ class LearnedPositionalEncoding(_AddPositions):
     Call arguments:
         x: `(B, T, D)`.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)` below `sequence_length`; `0 ... T-1` if
-            None. A value out of range is an error on CPUs. In compiled calls on JAX it gives NaN,
-            and on accelerators an undefined row.
+            None. A value out of range raises an error on CPUs. In compiled calls on JAX it gives
+            NaN, and on accelerators an undefined row.
         mask: Mask `(B, T)` of the output; the mask of `x` if None.
 
     Returns:

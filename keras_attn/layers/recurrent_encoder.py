@@ -29,22 +29,22 @@ class RecurrentEncoder(MaskedLayer):
         x[s]   = [forward(x)[s]; backward(x)[s]]                      (B, S, 2 U)
         output = x where there is a token, 0 elsewhere
 
-    The recurrent layers of Keras use cuDNN only if masks are right-padded and no row is empty. Here
-    they get no mask: the tokens of each row are moved to the front, read in both directions, and
-    moved back. So padding may stand anywhere, a row may be empty, and the fast kernels are used
-    wherever Keras has them (without recurrent dropout).
+    The recurrent layers of Keras use cuDNN only if masks are right-padded and no row is empty. This
+    layer passes no mask to them: it moves the tokens of each row to the front, reads them in both
+    directions, and moves them back. Padding may therefore be anywhere, a row may be empty, and the
+    fast kernels are used wherever Keras has them (without recurrent dropout).
 
     Shapes: x `(B, S, D)` to `(B, S, 2 U)`, or `(B, S, U)` in one direction.
 
     Masking: `padding_mask` (or the Keras mask of `x`) is the mask of the output. Padded positions
-    change nothing and get zeros.
+    have no effect and get zeros.
 
     Args:
         units: Width U of each direction.
         num_layers: Number of layers.
         cell: `"gru"` (Cho et al., 2014) or `"lstm"` (Hochreiter and Schmidhuber, 1997).
         bidirectional: Whether to add a backward direction (Schuster and Paliwal, 1997).
-        dropout: Dropout rate of the inputs of all layers but the first.
+        dropout: Dropout rate of the inputs of all layers except the first.
         recurrent_dropout: Dropout rate of the states, with one mask for all steps (Gal and
             Ghahramani, 2016).
         kernel_initializer: Initializer of the input matrices.

@@ -24,9 +24,10 @@ class RotaryEmbedding(MaskedLayer):
         output[b, t, n, i]      = x[b, t, n, i] cos(a[i]) - x[b, t, n, i + H/2] sin(a[i])
         output[b, t, n, i+H/2]  = x[b, t, n, i + H/2] cos(a[i]) + x[b, t, n, i] sin(a[i])
 
-    for i < H / 2. The product of a rotated query and a rotated key depends on their distance alone.
-    Channels i and i + H / 2 are a pair, as in GPT-NeoX and Llama. The layer has no weights and
-    takes any length. `MultiHeadSelfAttention(positions="rotary")` and the blocks do this inside.
+    for i < H / 2. The product of a rotated query and a rotated key depends only on their distance.
+    Channels i and i + H / 2 form a pair, as in GPT-NeoX and Llama. The layer has no weights and
+    accepts any length. `MultiHeadSelfAttention(positions="rotary")` and the blocks do this
+    internally.
 
     Shapes: x `(B, T, N, H)` to `(B, T, N, H)`, H even.
 

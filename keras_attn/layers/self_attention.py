@@ -1,4 +1,4 @@
-"""Self-attention with one head and no, one or three projections."""
+"""Self-attention with one head, and with no, one or three projections."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ PROJECTIONS = (None, "shared", "separate")
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class SelfAttention(DenseLayer):
-    """Self-attention with one head and no, one or three projections.
+    """Self-attention with one head, and with no, one or three projections.
 
         projection   queries, keys and values                     kernels   biases
         None         Q = K = V = x                                0         0
@@ -32,8 +32,9 @@ class SelfAttention(DenseLayer):
         output  = weights V                               (B, T, U)
 
     With `scale=1.0` and no projection this is `softmax(x x^T) x`. With None and "shared" the
-    products are symmetric: token t scores s as s scores t. "separate" is one head of Vaswani et al.
-    (2017) without the output projection. For more heads use `MultiHeadSelfAttention`.
+    products are symmetric: the score of s for t equals the score of t for s. "separate" is one head
+    of Vaswani et al. (2017) without the output projection. For more heads use
+    `MultiHeadSelfAttention`.
 
     Shapes: x `(B, T, D)`; U is `units`, or D.
 

@@ -39,8 +39,8 @@ class SequenceAttention(DenseLayer):
 
     A subclass implements the scores with three methods: `build_scores` creates its weights,
     `project_key` projects keys, once for many queries, and `compute_scores` returns the scores.
-    This class has masks, windows (see `AdditiveAttention`), softmax, dropout and the average. Every
-    subclass works in an `AttentionDecoder`.
+    This class implements masks, windows (see `AdditiveAttention`), the softmax, dropout and the
+    average. Every subclass works in an `AttentionDecoder`.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`.
 
@@ -67,7 +67,7 @@ class SequenceAttention(DenseLayer):
         value_mask: `(B, S)`.
         key_mask: `(B, S)`.
         attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
-        projected_key: Result of `project_key(key)`, where many queries read one memory. NaN in
+        projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
             its padding, or in that of `value`, is then not removed.
         positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
         return_attention_scores: Whether the weights are returned too.
@@ -170,7 +170,7 @@ class SequenceAttention(DenseLayer):
 
     @staticmethod
     def project(dense: keras.layers.Dense, x: Tensor) -> Tensor:
-        """Applies a dense layer to `(B, T, D)`, as a product of matrices for T = 1.
+        """Applies a dense layer to `(B, T, D)`, as a matrix product for T = 1.
 
         XLA on TensorFlow cannot differentiate a product of rank 3 inside a loop.
         """

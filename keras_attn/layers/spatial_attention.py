@@ -12,21 +12,21 @@ from keras_attn.layers.masked_layer import check_positive, cloned
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class SpatialAttention(ImageGate):
-    """Attention to the places of a picture: "where" to look (CBAM, Woo et al., 2018, equation 3).
+    """Attention to the positions in an image: "where" to look (CBAM, Woo et al., 2018, equation 3).
 
         maps   = [average of x over channels; maximum of x over channels]   (B, H, W, 2)
         gates  = sigmoid(convolution(maps, K) + b)                          (B, H, W)
         output = x * gates                                                  (B, H, W, C)
 
     This is the formula of the paper. The authors' code has a batch normalization before the sigmoid
-    and the maximum before the average; mind this when you load its weights.
+    and the maximum before the average; consider this when you load its weights.
 
     Gates do not come from a softmax: each is between 0 and 1, and `collect_attention` does not
     collect them.
 
     Shapes: x `(B, H, W, C)` to `(B, H, W, C)`, any H and W; `(B, C, H, W)` with channels first.
 
-    Masking: none. Resize pictures rather than pad them; Keras warns if `x` has a mask.
+    Masking: none. Resize images instead of padding them; Keras warns if `x` has a mask.
 
     Args:
         kernel_size: Rows and columns of the kernel K; odd.
@@ -93,7 +93,7 @@ class SpatialAttention(ImageGate):
         self.convolution.build((x_shape[0], rows, columns, 2))
 
     def call(self, x: Tensor, *, return_attention_scores: bool = False):
-        """Multiplies the picture by its gates."""
+        """Multiplies the image by its gates."""
         average = ops.mean(x, axis=self.channel_axis)
         maps = ops.stack([average, ops.max(x, axis=self.channel_axis)], axis=-1)
         gates = ops.cast(ops.sigmoid(self.convolution(maps)), x.dtype)

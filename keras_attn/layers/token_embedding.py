@@ -46,8 +46,8 @@ class TokenEmbedding(MaskedLayer):
 
     Call arguments:
         x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`. float32 ids, which a `Sequential`
-            model without an `Input` makes, are accepted too. An id below 0 or outside the
-            vocabulary is an error on CPUs. In compiled calls on JAX it gives NaN, and on
+            model without an `Input` passes, are accepted too. An id below 0 or outside the
+            vocabulary raises an error on CPUs. In compiled calls on JAX it gives NaN, and on
             accelerators an undefined row.
         reverse: Whether to project `x` to logits.
         mask: Mask of the output.
@@ -157,7 +157,7 @@ class TokenEmbedding(MaskedLayer):
 
         Returns:
             The kernel in the dtype of the logits; None for int8 or int4 weights and with a soft
-            cap, where logits are not such a product.
+            cap, because logits are then not a plain product.
         """
         capped = getattr(self.embedding, "logit_soft_cap", None) is not None
         if capped or self.embedding.quantization_mode is not None:

@@ -17,14 +17,14 @@ _DIGIT = 2**15
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class HashedTokenPairs(MaskedLayer):
-    """Hashes pairs of neighbouring tokens to ids (Weinberger et al., 2009; fastText).
+    """Hashes pairs of adjacent tokens to ids (Weinberger et al., 2009; fastText).
 
         output[b, s] = 1 + hash(token_ids[b, s], token_ids[b, s + 1]) mod (num_buckets - 1)
 
-    The id is 0 where either token is padding, and for the last token. An embedding of `num_buckets`
-    rows reads the ids. They are the same on every backend, eager, compiled and in SavedModels. The
-    hash has two residues of the prime p = 46337, each with its own multiplier k and start c, which
-    `seed` determines:
+    The id is 0 if either token is padding, and for the last token. Use the ids with an embedding of
+    `num_buckets` rows. They are the same on every backend, eager, compiled and in SavedModels. The
+    hash combines two residues modulo the prime p = 46337, each with its own multiplier k and start
+    c, which `seed` determines:
 
         h = c;  for each of the two tokens:  h = (h k + id mod 2^15) k + id div 2^15;  h = h^3 mod p
 
@@ -36,7 +36,7 @@ class HashedTokenPairs(MaskedLayer):
     padding. The output has no mask; its padding has id 0.
 
     Args:
-        num_buckets: Number of ids, with 0; at least 2.
+        num_buckets: Number of ids, including 0; at least 2.
         seed: Seed of the hash; another seed gives other collisions.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 

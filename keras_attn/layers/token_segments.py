@@ -12,13 +12,13 @@ from keras_attn.layers.token_weighting import integer_ids
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class TokenSegments(MaskedLayer):
-    """Numbers the two texts of a row of ids by the separator between them (BERT's segments).
+    """Computes segment ids of two texts from the separator between them (Devlin et al., 2019).
 
         ids       [CLS] a b [SEP] c d [SEP] padding
         segments    0   0 0   0   1 1   1      0
 
-    A token is of segment 1 if a separator stands before it and it is not padding. A row without a
-    separator, or with one at its end alone, is of segment 0.
+    A token has segment 1 if a separator comes before it and it is not padding. A row without a
+    separator, or with one only at its end, has segment 0.
 
     Shapes: token_ids `(B, S)` to `(B, S)`, int32.
 
@@ -34,7 +34,7 @@ class TokenSegments(MaskedLayer):
         mask: `(B, S)`, boolean or 0/1 integers.
 
     Returns:
-        0 and 1, `(B, S)`.
+        Segment ids 0 and 1, `(B, S)`.
 
     Raises:
         ValueError: If the setting, rank or mask is wrong, or the ids are not integers.
@@ -60,7 +60,7 @@ class TokenSegments(MaskedLayer):
         return None
 
     def call(self, token_ids: Tensor, *, mask: Tensor | None = None):
-        """Numbers the texts."""
+        """Computes the segment ids."""
         token_ids = integer_ids(token_ids, self.name)
         mask = sequence_mask(token_ids, mask, name="mask")
         if mask is not None:

@@ -42,9 +42,9 @@ class TokenWeighting(MaskedLayer):
         output[b, s]  = weights[b, s] x[b, s]                                         (B, S, D)
 
     It is a trainable inverse document frequency (for the fixed one of TF-IDF see Salton and
-    Buckley, 1988), and a first step to attention: a weight that depends on the token alone, not on
-    its neighbours. The weights are not normalised. They start at `initial`, or at 1, where the
-    layer changes nothing.
+    Buckley, 1988), and a first step towards attention: its weight depends only on the token, not on
+    its neighbours. The weights are not normalized. They start at `initial`, or at 1, so that the
+    layer initially changes nothing.
 
     Shapes: x `(B, S, D)` and token_ids `(B, S)` to `(B, S, D)`. Weights: V.
 
@@ -66,8 +66,8 @@ class TokenWeighting(MaskedLayer):
 
     Returns:
         `(B, S, D)`, or `(output, weights)` with weights `(B, S)`. Their role in `collect_attention`
-        is `weighting`. `layer.token_weights(token_ids)` returns the weights alone, and
-        `layer.get_token_weights()` those of the vocabulary.
+        is `weighting`. `layer.token_weights(token_ids)` returns only the weights, and
+        `layer.get_token_weights()` returns the weights of the vocabulary.
 
     Raises:
         ValueError: If a setting, rank or mask is wrong, or the ids are not integers.

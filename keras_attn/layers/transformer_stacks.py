@@ -41,7 +41,7 @@ class TransformerEncoder(TransformerStack):
         num_heads: Number of attention heads N.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         rematerialize: Whether training keeps only the input of each block, and computes the block
-            again for its gradients. It takes less memory and one more forward pass.
+            again for its gradients. This saves memory and costs one more forward pass.
         output_scale: Factor of the output; 1 if None. The decoder of T5 has `1 / sqrt(D)` if the
             logits are tied to the embedding.
         window_blocks: Which blocks have the `sliding_window`: all if None; blocks 0, n, 2n and so
@@ -164,7 +164,7 @@ class TransformerDecoder(TransformerStack):
         num_heads: Number of attention heads N.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         rematerialize: Whether training keeps only the input of each block, and computes the block
-            again for its gradients. It takes less memory and one more forward pass.
+            again for its gradients. This saves memory and costs one more forward pass.
         output_scale: Factor of the output; 1 if None. The decoder of T5 has `1 / sqrt(D)` if the
             logits are tied to the embedding.
         window_blocks: Which blocks have the `sliding_window`: all if None; blocks 0, n, 2n and so

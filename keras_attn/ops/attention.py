@@ -31,7 +31,7 @@ def masked_softmax(
         weights[s] = mask[s] exp(scores[s]) / (exp(sink) + sum_r mask[r] exp(scores[r]))
 
     Without sinks exp(sink) is 0. With them the weights sum to less than 1. A row without visible
-    entries gives zeros (not NaN, not a mean), with zero gradients.
+    entries gives zeros (neither NaN nor a mean), with zero gradients.
 
     Args:
         scores: Tensor `(..., S)`.
@@ -120,19 +120,19 @@ def dot_product_attention(
         weights[s] = exp(scores[s]) / (exp(sinks[n]) + sum_r exp(scores[r]))
 
     `sinks` are learned logits, one for each head, that take a part of the weights (OpenAI, 2025):
-    the weights of a query sum to less than 1. `sink_tokens` is another thing of that name: the
-    number of first keys that `sliding_window` does not hide (Xiao et al., 2024). `score_mod` and
-    `mask_mod` receive the numbers of heads `(1, N, 1, 1)`, the positions of queries `(b, 1, T, 1)`
-    and of keys `(b, 1, 1, S)`, all int32, of all pairs or of a chunk of them. They are made of
-    `keras.ops`, compute each pair alone, and give finite numbers for hidden pairs too. The
-    gradient of scores goes through `score_mod`; weights of a model inside of it have gradients in
-    "plain" only.
+    the weights of a query sum to less than 1. `sink_tokens` is unrelated to them: it is the number
+    of first keys that `sliding_window` does not hide (Xiao et al., 2024). `score_mod` and
+    `mask_mod` receive the indices of heads `(1, N, 1, 1)`, the positions of queries `(b, 1, T, 1)`
+    and of keys `(b, 1, 1, S)`, all int32, of all pairs or of a chunk of them. Write them with
+    `keras.ops`. They must treat each pair independently and return finite numbers for hidden pairs
+    too. Gradients pass through `score_mod`; model weights that it reads get gradients in "plain"
+    only.
 
     Kernels: "plain" computes the formula directly and keeps all weights, `B N T S` numbers.
     "chunked" holds only the weights of one chunk of queries and keys (`CHUNK` = 512) and recomputes
     them for the gradient, on every backend, so that memory is linear in the length. "flash" is the
-    fused kernel of the backend: cuDNN on JAX, or that of PyTorch. The results agree within the
-    precision of the dtype. Only "plain" has gradients of gradients. "auto" is the choice of
+    fused kernel of the backend: cuDNN on JAX, or PyTorch's own. The results agree within the
+    precision of the dtype. Only "plain" supports second derivatives. "auto" uses
     `choose_attention_kernel`.
 
     Args:
@@ -150,11 +150,11 @@ def dot_product_attention(
             supports it.
         kernel: "auto", "plain", "chunked" or "flash".
         key_lengths: Integers `(B,)`, the number of visible keys of each row. It replaces a mask of
-            right padding; cuDNN accepts it as it is.
-        sliding_window: Keys at this distance or farther are hidden. A query sees as many keys back,
-            with its own, and without a causal mask as many ahead.
+            right padding, and cuDNN accepts it directly.
+        sliding_window: Keys at this distance or farther are hidden. A query sees this many keys
+            back, including its own, and without a causal mask as many ahead.
         softcap: Limit of the scaled products, by a hyperbolic tangent; none if None.
-        sinks: Floats `(N,)`: logits beside those of the keys, in the denominator.
+        sinks: Floats `(N,)`: additional logits in the denominator.
         sink_tokens: Number of first keys that `sliding_window` does not hide.
         score_mod: Function `(scores, head, query, key) -> scores` of scores `(B, N, t, s)`.
         mask_mod: Function `(head, query, key) -> visible`; booleans that broadcast to

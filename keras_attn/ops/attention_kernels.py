@@ -110,15 +110,15 @@ def choose_attention_kernel(
     score_mod: ScoreMod | None = None,
     mask_mod: MaskMod | None = None,
 ) -> str:
-    """Returns the name of the kernel that `dot_product_attention` takes for these arguments.
+    """Returns the name of the kernel that `dot_product_attention` uses for these arguments.
 
-    - "flash" if it is available and pays. On PyTorch that includes float32. On JAX it needs a CUDA
-      GPU, float16 or bfloat16, T and S of at least 128, and no masking other than right padding
-      (`key_lengths`), a causal mask with T = S, and a window within it; for other masks and biases
-      cuDNN needs all query-key pairs, and computes their gradient. A `mask` of keys alone,
-      `(B, 1, 1, S)`, is inspected on JAX while the program runs: "flash" is taken if it hides only
-      the end of every row, else the kernel that is returned here. Fused kernels have no `softcap`,
-      `sinks` and `score_mod`; on JAX they pay with none of the options below.
+    - "flash" if it is available and faster. On PyTorch that includes float32. On JAX it needs a
+      CUDA GPU, float16 or bfloat16, T and S of at least 128, and no masking other than right
+      padding (`key_lengths`), a causal mask with T = S, and a window within it; for other masks and
+      biases cuDNN needs all query-key pairs, and computes their gradient. On JAX, a `mask` for keys
+      only, `(B, 1, 1, S)`, is inspected at run time: "flash" is used if it hides only the end of
+      every row, and the kernel returned here otherwise. Fused kernels do not support `softcap`,
+      `sinks` and `score_mod`; on JAX they are not used with any of the last five arguments below.
     - "chunked" for long sequences, where T S is at least 1024² on JAX and 4096² on TensorFlow and
       PyTorch. Lengths must be known when a graph is traced.
     - "plain" otherwise, and always with dropout or returned weights.

@@ -23,7 +23,7 @@ def dropout(x: Tensor, rate: float, seed: Seed = None) -> Tensor:
 
     It is `keras.random.dropout` with cheaper random numbers on TensorFlow and JAX. The backend
     draws two random words for a call, and unit i takes 16 bits of a hash of these words and i. The
-    hash is Wellons' "lowbias32"; for generators of this kind see Salmon et al., 2011, "Parallel
+    hash is Wellons' "lowbias32"; for generators of this kind, see Salmon et al., 2011, "Parallel
     random numbers: as easy as 1, 2, 3". It takes a few integer operations for each unit, which XLA
     fuses with those around them. `rate` is rounded to a multiple of 2^-16, and the scale fits it.
     On PyTorch it is `keras.random.dropout`.
@@ -31,8 +31,8 @@ def dropout(x: Tensor, rate: float, seed: Seed = None) -> Tensor:
     Args:
         x: Floats of any shape.
         rate: Share of the units set to zero, in [0, 1).
-        seed: An integer for the same units each time, or a `keras.random.SeedGenerator` for others
-            each time. With None it is `keras.random.dropout` with the global generator.
+        seed: An integer to drop the same units each time, or a `keras.random.SeedGenerator` to drop
+            different units each time. None uses `keras.random.dropout` with the global generator.
 
     Returns:
         A tensor with the shape and dtype of `x`.

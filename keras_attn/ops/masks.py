@@ -59,7 +59,7 @@ def as_boolean_mask(mask: TensorLike, name: str = "mask") -> Tensor:
 
     Args:
         mask: Boolean or integer tensor or array of any shape. Arrays and lists must hold 0 and 1;
-            in a tensor, which may be symbolic, everything but 0 is True.
+            in a tensor, which may be symbolic, everything except 0 is True.
         name: Name of the argument, for the error message.
 
     Returns:
@@ -158,7 +158,7 @@ def combine_masks(
     key_mask: TensorLike | None = None,
     causal_mask: Tensor | None = None,
 ) -> Tensor | None:
-    """Combines all masks of attention into one mask over `(B, N, T, S)`.
+    """Combines all attention masks into one mask over `(B, N, T, S)`.
 
     `visible[b, n, t, s] = attention_mask AND key_mask AND causal_mask`, as far as they are given.
 
@@ -166,8 +166,8 @@ def combine_masks(
         query_shape: Shape `(B, T, ...)` of the queries, with None for unknown sizes.
         key_shape: Shape `(B, S, ...)` of the keys.
         num_heads: Number of query heads N.
-        attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`, boolean or 0/1 integers. Axes of size 1
-            are broadcast, except that of the keys.
+        attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`, boolean or 0/1 integers. Axes of size 1 are
+            broadcast, except the axis of the keys.
         key_mask: Padding mask `(B, S)` of the keys.
         causal_mask: Result of `causal_mask()`.
 
@@ -259,10 +259,10 @@ def sliding_window_mask(
 
         visible[t, s] = |t + (S - T) - s| < sliding_window  or  s < sink_tokens
 
-    The window is aligned bottom-right, like `causal_mask`. With a causal mask a query sees the last
-    `sliding_window` keys, with its own (Beltagy et al., 2020; Jiang et al., 2023); without one it
-    sees as many after it too. The first `sink_tokens` keys stay visible beside the window (Xiao et
-    al., 2024).
+    The window is aligned bottom-right, like `causal_mask`. With a causal mask, a query sees the
+    last `sliding_window` keys, including its own (Beltagy et al., 2020; Jiang et al., 2023);
+    without one, it also sees as many after it. The first `sink_tokens` keys stay visible in
+    addition to the window (Xiao et al., 2024).
 
     Args:
         query: Tensor `(B, T, ...)`.

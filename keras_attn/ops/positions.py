@@ -83,7 +83,7 @@ def sinusoids(
         positions: Integer or float tensor `(...)`.
         dim: Width D of the encoding.
         max_wavelength: Base of the wavelengths; the longest is up to `2 pi` times this.
-        halves: Whether sines and cosines stand in two halves instead of alternating.
+        halves: Whether all sines come before all cosines instead of alternating.
 
     Returns:
         float32 tensor `(..., D)`.

@@ -22,7 +22,7 @@ ROTARY_SCALINGS: dict[str, dict[str, float | None]] = {
 
 
 def rotary_rates(dim: int, base: float, scaling: dict[str, Any] | None = None) -> np.ndarray:
-    """Radians per position of each pair of channels, for rotary positions.
+    """Returns the radians per position of each pair of channels, for rotary positions.
 
         rate[i] = base ** (-2i / H)
         linear: rate[i] / factor                                       (Chen et al., 2023)
@@ -60,14 +60,14 @@ def rotary_rates(dim: int, base: float, scaling: dict[str, Any] | None = None) -
 def relative_position_buckets(
     distance: Tensor, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
 ) -> Tensor:
-    """Buckets of distances: one for each near distance, wider ones for far distances.
+    """Maps distances to buckets: one for each near distance, and wider ones for far distances.
 
         distance = position of the key - position of the query
         bucket   = |distance| if it is below half of the buckets, then logarithmic up to
                    `max_distance`, where the last bucket starts      (T5: Raffel et al., 2020)
 
-    With `bidirectional`, half of the buckets are for keys after the query. Else such keys are all
-    in bucket 0, with the query's own position.
+    With `bidirectional`, half of the buckets are for keys after the query. Otherwise, all such keys
+    are in bucket 0, together with the query's own position.
 
     Args:
         distance: Integers of any shape.
@@ -153,12 +153,12 @@ def apply_rotary(
 
 
 def alibi_slopes(num_heads: int) -> np.ndarray:
-    """Slopes of the heads of ALiBi (Press et al., 2022, section 3).
+    """Returns the slopes of the heads of ALiBi (Press et al., 2022, section 3).
 
         m[n] = 2 ** (-8 (n + 1) / N)        if N is a power of two
 
-    For another N, with P the greatest power of two below it, they are the slopes of P heads,
-    followed by every other slope of 2 P heads, from the first, until there are N.
+    For any other N, with P the greatest power of two below N, the list has the slopes of P heads,
+    followed by every other slope of 2 P heads, starting with the first, until there are N.
 
     Args:
         num_heads: Number of heads N.
@@ -183,16 +183,17 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
 
 
 def alibi_bias(num_heads: int, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
-    """Bias that ALiBi adds to the scaled scores, lower for farther keys (Press et al., 2022).
+    """Returns ALiBi's bias of the scaled scores, lower for farther keys (Press et al., 2022).
 
         bias[n, t, s] = -m[n] |positions[t] - key_positions[s]|
 
-    With a causal mask this is the paper's bias; without one it falls to both sides.
+    With a causal mask, this is the paper's bias; without one, it decreases to both sides.
 
     Args:
         num_heads: Number of query heads N.
         positions: Positions of the queries, integers `(1, T)` or `(B, T)`.
-        key_positions: Positions of the keys `(1, S)` or `(B, S)`; those of the queries if None.
+        key_positions: Positions of the keys `(1, S)` or `(B, S)`; the positions of the queries if
+            None.
 
     Returns:
         float32 tensor `(1, N, T, S)`, or `(B, N, T, S)` if rows have their own positions.

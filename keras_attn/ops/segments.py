@@ -7,7 +7,7 @@ from keras_attn.ops.positions import token_positions
 
 
 def segment_mask(segments: Tensor, key_segments: Tensor | None = None) -> Tensor:
-    """Attention mask of packed rows, in which a token sees only its own sequence.
+    """Returns the attention mask of packed rows, in which a token sees only its own sequence.
 
         visible[b, t, s] = segments[b, t] == key_segments[b, s] and key_segments[b, s] != 0
 
@@ -34,7 +34,7 @@ def segment_mask(segments: Tensor, key_segments: Tensor | None = None) -> Tensor
 
 
 def segment_positions(segments: Tensor) -> Tensor:
-    """Positions of packed tokens, which restart at 0 with each sequence.
+    """Returns the positions of packed tokens, which restart at 0 with each sequence.
 
         positions[b, t] = number of s < t with segments[b, s] == segments[b, t]
 

@@ -53,7 +53,7 @@ def local_window(center: Tensor, positions: Tensor, window_size: int) -> Tensor:
 
 
 def gaussian_window(center: Tensor, positions: Tensor, window_size: int) -> Tensor:
-    """Factor of local-p attention, which falls off around the aligned position.
+    """Returns the factor of local-p attention, which decreases around the aligned position.
 
         factor[t, s] = exp(-(s - center[t])^2 / (2 sigma^2)),  sigma = window_size / 2
 
