@@ -29,16 +29,16 @@ Layers = dict[str, keras.layers.Layer]
 @TEXT_CLASSIFIERS.register("bag")
 @dataclass(frozen=True)
 class BagClassifierConfig(TextClassifierConfig):
-    """Settings of a classifier of bags of tokens and pairs, which ignores their order.
+    """Settings of a bag-of-tokens classifier, which ignores the order of tokens.
 
         tokens = mean over s of w[id[s]] E[id[s]]                    (B, D)
         pairs  = mean over s of v[hash(id[s], id[s+1])] F[...]       (B, P)
         logits = [tokens; pairs] W + b                               (B, C)
 
     This is TF-IDF with a linear classifier in which everything is learned: the embeddings (Joulin
-    et al., 2017, "fastText"), and weights w in place of the IDF. The weights can start from
-    statistics of the training texts, see `token_weights`. The embeddings of pairs start from 0, so
-    that pairs that are in no training text have no effect.
+    et al., 2017, "fastText"), and weights w instead of the IDF. The weights can be initialized from
+    statistics of the training texts; see `token_weights`. The embeddings of pairs are initialized
+    with 0, so that pairs that occur in no training text have no effect.
 
     Padding is id 0. A text without tokens has averages of 0.
 
@@ -48,12 +48,12 @@ class BagClassifierConfig(TextClassifierConfig):
         dim: Width of the embeddings of tokens.
         dropout: Dropout rate of the averages and of the hidden layer.
         word_dropout: Share of the tokens and pairs that are left out in training.
-        pair_buckets: Number of hashed ids of pairs of neighbours; 0 uses tokens alone.
+        pair_buckets: Number of hashed ids of adjacent pairs; 0 uses only tokens.
         pair_dim: Width of the embeddings of pairs.
         hidden_dim: Width of a hidden layer; no hidden layer if None.
-        token_weights: Start of the learned weights of tokens and pairs: `"association"` or `"idf"`
-            (statistics of the training texts, which a task computes) or `"one"`. With `"none"`
-            there are no weights.
+        token_weights: Initial values of the learned weights of tokens and pairs: `"association"` or
+            `"idf"` (statistics of the training texts, which a task computes) or `"one"`. With
+            `"none"` there are no weights.
         combiner: `"mean"` or `"sqrtn"`; see `MaskedAveragePooling`.
 
     Raises:

@@ -21,14 +21,14 @@ Layers = dict[str, keras.layers.Layer]
 @dataclass(frozen=True)
 @with_defaults(attention_dropout=0.1)
 class BertConfig(BlockSettings, TextEncoderConfig):
-    """Settings of BERT, an encoder of texts (Devlin et al., 2019).
+    """Settings of BERT, a text encoder (Devlin et al., 2019).
 
         x        = dropout(norm(E[ids] + S[segments] + P[positions]))         (B, T, D)
         sequence = block_N(... block_1(x))                                    (B, T, D)
         pooled   = activation(sequence[:, 0] W + b)                           (B, D)
 
-    The blocks are post-norm. `build` gives the encoder alone. `keras_attn.models.with_heads` puts
-    heads on it, `BertClassifierConfig` makes a classifier of texts with the same layers.
+    The blocks are post-norm. `build` returns only the encoder. `keras_attn.models.with_heads` adds
+    heads to it, and `BertClassifierConfig` makes a text classifier with the same layers.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -40,9 +40,9 @@ class BertConfig(BlockSettings, TextEncoderConfig):
         dropout: Dropout rate of the embeddings, sublayers and pooled vectors.
         attention_dropout: Dropout rate of the attention weights.
         layer_norm_epsilon: Epsilon of the norms.
-        sequence_length: Largest number of tokens of a text.
-        num_segments: Number of segments; None for none, as in DistilBERT. With 1 or None the model
-            has no input for them.
+        sequence_length: Maximum number of tokens of a text.
+        num_segments: Number of segments; None for no segments, as in DistilBERT. With 1 or None,
+            the model has no input for segments.
         pooler_activation: Activation of the pooled vector; None for an encoder without a pooler.
 
     Raises:
@@ -116,7 +116,7 @@ class BertConfig(BlockSettings, TextEncoderConfig):
         return [*layers, *self.pooler(dtype)]
 
     def pooler(self, dtype: DType = None) -> list[keras.layers.Layer]:
-        """Creates the pooler, alone in a list; none if the encoder has none."""
+        """Returns a list with the pooler; an empty list if the encoder has no pooler."""
         if self.pooler_activation is None:
             return []
         return [
@@ -133,7 +133,7 @@ class BertConfig(BlockSettings, TextEncoderConfig):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Calls the layers; `pooled` is of the first token."""
+        """Calls the layers; `pooled` belongs to the first token."""
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], inputs.get("segment_ids"), mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}

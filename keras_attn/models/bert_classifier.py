@@ -26,13 +26,13 @@ _SEQUENCE_LENGTH = 512
 @TEXT_CLASSIFIERS.register("bert")
 @dataclass(frozen=True)
 class BertClassifierConfig(BertConfig, TextClassifierConfig):
-    """Settings of a classifier of texts with BERT as its encoder (Devlin et al., 2019).
+    """Settings of a text classifier with BERT as its encoder (Devlin et al., 2019).
 
         sequence = encoder([CLS] text [SEP])                       (B, T, D)
         sequence = encoder([CLS] text [SEP] second [SEP])          of pairs
         logits   = dropout(pool(sequence)) W + b                   (B, C)
 
-    The layers have the names of those of `BertConfig`, so that the weights of an encoder can be
+    The layers have the same names as in `BertConfig`, so that the weights of an encoder can be
     loaded. Padding is id 0.
 
     Args:
@@ -40,13 +40,13 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
         num_classes: Number C of classes.
         pooling: `"first"`: a dense layer over the first token, `[CLS]`; or `"average"`, `"max"` or
             `"attention"` over all tokens, without that layer.
-        pooled_layers: Number of the last blocks whose states are pooled, side by side (the
-            feature-based approach of Devlin et al.); not with `pooling="first"`.
-        unit_length: Whether the pooled vectors are divided by their lengths, as many sentence
-            encoders do.
-        sequence_length: Largest number of tokens of a text; 512 if None.
-        separator_id: Id of the token between the two texts of a pair: the tokens behind the first
-            one are of segment 1. If None, all tokens are of segment 0, as single texts are.
+        pooled_layers: Number of last blocks whose pooled states are concatenated (the feature-based
+            approach of Devlin et al.); not with `pooling="first"`.
+        unit_length: Whether the pooled vectors are scaled to length 1, as in many sentence
+            encoders.
+        sequence_length: Maximum number of tokens of a text; 512 if None.
+        separator_id: Id of the token between the two texts of a pair: the tokens after the first
+            separator have segment 1. If None, all tokens have segment 0, as in single texts.
         **kwargs: All other arguments of `BertConfig`.
 
     Raises:

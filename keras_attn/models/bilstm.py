@@ -22,9 +22,9 @@ class BiLstmConfig(TextEncoderConfig):
         sequence = lstm_N(... lstm_1(x))                                      (B, T, D)
         pooled   = activation([forward[l]; backward[f]] W + b)                (B, D)
 
-    Half of the states `sequence` are of each direction, and f and l are the first and the last
-    token. The heads are those of `BertConfig`, so that both kinds of encoders can be compared.
-    Without attention there are no attention weights to look at.
+    Each direction gives half of the states `sequence`; f and l are the first and the last token.
+    The heads are the same as for `BertConfig`, so that both kinds of encoders can be compared. The
+    encoder has no attention, and therefore no attention weights.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -33,9 +33,9 @@ class BiLstmConfig(TextEncoderConfig):
         dropout: Dropout rate of the embeddings, between layers and of the output.
         recurrent_dropout: Dropout rate of the states, with one mask for all steps.
         layer_norm_epsilon: Epsilon of the norm of the embeddings.
-        sequence_length: Largest number of tokens of a text. There is no table of positions.
-        num_segments: Number of segments; None for none. With 1 or None the model has no input for
-            them.
+        sequence_length: Maximum number of tokens of a text. There is no table of positions.
+        num_segments: Number of segments; None for no segments. With 1 or None, the model has no
+            input for segments.
         pooler_activation: Activation of the pooled vector; None for an encoder without a pooler.
 
     Raises:
@@ -116,7 +116,7 @@ class BiLstmConfig(TextEncoderConfig):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Calls the layers; `pooled` is of the last states of both directions."""
+        """Calls the layers; `pooled` belongs to the final states of both directions."""
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], inputs.get("segment_ids"), mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}

@@ -15,12 +15,12 @@ _DECODERS = {"head": AttentionDecoder, "region_projection": TransformerDecoder}
 def image_captioner(
     encoder: ImageEncoder, captioner: keras.Model, name: str = "image_captioner"
 ) -> keras.Model:
-    """Joins an encoder of pictures and a captioner, whose weights it shares.
+    """Combines an image encoder and a captioner, and shares their weights.
 
         logits = captioner(encoder(images), target_ids)
 
     Args:
-        encoder: An `ImageEncoder`; where its `trainable` is False it is not trained.
+        encoder: An `ImageEncoder`. If its `trainable` is False, it is not trained.
         captioner: A model built by the config of a captioner.
         name: Name of the model.
 
@@ -55,15 +55,15 @@ def image_captioner(
 class CaptionDecoder(SequenceDecoder):
     """Decodes captions with the layers of a captioner.
 
-    It has no weights of its own: train, load or change the model, and it follows. The searches of
-    `keras_attn.generation` take its `decoder`; `align` says at which regions it looked.
+    It has no weights of its own, so it follows all changes of the model. Pass its `decoder` to the
+    searches of `keras_attn.generation`. `align` returns the regions that it attended to.
 
     Args:
-        model: A model built by the config of a captioner, or a reloaded one. If a larger model
-            holds it, such as one with an `ImageEncoder` before it, `model.get_layer(...)`.
+        model: A model built by the config of a captioner, or a reloaded one. If it is part of a
+            larger model, such as one with an `ImageEncoder` before it, pass `model.get_layer(...)`.
 
     Raises:
-        TypeError: If it is another model.
+        TypeError: If `model` is another model.
 
     Example:
 
@@ -101,14 +101,14 @@ class CaptionDecoder(SequenceDecoder):
         """Returns the memory `(B, R, D)` of regions `(B, R, Dr)`, and its mask `(B, R)`.
 
         Args:
-            regions: What the model takes. Where pictures of a batch differ in their number of
-                regions, hide the rest in the mask.
+            regions: Input of the model. If images of a batch have different numbers of regions,
+                hide the rest with the mask.
 
         Returns:
             The memory, and a mask of True.
 
         Raises:
-            ValueError: For another shape.
+            ValueError: If the shape is wrong.
         """
         memory = ops.convert_to_tensor(regions)
         if len(memory.shape) != 3 or memory.shape[-1] != self.region_dim:

@@ -34,14 +34,14 @@ def with_heads(
         tags           dropout(x) W + b                         (B, T, C)
         spans          x W + b                                  (B, T, 2), first and last token
 
-    All are logits, of the heads of BERT (Devlin et al., 2019).
+    All outputs are logits. The heads are BERT's (Devlin et al., 2019).
 
     Args:
         config: Settings of an encoder, a `BertConfig`.
-        heads: Some of `HEADS`.
+        heads: Names of heads, from `HEADS`.
         num_classes: Number C of classes, for `"classes"` and `"tags"`.
-        at_positions: Whether `masked_words` are computed at given places alone: the model then has
-            an input `masked_positions` `(B, M)`, and these logits are `(B, M, V)`.
+        at_positions: Whether `masked_words` are computed only at given positions. The model then
+            has an input `masked_positions` `(B, M)`, and these logits are `(B, M, V)`.
         dtype: Dtype or policy of the layers.
         name: Name of the model.
 
@@ -49,8 +49,8 @@ def with_heads(
         A functional model from the inputs of the encoder to a dict of the logits of each head.
 
     Raises:
-        ValueError: If a head is unknown or twice there, needs a pooler that the encoder lacks, or
-            `num_classes` is missing or of no use.
+        ValueError: If a head is unknown, is given twice, or needs a pooler that the encoder lacks,
+            or if `num_classes` is missing or has no use.
 
     Example:
 

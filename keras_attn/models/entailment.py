@@ -24,7 +24,7 @@ PAIR_ATTENTIONS = ("none", "last", "word_by_word", "matching")
 @PAIR_CLASSIFIERS.register("lstm")
 @dataclass(frozen=True)
 class EntailmentConfig(Settings):
-    """Settings of the recurrent classifiers of entailment of Rocktäschel et al., 2016.
+    """Settings of recurrent entailment classifiers (Rocktäschel et al., 2016).
 
         Y      = LSTM(premise)                                   (B, S, U)
         h      = another LSTM(hypothesis), from the last cell state of the first    (B, T, U)
@@ -38,14 +38,14 @@ class EntailmentConfig(Settings):
                      [x[t]; a[t]; x[t] - a[t]; x[t] a[t]], with a the attention of x over the
                      words of the premise, whose scores are their cosines times 10
 
-    `"none"`, `"last"` and `"word_by_word"` are the paper's. With these a word of the hypothesis is
-    compared with the words that it attends to at the very end, if at all, and additive scores have
-    to learn that a word matches itself. That takes many pairs. `"matching"` compares each word at
-    once, in the manner of Wang and Jiang, 2016, and learns it from a few thousand pairs.
+    `"none"`, `"last"` and `"word_by_word"` are from the paper. They compare a word of the
+    hypothesis with the words that it attends to only at the end, if at all, and additive scores
+    have to learn that a word matches itself. This takes many pairs. `"matching"` compares each word
+    at once, similar to Wang and Jiang, 2016, and learns this from a few thousand pairs.
 
-    Both LSTMs read the embeddings of words through one linear projection. The second one reads the
-    hypothesis alone: the delimiter that the paper puts before it is left out. Padding is id 0 and
-    may stand on either side.
+    Both LSTMs read the embeddings of words through one linear projection. The second one reads only
+    the hypothesis, without the delimiter that the paper puts before it. Padding is id 0 and may be
+    on either side.
 
     References:
         - [Rocktäschel et al., 2016](https://arxiv.org/abs/1509.06664): Reasoning about entailment
@@ -59,7 +59,7 @@ class EntailmentConfig(Settings):
         attention: `"none"`, `"last"`, `"word_by_word"` or `"matching"`.
         dim: Width of the embeddings.
         units: Width U of the states, and of the hidden layers of the attention.
-        projection_dim: Width that the embeddings are projected to; with 0 they are not.
+        projection_dim: Width to which the embeddings are projected; 0 for no projection.
         dropout: Dropout rate of the inputs of the LSTMs and of the head.
         word_dropout: Share of the words that are left out in training.
 

@@ -37,16 +37,16 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
         x      = x + attention(norm(x));  x = x + feed_forward(norm(x))       in each block, causal
         logits = norm(x) E^T, or norm(x) W if not tied                        (B, T, V)
 
-    The defaults are GPT-2's, in a small size. A model of Llama's kind (Touvron et al., 2023) has
-    `positions="rotary"`, `normalization="rms_norm"`, `gated=True`, `activation="silu"` and
-    `use_bias=False`, perhaps `num_kv_heads` and `tie_embeddings=False`. Qwen 3 adds `qk_norm`,
-    Gemma 2 and 3 `embedding_scale`, `sandwich_norm`, `scale` and windows in some blocks, Gemma 2
-    soft caps, and Gemma 3 `qk_norm`.
+    The defaults are GPT-2's, in a small size. For a model similar to Llama (Touvron et al., 2023),
+    set `positions="rotary"`, `normalization="rms_norm"`, `gated=True`, `activation="silu"` and
+    `use_bias=False`, and optionally `num_kv_heads` and `tie_embeddings=False`. Qwen 3 adds
+    `qk_norm`, Gemma 2 and 3 `embedding_scale`, `sandwich_norm`, `scale` and windows in some blocks,
+    Gemma 2 soft caps, and Gemma 3 `qk_norm`.
 
-    The logits at a position are those of the next token. The model sees no later token, so right
-    padding does not change the logits of the tokens before it, and the loss must ignore it by
-    weights or by the label (as `MaskedCrossEntropy` does). For padding on the left give
-    `hidden_states` or `language_decoder` a mask.
+    The logits at a position predict the next token. The model sees no later token, so right padding
+    does not change the logits of the tokens before it. The loss must ignore padding by weights or
+    by the label (as `MaskedCrossEntropy` does). For padding on the left, pass a mask to
+    `hidden_states` or `language_decoder`.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -66,19 +66,19 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
         tie_embeddings: Whether the output is tied to the embedding.
         dropout: Dropout rate of the embeddings and sublayers.
         attention_dropout: Dropout rate of the attention weights.
-        sequence_length: Largest number of tokens of a text. Rotary positions have no limit of their
-            own; for them it says how long the texts of the training were.
+        sequence_length: Maximum number of tokens of a text. Rotary positions have no limit; for
+            them, this is the length of the training texts.
         rotary_scaling: Scaling of rotary positions, as in `keras_attn.ops.rotary_rates`.
         embedding_scale: Whether embeddings are multiplied by `sqrt(D)`.
         logit_softcap: Limit of the logits, see `keras_attn.ops.softcap`; for a tied output.
         qk_norm: See `keras_attn.layers.DecoderBlock`, as for `softcap`, `scale`, `sandwich_norm`
             and `sliding_window`.
-        window_blocks: A boolean for each block, whether it has the window; see
+        window_blocks: A boolean for each block that is True if the block has the window; see
             `keras_attn.layers.TransformerDecoder`, as for `window_rotary_base`.
 
     Raises:
         TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range, or does not go with another.
+        ValueError: If a setting is unknown or out of range, or is incompatible with another.
 
     Example:
 

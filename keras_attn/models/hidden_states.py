@@ -11,8 +11,8 @@ from keras_attn.hints import Tensor
 def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]:
     """Computes the states of all layers of an encoder or a decoder, for inference.
 
-    Padding may be on either side. The positions of BERT are counted from the left, those of
-    RoBERTa and GPT from the first token of a row, as in `transformers`.
+    Padding may be on either side. BERT counts positions from the left, and RoBERTa and GPT from the
+    first token of a row, as in `transformers`.
 
     Args:
         model: A model of `BertConfig` or `RobertaConfig`, with heads or without, or of `GptConfig`,
@@ -22,7 +22,7 @@ def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]
 
     Returns:
         The embeddings and the output of each block, `(B, T, D)` each. The last output of a GPT is
-        normalised: `keras_attn.models.language_decoder(model).logits` makes logits of it.
+        normalised: `keras_attn.models.language_decoder(model).logits` converts it to logits.
 
     Raises:
         ValueError: If the model has no layers `embedding` and `encoder` or `decoder`.

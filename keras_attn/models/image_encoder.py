@@ -17,15 +17,15 @@ _UNIMPORTANT = ("trainable", "shared_object_id", "build_config", "compile_config
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class ImageEncoder(keras.Model):
-    """A functional model from pictures `(B, H, W, 3)` to regions `(B, R, D)`.
+    """A functional model from images `(B, H, W, 3)` to regions `(B, R, D)`.
 
-    Pictures have any size and values of 0 to 255, `uint8` or floats, red, green, blue; resizing and
-    scaling are within the graph. Region `r` is at row `r // columns` and column `r % columns` of a
-    `grid` that covers the whole picture.
+    Images may have any size and have RGB values from 0 to 255, `uint8` or floats; the graph resizes
+    and scales them. Region `r` is at row `r // columns` and column `r % columns` of a `grid` that
+    covers the whole image.
 
-    Made by `applications_encoder`, `encoder_from_model`, `small_cnn_encoder` or
-    `patch_encoder`. It is saved and loaded as any functional Keras model, and trains as one: for
-    frozen weights set `encoder.trainable = False`.
+    Create one with `applications_encoder`, `encoder_from_model`, `small_cnn_encoder` or
+    `patch_encoder`. It is saved, loaded and trained like any functional Keras model: to freeze the
+    weights, set `encoder.trainable = False`.
 
     Example:
 
@@ -42,7 +42,7 @@ class ImageEncoder(keras.Model):
 
     @property
     def image_size(self) -> tuple[int, int]:
-        """Rows and columns to which pictures are resized."""
+        """Rows and columns to which images are resized."""
         return self.preprocess.image_size
 
     @property
@@ -61,7 +61,7 @@ class ImageEncoder(keras.Model):
         return self.output_shape[2]
 
     def fingerprint(self) -> dict[str, Any]:
-        """Says what makes the regions, as a key of `keras_attn.images.FeatureCache`.
+        """Returns what determines the regions, as a key of `keras_attn.images.FeatureCache`.
 
         Returns:
             Names, sizes, a digest of all layers with their settings, and `encoder_fingerprint`, as

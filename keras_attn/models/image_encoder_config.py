@@ -27,7 +27,7 @@ _OWNERS = {
 class ImageEncoderConfig(Settings):
     """Settings of an `ImageEncoder`: the network, its weights and the size of images.
 
-    A setting of another encoder than the chosen one must keep its default.
+    Settings of encoders other than the chosen one must keep their defaults.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -103,7 +103,7 @@ class ImageEncoderConfig(Settings):
 
     @property
     def has_random_weights(self) -> bool:
-        """Whether the encoder is trained from the beginning."""
+        """Whether the encoder is trained from random weights."""
         return self.encoder in SMALL_ENCODERS or self.encoder_weights == "none"
 
     @property
@@ -115,14 +115,14 @@ class ImageEncoderConfig(Settings):
         """Builds the encoder.
 
         Args:
-            dtype: Dtype or policy of an encoder that is trained from the beginning.
+            dtype: Dtype or policy of an encoder that is trained from random weights.
 
         Returns:
             An `ImageEncoder`.
 
         Raises:
             DownloadError: If weights cannot be downloaded.
-            ValueError: If sizes do not fit, or the file of the weights is not there.
+            ValueError: If sizes do not fit, or the weights file does not exist.
         """
         if self.encoder == "small-cnn":
             filters, attention = self.filter_numbers, self.image_attention

@@ -44,7 +44,7 @@ def applications_encoder(
     image_size: int | Sequence[int] | None = None,
     layer: str | None = None,
 ) -> ImageEncoder:
-    """An encoder out of a network of `keras.applications`, cut at its last feature map.
+    """Makes an encoder from a network of `keras.applications`, up to its last feature map.
 
         regions = network up to that map(scale(resize(images)))         (B, R, D)
 
@@ -54,14 +54,14 @@ def applications_encoder(
     | `"resnet50"` (He et al., 2016) | 7x7x2048 |
     | `"mobilenetv2"` (Sandler et al., 2018), `"efficientnetb0"` (Tan & Le, 2019) | 7x7x1280 |
 
-    Scaling is what each network was trained with. The dtype is Keras' global policy: the functions
-    of `keras.applications` take no other.
+    Each network gets the scaling that it was trained with. The dtype is Keras' global policy,
+    because the functions of `keras.applications` accept no other.
 
     Args:
         name: One of the names above, or: vgg19, resnet101, resnet152, resnet50v2, mobilenet,
             mobilenetv3small, mobilenetv3large, densenet121, inceptionv3, xception,
             efficientnetb1 ... b4, efficientnetv2b0, efficientnetv2s, convnexttiny.
-        weights: `"imagenet"`, which Keras downloads once; None for random ones; or the path of a
+        weights: `"imagenet"`, which Keras downloads once; None for random weights; or the path of a
             weights file of the network without its top.
         image_size: Rows and columns, or one number; the network's usual size if None.
         layer: Name of another layer whose output is the map.
@@ -70,7 +70,7 @@ def applications_encoder(
         An `ImageEncoder`.
 
     Raises:
-        ValueError: For unknown names and wrong sizes.
+        ValueError: If a name is unknown or a size is wrong.
         DownloadError: If the weights cannot be downloaded.
 
     Example:
@@ -122,26 +122,26 @@ def encoder_from_model(
     image_size: int | Sequence[int] | None = None,
     name: str = "image_encoder",
 ) -> ImageEncoder:
-    """An encoder out of a Keras model of your own; it shares the model's weights.
+    """Makes an encoder from your own Keras model, and shares its weights.
 
         regions = model up to the layer(preprocess(resize(images)))     (B, R, D)
 
     Args:
-        model: A functional or `Sequential` model with one input of pictures `(B, H, W, 3)`.
+        model: A functional or `Sequential` model with one input of images `(B, H, W, 3)`.
         layer: Name of the layer whose output is the feature map `(B, rows, columns, D)`; the
             output of the model if None.
-        preprocess: What the model expects: a scaling (`"none"`, `"tf"`, `"torch"`, `"caffe"`, see
-            `ImagePreprocessing`), or a layer or model that is given the resized pictures of 0 to
-            255. None: pixels of 0 to 255 as they are.
-        image_size: Rows and columns, or one number; what the model has fixed if None.
+        preprocess: Preprocessing that the model expects: a scaling (`"none"`, `"tf"`, `"torch"`,
+            `"caffe"`, see `ImagePreprocessing`), or a layer or model that receives the resized
+            images with values from 0 to 255. None passes values from 0 to 255.
+        image_size: Rows and columns, or one number; the fixed size of the model if None.
         name: Name of the encoder.
 
     Returns:
         An `ImageEncoder`.
 
     Raises:
-        ValueError: If the model has several inputs, no such layer, no feature map there, or no
-            fixed size and none is given.
+        ValueError: If the model has several inputs or no such layer, the layer gives no feature
+            map, or the model has no fixed size and none is given.
 
     Example:
 

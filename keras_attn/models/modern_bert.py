@@ -24,31 +24,31 @@ POOLINGS = ("first", "average")
 @dataclass(frozen=True)
 @with_defaults(attention_dropout=0.0)
 class ModernBertConfig(WindowSettings, BertConfig):
-    """Settings of ModernBERT, an encoder of texts (Warner et al., 2024).
+    """Settings of ModernBERT, a text encoder (Warner et al., 2024).
 
         x        = dropout(norm(E[ids]))                                             (B, T, D)
         x        = x + attention(norm(x));  x = x + feed_forward(norm(x))            in each block
         sequence = norm(x)                                                           (B, T, D)
         pooled   = norm(activation(pool(sequence) W))                                (B, D)
 
-    The first block does not normalize the input of its attention, which is normalized already.
-    Queries and keys are rotated by their positions, so padding may be on either side. The blocks
-    of `window_blocks` only attend to tokens whose distance is less than `sliding_window`, before
-    and after, and have a rotary base of their own. The feed-forward networks are GEGLU: their
-    activation is applied to the gate. Neither norms nor projections have biases. Heads of tokens
-    read `norm(activation(sequence W))`, with the same W and norm as `pooled`.
+    The first block does not normalize the input of its attention, which is already normalized.
+    Queries and keys are rotated by their positions, so padding may be on either side. The blocks of
+    `window_blocks` only attend to tokens whose distance is less than `sliding_window`, before and
+    after, and have their own rotary base. The feed-forward networks are GEGLU: their activation is
+    applied to the gate. Neither norms nor projections have biases. Heads of tokens read
+    `norm(activation(sequence W))`, with the same W and norm as `pooled`.
 
     Args:
         vocabulary_size: Number V of tokens.
-        pad_id: Id of padding, by which a classifier of ids makes its mask.
+        pad_id: Id of padding, from which a classifier of ids makes its mask.
         rotary_base: Base of the rotary positions.
         sliding_window: Distance from which a block with a window does not attend to tokens: 65
             for 64 tokens before and 64 after. If None, all blocks attend to all tokens.
         window_blocks: A boolean for each block: whether it has the window. If None, blocks 0, 3,
             6 and so on have none.
         window_rotary_base: Base of the rotary positions in blocks with a window.
-        pooling: How `pooled` is made of the states: `"first"` takes the first token, `"average"`
-            the mean of all tokens.
+        pooling: How the states are pooled: `"first"` takes the first token, `"average"` the mean of
+            all tokens.
         pooler_activation: Activation of the pooler; None for an encoder without a pooler.
         **kwargs: All other arguments of `BertConfig`, except `num_segments`.
 
@@ -160,13 +160,13 @@ class ModernBertConfig(WindowSettings, BertConfig):
 @TEXT_CLASSIFIERS.register("modern_bert")
 @dataclass(frozen=True)
 class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
-    """Settings of a classifier of texts with ModernBERT as its encoder (Warner et al., 2024).
+    """Settings of a text classifier with ModernBERT as its encoder (Warner et al., 2024).
 
         sequence = encoder([CLS] text [SEP])                          (B, T, D)
         sequence = encoder([CLS] text [SEP] second [SEP])             of pairs
         logits   = dropout(norm(activation(pool(sequence) W))) V + b  (B, C)
 
-    The layers have the names of those of `ModernBertConfig`, so that its weights can be loaded.
+    The layers have the same names as in `ModernBertConfig`, so that its weights can be loaded.
 
     Args:
         vocabulary_size: Number V of tokens.

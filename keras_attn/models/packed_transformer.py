@@ -12,7 +12,7 @@ from keras_attn.ops import segment_mask, segment_positions
 
 
 def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> keras.Model:
-    """Builds a model for rows that are packed with several pairs, with the layers of `model`.
+    """Builds a model for packed rows of several pairs, with the layers of `model`.
 
         visible(t, s) = tokens t and s belong to one pair      in all attentions, and causality
         positions restart with each pair
@@ -29,7 +29,7 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
         `(B, T, V)`.
 
     Raises:
-        ValueError: If it is another model.
+        ValueError: If `model` is another model.
 
     Example:
 

@@ -50,9 +50,9 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
 
     With `attention="none"` each step reads the fixed context of Cho et al., 2014: the final states
     of both directions of the encoder. `"additive"` is the model of Bahdanau et al., 2015, and
-    `"luong-..."` that of Luong et al., 2015. The initial state of the decoder is always computed
-    from the final states of the encoder, and the output is tied to the target embedding. Padding is
-    id 0 on both sides.
+    `"luong-..."` is the model of Luong et al., 2015. The initial state of the decoder is always
+    computed from the final states of the encoder, and the output is tied to the target embedding.
+    Padding is id 0 on both sides.
 
     Args:
         source_vocabulary_size: Number of source tokens; id 0 is padding.

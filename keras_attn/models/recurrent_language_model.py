@@ -22,9 +22,9 @@ class RecurrentLanguageModelConfig(RecurrentSettings):
         h      = LSTM(... LSTM(x))                           (B, T, U)
         logits = h W + b, or tanh(h Wp) E^T if tied          (B, T, V)
 
-    The logits at a position are those of the next token. The model knows no padding: right padding
-    does not change the logits of the tokens, and the loss must ignore it by weights or by the label
-    (as `MaskedCrossEntropy` does).
+    The logits at a position predict the next token. The model has no mask: right padding does not
+    change the logits of the tokens, and the loss must ignore padding by weights or by the label (as
+    `MaskedCrossEntropy` does).
 
     Args:
         vocabulary_size: Number V of tokens.

@@ -13,21 +13,22 @@ from keras_attn.settings import setting, size
 @ENCODERS.register("roberta")
 @dataclass(frozen=True)
 class RobertaConfig(BertConfig):
-    """Settings of RoBERTa, an encoder of texts (Liu et al., 2019).
+    """Settings of RoBERTa, a text encoder (Liu et al., 2019).
 
         x         = dropout(norm(E[ids] + S[0] + P[positions]))                    (B, T, D)
         positions = F - 1 + mask * cumsum(mask)     F, F + 1, ... for tokens, F - 1 for padding
         sequence  = block_N(... block_1(x))                                        (B, T, D)
         pooled    = activation(sequence[:, 0] W + b)                               (B, D)
 
-    The blocks are those of `BertConfig`. All tokens are of one segment, and two texts have two end
-    tokens between them, `<s> first </s></s> second </s>`. The head for masked words has the
-    activation `"gelu"`, whatever that of the blocks is.
+    The blocks are the same as in `BertConfig`. All tokens have one segment, and two texts have two
+    end tokens between them, `<s> first </s></s> second </s>`. The head for masked words has the
+    activation `"gelu"`, whatever the activation of the blocks is.
 
     Args:
         vocabulary_size: Number V of tokens.
-        num_segments: Rows of the table S, of which the first is read; None for no such table.
-        first_position: Position F of the first token: 1 and the id of padding.
+        num_segments: Number of rows of the table S, of which only the first is used; None for no
+            table.
+        first_position: Position F of the first token: 1 plus the id of padding.
         **kwargs: All other arguments of `BertConfig`.
 
     Raises:
@@ -59,20 +60,20 @@ class RobertaConfig(BertConfig):
 @TEXT_CLASSIFIERS.register("roberta")
 @dataclass(frozen=True)
 class RobertaClassifierConfig(RobertaConfig, BertClassifierConfig):
-    """Settings of a classifier of texts with RoBERTa as its encoder (Liu et al., 2019).
+    """Settings of a text classifier with RoBERTa as its encoder (Liu et al., 2019).
 
         sequence = encoder(<s> text </s>)                          (B, T, D)
         sequence = encoder(<s> text </s></s> second </s>)          of pairs
         logits   = dropout(pool(sequence)) W + b                   (B, C)
 
-    The layers have the names of those of `RobertaConfig`, so that the weights of an encoder can be
+    The layers have the same names as in `RobertaConfig`, so that the weights of an encoder can be
     loaded.
 
     Args:
         vocabulary_size: Number V of tokens.
         num_classes: Number C of classes.
         first_position: Position of the first token; the id of padding is one less.
-        **kwargs: All other arguments of `RobertaConfig` and of `BertClassifierConfig`, but
+        **kwargs: All other arguments of `RobertaConfig` and of `BertClassifierConfig`, except
             `separator_id`.
 
     Raises:

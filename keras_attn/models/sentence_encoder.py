@@ -25,17 +25,17 @@ def sentence_encoder(
     name: str = "sentence_encoder",
     unit_length: bool = False,
 ) -> keras.Model:
-    """Builds an encoder with a vector for each text (Reimers and Gurevych, 2019).
+    """Builds an encoder that returns a vector for each text (Reimers and Gurevych, 2019).
 
         vectors = pool(encoder(ids))       (B, D), over the real tokens
 
     Args:
         config: Settings of an encoder, a `BertConfig`.
-        pooling: `"average"`, the mean over all tokens, `[CLS]` and `[SEP]` among them; `"first"`,
+        pooling: `"average"`, the mean over all tokens, including `[CLS]` and `[SEP]`; `"first"`,
             the state of the first token; or `"max"`, the maximum of each feature over all tokens.
         dtype: Dtype or policy of the layers.
         name: Name of the model.
-        unit_length: Whether the vectors are divided by their lengths.
+        unit_length: Whether the vectors are scaled to length 1.
 
     Returns:
         A functional model from the inputs of the encoder to `{"vectors": (B, D)}`.
@@ -66,7 +66,7 @@ def sentence_encoder(
 
 
 def paired_encoder(encoder: keras.Model, each_with_all: bool = False) -> keras.Model:
-    """Makes a model of pairs out of an encoder of texts, with its layers.
+    """Makes a model of text pairs from a text encoder, and shares its layers.
 
         similarity = cosine(vectors(first), vectors(second))       (B,)
 
@@ -75,8 +75,8 @@ def paired_encoder(encoder: keras.Model, each_with_all: bool = False) -> keras.M
         each_with_all: Whether each first text is compared with all second texts of its batch.
 
     Returns:
-        A functional model from inputs `(B, 2, T)`, those of `keras_attn.batches.ScoredPairBatches`,
-        to `{"similarity": (B,)}` in float32; or `(B, B)`, a row for each first text.
+        A functional model from inputs `(B, 2, T)`, as in `keras_attn.batches.ScoredPairBatches`, to
+        `{"similarity": (B,)}` in float32; or `(B, B)`, a row for each first text.
 
     Example:
 

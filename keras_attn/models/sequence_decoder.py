@@ -65,7 +65,8 @@ class SequenceDecoder:
 
     @property
     def num_attentions(self) -> int:
-        """Number of cross-attentions: one per block, or those of a recurrent decoder."""
+        """Number of cross-attention layers: one per block, or the attentions of a recurrent
+        decoder."""
         stack = self.decoder.decoder
         return len(stack.attention if isinstance(stack, AttentionDecoder) else stack.blocks)
 
@@ -120,7 +121,7 @@ class SequenceDecoder:
     def align_found(
         self, memory: Tensor, memory_mask: Tensor, found: Generation, start_id: int
     ) -> Tensor:
-        """Runs the decoder over the sequences that a search found, and returns its weights.
+        """Runs the decoder over the sequences of a search, and returns its attention weights.
 
         Args:
             memory: `(B, S, D)`.

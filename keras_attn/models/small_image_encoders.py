@@ -30,7 +30,7 @@ def small_cnn_encoder(
     dtype: DType = None,
     name: str = "small_cnn_encoder",
 ) -> ImageEncoder:
-    """A small residual network (He et al., 2016), with attention to channels and places.
+    """Makes a small residual network (He et al., 2016), with channel and spatial attention.
 
     Each stage halves rows and columns, rounded up:
 
@@ -39,7 +39,7 @@ def small_cnn_encoder(
         x = relu(x + attention(y))
 
     Args:
-        image_size: Rows and columns to which pictures are resized, or one number.
+        image_size: Rows and columns to which images are resized, or one number.
         filters: Number of channels of each stage; the last one is the width D of the regions.
         attention: `"channel"` (squeeze-and-excitation), `"spatial"`, `"cbam"` or None.
         reduction: See `ChannelAttention`; 16 if None. At most the smallest of `filters`.
@@ -52,7 +52,7 @@ def small_cnn_encoder(
         An `ImageEncoder` with pixels scaled to -1 to 1.
 
     Raises:
-        ValueError: For unknown names, settings out of range, and options that do not apply.
+        ValueError: If a name is unknown, a setting is out of range, or an option does not apply.
 
     Example:
 
@@ -134,15 +134,16 @@ def patch_encoder(
     dtype: DType = None,
     name: str = "patch_encoder",
 ) -> ImageEncoder:
-    """A Transformer encoder over patches of a picture (ViT, Dosovitskiy et al., 2021).
+    """Makes a Transformer encoder over patches of an image (ViT, Dosovitskiy et al., 2021).
 
         x       = patches W + b                                  (B, R, D)
         regions = TransformerEncoder(dropout(x + positions))     (B, R, D)
 
-    There is no class token. `attention_maps(encoder, images)` gives which patch attends to which.
+    There is no class token. `attention_maps(encoder, images)` returns the attention between
+    patches.
 
     Args:
-        image_size: Rows and columns to which pictures are resized, or one number; multiples of
+        image_size: Rows and columns to which images are resized, or one number; multiples of
             `patch_size`.
         patch_size: Rows and columns of a patch.
         num_layers: Number of blocks.
@@ -152,7 +153,7 @@ def patch_encoder(
         dropout: Dropout of embeddings and sublayers.
         attention_dropout: Dropout of the attention weights.
         activation: Activation of the feed-forward networks.
-        normalize_first: Pre-norm instead of post-norm.
+        normalize_first: Whether to use pre-norm instead of post-norm.
         dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
         name: Name of the model.
 
@@ -160,7 +161,7 @@ def patch_encoder(
         An `ImageEncoder` with pixels scaled to -1 to 1.
 
     Raises:
-        ValueError: For settings out of range, and sizes that do not divide.
+        ValueError: If a setting is out of range, or `patch_size` does not divide `image_size`.
 
     Example:
 

@@ -41,8 +41,8 @@ class SoftAttentionCaptionerConfig(Settings):
         dim: Width m of the embeddings.
         units: Width n of the states of the LSTM.
         attention_units: Width of the hidden layer of the attention; `units` if None.
-        initial_units: Width of a hidden layer in both networks that make the initial state. If
-            None they have none, as in the code of the paper.
+        initial_units: Width of a hidden layer in both networks that compute the initial state; no
+            hidden layer if None, as in the code of the paper.
         context_gate: Whether the context is scaled by the gate beta.
         activation: Activation f of the deep output: `"linear"` in the paper, `"tanh"` in its code.
         dropout: Dropout of the deep output.

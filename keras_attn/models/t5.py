@@ -35,13 +35,13 @@ class T5Config(BlockSettings):
         logits = x E^T, or x W if the output is not tied             (B, T, V)
 
     The blocks are pre-norm, with RMS norms and without biases. Products of queries and keys are not
-    scaled; a learned bias of the head and the distance is added to them in self-attention, from one
-    table for all blocks of the encoder and one for all blocks of the decoder. The defaults are
-    those of version 1.0 in a small size. Version 1.1, which Flan-T5 has too, is `gated=True`,
-    `activation="gelu_tanh"`, `tied_output=False` and `scale_output=False`.
+    scaled; in self-attention, a learned bias, which depends on the head and the distance, is added
+    to them. All blocks of the encoder share one table of biases, and so do all blocks of the
+    decoder. The defaults are a small version 1.0. For version 1.1, which Flan-T5 uses too, set
+    `gated=True`, `activation="gelu_tanh"`, `tied_output=False` and `scale_output=False`.
 
-    Padding has id 0 on both sides. The start token of T5's own weights has id 0 too: the first
-    target is a token whatever its id is.
+    Padding has id 0 on both sides. The start token of T5's own weights has id 0 too, so the first
+    target always counts as a token.
 
     Args:
         source_vocabulary_size: Number of source tokens.
@@ -60,9 +60,9 @@ class T5Config(BlockSettings):
         layer_norm_epsilon: Epsilon of the norms.
         num_buckets: Number of buckets of relative positions; even.
         max_distance: Distance from which all relative positions share one bucket.
-        tied_output: Whether the output is tied to the embedding; else it is a matrix of its own.
+        tied_output: Whether the output is tied to the embedding; otherwise, it has its own matrix.
         scale_output: Whether the output of the decoder is divided by `sqrt(D)`.
-        right_padding: A promise that padding stands only at the end of rows, on both sides.
+        right_padding: Promises that padding is only at the end of rows, in sources and targets.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -162,8 +162,8 @@ class T5Config(BlockSettings):
     def build(self, dtype: DType = None, name: str = "t5") -> keras.Model:
         """Builds the model.
 
-        The initial weights are normal, so that products of normalised vectors have deviation 1: of
-        queries and keys too, although they are not scaled.
+        The initial weights are normal, so that products of normalized vectors have standard
+        deviation 1. This includes the products of queries and keys, although they are not scaled.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.

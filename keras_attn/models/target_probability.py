@@ -19,16 +19,17 @@ def target_log_probabilities(
 ) -> Tensor:
     """Returns `log p(token | ids, tokens before)` of each token of a target.
 
-    An encoder-decoder reads `ids` with its encoder. A model of one row reads each target directly
-    behind its ids.
+    An encoder-decoder reads `ids` with its encoder. A decoder-only model reads each target directly
+    after its ids.
 
     Args:
-        model: A model of a source and `target_ids`, or of one row of ids, to logits. The padding of
-            one row has the id 0.
+        model: A model from a source and `target_ids`, or from one row of ids, to logits. The
+            padding of one row has id 0.
         ids: int32 `(B, S)`, with padding on the right; or another source of an encoder-decoder.
-        targets: int32 `(B, T)`, each with its end, then padding, whose results mean nothing.
-        start_id: Id of the token that a decoder with an encoder reads first.
-        max_length: Largest number of ids and target together, for a model of one row.
+        targets: int32 `(B, T)`, each with its end token, followed by padding, whose results are
+            meaningless.
+        start_id: Id of the token that the decoder of an encoder-decoder reads first.
+        max_length: Maximum number of ids and target tokens together, for a decoder-only model.
         source: Name of the input of an encoder-decoder that is the source.
 
     Returns:
@@ -67,11 +68,11 @@ def target_log_probability(
     """Returns `log p(target | ids)`, the sum of `target_log_probabilities`.
 
     Args:
-        model: As there.
-        ids: As there.
-        targets: int32 `(B, T)`, each with its end, then padding of the id 0.
-        start_id: As there.
-        max_length: As there.
+        model: See `target_log_probabilities`.
+        ids: See `target_log_probabilities`.
+        targets: int32 `(B, T)`, each with its end token, followed by padding of id 0.
+        start_id: See `target_log_probabilities`.
+        max_length: See `target_log_probabilities`.
 
     Returns:
         float32 `(B,)`.

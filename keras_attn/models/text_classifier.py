@@ -64,7 +64,7 @@ def classifier_kind(model: keras.Model) -> str:
         `"bag"`, `"bert"` (of RoBERTa too), `"rnn"` or `"transformer"`.
 
     Raises:
-        TypeError: If it is another model.
+        TypeError: If `model` is another model.
 
     Example:
 
@@ -83,14 +83,14 @@ def classifier_kind(model: keras.Model) -> str:
 
 
 def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], Callable]:
-    """Splits a classifier behind its embeddings, for gradients with respect to them.
+    """Splits a classifier after its embeddings, for gradients with respect to them.
 
         embed(ids)                  -> [x] or [x, pairs], each (B, S, D)
         rest([*embed(ids), ids])    -> logits, those of model(ids)
 
     Both share the layers of the model. A bag with `pair_buckets` has a second tensor, whose
     position s is the pair of the tokens s and s + 1. A functional model of another architecture is
-    cut behind all layers that make vectors of its ids.
+    split after all layers that embed its ids.
 
     Args:
         model: A text classifier, or a reloaded one.
@@ -100,7 +100,7 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], Ca
         refuses lists that mix tensors and arrays).
 
     Raises:
-        TypeError: If no layer makes vectors `(B, S, D)` of the ids.
+        TypeError: If no layer embeds the ids as vectors `(B, S, D)`.
 
     Example:
 

@@ -14,11 +14,12 @@ Layers = dict[str, keras.layers.Layer]
 
 
 class TextEncoderConfig(Settings):
-    """Settings of an encoder of texts, for tasks that put heads on it.
+    """Base class of settings of a text encoder, for tasks that add heads to it.
 
     A subclass is a dataclass with the settings `vocabulary_size`, `dim`, `num_layers`, `dropout`,
-    `layer_norm_epsilon`, `sequence_length`, `num_segments` and `pooler_activation`. It has
-    `layers`, of which one is named `embedding` and one `encoder`, and `encode`, which calls them.
+    `layer_norm_epsilon`, `sequence_length`, `num_segments` and `pooler_activation`. It implements
+    `layers`, which returns layers named `embedding` and `encoder` among others, and `encode`, which
+    calls them.
 
     Example:
 
@@ -84,7 +85,7 @@ class TextEncoderConfig(Settings):
 
     @staticmethod
     def token_states(layers: Layers, sequence: Tensor) -> Tensor:
-        """Returns what the heads for tags and spans read: the states themselves."""
+        """Returns the states that the heads for tags and spans read: `sequence` itself."""
         return sequence
 
     def inputs(self) -> dict[str, Tensor]:
@@ -99,12 +100,12 @@ class TextEncoderConfig(Settings):
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
-            name: Name of the model; that of its kind if None, such as `"bert"`.
+            name: Name of the model; the name of its kind if None, such as `"bert"`.
 
         Returns:
             A functional model from `{"token_ids", "segment_ids", "padding_mask"}`, each `(B, T)`,
-            to `{"sequence": (B, T, D), "pooled": (B, D)}`. Without segments and pooler it lacks
-            these.
+            to `{"sequence": (B, T, D), "pooled": (B, D)}`. Models without segments or pooler lack
+            these entries.
         """
         inputs = self.inputs()
         layers = {layer.name: layer for layer in self.layers(dtype)}

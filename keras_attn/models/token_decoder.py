@@ -22,7 +22,7 @@ class TokenDecoder:
 
         logits = head(decoder(positions(embedding(ids)), memory))
 
-    It owns no weights: the layers belong to a model, and the results are the same.
+    It has no weights of its own: the layers belong to a model, and the results are the same.
 
     Args:
         embedding: `TokenEmbedding`, or a layer that embeds ids `(B, T)`.
@@ -57,7 +57,7 @@ class TokenDecoder:
 
     @property
     def longest(self) -> int | None:
-        """Largest number of tokens that there are positions for; None if there is no limit."""
+        """Maximum number of tokens that have positions; None if there is no limit."""
         return getattr(self.positions, "sequence_length", None)
 
     def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
@@ -77,8 +77,8 @@ class TokenDecoder:
         """Returns an equal decoder that is faster for one search with more than one row.
 
         Its logits are products with a copy of the embedding, in the layout that is fastest for few
-        rows. It is this decoder itself on GPUs, with a separate output layer, for embeddings that
-        are too large to copy, and for large vocabularies under TensorFlow's XLA.
+        rows. The method returns this decoder itself on GPUs, with a separate output layer, for
+        embeddings that are too large to copy, and for large vocabularies under TensorFlow's XLA.
         """
         embedding = self.embedding
         tied = self.head is None and isinstance(embedding, TokenEmbedding)
@@ -105,8 +105,8 @@ class TokenDecoder:
 
         Args:
             prompt: Ids `(B, P)`.
-            prompt_mask: `(B, P)`, True for tokens, with padding anywhere; all if None. Padding
-                counts in no position, distance or window: the result is that of the tokens alone.
+            prompt_mask: `(B, P)`, True for tokens, with padding anywhere; all if None. Padding does
+                not count in positions, distances or windows: the result depends only on the tokens.
             memory: `(B, S, Dm)`, or None.
             memory_mask: `(B, S)`, or None.
             max_length: Length of the cache, for P and all steps.
@@ -115,8 +115,8 @@ class TokenDecoder:
             The logits `(B, V)` after the last token of each row, and the state.
 
         Raises:
-            ValueError: If a prompt has more tokens than the table of positions. In a graph that is
-                not known of a prompt with a mask.
+            ValueError: If a prompt has more tokens than the table of positions. In a graph, this
+                cannot be checked for a prompt with a mask.
         """
         prompt = ops.convert_to_tensor(prompt)
         mask = token_mask(prompt, prompt_mask)
@@ -152,7 +152,7 @@ class TokenDecoder:
             `(logits (B, V), state)`, or `(logits, state, scores)`.
 
         Raises:
-            ValueError: If a position is not in the table of positions, and that is known.
+            ValueError: If a position is known not to be in the table of positions.
         """
         if self.longest is not None:
             known = known_value(positions)
@@ -163,9 +163,9 @@ class TokenDecoder:
         return (self.logits(x[:, 0]), state, *scores)
 
     def reorder(self, state: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-        """Selects rows within sentences. What depends only on the memory is not moved."""
+        """Selects rows within sentences. The parts that depend only on the memory are not moved."""
         return self.decoder.reorder(state, rows)
 
     def repeat(self, state: dict[str, Any], times: int) -> dict[str, Any]:
-        """Repeats rows. What depends only on the memory stays if the stack shares it."""
+        """Repeats rows. The parts that depend only on the memory stay if the stack shares them."""
         return repeat(self.decoder, state, times)

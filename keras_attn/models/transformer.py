@@ -42,9 +42,9 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         memory = encoder(positions(embed(source_ids)))          (B, S, D)
         logits = decoder(positions(embed(target_ids)), memory) E^T   (B, T, V)
 
-    With rotary positions and ALiBi nothing is added to the embeddings. The output is tied to the
-    target embedding, or is a layer `head`. Padding has one id on both sides, 0 by default; the
-    embeddings make the masks, which reach every block.
+    With rotary positions and ALiBi, nothing is added to the embeddings. The output is tied to the
+    target embedding, or is a layer `head`. Padding has the same id on both sides, 0 by default; the
+    embeddings create the masks, which reach every block.
 
     Args:
         source_vocabulary_size: Number of source tokens.
@@ -64,21 +64,21 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         use_bias: Whether the projections of the blocks have biases.
         layer_norm_epsilon: Epsilon of the norms.
         positions: `"sinusoidal"`, added to the embeddings, `"sinusoidal_halves"`, with all sines
-            before all cosines, `"sinusoidal_from_one"`, likewise but with the first position 1 and
-            the wavelengths of Tensor2Tensor and OpenNMT-tf, whose longest is exactly 10000 times
-            the shortest; or `"rotary"` or `"alibi"`, in the self-attention of each block.
-        rematerialize: Whether training computes each block again for its gradients, to save memory.
+            before all cosines, `"sinusoidal_from_one"`, the same with the first position 1 and the
+            wavelengths of Tensor2Tensor and OpenNMT-tf, whose longest is exactly 10000 times the
+            shortest; or `"rotary"` or `"alibi"`, in the self-attention of each block.
+        rematerialize: Whether training recomputes each block for its gradients, to save memory.
         attention_kernel: `"auto"`, `"plain"`, `"chunked"` or `"flash"`; see
             `keras_attn.ops.dot_product_attention`.
-        right_padding: A promise that padding stands only at the end of rows, on both sides.
+        right_padding: Promises that padding is only at the end of rows, in sources and targets.
             Attention kernels then get lengths instead of masks.
-        tied_output: Whether the output is tied to the target embedding; else it is a separate
+        tied_output: Whether the output is tied to the target embedding; otherwise, it is a separate
             matrix.
         output_bias: Whether the logits have a bias `(V,)`.
         scale_embeddings: Whether embeddings are multiplied by `sqrt(D)`.
         pad_id: Id of padding on both sides.
         starts_with_padding: Whether the start token of targets has the id of padding, as in Marian
-            and T5. The first target is a token then, whatever its id is.
+            and T5. The first target then always counts as a token.
 
     Raises:
         TypeError: If a setting has the wrong type.

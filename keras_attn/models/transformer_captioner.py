@@ -32,8 +32,8 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
         memory = norm(regions Wr + br + positions of the regions)        (B, R, D)
         logits = decoder(positions(embed(target_ids)), memory) E^T       (B, T, V)
 
-    With `region_positions="none"` the regions are a set, and their order changes nothing. The
-    output is tied to the embedding. Padding is id 0.
+    With `region_positions="none"`, the order of the regions has no effect. The output is tied to
+    the embedding. Padding is id 0.
 
     Args:
         vocabulary_size: Number V of tokens; id 0 is padding.
@@ -45,9 +45,9 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
         dropout: Dropout of embeddings, of projected regions and of sublayers.
         attention_dropout: Dropout of attention weights.
         activation: Activation of the feed-forward networks.
-        normalize_first: Pre-norm instead of post-norm.
-        region_positions: What tells the decoder where a region is: `"sinusoidal"` (of rows and
-            columns), `"learned"` or `"none"`.
+        normalize_first: Whether to use pre-norm instead of post-norm.
+        region_positions: Position encoding of the regions: `"sinusoidal"` (of rows and columns),
+            `"learned"` or `"none"`.
         grid: Rows and columns of the regions, which their positions need: `grid` of the
             `ImageEncoder`.
 
@@ -100,7 +100,7 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
             number of regions.
 
         Raises:
-            ValueError: If the regions have positions and there is no `grid`.
+            ValueError: If the regions have positions but `grid` is missing.
         """
         grid = None if self.region_positions == "none" else self.grid
         if self.region_positions != "none" and grid is None:

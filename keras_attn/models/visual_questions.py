@@ -110,7 +110,7 @@ class QuestionConfig(Settings):
 @VISUAL_QUESTION_MODELS.register("cross-attention")
 @dataclass(frozen=True)
 class VisualQuestionsConfig(QuestionConfig):
-    """Settings of a model in which each word of a question attends to the regions of a picture.
+    """Settings of a model in which each word of a question attends to the regions of an image.
 
         memory = norm(regions Wr + br + positions of the regions)       (B, R, D)
         words  = question encoder(embed(question_ids))                  (Q, T, D) of a picture
@@ -119,22 +119,22 @@ class VisualQuestionsConfig(QuestionConfig):
         logits = dropout(pool(norm(words))) W + b                       (Q, C)
 
     The blocks are those of the decoder of Vaswani et al., 2017, without its causal mask, as in the
-    cross-modality encoder of Tan and Bansal, 2019 (LXMERT). Each word has an attention of its own
-    in each block and head. A picture may have several questions: its memory, and the keys and
-    values of it, are computed once. Questions do not see each other. Padding is id 0; a question
-    without a word gets the answer of zeros.
+    cross-modality encoder of Tan and Bansal, 2019 (LXMERT). Each word has its own attention in each
+    block and head. An image may have several questions; its memory, and the keys and values of the
+    memory, are computed once. Questions do not see each other. Padding is id 0; a question without
+    words is pooled to zeros.
 
     Args:
-        vocabulary_size: See `QuestionConfig`, and so `num_classes`, `region_dim`, `grid`,
+        vocabulary_size: See `QuestionConfig`, also for `num_classes`, `region_dim`, `grid`,
             `question_encoder`, `question_layers`, `dim`, `num_heads` and `dropout`.
         num_layers: Number of blocks with cross-attention.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         attention_dropout: Dropout of the attention weights of the blocks.
-        region_positions: What tells where a region is: `"sinusoidal"` (of rows and columns),
+        region_positions: Position encoding of the regions: `"sinusoidal"` (of rows and columns),
             `"learned"` or `"none"`.
         region_layers: Number of Transformer blocks over the regions, in which they attend to each
             other before they are read.
-        pooling: How the words become one vector: `"attention"`, `"average"` or `"max"`.
+        pooling: Pooling of the words into a vector: `"attention"`, `"average"` or `"max"`.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -221,21 +221,21 @@ class VisualQuestionsConfig(QuestionConfig):
 @VISUAL_QUESTION_MODELS.register("concatenation")
 @dataclass(frozen=True)
 class ConcatenatedQuestionsConfig(QuestionConfig):
-    """Settings of a model without attention to the picture, to compare with.
+    """Settings of a model without attention to the image, for comparison.
 
         picture = all regions in one vector                             (B, R Dr)
         words   = mean of question encoder(embed(question_ids))         (Q, D) of a picture
         hidden  = relu([picture; words] W1 + b1)                        (Q, H)
         logits  = dropout(relu(hidden W2 + b2)) W3 + b3                 (Q, C)
 
-    It is the CNN + MLP that Santoro et al., 2017, compare relation networks with.
+    This is the CNN + MLP with which Santoro et al., 2017, compare relation networks.
 
     References:
         - [Santoro et al., 2017](https://arxiv.org/abs/1706.01427): A simple neural network module
           for relational reasoning.
 
     Args:
-        vocabulary_size: See `QuestionConfig`, and so `num_classes`, `region_dim`, `grid`,
+        vocabulary_size: See `QuestionConfig`, also for `num_classes`, `region_dim`, `grid`,
             `question_encoder`, `question_layers`, `dim`, `num_heads` and `dropout`.
         units: Width H of the two hidden layers.
 
