@@ -1,1 +1,1 @@
-"""Checks and measurements for a GPU, in steps that fit into short calls: `docs/gpu_benchmark.md`."""
+"""Checks and measurements of a GPU in steps that fit into short calls: `docs/gpu_benchmark.md`."""
