@@ -105,7 +105,7 @@ def test_links_and_images_are_there_and_nothing_is_from_elsewhere(site):
 class TestBrowser:
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     def test_pages_fit_a_telephone_and_ask_for_nothing(self, site, browser, scheme):
-        browser.prefer(scheme)
+        browser.prefer(scheme)  # the pages follow it, whatever was seen before
         browser.requests.clear(), browser.errors.clear()
         for width in (1200, 390):
             browser.resize(width, 900)
@@ -125,9 +125,13 @@ class TestBrowser:
         browser.open(site / "index.html")
         browser.click(".md-search__button")
         browser.send("Input.insertText", text="LuongAttention")
-        found = "[...document.querySelectorAll('a')].map(a => a.href).join(' ')"
-        for _ in range(100):
-            if "reference/layers.html#keras_attn.layers.LuongAttention" in browser.evaluate(found):
+        found = """(() => {
+            const shadows = [...document.querySelectorAll("*")].map((e) => e.shadowRoot);
+            const links = shadows.flatMap((s) => [...(s?.querySelectorAll("a") ?? [])]);
+            return links.map((a) => a.href).join(" ");
+        })()"""
+        for _ in range(300):
+            if re.search(r"layers\.html\S*#keras_attn\.layers\.LuongA", browser.evaluate(found)):
                 return
             time.sleep(0.1)
-        raise AssertionError("the search found nothing within ten seconds")
+        raise AssertionError("the search found nothing within thirty seconds")
