@@ -341,8 +341,8 @@ def check_padding(case: LayerCase) -> None:
     def run(extra):
         inputs, masks = case.arrays(), {}
         for name, x in inputs.items():
-            pad = [(0, 0), (0, extra)] + [(0, 0)] * (x.ndim - 2)
-            ids = len(case.inputs[name]) == 1
+            ids = case.takes_ids(name)
+            pad = [(0, 0), (0, extra)] + [(0, extra if ids else 0)] * (x.ndim - 2)
             inputs[name] = np.pad(x, pad, constant_values=0 if ids else 7)
             masks[name] = None if ids else np.pad(np.ones(x.shape[:2], bool), pad[:2])
         inputs = {name: masked(x, masks[name]) for name, x in inputs.items()}

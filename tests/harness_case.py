@@ -20,7 +20,7 @@ class LayerCase:
     Args:
         make: Makes a fresh layer; takes `dtype` and `name`.
         inputs: Call arguments and their shapes without the batch, such as `{"x": ("T", 8)}`; the
-            first one is the query. A shape without a width is one of ids.
+            first one is the query. A shape without a width is one of ids, of two lengths too.
         masks: Names of the explicit masks of the inputs, such as `{"x": "padding_mask"}`.
         hides: The inputs whose masks hide keys.
         attention_mask: The inputs `(query, keys)` and number of heads of an `attention_mask`.
@@ -84,11 +84,14 @@ class LayerCase:
         """Random inputs."""
         rng = np.random.default_rng(seed)
         arrays = {}
-        for name, (length, *width) in self.inputs.items():
-            shape = (batch, LENGTHS[length], *width)
+        for name, sizes in self.inputs.items():
+            shape = (batch, *(LENGTHS.get(size, size) for size in sizes))
             ids = rng.integers(1, 11, shape).astype("int32")
-            arrays[name] = rng.normal(size=shape).astype("float32") if width else ids
+            arrays[name] = ids if self.takes_ids(name) else rng.normal(size=shape).astype("float32")
         return arrays
+
+    def takes_ids(self, name: str) -> bool:
+        return all(isinstance(size, str) for size in self.inputs[name])
 
     def some_masks(self, batch: int = 2) -> dict[str, np.ndarray]:
         """Masks that hide the last position of the first row, by name of their input."""
@@ -101,12 +104,15 @@ class LayerCase:
     def symbolic(self, known: bool) -> dict[str, Any]:
         return {
             name: keras.Input(
-                (LENGTHS[length] if known else None, *width),
+                [
+                    size if size not in LENGTHS else LENGTHS[size] if known else None
+                    for size in sizes
+                ],
                 batch_size=2 if known else None,
-                dtype="float32" if width else "int32",
+                dtype="int32" if self.takes_ids(name) else "float32",
                 name=name,
             )
-            for name, (length, *width) in self.inputs.items()
+            for name, sizes in self.inputs.items()
         }
 
     def __call__(self, layer: Any, inputs: dict[str, Any], **kwargs) -> Any:

@@ -280,6 +280,18 @@ def visual_questions():
     return config.build(), inputs
 
 
+def memory_network():
+    """Sentences and words of different numbers, and a story without a sentence."""
+    story = np.zeros((3, 4, 5), "int32")
+    story[0, :3, :2], story[1, :, :] = [[3, 1], [4, 1], [5, 9]], 7
+    story[1, 2, 1:4] = [2, 8, 1]
+    inputs = {
+        "story_ids": story,
+        "question_ids": np.array([[5, 3, 0], [5, 8, 9], [2, 0, 0]], "int32"),
+    }
+    return models.MemoryNetworkConfig(11, dim=D, num_hops=2).build(), inputs
+
+
 MODELS = {
     "translator": translator,
     "modern": modern,
@@ -292,6 +304,7 @@ MODELS = {
     "bert": bert,
     "entailment": entailment,
     "visual_questions": visual_questions,
+    "memory_network": memory_network,
 }
 
 

@@ -1,4 +1,4 @@
-"""Default data, which `pip` fetches once."""
+"""Default data, which `pip` fetches once, and stories made by rule."""
 
 from keras_attn.corpora.download import DownloadError
 from keras_attn.corpora.emoji_pictures import (
@@ -12,17 +12,22 @@ from keras_attn.corpora.home_assistant import load_home_assistant
 from keras_attn.corpora.labelled_texts import read_labelled_texts
 from keras_attn.corpora.movie_reviews import load_movie_reviews
 from keras_attn.corpora.shakespeare import Work, load_shakespeare
+from keras_attn.corpora.stories import StoryQuestion, make_stories, story_arrays, story_words
 
 __all__ = [
     "DownloadError",
     "EmojiPicture",
     "EmojiSplits",
+    "StoryQuestion",
     "Work",
     "load_emoji_pictures",
     "load_home_assistant",
     "load_movie_reviews",
     "load_shakespeare",
+    "make_stories",
     "read_labelled_texts",
     "save_emoji_pictures",
     "split_by_concept",
+    "story_arrays",
+    "story_words",
 ]

@@ -13,6 +13,7 @@ from keras_attn.models.image_encoder import ImageEncoder
 from keras_attn.models.image_encoder_config import ImageEncoderConfig
 from keras_attn.models.image_encoders import applications_encoder, encoder_from_model
 from keras_attn.models.language_decoder import language_decoder
+from keras_attn.models.memory_network import MemoryNetworkConfig
 from keras_attn.models.modern_bert import ModernBertClassifierConfig, ModernBertConfig
 from keras_attn.models.packed_transformer import packed_transformer
 from keras_attn.models.recurrent import RecurrentEncoderDecoderConfig
@@ -74,6 +75,7 @@ __all__ = [
     "GptConfig",
     "ImageEncoder",
     "ImageEncoderConfig",
+    "MemoryNetworkConfig",
     "ModernBertClassifierConfig",
     "ModernBertConfig",
     "RecurrentClassifierConfig",

@@ -629,6 +629,22 @@ def test_a_text_classifier(config, checks, tmp_path):
     run_layer_test(case, tmp_path, skip=empty, only=checks)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("attention", ["dot", "linear", "uniform"])
+def test_a_memory_network(attention, tmp_path):
+    """Its masks are made of its ids, of words and of whole sentences."""
+    config = models.MemoryNetworkConfig(11, dim=D, attention=attention)
+    case = LayerCase(
+        lambda dtype=None, name="model": config.build(dtype, name),
+        {"story_ids": ("S", "T"), "question_ids": ("T",)},
+        masks={},
+        as_dict=True,
+        keeps_mask=False,
+        pools=True,
+    )
+    run_layer_test(case, tmp_path, skip=("models_masks",))
+
+
 def test_every_layer_is_there():
     public = {
         cls
