@@ -191,6 +191,16 @@ def test_links_lead_somewhere():
                 assert place in found, f"{page}: {link}"
 
 
+def test_figures_of_the_readme_stand_in_the_results():
+    """Each number of the table of tasks, as it is or with more digits."""
+    text = PAGES["README.md"].read_text(encoding="utf-8").partition("\n## Tasks\n")[2]
+    rows = [row for row in text.partition("\n## ")[0].splitlines() if row.startswith("|")][2:]
+    results = PAGES["results.md"].read_text(encoding="utf-8")
+    quoted = [figure for row in rows for figure in re.findall(r"\d*\.\d+", row)]
+    assert len(quoted) > 20
+    assert [figure for figure in quoted if figure not in results] == []
+
+
 # What the code of a page needs: files in the folder, names, or something small for something large.
 
 
