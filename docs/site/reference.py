@@ -86,19 +86,18 @@ def page(title: str, intro: str | None, names: Iterable[str], room: types.Module
 def entry(path: str, value: object) -> str:
     """Returns what mkdocstrings replaces with a docstring, and the table of settings."""
     if inspect.isclass(value) and issubclass(value, Settings):
-        return with_members(path, ["build"], value) + settings_table(value)
+        # The table shows the fields better than the signature does.
+        return with_members(path, value, ["build"], "show_signature: false") + settings_table(value)
     if inspect.isclass(value) and issubclass(value, Task):
-        return with_members(path, USED, value)
+        return with_members(path, value, USED)
     return f"::: {path}\n"
 
 
-def with_members(path: str, names: Iterable[str], value: type) -> str:
+def with_members(path: str, value: type, names: Iterable[str], *options: str) -> str:
     """Returns the entry of a class that shows these of its members, its own and inherited ones."""
     members = [name for name in names if hasattr(value, name)]
-    return (
-        f"::: {path}\n    options:\n      members: {members}\n"
-        f"      inherited_members: {members or 'false'}\n\n"
-    )
+    options = f"members: {members}", f"inherited_members: {members or 'false'}", *options
+    return f"::: {path}\n    options:\n" + "".join(f"      {x}\n" for x in options) + "\n"
 
 
 def settings_table(kind: type[Settings]) -> str:
