@@ -28,7 +28,10 @@ needs_zensical = pytest.mark.skipif(
 def test_every_page_is_in_the_navigation():
     text = (ROOT / "zensical.toml").read_text(encoding="utf-8")
     tomllib.loads(text)
-    missing = [p.name for p in ROOT.glob("docs/*.md") if f'"{p.name}"' not in text]
+    pages = [path.name for path in ROOT.glob("docs/*.md")]
+    tasks = (ROOT / "keras_attn/tasks").glob("[a-z]*.py")
+    pages += [f"reference/tasks/{path.stem}.md" for path in tasks]
+    missing = [page for page in pages if f'"{page}"' not in text]
     assert not missing, f"zensical.toml does not name {missing}"
 
 
