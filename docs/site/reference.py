@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import keras_attn
-from keras_attn.settings import Settings
+from keras_attn.settings import RunDefault, Settings
 from keras_attn.tasks import Task
 
 USED = (
@@ -106,10 +106,15 @@ def settings_table(kind: type[Settings]) -> str:
     if not declared:
         return ""
     rows = "".join(
-        f"| `{option.name}` | `{option.default!r}` | {sentence(option.help)} |\n"
+        f"| `{option.name}` | {default(option.default)} | {sentence(option.help)} |\n"
         for option in declared
     )
     return f"| setting | default | meaning |\n|---|---|---|\n{rows}"
+
+
+def default(value: object) -> str:
+    """Returns a default as Python writes it; one that depends on the run, in words."""
+    return sentence(str(value)) if isinstance(value, RunDefault) else f"`{value!r}`"
 
 
 def sentence(help: str) -> str:
