@@ -96,7 +96,7 @@ _SURE = 1e-5  # scores that are this far apart are in the same order on every ma
     steps=dict.fromkeys(("on_error", "format", "delimiter"), _READ),
 )
 class AnswerSelectionData(VectorData, Tables, NearDuplicates, Files):
-    """The questions and answers that are read, and the encoder."""
+    """Settings of the questions and answers, and of the encoder."""
 
     answers: str = setting(
         "", "further answers to choose from: one on each line, or a table with the column --answer",
@@ -124,7 +124,7 @@ class AnswerSelectionData(VectorData, Tables, NearDuplicates, Files):
     steps={"batch_size": (*_SEARCH, "explain", "export")},
 )
 class AnswerSelectionUse(PageUse):
-    """Settings of the search for answers. In Python the reranker may be the scorer itself."""
+    """Settings of the search for answers. In Python, the reranker may be a `SimilarityScorer`."""
 
     top_k: int = setting(
         10, "answers for each question, the best first", at_least=1, steps=("predict", "export")
@@ -169,12 +169,12 @@ class AnswerSelectionUse(PageUse):
 
     @property
     def depth(self) -> int:
-        """How many answers are scored anew; 0 if none are."""
+        """Number of answers that are reranked; 0 for none."""
         return (self.rerank_depth or 20) if self.reranker else 0
 
     @property
     def weight(self) -> float:
-        """Weight of the words if answers are searched by both."""
+        """Weight of the words in a search by words and vectors."""
         return 0.5 if self.lexical_weight is None else self.lexical_weight
 
 
@@ -209,25 +209,25 @@ class SelectionLearned(EncoderLearned):
 
 
 class AnswerSelector(TextVectors):
-    """A search for the answers to questions among those that it holds.
+    """Finds answers to questions among a fixed set of answers.
 
         score = cosine(vector(question), vector(answer))
 
-    The vectors of the answers are computed once, when they are first needed. Answers may also be
-    searched by their words, by both, and scored anew by a second model; see `predict`. It learns
-    to tell the right answer of a question from the other answers of its batch.
+    The vectors of the answers are computed once, when they are first needed. Answers can also be
+    searched by words or by both, and reranked by a second model; see `predict`. Training teaches
+    the encoder to prefer the right answer of a question to the other answers of its batch.
 
     `.model` is the plain Keras model from ids to `{"vectors": (B, D)}`.
 
     References:
-        - [Henderson et al., 2017](https://arxiv.org/abs/1705.00652): answers of the batch as wrong
-          ones.
+        - [Henderson et al., 2017](https://arxiv.org/abs/1705.00652): the other answers of a batch
+          as negatives.
         - [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084): Sentence-BERT.
 
     Args:
         tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
             `WordTokenizer`.
-        answers: The answers to choose from; each is kept once.
+        answers: The answers to choose from; duplicates are removed.
         model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
         data: Settings `AnswerSelectionData`, or a dict of some of them, such as `max_length` and
@@ -274,17 +274,17 @@ class AnswerSelector(TextVectors):
 
     @property
     def prompts(self) -> tuple[str, str]:
-        """What is put before questions, and before answers."""
+        """Prefixes of questions and of answers."""
         return self.data.query_prompt or "", self.data.passage_prompt or ""
 
     def build(self, dtype: Any) -> None:
-        """Builds the encoder of texts."""
+        """Builds the text encoder."""
         unit = self.sentences.unit_length
         self.model = sentence_encoder(self.config, self.pooling, dtype, "sentence_encoder", unit)
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The answers to choose from; others may be assigned."""
+        """The answers to choose from; you can assign other answers."""
         return self.learned.answers
 
     @answers.setter
@@ -301,7 +301,7 @@ class AnswerSelector(TextVectors):
     def read_file(
         cls, path: Location, data: AnswerSelectionData, answers: Iterable[str] | None = None
     ) -> SelectionQuestions:
-        """Reads questions whose right answers are among `answers`; None: any."""
+        """Reads questions whose right answers are among `answers`, or any questions if None."""
         question, answer = numbered(data.question, data.answer)
         return read_selection_questions(
             path, question, answer, data.format, delimiter=data.delimiter or None,
@@ -312,7 +312,7 @@ class AnswerSelector(TextVectors):
     def split(
         cls, examples: SelectionQuestions, data: AnswerSelectionData
     ) -> tuple[SelectionQuestions, list[SelectionQuestion]]:
-        """Splits questions at random; the answers of all stay answers to choose from."""
+        """Splits questions at random; the answers of both sides stay candidates."""
         apart = data.near_duplicates == "apart"
         train, dev = split_selection_questions(examples, data.dev_share, data.split_seed, apart)
         return replace(examples, questions=train), dev
@@ -322,8 +322,8 @@ class AnswerSelector(TextVectors):
         """Reads questions with right answers, from CSV, TSV or JSON lines.
 
         Each line has a question and an answer; a question with several right answers has several
-        lines. All different answers are chosen from, in the order of their first occurrence, and
-        after them the answers of --answers.
+        lines. The candidates are all different answers, in the order of their first occurrence,
+        followed by the answers of --answers.
         """
         examples = super().read(data)
         answers = [*examples.train.answers, *cls.checked(examples.dev or ()).answers]
@@ -331,7 +331,7 @@ class AnswerSelector(TextVectors):
         return examples._replace(train=train)
 
     def read_test(self, test: AnswerSelectionTest, data: AnswerSelectionData) -> SelectionQuestions:
-        """Reads questions to measure with, whose right answers are among those of this task."""
+        """Reads test questions, whose right answers must be among the answers of this task."""
         return self.read_file(test.data, data, self.answers)
 
     @classmethod
@@ -361,14 +361,14 @@ class AnswerSelector(TextVectors):
     def from_backbone(
         cls, place: str, answers: Iterable[str], dtype: Any = None, **data: Any
     ) -> Self:
-        """Makes a selector of a pretrained encoder without further training.
+        """Makes a selector from a pretrained encoder, without further training.
 
-        Encoders that were trained for vectors, such as those of Sentence-BERT, search well as they
-        are.
+        Encoders that were trained for text embeddings, such as Sentence-BERT, need no further
+        training.
 
         Args:
             place: A task with an encoder, or a folder of Hugging Face weights. The folder of a
-                sentence-transformers model brings its own settings.
+                sentence-transformers model provides its own settings.
             answers: The answers to choose from.
             dtype: As in the constructor.
             **data: Settings of the data: `pooling`, `unit_length`, `max_length`, `query_prompt`,
@@ -409,7 +409,7 @@ class AnswerSelector(TextVectors):
         return self.pair_batches(pairs, labels, **settings)
 
     def objective(self, training: EncoderTraining) -> dict[str, Any]:
-        """The cross-entropy of the right one among the answers of the batch."""
+        """The cross-entropy of the right answer among the answers of the batch."""
         return {"loss": {"similarity": InBatchCrossEntropy()}}
 
     def trained_form(self, training: EncoderTraining) -> keras.Model:
@@ -417,11 +417,11 @@ class AnswerSelector(TextVectors):
         return compiled_alike(paired_encoder(self.model, each_with_all=True), self.model)
 
     def describe(self, batches: ScoredPairBatches) -> list[str]:
-        """Says what is trained, and from how many answers is chosen."""
+        """Describes the training and the number of answers."""
         return [*super().describe(batches), f"{len(self.answers):,} answers to choose from."]
 
     def doubt(self, batches: ScoredPairBatches, run: TrainingRun) -> str:
-        """Says so if the training ended no better than with one score for all answers."""
+        """Returns a warning if the training ended no better than with one score for all answers."""
         losses, rows = [], []
         for i in range(len(batches)):  # how many answers meet depends on the batch
             _, labels, weights = batches[i]
@@ -441,7 +441,7 @@ class AnswerSelector(TextVectors):
     def scorer(
         self, dev: Sequence[Any], training: EncoderTraining
     ) -> Callable[[keras.Model], Scored]:
-        """Returns what scores development examples, whose answers are chosen from too."""
+        """Returns the scorer of development examples, whose answers are candidates too."""
         self.answers = [*self.answers, *self.checked(dev).answers]
         return super().scorer(dev, training)
 
@@ -451,7 +451,7 @@ class AnswerSelector(TextVectors):
         return {"mrr": report.reciprocal_rank, "map": report.average_precision}
 
     def measured(self, examples: SelectionQuestions, use: AnswerSelectionUse) -> list[np.ndarray]:
-        """Computes the ranks of the right answers, see `ranks`."""
+        """Computes the ranks of the right answers; see `ranks`."""
         places = {answer: i for i, answer in enumerate(self.answers)}
         own = [x.candidates for x in examples] if check_answers(examples, places) else None
         searched = self._searched([x.question for x in examples], own, use)
@@ -469,14 +469,13 @@ class AnswerSelector(TextVectors):
         num_bootstrap: int,
         seed: int = 0,
     ) -> RankingReport:
-        """Measures where right answers are ranked.
-
-        Answers that a reranker does not score follow those that it scores, in their order.
+        """Measures the ranks of the right answers. Answers that a reranker does not score follow
+        the reranked ones, in their order.
 
         Args:
             examples: `SelectionQuestion`s, or tuples of a question, its right answer or a list of
-                them, and perhaps a list of candidates. Without these all answers of the task are
-                candidates.
+                right answers, and optionally a list of candidates. Without this list, all answers
+                of the task are candidates.
             seed: Seed of the bootstrap samples.
 
         Returns:
@@ -489,15 +488,15 @@ class AnswerSelector(TextVectors):
         return score_ranks(results, num_bootstrap=num_bootstrap, seed=seed)
 
     def ranks(self, examples: Iterable[Any], **search: Any) -> list[np.ndarray]:
-        """Finds the ranks of the right answers; the others are as in `evaluate`.
+        """Finds the ranks of the right answers, with the settings of `evaluate`.
 
         Args:
             examples: As in `evaluate`.
             **search: Settings of the search, as in `evaluate`.
 
         Returns:
-            For each question the ranks of its right answers from 1, in rising order; equal scores
-            share the mean of their ranks.
+            For each question, the ranks of its right answers, counted from 1, in ascending order.
+            Equal scores share the mean of their ranks.
         """
         return self.measured(self.checked(examples), self.Use.made(search))
 
@@ -510,8 +509,8 @@ class AnswerSelector(TextVectors):
                 `negatives`, the number of wrong answers for each right one.
 
         Returns:
-            For `SimilarityScorer`: right answers with the score 1, and the best wrong ones that are
-            found with 0.
+            Pairs for `SimilarityScorer`: right answers with score 1, and the best wrong answers of
+            the search with score 0.
         """
         checked, use = checked_selection_questions(examples), self.Use.made(search)
         own = [x.candidates or self.answers for x in checked]
@@ -535,15 +534,15 @@ class AnswerSelector(TextVectors):
         """Finds the best answers to questions.
 
         Answers are searched by vectors (cosines), by words (BM25, see
-        `keras_attn.text.WordScores`), or by both: the weighted mean
-        `w * words + (1 - w) * vectors` of both, each scaled to 0 to 1 over the candidates of the
-        question. The best of them may then be scored anew by a model that reads question and answer
-        at once: `reranker` is a `SimilarityScorer`, such as one of `kind="cross"`, or its file.
+        `keras_attn.text.WordScores`), or by both: the weighted mean `w * words + (1 - w) * vectors`
+        of both, each scaled to 0 to 1 over the candidates of the question. The best of them can
+        then be reranked by a model that reads question and answer together: `reranker` is a
+        `SimilarityScorer`, such as one of `kind="cross"`, or its file.
 
         Args:
             questions: A question, or a list of them.
-            candidates: For each question the answers to choose from, instead of those of the task.
-                How rare a word is, is then counted over all different candidates of the call.
+            candidates: For each question, the answers to choose from, instead of the answers of the
+                task. Word frequencies are then counted over all different candidates of the call.
 
         Returns:
             A list of `FoundAnswer`s, the best first; a list of lists for a list of questions.
@@ -551,8 +550,8 @@ class AnswerSelector(TextVectors):
         Raises:
             ImportError: If words are searched and `bm25s` is not installed.
             TypeError: If an input is not a string.
-            ValueError: If a setting is unknown or out of range, or candidates are not as many as
-                questions.
+            ValueError: If a setting is unknown or out of range, or the numbers of candidate lists
+                and questions differ.
         """
         if 0 < use.depth < use.top_k:
             raise ValueError(
@@ -616,18 +615,18 @@ class AnswerSelector(TextVectors):
         return list(dict.fromkeys(text for pair in self.prompted(pairs) for text in pair))
 
     def reasons(self, questions: list[str], use: AnswerSelectionUse) -> list[Explanation]:
-        """Shows which words of a question and its best answer match, or what the heads look at.
+        """Shows which words of a question and its best answer match, or the attention of the heads.
 
-        The best answer is the one that the search by vectors finds.
+        The best answer is the first result of the search by vectors.
 
         Args:
             questions: A question, or a list of them.
 
         Returns:
-            For `"gradient"` an `Explanation` of a question, or a list of them: the question and its
-            answer with a weight for each word, by gradient times input of the cosine. A word above
-            0 makes the score greater. For `"attention"` an `EncoderStudy` of the questions and
-            their answers. Its `html()` is a page.
+            For `"gradient"`, an `Explanation` of a question, or a list of them: the question and
+            its answer with a weight for each word, by gradient times input of the cosine. A
+            positive weight raises the score. For `"attention"`, an `EncoderStudy` of the questions
+            and their answers. Its `html()` returns a page.
 
         Raises:
             TypeError: If an input is not a string.
@@ -641,7 +640,7 @@ class AnswerSelector(TextVectors):
     # The SavedModel and the command
 
     def signatures(self, use: AnswerSelectionUse) -> dict[str, Signature]:
-        """Returns what the SavedModel takes and gives, by the names of its signatures.
+        """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
         All take `text: string (B,)`. `serving_default` gives `answers: string (B, k)`, their
         `scores: float32 (B, k)` and `numbers: int32 (B, k)`; `embed` gives `vectors: float32
@@ -682,19 +681,19 @@ class AnswerSelector(TextVectors):
         }
 
     def computed(self, tensors: Mapping[str, Array], use: AnswerSelectionUse) -> dict[str, Any]:
-        """Computes in Python what `run` returns, and refuses scores that are not finite."""
+        """Computes the results of `run` in Python, and raises an error if scores are not finite."""
         found = super().computed(tensors, use)
         _check_finite(found.get("scores", np.zeros(0)))
         return found
 
     def unsure(self, tensors: Mapping[str, Array]) -> tuple[str, ...]:
-        """Returns the outputs that depend on the order of the scores, if some are nearly equal."""
+        """Returns the outputs that depend on the order of nearly equal scores."""
         steps = tensors.get("steps", np.ones(1))
         sure = self.policy.compute_dtype == "float32" and (steps > _SURE).all()
         return () if sure else ("answers", "numbers")
 
     def checked_use(self, use: AnswerSelectionUse) -> AnswerSelectionUse:
-        """Returns the settings of an export, which searches by vectors alone."""
+        """Returns the settings of an export, which searches only by vectors."""
         if use.by != "vectors" or use.reranker:
             raise ValueError(
                 "A SavedModel searches by vectors, without a reranker. Received: "
@@ -703,7 +702,7 @@ class AnswerSelector(TextVectors):
         return use
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns odd texts beside ordinary ones."""
+        """Returns ordinary and unusual texts, to test the export."""
         return {"text": ODD_TEXTS}
 
     def cells(self, result: Sequence[FoundAnswer]) -> dict[str, object]:

@@ -106,7 +106,7 @@ _DIFFERENT = 2  # images that CIDEr weighs words by
     required={"train": False},
 )
 class CaptioningData(SavedStart, Pieces, ImageFiles, LimitedFiles):
-    """The captioned images that are read, their split, and the tokens of captions."""
+    """Settings of the captioned images, their split, and the tokens of captions."""
 
     train_split: str = setting(
         "train", "karpathy, ucm, emoji: the side to learn from, or sides with commas"
@@ -181,7 +181,7 @@ class CaptioningTest(Settings):
     meteor: bool = setting(False, "METEOR as well, which needs Java")
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises a `WrongUse` if nothing says which images."""
+        """Raises a `WrongUse` if the settings name no images."""
         if not self.data and getattr(data, "format", "") != "emoji":
             raise WrongUse("Missing option '--data'. Emoji are taken with --format emoji.")
 
@@ -239,23 +239,23 @@ class CaptioningLearned(PictureLearned):
 
 
 class Captioner(PictureTask, SequenceToSequence):
-    """A captioner of images with its encoder and its tokenizer.
+    """An image captioner with its encoder and tokenizer.
 
-    `.model` is the plain Keras model that is trained, `.dataset(images)` what its `fit` takes. If
-    the encoder is not trained, `.model` reads regions, which are computed once; else images. The
-    examples of `fit` are `CaptionedImage`s, or (picture, captions) pairs.
+    `.model` is the plain Keras model that is trained, and `.dataset(images)` returns the data for
+    its `fit`. If the encoder is not trained, `.model` reads regions, which are computed once;
+    otherwise, it reads images. The examples of `fit` are `CaptionedImage`s, or (picture, captions)
+    pairs.
 
     Args:
         tokenizer: A `BytePairTokenizer` or a `SentencePieceTokenizer`, trained on captions.
         encoder: An `ImageEncoder`.
-        train_encoder: Whether the encoder is trained with the decoder (those of its weights that
-            are trainable), or stays as it is.
+        train_encoder: Whether the trainable weights of the encoder are trained with the decoder.
         model: Settings of the decoder: a `SoftAttentionCaptionerConfig`, a
             `TransformerCaptionerConfig`, or a dict of the settings of one with its name,
             `{"model": "transformer", ...}` (`"soft-attention"` if none is named). The sizes of
             vocabulary and regions, and the grid, are taken from the other arguments.
         data: Settings `CaptioningData`, or a dict of some of them, such as `max_length`, the
-            largest number of tokens of a caption, the end included.
+            maximum number of tokens of a caption, including the end token.
         dtype: Dtype or policy of the decoder's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -302,23 +302,21 @@ class Captioner(PictureTask, SequenceToSequence):
 
     @classmethod
     def read_file(cls, path: Location, data: CaptioningData) -> CaptionedImages:
-        """Reads captioned pictures in the form that the settings name."""
+        """Reads captioned images in the format that the settings name."""
         read = _file(path, data, data.image_dir).read()
         return replace(read, images=_lowered(read)) if data.lowercase else read
 
     @classmethod
     def split(cls, examples: Sequence[CaptionedImage], data: CaptioningData) -> Any:
-        """Splits pictures; those of equal captions stay on one side."""
+        """Splits images; images with equal captions stay on the same side."""
         return split_captioned(examples, data.dev_share, data.split_seed)
 
     @classmethod
     def read(cls, data: CaptioningData) -> Examples:
-        """Reads captioned pictures.
-
-        The captions are Karpathy's JSON (Flickr8k, Flickr30k, COCO, RSICD), COCO's own, Flickr8k's
-        text files, a CSV or TSV table, or the folder of UCM-Captions. Without a file, emoji with
-        their names are read (67 MB, fetched once by pip). A part of the pictures is left for
-        choosing the best weights. No test side is read.
+        """Reads captioned images. The captions are Karpathy's JSON (Flickr8k, Flickr30k, COCO,
+        RSICD), COCO's own, Flickr8k's text files, a CSV or TSV table, or the folder of
+        UCM-Captions. Without a file, emoji with their names are read (67 MB, downloaded once by
+        pip). A part of the images is held out for choosing the best weights. No test side is read.
         """
         train = _file(data.train, data, data.image_dir, data.train_names)
         dev_dir = data.dev_image_dir or data.image_dir
@@ -352,7 +350,7 @@ class Captioner(PictureTask, SequenceToSequence):
         return Examples(learning, held_out, summary)
 
     def read_test(self, test: CaptioningTest, data: CaptioningData) -> CaptionedImages:
-        """Reads captioned pictures, and the training captions if `--train` names them."""
+        """Reads captioned images, and the training captions if `--train` names them."""
         test.check(data)
         file = _file(test.data, data, data.image_dir, test.names)
         check_formats(data, _OF_FORMATS, {file.kind}, "captions")
@@ -396,7 +394,7 @@ class Captioner(PictureTask, SequenceToSequence):
         on_error: str,
         **settings: Any,
     ) -> tuple[CaptionBatches, CaptionedPictures, list[str]]:
-        """Makes batches of images with one caption each: each caption comes once an epoch."""
+        """Makes batches of images with one caption each: each caption occurs once an epoch."""
         given = checked_captioned(examples)
         numbers, problems = whole_pictures(self, given.pictures, on_error, cache_dir, verbose)
         whole = CaptionedPictures(
@@ -435,7 +433,7 @@ class Captioner(PictureTask, SequenceToSequence):
         }
 
     def scored_by(self, training: CaptioningTraining) -> tuple[str, int]:
-        """CIDEr, BLEU-4 or the perplexity, of which less is better."""
+        """CIDEr, BLEU-4 or the perplexity, where lower is better."""
         return training.score, -1 if training.score == "perplexity" else 1
 
     def scorer(
@@ -443,8 +441,8 @@ class Captioner(PictureTask, SequenceToSequence):
     ) -> Callable[[keras.Model], Scored]:
         """Scores development images: their perplexity, and CIDEr and BLEU-4 of new captions.
 
-        CIDEr and BLEU-4 are times 100, of the words that `tokenize_captions` finds without Java. Of
-        two epochs with the same score the one with the lower perplexity is better.
+        CIDEr and BLEU-4 are multiplied by 100, and use the words of `tokenize_captions` without
+        Java. If two epochs have the same score, the lower perplexity is better.
         """
         if training.score != "perplexity":
             metrics_folder()
@@ -502,11 +500,11 @@ class Captioner(PictureTask, SequenceToSequence):
 
     @property
     def decoding(self) -> CaptionDecoder:
-        """The layers of the model, which read regions and decode captions."""
+        """The `CaptionDecoder` of the model."""
         return self.kept(lambda: CaptionDecoder(self.reader), "decoding")
 
     def longest(self, length: Any) -> int:
-        """Returns the largest number of tokens of a caption."""
+        """Returns the maximum number of tokens of a caption."""
         return self.max_length
 
     def encode(self, sources: Tensor) -> tuple[Tensor, Tensor]:
@@ -531,7 +529,7 @@ class Captioner(PictureTask, SequenceToSequence):
     def computed(
         self, tensors: Mapping[str, Any], use: Any, jit_compile: bool | None = None
     ) -> dict[str, Any]:
-        """Computes what `run` returns for the regions of images."""
+        """Computes the results of `run` for the regions of images."""
         rows = self.rows_of(np, tensors, lambda pixels: self._regions(pixels, use.batch_size))
         return super().computed({"regions": list(rows)}, use, jit_compile)
 
@@ -544,7 +542,7 @@ class Captioner(PictureTask, SequenceToSequence):
         )
 
     def signatures(self, use: CaptioningUse) -> dict[str, Signature]:
-        """Returns what the SavedModel takes and gives, by the names of its signatures.
+        """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
         The signature `serving_default` takes `image: string (B,)`, each the bytes of a JPEG, PNG,
         GIF, BMP or WebP file, and gives `caption: string (B,)`, as `caption` does. The signature
@@ -556,7 +554,7 @@ class Captioner(PictureTask, SequenceToSequence):
         The signature `with_settings` takes `alpha: float32 (B,)` too, and gives `caption`.
 
         If one image cannot be decoded, or has more than `max_pixels` pixels, its whole batch fails:
-        a graph cannot catch errors. The graph does not turn an image as its EXIF data say. Its
+        a graph cannot catch errors. The graph does not rotate images by their EXIF data. Its
         resizing may differ from the resizing of `caption` by 1 of 255 if an image has another size,
         and its decoding of JPEG by a little more.
         """
@@ -579,14 +577,14 @@ class Captioner(PictureTask, SequenceToSequence):
         }
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns images of several kinds and sizes, as the bytes of their files."""
+        """Returns image files of several kinds and sizes, to test the export."""
         return {"image": self.picture_input().examples}
 
     # Use
 
     @staticmethod
     def is_one(inputs: Any) -> bool:
-        """Returns whether a caller gave one image."""
+        """Returns whether the input is a single image."""
         array = isinstance(inputs, np.ndarray) and inputs.ndim < 4
         return array or isinstance(inputs, str | os.PathLike | bytes)
 
@@ -608,16 +606,16 @@ class Captioner(PictureTask, SequenceToSequence):
             images: A path, the bytes of a file, an array `(H, W, 3)` of uint8, or several: a list,
                 or an array `(n, H, W, 3)`.
             return_attention: Whether to return `Caption`s, which have the attention weights.
-            on_error: `"error"`: a picture that cannot be read is one. `"skip"`: its caption is
-                None, and a warning names it.
+            on_error: `"error"` raises an error if an image cannot be read. `"skip"` returns None
+                for its caption, with a warning that names it.
 
         Returns:
             For an image a string, or a `Caption`; for several a list, in their order.
 
         Raises:
-            OSError: A file is not there or cannot be read.
+            OSError: If a file does not exist or cannot be read.
             TypeError: If an input is not an image.
-            ValueError: An image is broken; settings that are no numbers or out of range.
+            ValueError: If an image is broken, or a setting is not a number or is out of range.
         """
         use = dataclasses.replace(use, num_return_sequences=1 if return_attention else None)
         results = self._captions_of(images, use, on_error, stacklevel=6)  # who called `predict`
@@ -687,7 +685,7 @@ class Captioner(PictureTask, SequenceToSequence):
         ]
 
     def caption_source(self, source: Pictures, **settings: Any) -> list[str]:
-        """Captions what `model` is trained on: regions, or images if the encoder is trained."""
+        """Captions the inputs of `model`: regions, or images if the encoder is trained."""
         use = self.used(settings)
         captions: list[str] = []
         for start in range(0, len(source), use.batch_size):
@@ -719,18 +717,18 @@ class Captioner(PictureTask, SequenceToSequence):
         meteor: bool,
         train_captions: Iterable[str] | None = None,
     ) -> CaptionScores:
-        """Captions images and scores the captions against theirs.
+        """Captions images and compares the results with their captions.
 
         Args:
             examples: As `dataset`; or what `read_test` returns, which may have training captions.
-            train_captions: Captions that were trained on, to count copies.
+            train_captions: Captions of the training set, to count copies.
 
         Returns:
             `keras_attn.metrics.CaptionScores`: BLEU-1 to 4, ROUGE-L, CIDEr; `print` shows it.
 
         Raises:
             ImportError: If `pycocoevalcap` is not installed.
-            ValueError: If something is not a captioned picture, or a picture is broken.
+            ValueError: If an example is not a captioned image, or an image is broken.
         """
         names = examples.names()
         return caption_scores(

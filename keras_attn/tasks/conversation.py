@@ -116,7 +116,7 @@ OF_SEARCH = {
 class ConversationData(
     SavedStart, Pieces, FileFormat, BadLines, HeldOutShares, HeldOut, TrainingFile
 ):
-    """The dialogues that are read, their split, and what is read of the turns so far."""
+    """Settings of the dialogues, their split, and the context that is read."""
 
     max_characters: int = setting(
         10_000, "largest number of characters of a turn; dialogues with a longer one are bad",
@@ -226,7 +226,7 @@ class ConversationLearned(Learned):
     tokenizers: ClassVar = tuple(PIECES.values())
     tokenizer: PieceTokenizer
     empty_contexts: bool = False
-    """Whether the model learned answers without any turn too."""
+    """Whether the model also learned answers without any turn."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -238,12 +238,12 @@ class ConversationLearned(Learned):
 
 
 class Talker(SequenceToSequence):
-    """A model that answers the turns so far (Vinyals and Le, 2015): strings in, strings out.
+    """A model that answers the last turn of a conversation (Vinyals and Le, 2015).
 
-    `.model` is the plain Keras model, `.dataset(exchanges)` what its `fit` takes. An
+    `.model` is the plain Keras model, and `.dataset(exchanges)` returns the data for its `fit`. An
     encoder-decoder reads the turns with its encoder; a GPT has the turns and the answer in one row.
-    Both learn the answers alone. The examples of `fit` are exchanges: the turns before an answer,
-    and the answer. `keras_attn.records.exchanges` makes them of dialogues.
+    Both are trained only on the answers. The examples of `fit` are exchanges: the turns before an
+    answer, and the answer. `keras_attn.records.exchanges` makes them from dialogues.
 
     References:
         - [Vinyals and Le, 2015](https://arxiv.org/abs/1506.05869): a neural conversational model.
@@ -251,8 +251,8 @@ class Talker(SequenceToSequence):
     Args:
         tokenizer: A `BytePairTokenizer` or a `SentencePieceTokenizer` with the special tokens
             `<other>` and `<self>`, such as `create` makes.
-        empty_contexts: Whether the model learned answers without any turn too, without which
-            `mutual_information` is refused. Batches that have some set it.
+        empty_contexts: Whether the model also learned answers without any turn, which
+            `mutual_information` needs. Training batches with such answers set it.
         model: Settings of the model: those of one of `CONVERSATION_MODELS`, a dict of some of
             them, such as `{"model": "gpt", "dim": 128}`, or None for a Transformer.
         data: Settings `ConversationData`, or a dict of some of them, such as `max_turns`,
@@ -298,12 +298,12 @@ class Talker(SequenceToSequence):
 
     @property
     def empty_contexts(self) -> bool:
-        """Whether the model learned answers without any turn too."""
+        """Whether the model also learned answers without any turn."""
         return self.learned.empty_contexts
 
     @property
     def target_tokenizer(self) -> PieceTokenizer:
-        """The tokenizer, which is that of the turns too."""
+        """The tokenizer, which is the same as for the turns."""
         return self.tokenizer
 
     @property
@@ -314,7 +314,8 @@ class Talker(SequenceToSequence):
 
     @property
     def encodes(self) -> bool:
-        """Whether the model has an encoder of the turns; else turns and answer are one row."""
+        """Whether the model encodes the turns with an encoder; otherwise, turns and answer form one
+        row."""
         return isinstance(self.model.input, dict) and self.source in self.model.input
 
     def model_sizes(self) -> dict[str, Any]:
@@ -328,7 +329,7 @@ class Talker(SequenceToSequence):
         }
 
     def facts(self) -> list[str]:
-        """What tells this talker from others, for its `repr`."""
+        """Returns what the `repr` shows."""
         return [
             self.kinds.name_of(self.config),
             f"{self.tokenizer.vocabulary_size:,} tokens",
@@ -347,7 +348,7 @@ class Talker(SequenceToSequence):
         """Reads dialogues: JSON lines, DailyDialog's text files, or chitchat-dataset's JSON.
 
         Whole dialogues are held out for the test and to choose the best weights, by the perplexity
-        of their answers; dialogues of equal words are on one side.
+        of their answers; dialogues with equal words are on the same side.
         """
         read = _read(data.train, data)
         train, dev, test = _split(read, data)
@@ -363,7 +364,7 @@ class Talker(SequenceToSequence):
         return Examples(learnt, chosen_by, "\n".join(notes))
 
     def read_test(self, test: ConversationTest, data: ConversationData) -> TestExchanges:
-        """Reads the held-out dialogues, or others, and those of the training for the baselines."""
+        """Reads the held-out dialogues, or others, and the training dialogues for the baselines."""
         read = _read(data.train, data)
         train, _, held_out = _split(read, data)
         where = read.summary()
@@ -404,8 +405,8 @@ class Talker(SequenceToSequence):
         Args:
             examples: `Exchange`s, or tuples of turns and an answer. Answers of more than
                 `max_answer` tokens, and empty ones, are left out and counted in `dropped`.
-            empty_contexts: Share of the answers that is there a second time without any turn. Where
-                there are some, the talker's `empty_contexts` becomes True.
+            empty_contexts: Share of the answers that are repeated without any turn. If there are
+                any, the talker's `empty_contexts` becomes True.
             **settings: Of `TokenBatches` or `AnswerBatches`: `tokens_per_batch`, `seed`, ...
 
         Returns:
@@ -467,7 +468,7 @@ class Talker(SequenceToSequence):
         return {"perplexity": self.perplexity(examples)}
 
     def describe(self, batches: TokenBatches | AnswerBatches) -> list[str]:
-        """Says what is trained, and what is left out."""
+        """Describes the training and the exchanges that are left out."""
         lines = super().describe(batches)
         if batches.dropped:
             most = self.data.max_answer
@@ -475,23 +476,23 @@ class Talker(SequenceToSequence):
         return lines
 
     def digest(self, examples: Sequence[Any], dev: Sequence[Any]) -> str:
-        """Names the exchanges of a run."""
+        """Returns a digest of the exchanges of a run."""
         return super().digest(checked_exchanges(examples), checked_exchanges(dev) if dev else ())
 
     # The search
 
     def longest(self, length: Any) -> int:
-        """Returns the largest number of tokens of an answer."""
+        """Returns the maximum number of tokens of an answer."""
         return self.data.max_answer
 
     @property
     def suppressed_ids(self) -> tuple[int, ...]:
-        """Ids that no answer has: those of the marks too."""
+        """Ids that never occur in an answer, including the marks."""
         marks = (self.tokenizer.vocabulary.index(mark) for mark in MARKS)
         return (*super().suppressed_ids, *marks)
 
     def prompt(self, sources: Tensor) -> Prompt:
-        """Returns what the search begins with: of a decoder alone, the turns."""
+        """Returns the beginning of the search; for a decoder-only model, the turns."""
         if self.encodes:
             return super().prompt(sources)
         decoder = self.kept(lambda: language_decoder(self.model), "decoder")
@@ -500,13 +501,13 @@ class Talker(SequenceToSequence):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Any], use: ConversationUse
     ) -> dict[str, Tensor]:
-        """Finds an answer to each row of ids, as `SequenceToSequence.run`, or draws one.
+        """Finds an answer to each row of ids, like `SequenceToSequence.run`, or samples one.
 
-        With `mutual_information` the R beams are ranked anew, T an answer and S the turns:
+        With `mutual_information`, the R beams are reranked, for an answer T and the turns S:
 
             (log p(T | S) - mutual_information log p(T)) / length_penalty(|T|, alpha, kind)
 
-        where p(T) is the model's own without any turn (Li et al., 2016).
+        where p(T) is the model's own probability without any turn (Li et al., 2016).
         """
         ids, most = tensors[self.source], self.data.max_answer
         tensors = {**tensors, "max_length": most}
@@ -538,7 +539,8 @@ class Talker(SequenceToSequence):
         return results(found)
 
     def parted(self, use: ConversationUse) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
-        """Parts settings into what a search is compiled for and the numbers that are its inputs."""
+        """Splits settings into those that a search is compiled for and the numbers that are its
+        inputs."""
         if use.search == "beam":
             plain = dataclasses.replace(use, mutual_information=0.0)
             kind, numbers, fixed = super().parted(plain)
@@ -563,7 +565,7 @@ class Talker(SequenceToSequence):
         batch_size: int,
         given: int | None = None,
     ) -> np.ndarray:
-        """Refuses answers for which a model of one row has no room."""
+        """Raises an error if an answer does not fit into a decoder-only model."""
         longest, most = max(map(len, targets), default=0), self.data.max_answer
         if not self.encodes and longest > most:
             raise ValueError(
@@ -590,19 +592,19 @@ class Talker(SequenceToSequence):
 
     @staticmethod
     def is_one(conversations: Any) -> bool:
-        """Returns whether a caller gave one conversation: a turn, or a tuple of them."""
+        """Returns whether the input is a single conversation: a turn, or a tuple of turns."""
         return isinstance(conversations, str | tuple)
 
     def results(self, conversations: Sequence[Any], use: ConversationUse) -> list[str]:
         """Answers conversations.
 
-        The last turn of a conversation is to be answered, and is not by whoever answers; the one
-        before it is, and so on. Turns without a word are left out before that. Nothing is said to
-        nothing: the answer is then empty.
+        The model answers the last turn of a conversation, which is by the other speaker; the turn
+        before it is by the answering speaker, and so on. Turns without a word are removed first. If
+        no turn is left, the answer is empty.
 
         Args:
             conversations: A string, which is one turn; a tuple of strings, the turns so far; or a
-                list of such strings and tuples.
+                list of strings and tuples.
 
         Returns:
             A string; a list of them for a list.
@@ -610,18 +612,18 @@ class Talker(SequenceToSequence):
         Raises:
             TypeError: If a turn is not a string.
             ValueError: If a setting is out of range, or belongs to the other search; or if
-                `mutual_information` is above 0, and the model learned no answers without turns.
+                `mutual_information` is above 0 and the model did not learn answers without turns.
         """
         signature = self.signatures(self.checked_use(use))["serving_default"]
         rows = signature.field.encode(conversations)
         return signature.outputs["answer"].decode({**rows, **self.computed(rows, use)})
 
     def answer(self, conversations: Any, **settings: Any) -> Any:
-        """Answers conversations: `predict`, which describes the settings.
+        """Answers conversations, like `predict`, which describes the settings.
 
         Args:
             conversations: A string, which is one turn; a tuple of strings, the turns so far; or a
-                list of such strings and tuples.
+                list of strings and tuples.
             **settings: As in `predict`: `search`, `beams`, `alpha`, `mutual_information`,
                 `temperature`, `seed`, ...
 
@@ -631,14 +633,16 @@ class Talker(SequenceToSequence):
         return self.predict(conversations, **settings)
 
     def used(self, given: Mapping[str, Any]) -> ConversationUse:
-        """Returns settings `Use`; of `own_use` not those of the search that is not asked for."""
+        """Returns settings `Use`, without settings of `own_use` for the other kind of search.
+        """
         search = {"search": ConversationUse.search, **self.own_use, **given}["search"]
         others = OF_SEARCH["sample" if search == "beam" else "beam"]
         own = {name: value for name, value in self.own_use.items() if name not in others}
         return self.Use.made({**own, **given})
 
     def checked_use(self, use: ConversationUse) -> ConversationUse:
-        """Refuses `mutual_information` if the model learned no answers without turns."""
+        """Raises an error for `mutual_information` if the model did not learn answers without
+        turns."""
         if use.mutual_information and not self.empty_contexts:
             raise ValueError(
                 "`mutual_information` needs a model that learned answers without turns too. "
@@ -658,11 +662,11 @@ class Talker(SequenceToSequence):
 
         Returns:
             `Alignment` of readable tokens and weights `(T, S)`, the mean over the heads; each token
-            of the answer, and its end, is aligned as it is predicted.
+            of the answer, including its end token, is aligned at the step that predicts it.
 
         Raises:
             TypeError: If a turn is not a string.
-            ValueError: If there is no such attention, such as in a model of a fixed context.
+            ValueError: If there is no such attention, for example in a model with a fixed context.
         """
         rows = self.field.encode([turns])
         (source,) = rows["source_ids"]
@@ -682,7 +686,7 @@ class Talker(SequenceToSequence):
     # Measuring
 
     def answer_ids(self, answers: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each answer with its end, as many as an answer may have."""
+        """Returns the ids of each answer with its end token, cut to the maximum length."""
         ids = self.tokenizer.encode(answers, add_end=True)
         return [row[: self.data.max_answer] for row in ids]
 
@@ -696,8 +700,8 @@ class Talker(SequenceToSequence):
             batch_size: Answers computed at a time.
 
         Returns:
-            That of a token, over the N tokens of all answers; the end of an answer is one. Of an
-            answer that is longer than `max_answer` the first `max_answer` tokens count.
+            The perplexity per token, over the N tokens of all answers, including end tokens. If an
+            answer is longer than `max_answer`, its first `max_answer` tokens count.
         """
         examples = checked_exchanges(exchanges)
         rows = self.field.encode([x.turns for x in examples])["source_ids"]
@@ -707,7 +711,7 @@ class Talker(SequenceToSequence):
 
     @classmethod
     def checked(cls, exchanges: Iterable[Any]) -> TestExchanges:
-        """Returns exchanges, with those of the training if they bring them along."""
+        """Returns exchanges, and the training exchanges if they are included."""
         train = getattr(exchanges, "train", ())
         return TestExchanges(checked_exchanges(exchanges), train, "")
 
@@ -718,7 +722,7 @@ class Talker(SequenceToSequence):
     def measured(
         self, exchanges: TestExchanges, use: ConversationUse
     ) -> tuple[list[str], ConversationUse]:
-        """Answers the turns. The report says how."""
+        """Answers the turns, with the settings of the report."""
         return super().measured(exchanges, use), use
 
     def report(
@@ -733,10 +737,10 @@ class Talker(SequenceToSequence):
 
         Args:
             exchanges: `Exchange`s, or tuples of turns and an answer.
-            train: Exchanges of the training, for the rows of random answers and of the answers of
-                the nearest training contexts. If None, those that `exchanges` brings along; without
-                any these rows are left out. Random answers follow the `seed`.
-            vectors: File of word vectors; empty: there is no embedding average.
+            train: Training exchanges, for the baselines of random answers and of the answers of the
+                nearest training contexts. If None, the training exchanges included in `exchanges`
+                are used; without any, the baselines are left out. Random answers follow the `seed`.
+            vectors: File of word vectors; if empty, there is no embedding average.
 
         Returns:
             `ConversationScores`. `print` shows a table.
@@ -786,12 +790,12 @@ class Talker(SequenceToSequence):
     }
 
     def vocabularies(self) -> dict[str, str]:
-        """Returns what names the vocabulary of the embedding."""
+        """Returns a description of the vocabulary of the embedding."""
         name = "source_embedding" if self.encodes else "embedding"
         return {name: vocabulary_digest(self.tokenizer)}
 
     def signatures(self, use: ConversationUse) -> dict[str, Signature]:
-        """Returns what the SavedModel takes and gives.
+        """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
         The signature `serving_default` takes `turns: string (B, T)`, the turns so far from old to
         new, padded with `""` on either side, and gives `answer: string (B,)`, equal to `answer`
@@ -803,7 +807,7 @@ class Talker(SequenceToSequence):
         return {"serving_default": Signature(("turns",), field, {"answer": answer})}
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns odd turns beside ordinary ones."""
+        """Returns ordinary and unusual turns, to test the export."""
         marks = "<self> </s> <end> <other> hi"
         shifted = [ODD_TEXTS[i:] + ODD_TEXTS[:i] for i in range(3)]
         rows = [*zip(*shifted, strict=True), ("", marks, ""), ("", "", ""), ("", "", "x" * 700)]

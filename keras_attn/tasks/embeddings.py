@@ -54,7 +54,7 @@ _MODEL = "the model, such as RUN/best.task; or a file of word vectors"
     required={"text": True},
 )
 class EmbeddingsData(WordChoice, BadLines, RunningTexts):
-    """The texts that are read, and which words get a vector."""
+    """Settings of the texts, and of the words that get a vector."""
 
     word_vectors: str = setting(
         "", "file of word vectors to start from (GloVe's text, word2vec, .npy, .npz); dim is theirs"
@@ -125,7 +125,7 @@ class EmbeddingsTest(Settings):
     )  # fmt: skip
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises an error if there is nothing to measure on."""
+        """Raises an error if no test file is given."""
         if not self.analogies and not self.pairs:
             raise WrongUse("Give --analogies, --pairs or both (`analogies`, `pairs`).")
 
@@ -166,10 +166,11 @@ class EmbeddingsLearned(Learned):
 
 
 class WordEmbedder(Task[Texts]):
-    """Vectors of words, learned from plain text by skip-gram or CBOW with negative sampling.
+    """Word vectors, learned from plain text by skip-gram or CBOW with negative sampling.
 
-    `.model` is the plain Keras model from words and those around them to logits, `.dataset(texts)`
-    what its `fit` takes, `.vectors` the words with their vectors. The examples of `fit` are texts.
+    `.model` is the plain Keras model from words and their context words to logits,
+    `.dataset(texts)` returns the data for its `fit`, and `.vectors` contains the words with their
+    vectors. The examples of `fit` are texts.
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1301.3781): skip-gram and CBOW.
@@ -183,7 +184,7 @@ class WordEmbedder(Task[Texts]):
         dtype: Dtype of the vectors; only float32 can be trained and used.
 
     Raises:
-        TypeError: If the tokenizer is another one.
+        TypeError: If the tokenizer is of another class.
         ValueError: If a setting is unknown or out of range.
 
     Example:
@@ -226,11 +227,11 @@ class WordEmbedder(Task[Texts]):
 
     @property
     def vectors(self) -> WordVectors:
-        """The words and their vectors, the commonest first."""
+        """The words and their vectors, the most frequent first."""
         return WordVectors(*self._words())
 
     def space(self) -> WordSpace:
-        """Returns the words as vectors of length 1, for many questions."""
+        """Returns the words as vectors of length 1, for repeated searches."""
         return WordSpace(*self._words())
 
     def _words(self) -> tuple[list[str], np.ndarray]:
@@ -252,8 +253,8 @@ class WordEmbedder(Task[Texts]):
     def read(cls, data: EmbeddingsData) -> Examples:
         """Reads text files: plain text, or JSON lines with a text under --key.
 
-        In plain text, blank lines part the texts. The words around a word never belong to another
-        text. Words that occur less than --min-frequency times are left out.
+        In plain text, blank lines separate the texts. The context of a word never extends into
+        another text. Words that occur less than --min-frequency times are left out.
         """
         documents = Documents(data.text, data.key, data.on_error)
         ids = WordIds.counted((" ".join(document) for document in documents), data)
@@ -273,7 +274,7 @@ class WordEmbedder(Task[Texts]):
 
     @classmethod
     def begun(cls, start: Beginning, data: EmbeddingsData, dtype: Any = None) -> Self:
-        """Makes an embedder, whose vectors start from those of `data.word_vectors`."""
+        """Makes an embedder, whose vectors are initialized from `data.word_vectors`."""
         embedder = super().begun(start, data, dtype)
         if data.word_vectors:
             embedder._start(data.word_vectors)
@@ -298,10 +299,10 @@ class WordEmbedder(Task[Texts]):
 
     @classmethod
     def from_vectors(cls, vectors: WordVectors, dtype: Any = None) -> Self:
-        """Makes an embedder of vectors that were learned elsewhere.
+        """Makes an embedder from vectors of another source.
 
         Args:
-            vectors: The words and their vectors, the commonest first.
+            vectors: The words and their vectors, the most frequent first.
             dtype: As in the constructor.
 
         Returns:
@@ -326,18 +327,19 @@ class WordEmbedder(Task[Texts]):
 
     @classmethod
     def load(cls, path: str | os.PathLike, dtype: Any = None) -> Self:
-        """Loads what `save` wrote, or a file of word vectors.
+        """Loads a file written by `save`, or a file of word vectors.
 
         Args:
-            path: The file: of `save`, or one that `keras_attn.interop.read_word_vectors` reads.
-            dtype: As in the constructor; what was saved if None.
+            path: A file written by `save`, or one that `keras_attn.interop.read_word_vectors`
+                reads.
+            dtype: As in the constructor; the saved dtype if None.
 
         Returns:
             The embedder, not compiled.
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If it is another file, or damaged.
+            ValueError: If the file has another format or is damaged.
         """
         place = Path(path).expanduser()
         if place.is_file() and not _is_task(place):
@@ -345,7 +347,7 @@ class WordEmbedder(Task[Texts]):
         return super().load(path, dtype)
 
     def word_ids(self, texts: Texts) -> WordIds:
-        """Encodes texts, if they are not encoded yet, by this tokenizer."""
+        """Encodes texts with this tokenizer, unless they are already encoded."""
         if not isinstance(texts, WordIds):
             return WordIds.encoded(texts, self.tokenizer)
         if texts.tokenizer.vocabulary != self.tokenizer.vocabulary:
@@ -366,7 +368,7 @@ class WordEmbedder(Task[Texts]):
             `WordWindows`.
 
         Raises:
-            ValueError: If they have no two known words.
+            ValueError: If the texts do not have two known words.
         """
         ids = self.word_ids(texts)
         self._counts = ids.counts
@@ -412,14 +414,15 @@ class WordEmbedder(Task[Texts]):
         self.model.compile(**{**settings, **more})
 
     def scorer(self, dev: Any, training: EmbeddingsTraining) -> Any:
-        """Refuses development texts, which say little of the worth of vectors."""
+        """Raises an error for development texts, because they do not measure the quality of
+        vectors."""
         raise ValueError(
             "Word embeddings are not chosen by development texts. Received: `dev`. Leave it out, "
             "and measure the vectors by `evaluate`, on analogies or pairs of words."
         )
 
     def describe(self, batches: WordWindows) -> list[str]:
-        """What is trained, and from which vectors."""
+        """Describes the training and the initial vectors."""
         return [
             *([self.started] if self.started else []),
             f"{batches.num_examples:,} words, {self.model.count_params():,} weights, "
@@ -427,7 +430,7 @@ class WordEmbedder(Task[Texts]):
         ]
 
     def digest(self, examples: Texts, dev: Texts | tuple[()]) -> str:
-        """Names the words of a run."""
+        """Returns a digest of the words of a run."""
         names = [self.word_ids(side).fingerprint for side in (examples, dev) if len(side)]
         return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
@@ -437,8 +440,8 @@ class WordEmbedder(Task[Texts]):
         """Finds the words nearest to a word, or to a sum and difference of words.
 
         Args:
-            text: A word, or words with plus and minus and white space between them:
-                `"king - man + woman"`.
+            text: A word, or words separated by plus or minus and white space: `"king - man +
+                woman"`.
             top_k: Number of words.
 
         Returns:
@@ -495,7 +498,7 @@ class WordEmbedder(Task[Texts]):
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The words that are added and taken away."""
+        """The words that are added and subtracted."""
         return {"words": WordSum(self.tokenizer.vocabulary, self.tokenizer.unknown_id)}
 
     @property
@@ -559,15 +562,14 @@ class WordEmbedder(Task[Texts]):
 
         Args:
             tests: `WordTests`; or settings `Test`, or a dict of them, with the paths of files.
-            first: Analogies: number of the commonest words that may be asked and answered; 0: all.
-                If None, that of the settings.
+            first: Number of most frequent words that analogies may contain; 0 for all. If None, the
+                number in the settings.
 
         Returns:
-            A `EmbeddingsReport`.
+            An `EmbeddingsReport`.
 
         Raises:
-            FileNotFoundError: If there is no such file.
-            ValueError: If a file is not as it must be.
+            FileNotFoundError: If there is no such file. ValueError: If a file has the wrong format.
         """
         first = tests.first if first is None else first
         asked = any(tests.analogies.values())
@@ -579,12 +581,12 @@ class WordEmbedder(Task[Texts]):
     # Files
 
     def save_vectors(self, path: str | os.PathLike[str], format: str = VectorsFile.format) -> None:
-        """Writes the words and their vectors to a file that others read.
+        """Writes the words and their vectors to a file for other libraries.
 
         Args:
             path: The file.
             format: As in `keras_attn.interop.write_word_vectors`: `"glove"`, `"word2vec"`,
-                `"word2vec_binary"`, `"npy"` or `"npz"`; `"auto"` goes by the end of the name.
+                `"word2vec_binary"`, `"npy"` or `"npz"`; `"auto"` uses the end of the file name.
         """
         write_word_vectors(path, self.vectors, format)
 
@@ -595,16 +597,17 @@ class WordEmbedder(Task[Texts]):
         title: str = WordPage.title,
         seed: int = WordPage.seed,
     ) -> str:
-        """Writes a page with a map of words (t-SNE): search, and the neighbours on a click.
+        """Returns a page with a map of words (t-SNE), which can be searched and shows the
+        neighbours of a word on click.
 
         Args:
-            words: The words on the map, or the number of the commonest.
+            words: The words on the map, or the number of most frequent words.
             top_k: Number of neighbours.
             title: Heading of the page.
             seed: Seed of the map.
 
         Returns:
-            The page as a string of HTML, to be written as UTF-8.
+            The page as an HTML string; write it as UTF-8.
 
         Raises:
             ImportError: If scikit-learn is not installed.

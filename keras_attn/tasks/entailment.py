@@ -79,7 +79,7 @@ _WHOLE = "<hypothesis>"
     choices={"format": (*FORMATS, "sick", "snli")},
 )
 class EntailmentData(SavedStart, WordVectorData, Tables, Files):
-    """The pairs that are read, their split, and their words."""
+    """Settings of the pairs, their split, and their words."""
 
     premise: str = column("", "first texts", COLUMN_OF_FORMAT)
     hypothesis: str = column("", "second texts", COLUMN_OF_FORMAT)
@@ -96,7 +96,7 @@ class EntailmentData(SavedStart, WordVectorData, Tables, Files):
 @dataclass(frozen=True)
 @with_defaults(words={"rows": "pairs", "examples": "pairs"})
 class EntailmentTraining(ClassTraining, BatchTraining):
-    """Settings of the training of a classifier of entailment."""
+    """Settings of the training of an entailment classifier."""
 
 
 @dataclass(frozen=True)
@@ -130,18 +130,19 @@ class EntailmentLearned(ClassLearned):
     tokenizers: ClassVar = (WordTokenizer,)
     tokenizer: WordTokenizer
     temperature: float = 1.0
-    """What logits are divided by before they become probabilities."""
+    """Number that divides the logits before the softmax or sigmoid."""
 
 
 class EntailmentClassifier(ClassTask):
-    """A classifier of pairs of texts with its tokenizer of words.
+    """A classifier of text pairs with its word tokenizer.
 
-    `.model` is the plain Keras model from ids to logits, `.dataset(examples)` what its `fit` takes.
+    `.model` is the plain Keras model from ids to logits, and `.dataset(examples)` returns the data
+    for its `fit`.
 
     Args:
         tokenizer: A `WordTokenizer`.
         class_names: Names of the classes, in the order of the logits.
-        temperature: What logits are divided by before they become probabilities.
+        temperature: Number that divides the logits before the softmax or sigmoid.
         model: Settings of the model: an `EntailmentConfig`, or a dict of some of its settings. The
             sizes of vocabulary and classes are taken from the other arguments.
         data: Settings `EntailmentData`, or a dict of some of them, such as `max_length`.
@@ -149,8 +150,8 @@ class EntailmentClassifier(ClassTask):
 
     Raises:
         TypeError: If the tokenizer is of another class.
-        ValueError: If there are fewer than two classes, a name comes twice, or a setting is unknown
-            or out of range.
+        ValueError: If there are fewer than two classes, a name occurs twice, or a setting is
+            unknown or out of range.
 
     Example:
 
@@ -194,8 +195,8 @@ class EntailmentClassifier(ClassTask):
     def read(cls, data: EntailmentData) -> Examples:
         """Reads labelled pairs: a table with named columns, JSON lines, SICK or SNLI.
 
-        The best weights are chosen by the pairs of --dev, by SICK's trial pairs, or by a part of
-        the pairs, which has other premises. No test set is read.
+        The best weights are chosen with the pairs of --dev, with SICK's trial pairs, or with a
+        held-out part of the pairs, which has other premises. No test set is read.
         """
         read = _read(data.train, data, split="train", swap=data.reversed_pairs)
         cls.check_read(read, data)
@@ -207,12 +208,12 @@ class EntailmentClassifier(ClassTask):
 
     @classmethod
     def read_file(cls, path: Location, data: EntailmentData) -> LabelledPairs:
-        """Reads labelled pairs in the form that the settings name."""
+        """Reads labelled pairs in the format that the settings name."""
         return _read(path, data)
 
     @classmethod
     def check_read(cls, examples: LabelledPairs, data: EntailmentData) -> None:
-        """Refuses a column that hardly has labels."""
+        """Raises an error if a column does not look like labels."""
         check_label_counts(examples.label_counts, "pairs")
 
     @classmethod
@@ -267,7 +268,7 @@ class EntailmentClassifier(ClassTask):
         return PairBatches(premises, hypotheses, labels, weights, **settings)
 
     def describe(self, batches: TextBatches) -> list[str]:
-        """Says what is trained, and what of long texts is not read."""
+        """Describes the training and the parts of long texts that are cut."""
         lines = super().describe(batches)
         trained = sum(int(np.prod(w.shape)) for w in self.model.trainable_weights)
         of_words = self.tokenizer.vocabulary_size * self.config.dim
@@ -283,12 +284,12 @@ class EntailmentClassifier(ClassTask):
     # What it says
 
     def encoded(self, inputs: Sequence[Input]) -> dict[str, Any]:
-        """Returns the ids of both texts; words are cut out only where they are shown."""
+        """Returns the ids of both texts; words are only extracted when they are shown."""
         field, sides = TextInput(self.tokenizer, self.max_length), sides_of(inputs)
         return {name: field.encode(side) for name, side in zip(SIDES, sides, strict=True)}
 
     def words(self, inputs: Sequence[Input]) -> list[list[list[str]]]:
-        """Returns the words that are read of the first texts, and of the second ones."""
+        """Returns the words of the first and of the second texts that are read."""
         sides = (self.tokenizer.words(side) for side in sides_of(inputs))
         return [[row[: self.max_length] for row in side] for side in sides]
 
@@ -338,7 +339,7 @@ class EntailmentClassifier(ClassTask):
         return method
 
     def shown(self, inputs: Sequence[Input], use: ClassUse) -> Any:
-        """Explains pairs: which words looked at which, or which decided.
+        """Explains pairs by attention or by gradients.
 
         An `Alignment` has the words of the premise as columns and the words of the hypothesis as
         rows, and the label in its title. With attention="last" it has one row, for the whole
@@ -374,16 +375,16 @@ class EntailmentClassifier(ClassTask):
 
     @staticmethod
     def page(explanations: Sequence[Any], title: str) -> str:
-        """Returns an HTML page of what `explain` returned for a list."""
+        """Returns an HTML page of the results of `explain` for a list."""
         if all(isinstance(explained, Alignment) for explained in explanations):
             return alignment_page(explanations, title)
         return explained_page(explanations, title)
 
     def signatures(self, use: EntailmentUse) -> dict[str, Signature]:
-        """Returns what the SavedModel takes and gives, by the names of its signatures.
+        """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        `serving_default` takes `premise: string (B,)` and `hypothesis: string (B,)` and gives,
-        equal to what this object gives,
+        `serving_default` takes `premise: string (B,)` and `hypothesis: string (B,)` and gives, with
+        the same values as this object:
 
             label             string (B,)        the most probable class
             probabilities     float32 (B, C)     of the classes
@@ -402,12 +403,12 @@ class EntailmentClassifier(ClassTask):
         return {"serving_default": Signature(_NAMES, Together(fields), outputs)}
 
     def checked_use(self, use: EntailmentUse) -> EntailmentUse:
-        """Returns the settings of an export, which gives the attention if the model has it."""
+        """Returns the settings of an export, which returns the attention if the model has one."""
         attends = self.config.attention != "none"
         return dataclasses.replace(use, method="attention" if attends else None)
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns odd texts beside ordinary ones, each against another one."""
+        """Returns pairs of ordinary and unusual texts, to test the export."""
         return {"premise": ODD_TEXTS, "hypothesis": ODD_TEXTS[::-1]}
 
 

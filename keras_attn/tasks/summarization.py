@@ -38,7 +38,7 @@ _FORMATS = {"auto": "auto", "csv": "csv", "tsv": "tsv", "json_lines": "jsonl"}
     },
 )
 class SummarizationData(BackboneStart, Pieces, Tables, Files):
-    """The pairs that are read, and their tokens."""
+    """Settings of the pairs, and their tokens."""
 
     text: str = column("text", "texts", COLUMN_OR_NUMBER)
     summary: str = column("summary", "summaries", COLUMN_OR_NUMBER)
@@ -109,13 +109,13 @@ class SummarizationLearned(Learned):
 class Summarizer(TextToText):
     """An encoder-decoder that reads a long text and writes a short one.
 
-    `.model` is the plain Keras model from ids to logits, `.dataset(pairs)` what its `fit` takes.
-    Each run of white space in a text, of line breaks too, is read as one space. What is longer than
-    the model reads is cut, with a warning.
+    `.model` is the plain Keras model from ids to logits, and `.dataset(pairs)` returns the data for
+    its `fit`. Each run of white space in a text, including line breaks, is read as one space. Texts
+    that are too long are cut, with a warning.
 
     Args:
         tokenizer: Tokenizer of texts and summaries.
-        prefix: What is put before each text, such as T5's `"summarize: "`.
+        prefix: Prefix of each text, such as T5's `"summarize: "`.
         model: Settings of the model: a `TransformerEncoderDecoderConfig`, a
             `RecurrentEncoderDecoderConfig` or a `T5Config`, or a dict of the settings of one with
             its name, `{"model": "t5", ...}` (`"transformer"` if none is named).
@@ -155,7 +155,7 @@ class Summarizer(TextToText):
     adam: ClassVar = {"beta_2": 0.98, "epsilon": 1e-9}
 
     def source_field(self, graph: Callable[[], Any] | None = None) -> SourceText:
-        """Returns what reads texts, on one line and behind the prefix."""
+        """Returns the field that reads texts, as one line after the prefix."""
         return SourceText(
             self.source_tokenizer,
             self.max_source_length,
@@ -167,12 +167,12 @@ class Summarizer(TextToText):
 
     @classmethod
     def lengths(cls, longest: Sequence[int | None]) -> dict[str, int]:
-        """Returns the largest number of tokens of a summary, if it is known."""
+        """Returns the maximum number of tokens of a summary, if it is known."""
         known = [most for most in longest if most]
         return {"max_summary_length": known[0]} if known else {}
 
     def longest(self, length: Size) -> int:
-        """Returns the largest number of tokens of a summary."""
+        """Returns the maximum number of tokens of a summary."""
         return self.data.max_summary_length
 
     @classmethod
@@ -188,14 +188,14 @@ class Summarizer(TextToText):
 
     @classmethod
     def split(cls, examples: ParallelText, data: SummarizationData) -> tuple[Any, Any]:
-        """Splits pairs so that no text or summary is on both sides, with other digits too."""
+        """Splits pairs so that no text or summary is on both sides, ignoring digits."""
         size = max(1, round(data.dev_share * len(examples)))
         sides = split_pairs(examples, 0, size, seed=data.split_seed)
         return sides.train, sides.validation
 
     @classmethod
     def learned_of(cls, start: Backbone, data: SummarizationData) -> SummarizationLearned:
-        """Takes the tokenizer of a model, with the prefix that the data or the model have."""
+        """Returns the tokenizer of a model, with the prefix of the data or the model."""
         tasks = cls.own(start).values()
         own = next((x.prefix for x in tasks), "summarize: " if start.model == "t5" else "")
         prefix = start.learned.get("prefix", own) if data.prefix is None else data.prefix
@@ -248,7 +248,7 @@ class Summarizer(TextToText):
     def score_of(
         self, written: list[str], pairs: list[tuple[str, str]], training: SummarizationTraining
     ) -> tuple[str, float]:
-        """ROUGE-L, of words of any script."""
+        """ROUGE-L of words in any script."""
         found = rouge([summary for _, summary in pairs], written, "unicode")
         return "rougeL", float(found[:, 2].mean())
 
@@ -260,7 +260,7 @@ class Summarizer(TextToText):
         words: str,
         num_bootstrap: int,
     ) -> RougeReport:
-        """Measures the summaries of texts by ROUGE, beside the first sentence of each text.
+        """Measures the summaries of texts by ROUGE, compared with the first sentence of each text.
 
         Args:
             pairs: (text, summary) strings.
@@ -275,13 +275,13 @@ class Summarizer(TextToText):
         return score_summaries(pairs, results[0], words, num_bootstrap)
 
     def explained(self, texts: list[str], use: SummarizationUse) -> list[AttentionView]:
-        """Shows where in a text the model looked for each token of its summary.
+        """Returns views of where the model looked in a text for each token of its summary.
 
         Args:
             texts: A string or a list of strings.
 
         Returns:
-            For each text an `AttentionView` of the cross-attention and the self-attention, which
+            For each text, an `AttentionView` of the cross-attention and the self-attention, which
             `page` writes.
 
         Raises:

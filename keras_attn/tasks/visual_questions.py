@@ -91,7 +91,7 @@ _BLOCK = 1024  # questions whose different images are encoded together
     choices={"format": FORMATS},
 )
 class VisualQuestionsData(SavedStart, ImageFiles, Files):
-    """The questions that are read, their split, their words and the classes."""
+    """Settings of the questions, their split, their words and the classes."""
 
     annotations: str = setting("", "vqa: JSON of the answers of --train", shapes_result=False)
     dev_annotations: str = setting("", "vqa: JSON of the answers of --dev", shapes_result=False)
@@ -122,7 +122,7 @@ class VisualQuestionsData(SavedStart, ImageFiles, Files):
     words={"classes": "answers"},
 )
 class VisualQuestionsTraining(RegionCache, LabelSmoothing, BatchTraining):
-    """Settings of the training of answers to questions about images."""
+    """Settings of the training of visual question answering."""
 
     questions_per_picture: int = setting(
         16, "largest number of questions that a picture has in a batch; the others have a row more",
@@ -136,7 +136,7 @@ class VisualQuestionsTraining(RegionCache, LabelSmoothing, BatchTraining):
     steps={"batch_size": ("predict", "evaluate", "explain", "export")},
 )
 class VisualQuestionsUse(BatchUse, ImageUse):
-    """Settings of predictions, pages and SavedModels of questions about images."""
+    """Settings of predictions, pages and SavedModels of visual question answering."""
 
     top_k: int = setting(
         5, "largest number of answers that are given", at_least=1, steps=("predict", "export")
@@ -150,12 +150,12 @@ class VisualQuestionsUse(BatchUse, ImageUse):
 @dataclass(frozen=True)
 @with_defaults(words={"examples": "table or JSON of questions, or folder of easy-VQA"})
 class VisualQuestionsTest(DataTest):
-    """Settings of the evaluation of questions about images."""
+    """Settings of the evaluation of visual question answering."""
 
     test_annotations: str = setting("", "vqa: JSON of the answers of --data")
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises a FileNotFoundError if there is nothing of that name."""
+        """Raises a FileNotFoundError if a file or folder does not exist."""
         if not os.path.exists(os.path.expanduser(self.data)):
             raise FileNotFoundError(
                 f"Expected a file of questions, or a folder of easy-VQA. Received: {self.data}, "
@@ -182,21 +182,21 @@ class VisualLearned(PictureLearned):
 class VisualQuestionAnswerer(PictureTask):
     """A model that answers questions about images, with its encoder and its tokenizer.
 
-    `.model` is the plain Keras model that is trained, `.dataset(examples)` what its `fit` takes. If
-    the encoder is not trained, `.model` reads regions, which are computed once; else images. The
-    examples of `fit` are `keras_attn.images.PictureQuestion`s, or ((picture, question), answer)
-    tuples.
+    `.model` is the plain Keras model that is trained, and `.dataset(examples)` returns the data for
+    its `fit`. If the encoder is not trained, `.model` reads regions, which are computed once;
+    otherwise, it reads images. The examples of `fit` are `keras_attn.images.PictureQuestion`s, or
+    ((picture, question), answer) tuples.
 
     Args:
         tokenizer: A `WordTokenizer`.
         encoder: An `ImageEncoder`.
-        train_encoder: Whether the encoder is trained too, or stays as it is.
+        train_encoder: Whether the encoder is trained too.
         answers: The answers, in the order of the logits.
         model: Settings of the model: a `VisualQuestionsConfig`, a `ConcatenatedQuestionsConfig`,
             or a dict of the settings of one with its name, `{"model": "concatenation", ...}`
             (`"cross-attention"` if none is named). Sizes are taken from the other arguments.
         data: Settings `VisualQuestionsData`, or a dict of some of them, such as `max_length`, the
-            largest number of words of a question; the rest is not read.
+            maximum number of words of a question; further words are not read.
         dtype: Dtype or policy of the layers that read the question, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -267,12 +267,12 @@ class VisualQuestionAnswerer(PictureTask):
 
     @classmethod
     def read_file(cls, path: Location, data: VisualQuestionsData) -> PictureQuestions:
-        """Reads questions about pictures in the form that the settings name."""
+        """Reads questions about images in the format that the settings name."""
         return _file(path, data, data.annotations, data.image_dir).read()
 
     @classmethod
     def split(cls, examples: Sequence[PictureQuestion], data: VisualQuestionsData) -> Any:
-        """Splits questions by their pictures."""
+        """Splits questions by their images."""
         pictures = sorted({example.picture for example in examples})
         if len(pictures) < 2:
             raise ValueError(
@@ -286,10 +286,9 @@ class VisualQuestionAnswerer(PictureTask):
 
     @classmethod
     def read(cls, data: VisualQuestionsData) -> Examples:
-        """Reads questions about pictures: easy-VQA, the JSON of VQA v2, or a table.
-
-        Every picture is read once before the training. The best weights are chosen by the questions
-        of --dev, or about a part of the pictures. No test side is read.
+        """Reads questions about images: easy-VQA, the JSON of VQA v2, or a table. Every image is
+        read once before training. The best weights are chosen with the questions of --dev, or with
+        the questions about a held-out part of the images. No test side is read.
         """
         alone = [name for name in ("dev_annotations", "dev_image_dir") if getattr(data, name)]
         if alone and not data.dev:
@@ -322,7 +321,7 @@ class VisualQuestionAnswerer(PictureTask):
         encoder: ImageEncoder,
         train_encoder: bool,
     ) -> VisualLearned:
-        """Makes the vocabulary of questions, and learns the commonest answers."""
+        """Makes the vocabulary of questions, and learns the most frequent answers."""
         texts = [example.question for example in examples]
         tokenizer = WordTokenizer.train(texts, data.vocabulary_size)
         counts = Counter(example.answer for example in examples)
@@ -384,7 +383,7 @@ class VisualQuestionAnswerer(PictureTask):
     def scorer(
         self, dev: Sequence[Asked], training: VisualQuestionsTraining
     ) -> Callable[[keras.Model], Scored]:
-        """Scores development questions; of equal accuracies the lower loss is better.
+        """Scores development questions; if accuracies are equal, the lower loss is better.
 
         A question whose answer is not among `answers` counts as wrong.
         """
@@ -415,11 +414,11 @@ class VisualQuestionAnswerer(PictureTask):
 
     @property
     def field(self) -> WordTokens:
-        """From questions to ids and words."""
+        """The field that converts questions to ids and words."""
         return self.kept(lambda: WordTokens(self.tokenizer, self.max_length), "field")
 
     def signatures(self, use: VisualQuestionsUse) -> dict[str, Signature]:
-        """Returns what the SavedModel takes and gives, by the names of its signatures.
+        """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
         `serving_default` takes `image: string (B,)`, the bytes of JPEG, PNG, GIF or BMP files, and
         `question: string (B,)`. An image that is given several times is encoded once. It gives
@@ -431,8 +430,8 @@ class VisualQuestionAnswerer(PictureTask):
                                                            in a model without attention to the image
 
         `encode` takes `image` and gives `regions: float32 (B, R, D)`. `ask` takes these, and for
-        each `question` in `picture: int32 (Q,)` the row of `regions` it is about, and gives what
-        `serving_default` gives. `Captioner.signatures` describes how images are decoded.
+        each `question` in `picture: int32 (Q,)` the row of `regions` it is about, and returns the
+        same outputs as `serving_default`. `Captioner.signatures` describes how images are decoded.
         """
         image = self.picture_input(use.max_pixels)
         outputs = {
@@ -454,7 +453,7 @@ class VisualQuestionAnswerer(PictureTask):
         }
 
     def read_image(self, regions: Array, question_ids: Array) -> dict[str, Array]:
-        """Answers a question `(B, T)` about each image `(B, R, D)`, on all backends, in graphs too.
+        """Answers a question `(B, T)` about each image `(B, R, D)`.
 
         Returns `probabilities (B, C)`; and, of a model with attention to the image, the `weights
         (B, T, R)` of the regions: the mean over the heads of the last block, 0 in padding.
@@ -475,7 +474,7 @@ class VisualQuestionAnswerer(PictureTask):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Array], use: VisualQuestionsUse
     ) -> dict[str, Array]:
-        """Finds the best answers, and lays the weights of words over the grid."""
+        """Finds the best answers, and arranges the weights of words on the grid."""
         probabilities = tensors["probabilities"]
         best = order(xp, -probabilities)[:, : use.top_k]
         arrays = {
@@ -489,7 +488,7 @@ class VisualQuestionAnswerer(PictureTask):
         return arrays
 
     def computed(self, tensors: Mapping[str, Array], use: VisualQuestionsUse) -> dict[str, Array]:
-        """Computes in Python what `run` returns, and what the model says."""
+        """Computes the results of `run` and the outputs of the model in Python."""
         rows = self.rows_of(np, tensors, lambda pixels: self._regions(pixels, use.batch_size))
         if "question_ids" not in tensors:
             return {"regions": rows}
@@ -519,7 +518,7 @@ class VisualQuestionAnswerer(PictureTask):
     def computed_graph(
         self, tf: ModuleType, tensors: Mapping[str, Any], use: VisualQuestionsUse
     ) -> dict[str, Any]:
-        """Computes the same as TensorFlow ops; refuses regions and pictures that do not fit."""
+        """Computes the same as TensorFlow ops; raises an error if regions and images do not fit."""
         if "regions" in tensors:
             tensors = {**tensors, **self._checked_graph(tf, **tensors)}
         rows = self.rows_of(ops, tensors, self.regions_of)
@@ -550,7 +549,8 @@ class VisualQuestionAnswerer(PictureTask):
             return {"picture": tf.identity(picture)}
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns images of several kinds, one of them twice, with odd questions about them."""
+        """Returns images of several kinds, one of them twice, with unusual questions, to test the
+        export."""
         field = self.picture_input()
         files = [*field.examples, field.examples[0]]
         arrays = field.encode(files)
@@ -604,8 +604,8 @@ class VisualQuestionAnswerer(PictureTask):
             float32 `(n, C)`, in the order of `answers`.
 
         Raises:
-            OSError: If a picture is not there or cannot be read.
-            ValueError: If a picture is broken, or an input is something else.
+            OSError: If an image does not exist or cannot be read.
+            ValueError: If an image is broken, or an input has the wrong form.
         """
         asked = checked_questions(questions, answered=False)
         table = np.zeros((len(asked), len(self.answers)), "float32")
@@ -615,7 +615,7 @@ class VisualQuestionAnswerer(PictureTask):
 
     @staticmethod
     def is_one(inputs: Any) -> bool:
-        """Returns whether a caller gave one pair of an image and a question."""
+        """Returns whether the input is a single pair of an image and a question."""
         return isinstance(inputs, tuple) and len(inputs) == 2 and isinstance(inputs[1], str)
 
     def asked(self, inputs: Any) -> list[PictureQuestion]:
@@ -636,19 +636,19 @@ class VisualQuestionAnswerer(PictureTask):
     ) -> list[VisualAnswer | None]:
         """Answers questions about images.
 
-        An image is encoded once for all questions about it that follow each other.
+        An image is encoded once for consecutive questions about it.
 
         Args:
             questions: A tuple (picture, question), or a list of such tuples. A picture is a path,
                 the bytes of a file, or an array `(H, W, 3)` of uint8.
 
         Returns:
-            A `VisualAnswer` for a tuple, a list of them for a list. With `on_error="skip"` it is
-            None for a picture that cannot be read, which a warning names.
+            A `VisualAnswer` for a tuple, a list of them for a list. With `on_error="skip"`, the
+            answer is None if an image cannot be read, with a warning that names it.
 
         Raises:
-            OSError: If a picture is not there or cannot be read.
-            ValueError: If a picture is broken, or an input is something else.
+            OSError: If an image does not exist or cannot be read.
+            ValueError: If an image is broken, or an input has the wrong form.
         """
         results: list[VisualAnswer | None] = [None] * len(questions)
         for n, row in self._answered(questions, use):
@@ -668,14 +668,14 @@ class VisualQuestionAnswerer(PictureTask):
         Args:
             picture: A path, the bytes of a file, or an array `(H, W, 3)` of uint8.
             questions: A question, or several.
-            top_k: Largest number of answers that are given.
+            top_k: Number of answers that are returned.
 
         Returns:
             A `VisualAnswer` for a string, a list of them for a list.
 
         Raises:
-            OSError: If the picture is not there or cannot be read.
-            ValueError: If the picture is broken.
+            OSError: If the image does not exist or cannot be read.
+            ValueError: If the image is broken.
         """
         check_picture(picture, 0)
         one = isinstance(questions, str)
@@ -693,8 +693,8 @@ class VisualQuestionAnswerer(PictureTask):
             Figures; see `keras_attn.metrics.visual_question_scores`. `print` shows them.
 
         Raises:
-            OSError: If a picture is not there or cannot be read.
-            ValueError: If there are no questions, or an example is something else.
+            OSError: If an image does not exist or cannot be read.
+            ValueError: If there are no questions, or an example has the wrong form.
         """
         return Figures(
             visual_question_scores(
@@ -717,8 +717,8 @@ class VisualQuestionAnswerer(PictureTask):
             A `VisualExplanation` for a tuple, a list of them for a list.
 
         Raises:
-            ValueError: As `predict`; also if the model has no attention to the picture, or a
-                question no words.
+            ValueError: As `predict`; also if the model has no attention to the image, or a question
+                has no words.
         """
         if not self.attends:
             raise ValueError(
@@ -767,7 +767,7 @@ class VisualQuestionAnswerer(PictureTask):
 
     @classmethod
     def line(cls, given: tuple[str, str], result: VisualAnswer | None) -> str:
-        """Returns a line of JSON; without an answer if the picture could not be read."""
+        """Returns a line of JSON; without an answer if the image could not be read."""
         image, question = given
         nothing: dict[str, object] = {
             "question": question,

@@ -56,13 +56,13 @@ class Backbone(NamedTuple):
 
     @property
     def vocabularies(self) -> dict[str, str]:
-        """Names the vocabulary of its embedding."""
+        """Describes the vocabulary of its embedding."""
         return {"embedding": vocabulary_digest(self.tokenizer)}
 
     def choice(self, kinds: Kinds, chosen: Choice) -> Choice:
-        """Returns the settings of the backbone, with what was chosen besides.
-
-        Another architecture, or another value of a setting that shapes the weights, is refused.
+        """Returns the settings of the backbone, updated by the given settings. Another
+        architecture, or another value of a setting that determines the shapes of weights, raises an
+        error.
         """
         if self.model not in kinds:
             raise ValueError(
@@ -93,7 +93,7 @@ class Backbone(NamedTuple):
         return Choice(kinds, self.model, {k: v for k, v in values.items() if k in own})
 
     def declared(self, kinds: Kinds, chosen: Choice) -> Choice:
-        """Returns what `choice` returns, without the sizes."""
+        """Returns the settings of `choice`, without the sizes."""
         values = self.choice(kinds, chosen).values
         own = {field.name for field in declared_fields(kinds[self.model])}
         return Choice(kinds, self.model, {k: v for k, v in values.items() if k in own})
@@ -165,7 +165,7 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
         A `Backbone`.
 
     Raises:
-        FileNotFoundError: If there is nothing.
+        FileNotFoundError: If the place does not exist.
         ValueError: If it has no such encoder, or no tokenizer, or is damaged.
 
     Example:

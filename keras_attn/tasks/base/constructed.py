@@ -25,7 +25,7 @@ Given = TypeVar("Given", bound=Sized)
 
 
 class Beginning(NamedTuple):
-    """What a new task is made of.
+    """The parts of a new task.
 
     Example:
 

@@ -91,7 +91,8 @@ class Exported(Saved, Keeper):
         raise NotImplementedError
 
     def signatures(self, use: Any) -> Mapping[str, Signature]:
-        """Returns what the SavedModel takes and gives, by the names of its signatures."""
+        """Returns the inputs and outputs of the SavedModel, keyed by signature.
+        """
         return {
             "serving_default": Signature(tuple(self.inputs), Together(self.inputs), self.outputs)
         }

@@ -35,7 +35,7 @@ class LoraTraining(Settings):
 
 @dataclass(frozen=True)
 class FineTuning(BatchTraining):
-    """How much of an encoder or decoder is trained, and how fast.
+    """Settings of how much of an encoder or decoder is trained, and how fast.
 
     Example:
 
@@ -61,7 +61,7 @@ class FineTuning(BatchTraining):
 
     @property
     def limits(self) -> bool:
-        """Whether something of the encoder is not trained as the rest is."""
+        """Whether parts of the encoder are trained differently from the rest."""
         return self.layer_decay != 1.0 or bool(self.frozen_layers or self.lora_rank)
 
 

@@ -37,10 +37,11 @@ _TOKENIZERS: dict[str, type[Tokenizer]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Learned:
-    """What the examples told a task: its tokenizer, its labels. Base class of dataclasses.
+    """Base class of dataclasses with what a task learned from the examples: its tokenizer, its
+    labels.
 
     The fields of a subclass are tokenizers, image encoders, strings, numbers, booleans, None, and
-    tuples of strings. A file of the task holds them beside its settings. A subclass checks them in
+    tuples of strings. A task file stores them together with its settings. A subclass checks them in
     `__post_init__`; `tokenizers` are the classes that a tokenizer may have.
 
     Example:

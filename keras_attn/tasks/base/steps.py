@@ -29,9 +29,9 @@ class Note(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A step of a task's command: what it does, what it takes, reads and writes.
+    """A step of a task's command, with its settings, inputs and outputs.
 
-    The function gets the values that its parameters name, after the task (`self`):
+    After the task (`self`), the function receives the values that its parameters name:
 
     - `inputs`, what was read; `files`, the paths; `skip`, whether `on_error` leaves out bad inputs;
     - `to`, the path to write; `overwrite`; `terminal`, whether lines go to a terminal;
@@ -45,8 +45,8 @@ class Step:
 
     Args:
         name: Name of the step in the command.
-        help: Help text. Its first paragraph is a line for the list of steps.
-        function: Does the step.
+        help: Help text. Its first paragraph appears in the list of steps.
+        function: Function that performs the step.
         takes: Sections of settings, or their names with the names of the settings that the step
             has. Settings that name their steps are options of these steps only.
         settings: The settings that only this step has. In files, their section is `[name]`.
@@ -59,9 +59,10 @@ class Step:
         to: Help text of `--to`.
         model: Help text of `--model`; if empty, the step needs no model and is a class method.
         device: Whether there is `--device`.
-        required: Names of further settings that the step insists on.
-        before: Name of the step before which it stands in the list; after `explain` if empty.
-        check: Called before the work, with what its parameters name, as the function.
+        required: Names of further settings that are required.
+        before: Name of the step before which this step is listed; it is listed after `explain` if
+            empty.
+        check: Function that is called before the step, with the values that its parameters name.
         method: Name of the method of the task, if the step is one.
 
     Example:
@@ -95,7 +96,7 @@ class Step:
         return [*inspect.signature(self.function).parameters][1:]
 
     def check_before(self, given: Mapping[str, Any]) -> None:
-        """Raises an error if the step cannot be done.
+        """Raises an error if the step cannot be performed.
 
         Args:
             given: As for `run`.
@@ -104,11 +105,11 @@ class Step:
             self.check(**{name: given[name] for name in inspect.signature(self.check).parameters})
 
     def run(self, owner: Any, given: Mapping[str, Any]) -> str | Iterable[Any] | None:
-        """Does the step.
+        """Performs the step.
 
         Args:
             owner: The task that was loaded, or its class if the step needs no model.
-            given: All that the function may take, by name.
+            given: All values that the function may take, keyed by name.
         """
         values = {name: given[name] for name in self.names()}
         return (
@@ -123,8 +124,8 @@ def step(name: str = "", **declared: Any) -> Callable[[_F], _F]:
     `@classmethod` above `@step`. A subclass may override the method.
 
     Args:
-        name: Name of the step; that of the method if empty.
-        **declared: What the step takes, reads and writes, see `Step`.
+        name: Name of the step; the name of the method if empty.
+        **declared: Settings, inputs and outputs of the step; see `Step`.
 
     Returns:
         A decorator.
@@ -158,7 +159,7 @@ def step(name: str = "", **declared: Any) -> Callable[[_F], _F]:
 
 
 def steps_of(owner: type) -> dict[str, Step]:
-    """Returns the steps that the methods of a class declare, by name, base classes first.
+    """Returns the steps that the methods of a class declare, keyed by name, base classes first.
 
     Args:
         owner: The class.

@@ -11,7 +11,7 @@ from keras_attn.tasks.base.quantizing import Quantizable
 
 
 class Examples(NamedTuple, Generic[Given]):
-    """What a run learns from.
+    """The training and development examples of a run.
 
     Example:
 
@@ -30,22 +30,22 @@ class Examples(NamedTuple, Generic[Given]):
 
 
 class Task(Predicting[Given], Quantizable):
-    """A model with its preprocessing, its training and its results: strings in, strings out.
+    """A model with its preprocessing, training and postprocessing, from strings to strings.
 
-    `.model` is the plain Keras model. A subclass says what only the task knows; the methods here
-    are the same for all tasks. `docs/new_task.md` writes one from beginning to end.
+    `.model` is the plain Keras model. A subclass defines what is specific to the task; the methods
+    here are the same for all tasks. `docs/new_task.md` shows a complete example.
 
     Attributes:
         name: Name of the task in the command and the documentation.
-        about: What the task does, in a sentence.
+        about: A sentence about the task.
         kinds: The architectures to choose from.
-        Data: Settings of the data and of what is made of them before the model.
-        Learned: What the examples tell the task: its tokenizer, its labels.
+        Data: Settings of the data and their preprocessing.
+        Learned: What the task learns from the examples: its tokenizer, its labels.
         Training: Settings of the training.
         Use: Settings of predictions, explanations and the export.
         Test: Settings of the evaluation, and the data that it reads.
-        steps: Those of the standard steps that the task's command has. A method adds a step of its
-            own, or replaces one of these, by `@step`.
+        steps: Names of the standard steps of the task's command. A method can add or replace a step
+            with `@step`.
     """
 
     name: ClassVar[str]
@@ -61,7 +61,7 @@ class Task(Predicting[Given], Quantizable):
 
     @classmethod
     def read(cls, data: Any) -> Examples:
-        """Reads the examples that `fit` of the command learns from.
+        """Reads the examples for `fit` of the command.
 
         Args:
             data: Settings `Data`.
@@ -80,7 +80,7 @@ class Task(Predicting[Given], Quantizable):
         return Examples(*sides, f"{train.summary().rstrip('.')}; held out: {len(sides[1]):,}")
 
     def read_test(self, test: Any, data: Any) -> Any:
-        """Reads the examples that `evaluate` of the command measures; they have a `summary()`.
+        """Reads the examples for `evaluate` of the command; the result has a `summary()`.
 
         Args:
             test: Settings `Test`.
@@ -96,11 +96,12 @@ class Task(Predicting[Given], Quantizable):
 
     @classmethod
     def line(cls, given: Any, result: Any) -> str:
-        """Returns what `predict` of the command writes for an input. JSON always has the same keys.
+        """Returns the line that `predict` of the command writes for an input. JSON always has the
+        same keys.
 
         Args:
             given: The input.
-            result: What `predict` gives for it.
+            result: The result of `predict` for it.
         """
         return cls.readable(result)
 
@@ -113,7 +114,7 @@ class Task(Predicting[Given], Quantizable):
         self.whole.summary(**settings)
 
     def facts(self) -> list[str]:
-        """Returns what tells this object from others of its class, for its `repr`."""
+        """Returns what the `repr` shows."""
         return [self.kinds.name_of(self.config)]
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ from keras_attn.training.token_means import token_means
 
 
 class Scored(NamedTuple):
-    """How development examples were scored.
+    """The score of development examples.
 
     Example:
 
@@ -36,7 +36,7 @@ class Scored(NamedTuple):
 
 
 class TrainingRun(NamedTuple):
-    """What came of a training.
+    """The result of a training run.
 
     Example:
 

@@ -26,7 +26,7 @@ def translation_view(
     *,
     without_heads: bool = False,
 ) -> AttentionView:
-    """Shows all attention of a translator for one sentence.
+    """Returns a view of all attention of a translator for one sentence.
 
     Args:
         translator: A `Translator`.
@@ -37,8 +37,9 @@ def translation_view(
             takes one search for each head.
 
     Returns:
-        An `AttentionView` of the cross-attention. Of a Transformer it also has the self-attention
-        of encoder and decoder. Each target token, the end included, is the query that predicted it.
+        An `AttentionView` of the cross-attention. For a Transformer, it also has the self-attention
+        of encoder and decoder. Each target token, including the end token, is the query that
+        predicted it.
 
     Raises:
         TypeError: If the text or the translation is not a string.
@@ -63,19 +64,18 @@ def translation_view(
 def classification_view(
     classifier: TextClassifier, text: str, *, without_heads: bool = False
 ) -> AttentionView:
-    """Shows all attention of a text classifier for one text.
+    """Returns a view of all attention of a text classifier for one text.
 
     Args:
         classifier: A `TextClassifier`.
-        text: The text. Of a long text, only what the classifier reads is shown.
+        text: The text. For a long text, the view shows only the part that the classifier reads.
         without_heads: Whether the view also has the answers without each of the heads. This takes
             one prediction for each head.
 
     Returns:
-        An `AttentionView` of what the answer looked at, as in
-        `classifier.explain(text, method="attention")`. Of a Transformer it also has the
-        self-attention. If the first token is the pooling, its self-attention is what the answer
-        looked at.
+        An `AttentionView` of what the answer looked at, as in `classifier.explain(text,
+        method="attention")`. For a Transformer, it also has the self-attention. If the model pools
+        by the first token, the answer looked at what this token attended to.
 
     Raises:
         TypeError: If the text is not a string.
@@ -121,23 +121,24 @@ def classification_view(
 def caption_view(
     captioner: Captioner, image: Any, caption: str | None = None, beams: int = 4, alpha: float = 1.0
 ) -> AttentionView:
-    """Shows all attention of a captioner's decoder for one picture.
+    """Returns a view of all attention of a captioner's decoder for one image.
 
     Args:
         captioner: A `Captioner`.
-        image: The picture: a path, the bytes of a file or an array `(H, W, 3)` of uint8.
+        image: The image: a path, the bytes of a file or an array `(H, W, 3)` of uint8.
         caption: The caption that the decoder reads and predicts. If None, the captioner's own.
         beams: Width of the beam search for the caption.
         alpha: Exponent of its length penalty.
 
     Returns:
-        An `AttentionView` of the cross-attention over the picture. Of a Transformer it also has the
-        decoder's self-attention. Each token, the end included, is the query that predicted it.
+        An `AttentionView` of the cross-attention over the image. For a Transformer, it also has the
+        decoder's self-attention. Each token, including the end token, is the query that predicted
+        it.
 
     Raises:
         OSError: If the file does not exist or cannot be read.
-        TypeError: If the image is not a picture, or the caption is not a string.
-        ValueError: If the picture is broken.
+        TypeError: If the image has the wrong type, or the caption is not a string.
+        ValueError: If the image is broken.
 
     Example:
 

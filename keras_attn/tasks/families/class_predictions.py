@@ -31,7 +31,7 @@ Labels = list[str | tuple[str, ...]]
 
 
 class Prediction(NamedTuple):
-    """What a classifier says of a text, or of a pair of texts.
+    """The prediction of a classifier for a text, or for a pair of texts.
 
     Example:
 

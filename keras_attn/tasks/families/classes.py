@@ -106,7 +106,8 @@ class ClassTask(ClassPredictions):
         return {"loss": loss, "weighted_metrics": [metric]}
 
     def doubt(self, batches: TextBatches, run: TrainingRun) -> str:
-        """Says so if the training ended no better than a guess that is the same for all."""
+        """Returns a warning if the training ended no better than a constant guess.
+        """
         return doubt_of(run, loss_of_shares(batches), "guessing labels by their shares alone")
 
     def guesses(

@@ -16,7 +16,7 @@ from keras_attn.text import (
 )
 
 MAX_LENGTH = 128
-"""Largest number of ids of a row where nothing else is said."""
+"""Maximum number of ids of a row where nothing else is said."""
 EncoderTokenizer = WordPieceTokenizer | BytePairTokenizer | SentencePieceTokenizer | WordTokenizer
 
 
@@ -29,7 +29,7 @@ class HasRows(Protocol):
 
     @property
     def max_length(self) -> int | None:
-        """Largest number of ids of a row; None: `MAX_LENGTH`."""
+        """Maximum number of ids of a row; None: `MAX_LENGTH`."""
 
 
 @dataclass(frozen=True)

@@ -39,17 +39,17 @@ Row = tuple[Sequence[int] | np.ndarray, int]
 
 
 class EncoderTask(Task):
-    """A task on an encoder of texts with heads, which may start from pretrained weights.
+    """Base class of tasks with a text encoder and heads, which may start from pretrained weights.
 
-    A subclass names its `heads`, makes rows of ids with labels, and says what the logits mean.
-    `.model` is the plain Keras model from ids to a dict of the logits of each head.
+    A subclass names its `heads`, makes rows of ids with labels, and interprets the logits. `.model`
+    is the plain Keras model from ids to a dict of the logits of each head.
 
     Args:
         tokenizer: A `WordPieceTokenizer`, a `SentencePieceTokenizer`, a `BytePairTokenizer` with
-            `normalize=False`, as that of RoBERTa is, or a `WordTokenizer`.
+            `normalize=False`, as for RoBERTa, or a `WordTokenizer`.
         model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
-            or None for the defaults of BERT. The vocabulary size and the id of padding are those of
-            the tokenizer.
+            or None for the defaults of BERT. The vocabulary size and the id of padding are taken
+            from the tokenizer.
         data: Settings of the data, such as `max_length`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
@@ -83,7 +83,7 @@ class EncoderTask(Task):
 
     @property
     def max_length(self) -> int:
-        """Largest number of ids of a row, special tokens included."""
+        """Maximum number of ids of a row, including special tokens."""
         return self.data.max_length or MAX_LENGTH
 
     @property
@@ -113,14 +113,14 @@ class EncoderTask(Task):
 
     @property
     def field(self) -> EncoderInput:
-        """From texts to rows of ids."""
+        """The field that converts texts to rows of ids."""
         return self.kept(
             lambda: EncoderInput(self.tokenizer, self.max_length, between=self.config.ends_between),
             "field",
         )
 
     def facts(self) -> list[str]:
-        """What tells this task from others of its class, for its `repr`."""
+        """Returns what the `repr` shows."""
         return [
             self.kinds.name_of(self.config),
             f"{self.tokenizer.vocabulary_size:,} tokens",
@@ -131,12 +131,13 @@ class EncoderTask(Task):
 
     @classmethod
     def texts_of(cls, examples: Any, data: Any) -> Iterable[str]:
-        """Returns the texts of examples, of which a vocabulary is made without a backbone."""
+        """Returns the texts of examples, for a vocabulary if there is no backbone.
+        """
         raise NotImplementedError
 
     @classmethod
     def learn_beside(cls, tokenizer: EncoderTokenizer, examples: Any, data: Any) -> EncoderLearned:
-        """Returns what checked examples tell a new task that has its tokenizer."""
+        """Returns what a new task with a tokenizer learns from checked examples."""
         return cls.Learned(tokenizer)
 
     @classmethod
@@ -160,8 +161,8 @@ class EncoderTask(Task):
     ) -> Beginning:
         """Chooses the tokenizer and the encoder of a new task.
 
-        `texts` returns the training texts, of which a vocabulary is made without a backbone;
-        `learn` returns what the task learns that has a tokenizer.
+        `texts` returns the training texts, from which a vocabulary is built if there is no
+        backbone; `learn` returns what the task learns once it has a tokenizer.
         """
 
         def train(given: list[str]) -> EncoderTokenizer:
@@ -179,7 +180,7 @@ class EncoderTask(Task):
     # Explanations
 
     def studied(self, inputs: list[Any]) -> list[Any]:
-        """Returns the texts, or pairs of texts, whose heads are shown."""
+        """Returns the texts, or pairs of texts, for which heads are shown."""
         return inputs
 
     def reasons(self, inputs: list[Any], use: Any) -> list[Explanation]:
@@ -221,11 +222,11 @@ class EncoderTask(Task):
     def compute(
         self, rows: Sequence[Row], batch_size: int, function: Any = None
     ) -> list[dict[str, np.ndarray]]:
-        """Computes what the model says of rows, those of like lengths together: a dict for each.
+        """Computes the outputs of the model for rows, batched by length: a dict for each row.
 
         `function`, from the inputs `encoded` to batch-first tensors (the logits if None), is
-        compiled once; one that is defined anew for each call is compiled for each. Arrays with an
-        entry for each token have the padding too.
+        compiled once; if it is defined again for each call, it is compiled for each call. Arrays
+        with an entry for each token include padding.
         """
         function = self.logits if function is None else function
 
@@ -243,7 +244,7 @@ class EncoderTask(Task):
         index: Any,
         batch_size: int = 32,
     ) -> list[np.ndarray]:
-        """Computes how much each token added to a number that is picked from the logits.
+        """Computes the contribution of each token to a number that is computed from the logits.
 
         It is gradient times input, see `keras_attn.explain.attributions.encoder_gradient_function`.
         `pick(logits, index) -> (B,)` is compiled as in `compute`; `index (rows, ...)` is int32 or

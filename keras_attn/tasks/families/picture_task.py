@@ -97,7 +97,7 @@ class PictureTask(Task):
 
     @property
     def max_length(self) -> int:
-        """Largest number of tokens of a text."""
+        """Maximum number of tokens of a text."""
         return self.data.max_length
 
     @staticmethod

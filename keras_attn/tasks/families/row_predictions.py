@@ -39,7 +39,7 @@ class RowPredictions(Task):
 
     @property
     def max_length(self) -> int:
-        """Largest number of tokens of a text that is read."""
+        """Maximum number of tokens of a text that is read."""
         return self.data.max_length
 
     # What a task writes

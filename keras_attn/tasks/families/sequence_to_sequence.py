@@ -45,7 +45,7 @@ RESULTS = ("best", "tokens", "lengths", "scores", "truncated", "weights")
 
 
 class TargetScore(NamedTuple):
-    """How probable a target is, given its source.
+    """The probability of a target, given its source.
 
     Example:
 
@@ -88,7 +88,7 @@ class SequenceToSequence(Task[Given]):
         raise NotImplementedError
 
     def longest(self, length: Any) -> Any:
-        """Returns the largest number of tokens for a source of a length; both may be tensors."""
+        """Returns the maximum number of tokens for a source of a length; both may be tensors."""
         raise NotImplementedError
 
     @property

@@ -334,7 +334,7 @@ class TextRowsTask(RowPredictions):
         return Signature(names, TextRows(field), {**outputs, **tokens})
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns odd texts beside ordinary ones."""
+        """Returns ordinary and unusual texts, to test the export."""
         second = {"second": ODD_TEXTS[3:] + ODD_TEXTS[:3]} if self.pairs else {}
         return {"text": ODD_TEXTS, **second}
 

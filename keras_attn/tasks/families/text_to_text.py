@@ -353,7 +353,7 @@ class TextToText(FromOthers):
         return dict(zip(names, map(vocabulary_digest, tokenizers), strict=True))
 
     def signatures(self, use: Any) -> dict[str, Signature]:
-        """Returns what the SavedModel takes and gives, by the names of its signatures.
+        """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
         The signature `serving_default` takes `text: string (B,)` and gives the text that is
         written, `string (B,)`, equal to what `predict` gives. The signature `details` takes the
@@ -417,5 +417,5 @@ class TextToText(FromOthers):
         return found
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns odd texts beside ordinary ones."""
+        """Returns ordinary and unusual texts, to test the export."""
         return {"text": [text for text in ODD_TEXTS if len(text) < 100]}

@@ -32,7 +32,8 @@ class WindowedTask(EncoderTask):
     """Names of the arrays `(R,)` of `rows` that `read_off` takes."""
 
     def doubt(self, batches: EncoderBatches, run: TrainingRun) -> str:
-        """Says so if the training ended no better than a guess that is the same for all texts."""
+        """Returns a warning if the training ended no better than a guess that is the same for all
+        texts."""
         guess = batches.guessing_loss()
         if guess is None:
             return ""
