@@ -633,8 +633,7 @@ class Talker(SequenceToSequence):
         return self.predict(conversations, **settings)
 
     def used(self, given: Mapping[str, Any]) -> ConversationUse:
-        """Returns settings `Use`, without settings of `own_use` for the other kind of search.
-        """
+        """Returns settings `Use`, without settings of `own_use` for the other kind of search."""
         search = {"search": ConversationUse.search, **self.own_use, **given}["search"]
         others = OF_SEARCH["sample" if search == "beam" else "beam"]
         own = {name: value for name, value in self.own_use.items() if name not in others}

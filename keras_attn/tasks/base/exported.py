@@ -91,8 +91,7 @@ class Exported(Saved, Keeper):
         raise NotImplementedError
 
     def signatures(self, use: Any) -> Mapping[str, Signature]:
-        """Returns the inputs and outputs of the SavedModel, keyed by signature.
-        """
+        """Returns the inputs and outputs of the SavedModel, keyed by signature."""
         return {
             "serving_default": Signature(tuple(self.inputs), Together(self.inputs), self.outputs)
         }

@@ -106,8 +106,7 @@ class ClassTask(ClassPredictions):
         return {"loss": loss, "weighted_metrics": [metric]}
 
     def doubt(self, batches: TextBatches, run: TrainingRun) -> str:
-        """Returns a warning if the training ended no better than a constant guess.
-        """
+        """Returns a warning if the training ended no better than a constant guess."""
         return doubt_of(run, loss_of_shares(batches), "guessing labels by their shares alone")
 
     def guesses(

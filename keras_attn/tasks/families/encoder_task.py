@@ -131,8 +131,7 @@ class EncoderTask(Task):
 
     @classmethod
     def texts_of(cls, examples: Any, data: Any) -> Iterable[str]:
-        """Returns the texts of examples, for a vocabulary if there is no backbone.
-        """
+        """Returns the texts of examples, for a vocabulary if there is no backbone."""
         raise NotImplementedError
 
     @classmethod
