@@ -49,7 +49,7 @@ def windows(xp: ArrayModule, lengths: Array, room: Array | int, margin: Array | 
     Args:
         xp: `numpy` or `keras.ops`.
         lengths: Number of places of each sequence, int32 `(B,)`.
-        room: Largest number of places of a window; int32 `(B,)` if sequences differ in it.
+        room: Maximum number of places of a window; int32 `(B,)` if sequences differ in it.
         margin: Places of context on each side, less than half of `room`; `(B,)` likewise.
 
     Returns:

@@ -28,8 +28,8 @@ class AnswerBatches(BucketedBatches):
         answers: Ids of the answers, without end.
         end_id: Id put after the answers.
         pad_id: Id of padding; it must not occur in the data.
-        tokens_per_batch: Largest number of positions of a batch.
-        max_length: Largest number of ids of a prompt and its answer, to which the longest rows are
+        tokens_per_batch: Maximum number of positions of a batch.
+        max_length: Maximum number of ids of a prompt and its answer, to which the longest rows are
             padded at most; longer ones are left out and counted in `dropped`. None: any.
         **layout: `multiple`, `max_shapes`, `rows_multiple_of`, `shuffle`, `seed`, `workers` and
             `max_queue_size`, as in `BucketedBatches`.

@@ -38,7 +38,7 @@ class TokenBatches(BucketedBatches):
         start_id: Id put before the decoder's input.
         end_id: Id put after the labels.
         pad_id: Id of padding; it must not occur in the data.
-        tokens_per_batch: Largest number of positions of a batch on its longer side, with padding
+        tokens_per_batch: Maximum number of positions of a batch on its longer side, with padding
             and without the rows that `rows_multiple_of` adds. A longer pair is a batch of its own.
         max_length: Largest length of a side (of the target with its end token). Longer pairs are
             left out and counted in `dropped`. None: any.

@@ -85,7 +85,7 @@ class BucketedBatches(EpochBatches):
 
     Args:
         multiple: Lengths are padded to multiples of this.
-        max_shapes: Largest number of shapes of batches.
+        max_shapes: Maximum number of shapes of batches.
         rows_multiple_of: The rows of each batch are filled up to a multiple of this: the number of
             devices, with `keras.distribution` or `tf.distribute`.
         shuffle: Whether each epoch has another order; False for validation and predictions.

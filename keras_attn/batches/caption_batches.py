@@ -38,8 +38,8 @@ class CaptionBatches(BucketedBatches):
         end_id: Id put after the labels.
         pad_id: Id of padding; it must not occur in the data.
         name: Name of the model input of the images.
-        batch_size: Largest number of captions of a batch.
-        max_length: Largest number of tokens of a caption, its end token included. Longer captions
+        batch_size: Maximum number of captions of a batch.
+        max_length: Maximum number of tokens of a caption, its end token included. Longer captions
             are left out and counted in `dropped`. None: any.
         **layout: `multiple` (default 4), `max_shapes` (4), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.

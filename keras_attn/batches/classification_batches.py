@@ -73,9 +73,9 @@ class TextBatches(BucketedBatches):
             predict numbers. None: there are none.
         weights: Weight of each text, at least 0, such as `class_weights(labels, n)[labels]`.
             None: 1.
-        batch_size: Largest number of texts of a batch. None: what `tokens_per_batch` allows.
-        tokens_per_batch: Largest number of positions of a batch, `texts * S`. None: any.
-        max_length: Largest number of ids of a row, start and end included. Longer texts are
+        batch_size: Maximum number of texts of a batch. None: what `tokens_per_batch` allows.
+        tokens_per_batch: Maximum number of positions of a batch, `texts * S`. None: any.
+        max_length: Maximum number of ids of a row, start and end included. Longer texts are
             shortened, and counted in `truncated` and `lost_share`. None: any.
         truncation: How they are shortened: `"head"`, `"tail"` or `"head_tail"`, as in `truncate`.
         given_lengths: Number of ids of each text before it was shortened elsewhere, for `truncated`

@@ -36,10 +36,10 @@ class EncoderBatches(BucketedBatches):
         weights: Weight of each row, at least 0; 1 if None.
         token_labels: Names of the heads whose labels are of tokens.
         label_weights: For such heads the weight of each label, if not all are 1.
-        batch_size: Largest number of rows of a batch.
+        batch_size: Maximum number of rows of a batch.
         segments: Whether there are `segment_ids`.
         pad_id: Id of padding.
-        max_length: Largest number of ids that a row may have; None if any.
+        max_length: Maximum number of ids that a row may have; None if any.
         **layout: `multiple` (default 16), `max_shapes` (12), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 

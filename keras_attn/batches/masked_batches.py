@@ -54,7 +54,7 @@ class MaskedBatches(BucketedBatches):
         shards: The ids, as `open_shards` or `make_shard` give them.
         tokenizer: A tokenizer whose vocabulary has `[MASK]`.
         max_length: Largest number T of ids of a row.
-        batch_size: Largest number of rows of a batch.
+        batch_size: Maximum number of rows of a batch.
         next_sentence: Whether rows are pairs.
         segments: Whether the inputs have `segment_ids`.
         masked_share: Share of the words that are to be guessed.

@@ -45,9 +45,9 @@ class PackedBatches(BucketedBatches):
         start_id: Id put before the decoder's input.
         end_id: Id put after the labels.
         pad_id: Id of padding; it must not occur in the data.
-        tokens_per_row: Largest number of tokens of a row, on each side. Longer pairs (the target
+        tokens_per_row: Maximum number of tokens of a row, on each side. Longer pairs (the target
             with its end) are left out and counted in `dropped`.
-        tokens_per_batch: Largest number of positions of a batch on one side: it has
+        tokens_per_batch: Maximum number of positions of a batch on one side: it has
             `tokens_per_batch // tokens_per_row` rows.
         **layout: `rows_multiple_of`, `shuffle`, `seed`, `workers` and `max_queue_size`, as in
             `BucketedBatches`; lengths are not padded to a `multiple`.

@@ -33,8 +33,8 @@ class PairBatches(TextBatches):
         hypotheses: Token ids of the second texts.
         labels: The class of each pair, integers from 0. None: there are none.
         weights: Weight of each pair, at least 0. None: 1.
-        batch_size: Largest number of pairs of a batch.
-        max_length: Largest number of ids of a text; the rest is cut off, and counted in `truncated`
+        batch_size: Maximum number of pairs of a batch.
+        max_length: Maximum number of ids of a text; the rest is cut off, and counted in `truncated`
             and `lost_share`. None: all is kept.
         pad_id: Id of padding; it must not occur in the data.
         **layout: `multiple` (default 8), `max_shapes` (8), `rows_multiple_of`, `shuffle`, `seed`,

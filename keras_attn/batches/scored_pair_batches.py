@@ -29,10 +29,10 @@ class ScoredPairBatches(BucketedBatches):
         seconds: The ids of the second texts.
         targets: A number for each pair, or R of them.
         name: Name of the output that the targets are for.
-        batch_size: Largest number of pairs of a batch.
+        batch_size: Maximum number of pairs of a batch.
         segments: Whether there are `segment_ids`, all 0.
         pad_id: Id of padding.
-        max_length: Largest number of ids that a text may have; None if any.
+        max_length: Maximum number of ids that a text may have; None if any.
         least: Buckets of fewer pairs are joined with others. If the rows of a batch are compared
             with each other, give it `batch_size`, so that no batch has less than half of it.
         **layout: `multiple` (default 16), `max_shapes` (12), `rows_multiple_of`, `shuffle`, `seed`,

@@ -37,9 +37,9 @@ class VisualQuestionBatches(BucketedBatches):
         ids: Token ids of the questions.
         labels: The class of the answer of each question, integers from 0.
         name: What the model calls the input of the pictures.
-        batch_size: Largest number of rows of a batch.
-        questions_per_row: Largest number of questions of a row.
-        max_length: Largest number of ids of a question; the rest is cut off, and counted in
+        batch_size: Maximum number of rows of a batch.
+        questions_per_row: Maximum number of questions of a row.
+        max_length: Maximum number of ids of a question; the rest is cut off, and counted in
             `truncated`. None: all is kept.
         pad_id: Id of padding; it must not occur in the data.
         **layout: `multiple` (default 2), `max_shapes` (4), `rows_multiple_of`, `shuffle`, `seed`,

@@ -20,9 +20,9 @@ _UNIT = re.compile(r"<0x([0-9A-F]{2})>|.", re.DOTALL)
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Alignment:
-    """Which source tokens each target token attended to.
+    """The attention weights between source and target tokens.
 
-    Notebooks show it as a heat map. Rows are target tokens, columns are source tokens.
+    Notebooks display it as a heat map. Rows are target tokens, columns are source tokens.
 
     Words are those of `str.split()`. A token belongs to the word that contains it, and so does the
     space before the word. A token that covers several words counts for each by its share of the
@@ -33,13 +33,13 @@ class Alignment:
             space. A last `</s>` is the end token.
         target_tokens: T readable tokens.
         weights: `(T, S)`, e.g. the mean over the heads of one decoder block's cross-attention.
-        source_text: The text of the source tokens, for the borders of its words. The tokens may
-            end earlier if the text was cut. It is given as the tokenizer reads it
+        source_text: The text of the source tokens, for the borders of its words. The tokens may end
+            earlier if the text was cut. It is given as the tokenizer reads it
             (`tokenizer.normalized(text)`). If None, the text is read from the tokens, where a
-            literal `▁` or `<0x41>` cannot be told from a space or a byte.
+            literal `▁` or `<0x41>` cannot be distinguished from a space or a byte.
         target_text: The text of the target tokens.
         unit: `"token"`, or `"word"` if both sides are words already.
-        title: What it shows, for pictures and pages.
+        title: Title for figures and pages.
 
     Raises:
         ValueError: If the weights do not fit the tokens, or the tokens do not fit a text.
@@ -86,12 +86,13 @@ class Alignment:
 
             weights[j, i] = 1 / |W(j)| * sum_{t in W(j)} sum_{s in W(i)} weights[t, s]
 
-        The sum is the attention that the source word got, and the mean treats the tokens of the
-        target word alike. The end tokens keep a row and a column of their own. A word without
+        The sum is the attention that the source word got, and the mean gives the tokens of the
+        target word equal weights. The end tokens keep their own row and column. A word without
         tokens, because its text was cut, has zeros.
 
         Returns:
-            An `Alignment` with `len(text.split())` words on each side, and the end if there is one.
+            An `Alignment` with `len(text.split())` words on each side, and the end token if there
+            is one.
 
         Example:
 
@@ -113,12 +114,12 @@ class Alignment:
         """Links each target word to the source word that it attended to most.
 
         Args:
-            threshold: Least weight of a link, 0 to 1. A target word whose highest weight is less
+            threshold: Minimum weight of a link, 0 to 1. A target word whose highest weight is less
                 has no link. If None, any weight above 0 makes a link.
 
         Returns:
             (source word, target word), counted from 0, in the order of the target words. The end
-            tokens are not words, and attention to the end does not count.
+            tokens are not words, and attention to the end token does not count.
 
         Example:
 
@@ -141,7 +142,7 @@ class Alignment:
         """Writes `word_links` in the Pharaoh format of word aligners such as fast_align.
 
         Args:
-            threshold: Least weight of a link, as in `word_links`.
+            threshold: Minimum weight of a link, as in `word_links`.
 
         Returns:
             `"0-0 2-1"`: source word 0 and target word 0, source word 2 and target word 1.
@@ -154,11 +155,11 @@ class Alignment:
         return " ".join(f"{i}-{j}" for i, j in self.word_links(threshold))
 
     def plot(self, path: str | os.PathLike | None = None, title: str | None = None) -> Any:
-        """Draws it with `keras_attn.visualize.plot_attention`, which needs matplotlib.
+        """Draws the alignment with `keras_attn.visualize.plot_attention`, which needs matplotlib.
 
         Args:
             path: File to write, if any.
-            title: Text above the picture; that of the alignment if None.
+            title: Title of the figure; that of the alignment if None.
 
         Returns:
             A `matplotlib.figure.Figure`, which notebooks show.

@@ -32,11 +32,11 @@ class ContextualView:
         word: The word.
         sentences: The sentences.
         senses: The sense of the word in each of them, or None.
-        vectors: float32 `(L + 1, S, D)`, the word in each layer and sentence. Of a word of several
-            tokens it is their mean.
-        neighbours: The words nearest to its one static vector.
-        places: First and last token of the word in each sentence, `[CLS]` counted.
-        study: All attention of the encoder in these sentences.
+        vectors: float32 `(L + 1, S, D)`, the word in each layer and sentence. If the word has
+            several tokens, it is their mean.
+        neighbours: The words nearest to its static vector.
+        places: Indices of the first and last token of the word in each sentence, counting `[CLS]`.
+        study: All attention of the encoder for these sentences.
 
     Example:
 
@@ -67,13 +67,13 @@ class ContextualView:
     def accuracies(self) -> np.ndarray:
         """The share of sentences whose nearest neighbour has their sense, by layer: `(L + 1,)`.
 
-        That is the accuracy of a nearest-neighbour classifier which leaves one sentence out. If
-        several sentences are equally near (their cosines differ by less than 1e-6), their share
-        with the same sense counts. That happens in layer 0, where all sentences with the word at
-        one position have one vector.
+        This is the leave-one-out accuracy of a nearest-neighbour classifier. If several sentences
+        are equally near (their cosines differ by less than 1e-6), the share of them with the same
+        sense counts. This happens in layer 0, where all sentences with the word at the same
+        position have the same vector.
 
         Raises:
-            ValueError: If the senses are not known, or too few to compare.
+            ValueError: If the senses are unknown or too few to compare.
         """
         same = self._same()
         cosines = self.cosines
@@ -87,17 +87,17 @@ class ContextualView:
         """The accuracy if all other sentences are equally near.
 
         Raises:
-            ValueError: If the senses are not known, or too few to compare.
+            ValueError: If the senses are unknown or too few to compare.
         """
         same = self._same()
         return float((same.sum(axis=-1) - 1).mean() / (len(same) - 1))
 
     @property
     def margins(self) -> np.ndarray:
-        """Mean cosine within a sense less that between senses, in each layer, `(L + 1,)`.
+        """Mean cosine within a sense minus mean cosine between senses, in each layer, `(L + 1,)`.
 
         Raises:
-            ValueError: If the senses are not known, or too few to compare.
+            ValueError: If the senses are unknown or too few to compare.
         """
         same = self._same()
         others = ~np.eye(len(same), dtype=bool)
@@ -106,10 +106,10 @@ class ContextualView:
 
     @property
     def parting_layer(self) -> int:
-        """The layer in which the senses part best: by accuracy, then by margin.
+        """The layer that separates the senses best: by accuracy, then by margin.
 
         Raises:
-            ValueError: If the senses are not known, or too few to compare.
+            ValueError: If the senses are unknown or too few to compare.
         """
         order = np.lexsort((self.margins, self.accuracies))
         return int(order[-1])
@@ -123,27 +123,27 @@ class ContextualView:
         return self.study
 
     def attention(self, sentence: int) -> list[np.ndarray]:
-        """Returns what the word looks at in one sentence.
+        """Returns the attention weights of the word in one sentence.
 
         Args:
-            sentence: Number of the sentence.
+            sentence: Index of the sentence.
 
         Returns:
-            For each layer the weights `(heads, T)` over the tokens; of a word of several tokens
-            their mean.
+            For each layer, the weights `(heads, T)` over the tokens; the mean over the tokens of
+            the word if it has several.
         """
         first, last = self.places[sentence]
         layers = self._studied().views[sentence].parts[0].weights
         return [np.asarray(layer)[:, first : last + 1].mean(axis=1) for layer in layers]
 
     def html(self, title: str = "") -> str:
-        """Writes a page of HTML with `keras_attn.visualize.contextual_page`.
+        """Returns an HTML page made by `keras_attn.visualize.contextual_page`.
 
         Args:
             title: Heading of the page; if empty, it names the word.
 
         Returns:
-            The page as a string of HTML, to be written as UTF-8.
+            The page as an HTML string; write it as UTF-8.
         """
         known = self.senses is not None and self._compared()
         return contextual_page(
@@ -204,7 +204,7 @@ def contextual_view(
     static: HasVectors | None = None,
     top_k: int = 10,
 ) -> ContextualView:
-    """Looks at one word in many sentences, layer by layer, beside its one static vector.
+    """Compares a word in many sentences, layer by layer, with its static vector.
 
     Args:
         encoder: A task with an encoder, such as a `Pretrainer` or a `SimilarityScorer`; or a model
@@ -213,14 +213,14 @@ def contextual_view(
             such as `WORD_SENSES["spring"]` of `examples/word_senses.py`.
         word: The word.
         static: Static vectors of words: `WordVectors` or a `WordSpace`. If None, the encoder's own
-            embeddings of tokens, without their positions.
+            token embeddings, without positions.
         top_k: Number of neighbours of the static vector.
 
     Returns:
         A `ContextualView`.
 
     Raises:
-        TypeError: If the encoder is something else, or a sentence is not a string.
+        TypeError: If the encoder has another type, or a sentence is not a string.
         ValueError: If a sentence does not have the word once, or it is cut off; or the word has no
             static vector.
 
@@ -258,13 +258,14 @@ def contextual_view(
 
 
 def sense_layer(views: Sequence[ContextualView]) -> int:
-    """Chooses the layer in which the senses of some words part best.
+    """Chooses the layer that separates the senses of some words best.
 
     Args:
         views: Views of words with known senses, by the same encoder.
 
     Returns:
-        The layer whose mean accuracy is the highest; of several the one with the largest margin.
+        The layer with the highest mean accuracy; if several are equal, the one with the largest
+        margin.
 
     Example:
 

@@ -20,12 +20,13 @@ from keras_attn.visualize.encoder_page import LookAt
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class EncoderStudy:
-    """The attention of an encoder in some texts, from `study_encoder`.
+    """The attention of an encoder for some texts, from `study_encoder`.
 
     Args:
         views: An `AttentionView` for each text.
-        roles: The `HeadRoles` over all texts; None if there is no word in them.
-        divergence: How far the heads differ, as `head_divergence` returns it; None likewise.
+        roles: The `HeadRoles` over all texts; None if they contain no word.
+        divergence: The divergence of the heads, as returned by `head_divergence`; None if the texts
+            contain no word.
         ids: The ids of each text's tokens.
 
     Example:
@@ -45,7 +46,7 @@ class EncoderStudy:
     def html(
         self, notes: Sequence[LookAt | None] | None = None, title: str = "What the encoder looks at"
     ) -> str:
-        """Writes a page of HTML with `keras_attn.visualize.encoder_page`.
+        """Returns an HTML page made by `keras_attn.visualize.encoder_page`.
 
         Args:
             notes: For each text a `LectureSentence`, or anything with a `query` and a `note`, or
@@ -53,7 +54,7 @@ class EncoderStudy:
             title: Heading of the page.
 
         Returns:
-            The page as a string of HTML, to be written as UTF-8.
+            The page as an HTML string; write it as UTF-8.
 
         Raises:
             ValueError: If the notes do not fit the texts.
@@ -84,14 +85,14 @@ def study_encoder(
     special_mask: npt.ArrayLike | None = None,
     titles: Sequence[str] | None = None,
 ) -> EncoderStudy:
-    """Calls an encoder and collects what its heads looked at.
+    """Calls an encoder and collects the attention of its heads.
 
     Args:
-        model: A model of `BertConfig`, with heads or without, or another that reads `token_ids` and
+        model: A model of `BertConfig`, with or without heads, or another that reads `token_ids` and
             has self-attention.
-        inputs: `token_ids`, `padding_mask`, and what else the model reads, `(B, T)`. The texts are
+        inputs: `token_ids`, `padding_mask`, and other inputs of the model, `(B, T)`. The texts are
             padded on the right.
-        tokens: For each row its readable tokens without padding.
+        tokens: For each row, its readable tokens without padding.
         special_mask: `(B, T)`, True for special tokens such as `[CLS]` and `[SEP]`. If None, there
             are none.
         titles: Names of the texts. If None, their tokens.
@@ -156,12 +157,12 @@ def study_maps(
 def study_texts(
     model: keras.Model, field: EncoderInput, texts: Sequence[str | tuple[str, str]]
 ) -> EncoderStudy:
-    """Calls an encoder on texts and collects what its heads looked at.
+    """Calls an encoder on texts and collects the attention of its heads.
 
     Args:
-        model: A model of `BertConfig`, with heads or without; or a text classifier with
-            self-attention, which reads ids alone.
-        field: How it reads texts.
+        model: A model of `BertConfig`, with or without heads; or a text classifier with
+            self-attention, which reads only ids.
+        field: Field that converts texts to inputs.
         texts: Strings, or pairs of strings.
 
     Returns:

@@ -16,12 +16,12 @@ from keras_attn.visualize.text_segments import strongest_pieces
 class Explanation:
     """The weight of each token of a text in a classifier's answer.
 
-    Notebooks show it as the text with its tokens shaded.
+    Notebooks display it as the text with its tokens shaded.
 
-    Attention weights are 0 or more. They say where the model looked, which does not prove that a
-    token decided. The weights of gradient times input have a sign: above 0 a token speaks for
-    `label`, below 0 against it. `deletion_curve` measures how well weights name the tokens that
-    decided.
+    Attention weights are 0 or more. They show where the model looked, which does not prove that a
+    token was decisive. The weights of gradient times input have a sign: positive tokens support
+    `label`, negative tokens speak against it. `deletion_curve` measures how well weights identify
+    the decisive tokens.
 
     Args:
         text: The text.
@@ -31,13 +31,13 @@ class Explanation:
             an empty range.
         weights: T finite numbers.
         label: Name of the class that the weights explain.
-        probabilities: The probability of each class, by its name.
+        probabilities: The probability of each class, keyed by its name.
         method: Name of the method for readers, such as `"attention"` or `"gradient x input"`.
         second: The second text of a pair; None if there is one text.
-        segments: T numbers: 0 for tokens of `text`, and 1 for those of `second`, whose offsets are
+        segments: T numbers: 0 for tokens of `text`, and 1 for tokens of `second`, whose offsets are
             ranges of characters of `second`. If empty, all are 0.
-        marked: A `(start, end)` range of characters of the last text that pages frame, such as the
-            answer to a question; None if there is none.
+        marked: A `(start, end)` range of characters of the last text, such as the answer to a
+            question, which pages show in a frame; None for no frame.
 
     Raises:
         ValueError: If the parts do not fit each other.
@@ -110,10 +110,10 @@ class Explanation:
             object.__setattr__(self, name, value)
 
     def strongest(self, count: int = 10) -> list[tuple[str, float]]:
-        """Lists the pieces of the text with the greatest weights, whatever their sign.
+        """Lists the pieces of the text with the largest absolute weights.
 
         Args:
-            count: Most pieces to list.
+            count: Maximum number of pieces.
 
         Returns:
             (piece, weight), the strongest first. Tokens that share a character are one piece with
@@ -128,13 +128,13 @@ class Explanation:
         return strongest_pieces(pieces)[:count]
 
     def html(self, title: str | None = None) -> str:
-        """Writes a page of HTML with `keras_attn.visualize.text_weights_html`.
+        """Returns an HTML page made by `keras_attn.visualize.text_weights_html`.
 
         Args:
             title: Heading of the page. If None, the label.
 
         Returns:
-            The page as a string of HTML, to be written as UTF-8.
+            The page as an HTML string; write it as UTF-8.
 
         Example:
 
@@ -146,11 +146,12 @@ class Explanation:
         return text_weights_html([self], title=title)
 
     def plot(self, path: str | os.PathLike | None = None, title: str | None = None) -> Any:
-        """Draws it with `keras_attn.visualize.plot_text_weights`, which needs matplotlib.
+        """Draws the explanation with `keras_attn.visualize.plot_text_weights`, which needs
+        matplotlib.
 
         Args:
             path: File to write, if any.
-            title: Text above the picture. If None, the label with its probability.
+            title: Title of the figure. If None, the label with its probability.
 
         Returns:
             A `matplotlib.figure.Figure`, which notebooks show.

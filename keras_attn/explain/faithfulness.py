@@ -23,7 +23,7 @@ class DeletionCurve:
         fractions: F shares of deleted tokens. The first is 0.
         probabilities: `(n, F)`, the probability of the whole text's class when the tokens of
             highest weight are deleted.
-        random_probabilities: `(n, F)`, the same when as many tokens are deleted at random. It is
+        random_probabilities: `(n, F)`, the same when as many tokens are deleted at random. This is
             the mean of several draws.
 
     Example:
@@ -58,7 +58,7 @@ class DeletionCurve:
         return float((self.random_probabilities[:, :1] - self.random_probabilities[:, 1:]).mean())
 
     def advantage(self, num_bootstrap: int = 1000, seed: int = 0) -> Estimate:
-        """Computes how far the curve is below that of random deletions.
+        """Computes how far the curve is below the curve of random deletions.
 
         Args:
             num_bootstrap: Number of bootstrap samples of the texts for the interval. With 0 there
@@ -136,32 +136,32 @@ def deletion_curve(
     keep: Collection[int] = (),
     seed: int = 0,
 ) -> DeletionCurve:
-    """Deletes the tokens of highest weight and measures how the model's probability falls.
+    """Deletes the tokens with the highest weights and measures how much the probability falls.
 
     The class of a text is the one that the model predicts for the whole text. For each fraction f,
     the `ceil(f * T)` of its T tokens with the highest weights are deleted, and the model predicts
-    the probability of that class again. If the weights name the tokens that decided, it falls
-    faster than when as many tokens are deleted at random. The area under the curve sums this up
+    the probability of that class again. If the weights identify the decisive tokens, it falls
+    faster than when as many random tokens are deleted. The area under the curve summarizes this
     (Samek et al., 2017, "Evaluating the Visualization of What a Deep Neural Network Has Learned").
     So does the mean fall, the comprehensiveness of DeYoung et al., 2020, "ERASER: A Benchmark to
     Evaluate Rationalized NLP Models":
 
         comprehensiveness = mean_{f > 0} (p(class | x) - p(class | x without its top f))
 
-    The model was not trained on texts with missing words, and part of any fall comes from that.
-    So compare the curve with the random deletions; never read it alone.
+    The model was not trained on texts with missing words, which causes a part of the fall. Always
+    compare the curve with the random deletions.
 
     Args:
         predict: Function from a list of lists of ids, which may be empty, to an array of
             probabilities `(n, C)`.
         ids: The ids of n texts without padding.
-        weights: For each text a weight for each id. Signed weights must be about the class that
-            the model predicts: the highest are deleted first, the negative ones last. Tokens
-            of equal weight are deleted in a random order, because the order of the text would say
-            something of its own.
+        weights: For each text a weight for each id. Signed weights must be about the class that the
+            model predicts: the highest are deleted first, the negative ones last. Tokens of equal
+            weight are deleted in a random order, because the order of the text would influence the
+            result.
         fractions: Ascending shares of the tokens from 0 to 1. If 0 is missing, it is put first.
         num_random: Number of random orders of each text.
-        keep: Ids that are never deleted and do not count, such as those of `[CLS]` and `[SEP]`.
+        keep: Ids that are never deleted and do not count, such as the ids of `[CLS]` and `[SEP]`.
         seed: Seed of the random orders, and of the order of equal weights.
 
     Returns:

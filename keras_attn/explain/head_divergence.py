@@ -11,7 +11,7 @@ from keras_attn.explain.attention_rows import Maps, attention_of_texts, row_entr
 def head_divergence(
     maps: Maps, padding_mask: npt.ArrayLike | None = None, special_mask: npt.ArrayLike | None = None
 ) -> np.ndarray:
-    """Measures how far the heads of an encoder differ in what they look at.
+    """Measures how much the attention of the heads of an encoder differs.
 
     For two heads with the attention weights P and Q of the same word (a token that is neither
     padding nor special) it is the Jensen-Shannon divergence, as in Clark et al. (2019):
@@ -28,8 +28,8 @@ def head_divergence(
         - [Clark et al., 2019](https://arxiv.org/abs/1906.04341): What Does BERT Look At?
 
     Args:
-        maps: What `attention_maps(model, inputs)` returns, of which self-attention is used, or for
-            each layer an array `(B, N, T, T)`.
+        maps: Result of `attention_maps(model, inputs)`, of which only self-attention is used, or an
+            array `(B, N, T, T)` for each layer.
         padding_mask: `(B, T)`, True for tokens. If None, there is no padding.
         special_mask: `(B, T)`, True for special tokens such as `[CLS]` and `[SEP]`. If None, there
             are none.

@@ -49,7 +49,7 @@ class HeadImportance:
         """Lists the most important heads.
 
         Args:
-            count: Most heads to list.
+            count: Maximum number of heads.
 
         Returns:
             (path of the layer, head, importance), the most important first.
@@ -63,7 +63,7 @@ class HeadImportance:
         return sorted(every, key=lambda found: -found[2])[:count]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all of it for JSON.
+        """Returns all values as a dict for JSON.
 
         Example:
 
@@ -104,8 +104,8 @@ def head_importance(
 ) -> HeadImportance:
     """Measures how much a model needs each of its attention heads.
 
-    By ablation (Michel et al., 2019, section 3.2) it is what the score loses without the head, see
-    `keras_attn.ablate`; negative if the model is better without it:
+    By ablation (Michel et al., 2019, section 3.2; see `keras_attn.ablate`), the importance is the
+    decrease of the score without the head, which is negative if the model is better without it:
 
         importance_n = score(model) - score(model without head n)
 
@@ -122,20 +122,20 @@ def head_importance(
           than One?
 
     Args:
-        model: A built Keras model; for gradients, and without a `score`, a compiled one. Of a task,
-            `task.model`.
+        model: A built Keras model; for gradients, and without a `score`, a compiled one. For a
+            task, pass `task.model`.
         data: Batches `(x, y)` or `(x, y, sample_weight)`, such as `task.dataset(examples)`; not
             needed with a `score`.
-        score: Function of the model that returns a number, of which more is better, such as
-            `lambda model: task.evaluate(examples).accuracy`. None: minus the loss on `data`.
+        score: Function of the model that returns a number, where higher is better, such as `lambda
+            model: task.evaluate(examples).accuracy`. If None, minus the loss on `data`.
         method: `"ablation"` or `"gradient"`.
 
     Returns:
         `HeadImportance`.
 
     Raises:
-        ValueError: If the method is unknown, the model has no multi-head attention, or there is
-            neither what the method needs nor a batch.
+        ValueError: If the method is unknown, the model has no multi-head attention, or `data` or
+            `score` is missing.
 
     Example:
 

@@ -15,7 +15,7 @@ def head_outcomes(model: keras.layers.Layer, answer: Callable[[], Outcome]) -> H
     viewer shows the answers when its readers switch heads off.
 
     Args:
-        model: A built model. Of a task, `task.whole`.
+        model: A built model. For a task, pass `task.whole`.
         answer: Function that asks the model and returns an `Outcome`. The heads are switched off
             by `ablate` while it runs.
 

@@ -20,12 +20,12 @@ SHARES = ("previous", "next", "same", "special")
 class HeadRoles:
     """The role of each head of each layer, from `head_roles`.
 
-    `print(roles)` writes a table. Notebooks show it as a coloured one.
+    `print(roles)` writes a table. Notebooks display a coloured table.
 
     Args:
         values: `(layers, heads, 5)`, numbers from 0 to 1 in the order of `measures`.
         tokens: Number of tokens that the values are means over.
-        texts: Number of texts that these tokens are of.
+        texts: Number of texts that contain these tokens.
 
     Raises:
         ValueError: If the values do not have this shape, or are out of range.
@@ -64,19 +64,19 @@ class HeadRoles:
 
     @property
     def other(self) -> np.ndarray:
-        """The share of other words, `(layers, heads)`: what the four shares leave of 1."""
+        """The share of other words, `(layers, heads)`: 1 minus the four shares."""
         return np.clip(1 - self.values[..., : len(SHARES)].sum(axis=2), 0, 1)
 
     def role_of(
         self, layer: int, head: int, threshold: float = 0.5, spread_threshold: float = 0.9
     ) -> str:
-        """Names what a head looks at most.
+        """Returns the role of a head.
 
         Args:
             layer: Number of the layer, from 0.
             head: Number of the head, from 0.
-            threshold: Least share of attention that makes a role.
-            spread_threshold: Least spread of a head that looks all over the text.
+            threshold: Minimum share of attention for a role.
+            spread_threshold: Minimum spread for the role `"spread"`.
 
         Returns:
             The greatest of the four shares, `"previous"`, `"next"`, `"same"` or `"special"`, if it
@@ -95,11 +95,11 @@ class HeadRoles:
         return SPREAD if spread >= spread_threshold else MIXED
 
     def strongest(self, measure: str, count: int = 5) -> list[tuple[int, int, float]]:
-        """Lists the heads with the greatest values.
+        """Lists the heads with the largest values.
 
         Args:
             measure: One of `measures`.
-            count: Most heads to list.
+            count: Maximum number of heads.
 
         Returns:
             (layer, head, value), the greatest first.
@@ -121,7 +121,7 @@ class HeadRoles:
         return [(layer, head, float(table[layer, head])) for layer, head in places]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all of it for JSON.
+        """Returns all values as a dict for JSON.
 
         Returns:
             `tokens`, `texts` and `heads`: for each head its layer, number, values and role.
@@ -149,13 +149,13 @@ class HeadRoles:
         }
 
     def html(self, title: str = "What the heads look at") -> str:
-        """Writes a page of HTML with `keras_attn.visualize.head_roles_html`.
+        """Returns an HTML page made by `keras_attn.visualize.head_roles_html`.
 
         Args:
             title: Heading of the page.
 
         Returns:
-            The page as a string of HTML, to be written as UTF-8.
+            The page as an HTML string; write it as UTF-8.
 
         Example:
 
@@ -183,7 +183,7 @@ class HeadRoles:
 def head_roles(
     maps: Maps, padding_mask: npt.ArrayLike | None = None, special_mask: npt.ArrayLike | None = None
 ) -> HeadRoles:
-    """Measures what each head of an encoder looks at, in one text or many.
+    """Measures where each head of an encoder looks, in one or more texts.
 
     For a word q, a token that is neither padding nor special, with the attention weights w of one
     head over the n tokens of its text:
@@ -194,13 +194,13 @@ def head_roles(
         next     = w[q + 1], or 0 if that token is special or there is none
         spread   = -sum_k w[k] log w[k] / log n, or 0 if n = 1
 
-    So no attention is counted twice, and what the four shares leave of 1 is on other words. The
-    spread is 1 if a head looks at all n tokens alike, and 0 if it looks at one alone. Each number
-    is the mean over the words of all texts: a long text counts for more than a short one.
+    No attention is counted twice, and the rest of the four shares is attention to other words. The
+    spread is 1 if a head attends uniformly to all n tokens, and 0 if it attends to a single token.
+    Each number is the mean over the words of all texts, so long texts count more than short ones.
 
     Clark et al. (2019) found heads of BERT that look at the previous token, the next one or at
     `[SEP]`, and heads that spread their attention widely; Kovaleva et al. (2019) found the same
-    kinds. Attention says where a head looks. It does not prove what the model needs the head for.
+    kinds. Attention shows where a head looks. It does not show what the model uses the head for.
 
     References:
         - [Clark et al., 2019](https://arxiv.org/abs/1906.04341): What Does BERT Look At?
@@ -208,8 +208,8 @@ def head_roles(
           BERT.
 
     Args:
-        maps: What `attention_maps(model, inputs)` returns, of which self-attention is used, or for
-            each layer an array `(B, N, T, T)`.
+        maps: Result of `attention_maps(model, inputs)`, of which only self-attention is used, or an
+            array `(B, N, T, T)` for each layer.
         padding_mask: `(B, T)`, True for tokens. If None, there is no padding.
         special_mask: `(B, T)`, True for special tokens such as `[CLS]` and `[SEP]`. If None, there
             are none.

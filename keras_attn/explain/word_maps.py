@@ -23,7 +23,7 @@ class Caption:
     Args:
         text: The caption.
         score: Log-probability divided by the length penalty `((5 + length) / 6) ** alpha`.
-        truncated: Whether it was cut at its greatest length, without an end.
+        truncated: Whether it was cut at the maximum length, without an end token.
         tokens: T readable tokens, as `BytePairTokenizer.tokens` gives them; the last one is `</s>`
             if the caption was not cut.
         attention: float32 `(T, rows, columns)`: the attention weights over the regions when a token
@@ -45,9 +45,8 @@ class Caption:
     attention: np.ndarray
 
     def words(self) -> list[tuple[str, np.ndarray]]:
-        """Returns the words, each with the mean `(rows, columns)` of the maps of its tokens.
-
-        The end has no map.
+        """Returns the words, each with the mean `(rows, columns)` of the maps of its tokens. The
+        end token has no map.
         """
         count, *grid = self.attention.shape
         regions = [f"▁{number}" for number in range(grid[0] * grid[1])]  # each of them a word
@@ -68,11 +67,11 @@ class Caption:
     ) -> Any:
         """Draws the image, and for each word the image with its map over it.
 
-        Needs matplotlib, of the extra `examples`.
+        This needs matplotlib.
 
         Args:
             image: The image: a path, the bytes of a file or an array `(H, W, 3)`.
-            path: Where the figure is written, if anywhere.
+            path: File to write, if any.
             title: Text above it; the caption if None.
 
         Returns:
@@ -112,7 +111,7 @@ class VisualExplanation:
         tokens: The T words of the question that were read.
         attention: float32 `(T, rows, columns)`: the attention weights of each word over the regions
             of the image, which sum to 1; the mean over the heads of the last block.
-        view: All attention, of all blocks and heads, for `attention_viewer`.
+        view: All attention of all blocks and heads, for `attention_viewer`.
 
     Example:
 
@@ -145,10 +144,10 @@ class VisualExplanation:
     def plot(self, path: str | os.PathLike | None = None, title: str | None = None) -> Any:
         """Draws the image, and for each word the image with its map over it.
 
-        Needs matplotlib, of the extra `examples`.
+        This needs matplotlib.
 
         Args:
-            path: Where the figure is written, if anywhere.
+            path: File to write, if any.
             title: Text above it; the question and the answer if None.
 
         Returns:

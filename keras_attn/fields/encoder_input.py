@@ -44,7 +44,7 @@ class EncoderInput:
 
     Args:
         tokenizer: Has `encode`, `pad_id`, `start_id`, `end_id` and `to_graph`.
-        max_length: Largest number of ids of a row, special tokens included.
+        max_length: Maximum number of ids of a row, special tokens included.
         start: Whether there is a token before the texts.
         end: Whether there is a token after them.
         between: Number of end tokens between two texts.
@@ -88,7 +88,7 @@ class EncoderInput:
 
     @property
     def room(self) -> int:
-        """Largest number of ids of a row between the ends, those between two texts included."""
+        """Maximum number of ids of a row between the ends, those between two texts included."""
         return self.max_length - len(self.start) - len(self.end)
 
     def encode(

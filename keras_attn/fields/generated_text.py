@@ -26,7 +26,7 @@ class PromptInput:
 
     Args:
         tokenizer: Has `encode`, `start_id`, `pad_id` and `to_graph`.
-        max_length: Largest number of tokens that is read.
+        max_length: Maximum number of tokens that is read.
         limit: `limit(tf, number)` returns the number of new tokens of a request, or refuses it.
         graph: Returns the tokenizer's graph; that of the tokenizer if None.
 

@@ -24,8 +24,8 @@ class QuestionRows:
 
     Args:
         tokenizer: Such as a `WordPieceTokenizer`, with `encode_with_offsets` and `to_graph`.
-        max_length: Largest number of ids of a row, special tokens included.
-        max_question_length: Largest number of pieces of a question; the rest is cut off.
+        max_length: Maximum number of ids of a row, special tokens included.
+        max_question_length: Maximum number of pieces of a question; the rest is cut off.
         overlap: Pieces that two neighbouring windows share; at most half of the room that a window
             has beside the question.
         between: Number of end tokens between question and text.

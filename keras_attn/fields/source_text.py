@@ -29,7 +29,7 @@ class SourceText:
 
     Args:
         tokenizer: Has `encode`, `end_id`, `pad_id` and `to_graph`.
-        max_length: Largest number of ids of a row, its end included; what is longer is cut.
+        max_length: Maximum number of ids of a row, its end included; what is longer is cut.
         graph: Returns the tokenizer's graph, which other fields may have; that of the tokenizer if
             None.
         prefix: Text that is put before each text.

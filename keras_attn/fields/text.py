@@ -140,7 +140,7 @@ class TextInput:
 
     Args:
         tokenizer: Has `encode`, `pad_id` and `to_graph`.
-        max_length: Largest number of tokens that is read; the rest of a text is cut off.
+        max_length: Maximum number of tokens that is read; the rest of a text is cut off.
 
     Example:
 

@@ -45,7 +45,7 @@ def spoken(turns: Sequence[str], max_turns: int) -> list[str]:
 
     Args:
         turns: The turns so far.
-        max_turns: Largest number of them.
+        max_turns: Maximum number of them.
 
     Example:
 
@@ -75,8 +75,8 @@ class TurnRows:
 
     Args:
         tokenizer: Byte pairs, or SentencePiece, with the special tokens `MARKS`.
-        max_turns: Largest number of turns that are read.
-        max_context: Largest number of ids of a row.
+        max_turns: Maximum number of turns that are read.
+        max_context: Maximum number of ids of a row.
         graph: Returns the tokenizer's graph, which other fields may have; that of the tokenizer if
             None.
 

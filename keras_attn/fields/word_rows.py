@@ -45,7 +45,7 @@ class WordRows:
 
     Args:
         tokenizer: Such as a `WordPieceTokenizer`, with `encode`, `unknown_id` and `to_graph`.
-        max_length: Largest number of ids of a row, special tokens included.
+        max_length: Maximum number of ids of a row, special tokens included.
 
     Example:
 

@@ -16,7 +16,7 @@ class WordTokens:
 
     Args:
         tokenizer: A `WordTokenizer`.
-        max_length: Largest number of words that is read; the rest of a text is cut off.
+        max_length: Maximum number of words that is read; the rest of a text is cut off.
 
     Example:
 

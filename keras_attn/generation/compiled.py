@@ -25,20 +25,20 @@ class CompiledFunction:
 
     TensorFlow traces once for any batch and length. With `jit_compile` it traces once for each
     `max_length`, and again for single rows, and XLA compiles each shape. JAX compiles once for each
-    shape and `max_length`, by `jax.jit`. So give XLA few different shapes. PyTorch runs without
-    gradients and does not compile. Every call uses the current values of the variables. A batch
-    without rows gives results without rows.
+    shape and `max_length`, by `jax.jit`. Therefore use few different shapes with XLA. PyTorch runs
+    without gradients and does not compile. Every call uses the current values of the variables. A
+    batch without rows gives results without rows.
 
-    Instead of ids the function may take regions (`dtype="float32", rank=3`) or pictures
-    (`dtype="uint8", rank=4`). Since many layers need it, TensorFlow then traces once for each shape
-    without the batch size.
+    Instead of ids, the function may take regions (`dtype="float32", rank=3`) or images
+    (`dtype="uint8", rank=4`). TensorFlow then traces once for each shape without the batch size,
+    because many layers need this.
 
     Args:
         function: `function(ids (B, S) int32, max_length, *numbers (B, ...)) -> nest of batch-first
             tensors`.
-        variables: The variables that it reads; on JAX others would keep their present values. Or
-            the layer or model whose variables it reads; if these are replaced, as by `quantize` and
-            `enable_lora`, the function is compiled again.
+        variables: The variables that the function reads; on JAX, others would keep their current
+            values. Or the layer or model whose variables it reads; if these are replaced, as by
+            `quantize` and `enable_lora`, the function is compiled again.
         jit_compile: Whether TensorFlow uses XLA. JAX always does.
         dtype: Dtype of the first argument: `"int32"`, `"float32"` or `"uint8"`.
         rank: Rank of the first argument, at least 2.
@@ -54,7 +54,7 @@ class CompiledFunction:
 
     Raises:
         ValueError: If `dtype` or `rank` is invalid, ids have the wrong dtype or rank, `max_length`
-            is wrong, or there are not numbers for each row.
+            is wrong, or the numbers do not have a value for each row.
 
     Example:
 

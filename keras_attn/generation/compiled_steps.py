@@ -19,7 +19,7 @@ def _not_begun(*arguments) -> NoReturn:
 class CompiledSteps:
     """Compiles `begin(ids, max_length, *numbers) -> state` and `go_on(state) -> found, state`.
 
-    The state stays a nest of tensors of the backend, so that a call costs what its steps cost.
+    The state stays a nest of tensors of the backend, so that a call costs no more than its steps.
     TensorFlow traces each function once. JAX compiles `begin` once for each shape and `max_length`,
     and `go_on` for each shape of the state. PyTorch runs without gradients and does not compile.
     Every call uses the current values of the variables.

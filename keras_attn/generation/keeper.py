@@ -16,19 +16,19 @@ MOST = 16
 
 
 class Keeper:
-    """A base class of objects that keep what they make of a model, such as compiled functions.
+    """Base class of objects that cache what they derive from a model, such as compiled functions.
 
-    `kept` makes a thing once and returns it again while nothing that decides it has changed: the
-    key, and the public attributes of the object. If one of these is another value or object, such
-    as a `model` that was replaced, everything is forgotten. Of many keys the least recently used is
-    forgotten. Copies (`copy`, `deepcopy`, pickle) begin with nothing.
+    `kept` creates a value once, and returns it again as long as the key and the public attributes
+    of the object are unchanged. If a public attribute is replaced, such as `model`, the whole cache
+    is cleared. If there are too many keys, the least recently used one is dropped. Copies (`copy`,
+    `deepcopy`, pickle) begin with an empty cache.
 
     Attributes are compared by identity, except numbers and strings. In keys, tuples, functions and
     frozen dataclasses are compared by their values, too.
 
     Attributes:
-        decide_nothing: Names of public attributes that change no result, such as notes on the last
-            call.
+        decide_nothing: Names of public attributes that do not affect results, such as notes on the
+            last call.
 
     Example:
 
@@ -57,12 +57,12 @@ class Keeper:
         """Returns what `make` returned for this key before, or returns now.
 
         Args:
-            make: Function without arguments. What it makes depends on nothing but the key and the
-                public attributes.
-            *key: What tells this from other things that are kept, beginning with a name.
+            make: Function without arguments. Its result must depend only on the key and the public
+                attributes.
+            *key: Key of the value in the cache, beginning with a name.
 
         Returns:
-            The thing that was made.
+            The cached value.
         """
         now = [
             (name, _comparable(value) if type(value) in _BY_VALUE else _Same(value))

@@ -17,7 +17,8 @@ IMPOSSIBLE = -float("inf")
 
 
 class Generation(NamedTuple):
-    """The result of a search, with shapes `(B, ...)`, or `(B, R, ...)` for the R best of a beam.
+    """The result of a search, with shapes `(B, ...)`, or `(B, R, ...)` for the R best sequences of
+    a beam search.
 
     A sequence that does not end within `max_length` tokens (or its row's `max_lengths`) is cut
     there: it has no end token, `finished` is False, and it is ranked by its score so far.

@@ -32,7 +32,7 @@ def _shifted(x: Tensor, bits: int) -> Tensor:
 
 
 def prompt_seeds(ids: Tensor, seed: TensorLike) -> Tensor:
-    """Returns a seed for each row that follows its ids, wherever it stands in a batch.
+    """Returns a seed for each row that depends on its ids, but not on its position in the batch.
 
     Args:
         ids: int32 `(B, S)`; zeros are padding.
@@ -57,7 +57,7 @@ def row_seeds(seed: TensorLike, rows: Tensor) -> Tensor:
     """Returns a seed for each row, or checks given seeds.
 
     Args:
-        seed: Integer from 0 to 2^31 - 1, from which each row gets a seed by its number; or integers
+        seed: Integer from 0 to 2^31 - 1, from which the seed of each row is derived; or integers
             `(B,)`, the seeds themselves.
         rows: int32 `(B,)`, the numbers of the rows.
 

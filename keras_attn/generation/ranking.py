@@ -17,7 +17,7 @@ EarlyStopping: TypeAlias = bool | Literal["never"] | None
 
 
 def length_penalty(lengths: Size, alpha: float | Tensor, kind: str = "gnmt") -> Tensor:
-    """Length penalty, which divides the log-probabilities of sequences.
+    """Returns the length penalty, which divides the log-probabilities of sequences.
 
         gnmt:  ((5 + n) / 6) ** alpha
         power: n ** alpha
@@ -29,7 +29,7 @@ def length_penalty(lengths: Size, alpha: float | Tensor, kind: str = "gnmt") -> 
         - [Wu et al., 2016](https://arxiv.org/abs/1609.08144): equation 14.
 
     Args:
-        lengths: Numbers n of tokens, the end token included.
+        lengths: Numbers n of tokens, including the end token.
         alpha: Exponent; 0 for no penalty, above 0 favours longer sequences, below 0 shorter ones. A
             number, or a tensor that can be broadcast with `lengths`.
         kind: `"gnmt"` or `"power"`.

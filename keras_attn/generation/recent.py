@@ -12,14 +12,14 @@ T = TypeVar("T")
 
 
 class Recent(Generic[T]):
-    """Keeps a few things that are expensive to make, such as compiled functions, by their keys.
+    """A cache of values that are expensive to create, such as compiled functions.
 
-    A key must contain all that decides what is made. If there are too many things, the least
-    recently used one is forgotten. Several threads may ask at once: a thing is made once. A copy
-    begins empty, because what was made may hold on to parts of the original.
+    A key must contain everything that determines the value. If there are too many values, the least
+    recently used one is dropped. The cache is thread-safe: each value is created once. A copy
+    begins empty, because values may refer to parts of the original.
 
     Args:
-        most: Largest number of things that are kept.
+        most: Maximum number of cached values.
 
     Example:
 
@@ -42,7 +42,7 @@ class Recent(Generic[T]):
         return type(self), (self.most,)
 
     def __len__(self) -> int:
-        """Returns the number of things that are kept."""
+        """Returns the number of cached values."""
         return len(self._made)
 
     def __iter__(self) -> Iterator[tuple[Hashable, T]]:
@@ -51,14 +51,14 @@ class Recent(Generic[T]):
             return iter(list(self._made.items()))
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Returns what was made for a key, or makes it.
+        """Returns the value of a key, and creates it if necessary.
 
         Args:
             key: Any hashable value.
             make: Function without arguments.
 
         Returns:
-            What `make` returned, now or before.
+            The result of `make`.
         """
         with self._lock:
             # The last key of the dict is the one that was asked for last.
@@ -69,6 +69,6 @@ class Recent(Generic[T]):
             return found
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Clears the cache."""
         with self._lock:
             self._made.clear()

@@ -19,21 +19,22 @@ State: TypeAlias = dict[str, Any]
 
 
 class SampledSteps:
-    """The tokens of `sample`, some in each call.
+    """Draws the tokens of `sample` in several calls.
 
         state         = begin(prompt, ...)
         tokens, state = go_on(state, count);  tokens, state = go_on(state, count);  ...
 
     All calls together draw the tokens that `sample` draws with the same settings and seeds. A state
     is a nest of batch-first tensors. It has the size of the decoder's own state, so both functions
-    can be compiled once; see `CompiledSteps`. Numbers that `begin` gets as tensors are in the
-    state, and replace those given here: what is compiled once serves all their values.
+    can be compiled once; see `CompiledSteps`. Numbers that are passed to `begin` as tensors are
+    stored in the state, and replace the numbers given here, so that one compiled function serves
+    all their values.
 
     Args:
         decoder: Any object with `prefill` and `step`.
         end_id: Id of the token that ends a sequence, or of several, or None.
         pad_id: Id of the padding after the end; it may be `end_id`.
-        min_length: Minimum number of new tokens, with the end token.
+        min_length: Minimum number of new tokens, including the end token.
         suppressed_ids: Ids of tokens that are never generated.
         temperature: As in `sample`.
         top_k: As in `sample`.
@@ -104,9 +105,9 @@ class SampledSteps:
             prompt: Ids `(B, P)`.
             prompt_mask: `(B, P)`, True for tokens, at least one per row; all if None.
             seeds: int32 `(B,)`, the seeds of the rows.
-            limits: int32 `(B,)`, the number of new tokens of each row, at most `max_length`, which
-                it is if None.
-            max_length: Number of new tokens that there is room for.
+            limits: int32 `(B,)`, the number of new tokens of each row, at most `max_length`;
+                `max_length` if None.
+            max_length: Maximum number of new tokens.
             numbers: `(B,)` by the names `temperature`, `top_k`, `top_p`, `min_p`,
                 `repetition_penalty` and `min_length`.
 
@@ -114,7 +115,7 @@ class SampledSteps:
             The state.
 
         Raises:
-            ValueError: If there is a number by another name.
+            ValueError: If a number has another name.
         """
         numbers = {name: ops.convert_to_tensor(value) for name, value in (numbers or {}).items()}
         if not numbers.keys() <= self.settings.keys():
@@ -150,7 +151,7 @@ class SampledSteps:
 
         Args:
             state: State from `begin` or the last `go_on`.
-            count: Largest number of tokens.
+            count: Maximum number of tokens.
 
         Returns:
             `(found, state)`. `found` has `tokens`, int32 `(B, count)`, with padding after the last

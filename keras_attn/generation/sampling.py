@@ -225,8 +225,8 @@ def sample(
     tokens where logits differ in their last bits.
 
     The numbers `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty` and `min_length` may
-    be tensors, `()` or `(B,)`, a number for each row. Then they can be inputs of a compiled
-    function, which is compiled once for all their values.
+    be tensors, `()` or `(B,)`, a number for each row. They can then be inputs of a compiled
+    function, which is compiled once for all values.
 
     References:
         - [Keskar et al., 2019](https://arxiv.org/abs/1909.05858): the repetition penalty r (CTRL).
@@ -241,31 +241,32 @@ def sample(
         prompt_mask: `(B, P)`, True for tokens, at least one per row; all if None.
         memory: `(B, S, Dm)` for the cross-attention, or None.
         memory_mask: `(B, S)`, or None.
-        max_length: Maximum number of new tokens, with the end token; an integer, or a tensor in a
-            graph.
+        max_length: Maximum number of new tokens, including the end token; an integer, or a tensor
+            in a graph.
         end_id: Id of the token that ends a sequence, or a list of several such ids. With None
             sequences end at their maximum length.
         seed: Integer from 0 to 2^31 - 1, from which row i gets `row_seeds(seed, [i])`; or int32
             `(B,)`, the seeds of the rows.
         temperature: Divisor of the logits, above 0.
-        top_k: Number of most probable tokens that are kept; all if None, or 0 in a tensor.
+        top_k: Number of most probable tokens to keep; all if None, or 0 in a tensor.
         top_p: Probability of the smallest set of tokens that is kept; all if None.
-        min_p: Least probability of a token that is kept, as a share of the greatest; all if None.
-        repetition_penalty: Penalty r; above 1 makes tokens of the prompt and new tokens rarer, and
-            1 changes nothing.
+        min_p: Minimum probability of a kept token, as a share of the largest probability; all if
+            None.
+        repetition_penalty: Penalty r; above 1 makes tokens that already occurred less probable, and
+            1 has no effect.
         no_repeat_ngram_size: Size n of the n-grams that may not repeat, in the prompt and after it;
-            0 allows all. If no other token is left, n-grams repeat all the same.
+            0 allows all. If no other token is left, n-grams may repeat.
         max_lengths: int32 `(B,)`, the maximum number of new tokens of each row, 1 to `max_length`;
             `max_length` for all if None.
-        min_length: Minimum number of new tokens, with the end token.
+        min_length: Minimum number of new tokens, including the end token.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
-        forced_first_id: Id of the first new token, such as the mark of a language, or None.
+        forced_first_id: Id of the first new token, such as a language mark, or None.
         forced_last_id: Id of the token at the maximum length, usually `end_id`, or None.
-        beginning: int32 `(B, P)`: new tokens that each row begins with, after `forced_first_id`.
+        beginning: int32 `(B, P)`: new tokens at the beginning of each row, after `forced_first_id`.
         beginning_mask: `(B, P)`, True for tokens, with padding on the right; all if None.
-        largest_top_k: An integer that a tensor `top_k` does not exceed; without it the whole
-            vocabulary is sorted at each step.
+        largest_top_k: Upper limit of a tensor `top_k`; without it, the whole vocabulary is sorted
+            at each step.
 
     Returns:
         `Generation` with shapes `(B, max_length)` and `(B,)`. `scores` are sums of the decoder's

@@ -54,25 +54,25 @@ def greedy_search(
         prompt_mask: `(B, P)`, True for tokens, at least one per row; all if None.
         memory: `(B, S, Dm)` for the cross-attention, or None.
         memory_mask: `(B, S)`, or None.
-        max_length: Maximum number of new tokens, with the end token; an integer, or a tensor in a
-            graph.
-        end_id: Id of the token that ends a sequence, or a list of several such ids, or None: all go
-            on to `max_length`.
+        max_length: Maximum number of new tokens, including the end token; an integer, or a tensor
+            in a graph.
+        end_id: Id of the token that ends a sequence, or a list of such ids, or None to continue to
+            `max_length`.
         max_lengths: int32 `(B,)`, the maximum number of new tokens of each row, 1 to `max_length`,
             so that results do not depend on the batch; `max_length` for all if None.
-        min_length: Minimum number of new tokens, with the end token; an integer, or a tensor `()`
-            or `(B,)`.
+        min_length: Minimum number of new tokens, including the end token; an integer, or a tensor
+            `()` or `(B,)`.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
         no_repeat_ngram_size: Size n of the n-grams that may not repeat, in the prompt and after it;
-            0 allows all. If no other token is left, n-grams repeat all the same.
-        forced_first_id: Id of the first new token, such as the mark of a language, or None.
+            0 allows all. If no other token is left, n-grams may repeat.
+        forced_first_id: Id of the first new token, such as a language mark, or None.
         forced_last_id: Id of the token at the maximum length, usually `end_id`, or None.
-        beginning: int32 `(B, P)`: new tokens that each row begins with, after `forced_first_id`.
+        beginning: int32 `(B, P)`: new tokens at the beginning of each row, after `forced_first_id`.
         beginning_mask: `(B, P)`, True for tokens, with padding on the right; all if None.
-        renormalize: Whether probabilities are those among the tokens that may come, as in
-            CTranslate2 and with `renormalize_logits` of `transformers`. By default they are those
-            of the decoder, so that scores are log-probabilities by the model.
+        renormalize: Whether probabilities are renormalized over the allowed tokens, as in
+            CTranslate2 and with `renormalize_logits` of `transformers`. By default, scores are the
+            model's log-probabilities.
 
     Returns:
         `Generation` with shapes `(B, max_length)` and `(B,)`. Scores are sums of log-probabilities.
@@ -161,10 +161,10 @@ def beam_search(
 
     Sequences are ranked by their log-probability divided by the `length_penalty` of their length. A
     sequence that has reached the end token is frozen: it keeps its score, and its place in the beam
-    while it is among the best. The R best ended sequences are remembered even if they lose their
-    place. A row stops when all its beams have ended, or none of its open beams can overtake these
-    R. At `max_length` the open beams are cut and ranked with the rest (see `Generation`). With
-    enough beams this is exhaustive search; with one it is greedy search.
+    while it is among the best. The R best finished sequences are remembered even if they lose their
+    place. A row stops when all its beams have finished, or when no open beam can overtake these R.
+    At `max_length`, the open beams are cut and ranked with the rest (see `Generation`). With enough
+    beams, this is an exhaustive search; with one beam, it is a greedy search.
 
     It runs eagerly, in a `tf.function`, under `jax.jit` and on PyTorch.
 
@@ -175,33 +175,34 @@ def beam_search(
         memory: `(B, S, Dm)` for the cross-attention, or None.
         memory_mask: `(B, S)`, or None.
         num_beams: Number K of beams; it may exceed the size of the vocabulary.
-        max_length: Maximum number of new tokens, with the end token; an integer, or a tensor in a
-            graph.
-        end_id: Id of the token that ends a sequence, or a list of several such ids, or None: all go
-            on to `max_length`.
+        max_length: Maximum number of new tokens, including the end token; an integer, or a tensor
+            in a graph.
+        end_id: Id of the token that ends a sequence, or a list of such ids, or None to continue to
+            `max_length`.
         max_lengths: int32 `(B,)`, the maximum number of new tokens of each row, 1 to `max_length`,
             so that results do not depend on the batch; `max_length` for all if None.
         num_return_sequences: Number R of sequences returned, at most K.
         alpha: Exponent of the length penalty; 0 for none, 0.6 to 1 are usual in translation. A
-            number, or a tensor `()` or `(B,)`: what is compiled then serves all values.
+            number, or a tensor `()` or `(B,)`, so that one compiled function serves all values.
         length_penalty_kind: `"gnmt"` or `"power"`; see `length_penalty`.
-        early_stopping: None: as above. The others are those of `transformers`: sequences that have
-            ended make room for open ones, and the K best of them are kept. A row then stops when K
-            have ended (True); when no open beam, at its present length, has a better score than the
-            K-th best of them (False); or when none can reach one at any length (`"never"`).
-        min_length: Minimum number of new tokens, with the end token; an integer, or a tensor `()`
-            or `(B,)`.
+        early_stopping: None works as described above. The other values work as in `transformers`:
+            finished sequences make room for open ones, and the K best of them are kept. A row then
+            stops when K have finished (True); when no open beam, at its current length, has a
+            better score than the K-th best of them (False); or when none can reach such a score at
+            any length (`"never"`).
+        min_length: Minimum number of new tokens, including the end token; an integer, or a tensor
+            `()` or `(B,)`.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
         no_repeat_ngram_size: Size n of the n-grams that may not repeat, in the prompt and after it;
-            0 allows all. If no other token is left, n-grams repeat all the same.
-        forced_first_id: Id of the first new token, such as the mark of a language, or None.
+            0 allows all. If no other token is left, n-grams may repeat.
+        forced_first_id: Id of the first new token, such as a language mark, or None.
         forced_last_id: Id of the token at the maximum length, usually `end_id`, or None.
-        beginning: int32 `(B, P)`: new tokens that each row begins with, after `forced_first_id`.
+        beginning: int32 `(B, P)`: new tokens at the beginning of each row, after `forced_first_id`.
         beginning_mask: `(B, P)`, True for tokens, with padding on the right; all if None.
-        renormalize: Whether probabilities are those among the tokens that may come, as in
-            CTranslate2 and with `renormalize_logits` of `transformers`. By default they are those
-            of the decoder, so that scores are log-probabilities by the model.
+        renormalize: Whether probabilities are renormalized over the allowed tokens, as in
+            CTranslate2 and with `renormalize_logits` of `transformers`. By default, scores are the
+            model's log-probabilities.
 
     Returns:
         `Generation` with shapes `(B, R, max_length)` and `(B, R)`, the best first.

@@ -34,7 +34,7 @@ _ROOM = 256
 
 
 class NBestTexts(NamedTuple):
-    """The best texts that continue a prompt, the best first.
+    """The best continuations of a prompt, the best first.
 
     Example:
 
@@ -51,7 +51,7 @@ class NBestTexts(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """How texts are continued.
+    """Settings for continuing texts.
 
     Example:
 
@@ -81,7 +81,8 @@ class Writing(NamedTuple):
         return dict(self.sampling).get("no_repeat_ngram_size", 0)
 
     def parted(self) -> tuple[Writing, dict[str, float]]:
-        """Returns what a function is compiled for, and the numbers that are its inputs."""
+        """Returns the settings that a function is compiled for, and the numbers that are its
+        inputs."""
         given = {"no_repeat_ngram_size": self.no_repeat_ngram_size} if self.beams else self.sampling
         numbers, fixed = sampling_inputs(dict(given))
         ranking = dict(self.ranking)
@@ -99,13 +100,13 @@ class Writing(NamedTuple):
 
 
 class TextWriter:
-    """Continues prompts with a decoder, by compiled functions.
+    """Continues prompts with a decoder and compiled functions.
 
     Args:
         model: The model whose weights the decoder reads.
         decoder: Any object with `prefill` and `step`.
         tokenizer: The tokenizer of the texts. Its special tokens are never written.
-        max_prompt: Largest number of ids of a prompt, with the start token.
+        max_prompt: Maximum number of ids of a prompt, with the start token.
 
     Example:
 
@@ -145,15 +146,15 @@ class TextWriter:
 
         Args:
             ids: `(B, P)`: the start token, the prompt, padding.
-            how: How, except for stop strings.
+            how: Settings, except stop strings.
             max_length: Number of new tokens; an integer, or a tensor in a graph.
             seeds: int32 `(B,)`.
             max_lengths: int32 `(B,)`, the number of new tokens of each row; `max_length` if None.
             numbers: Tensors `(B,)` that replace arguments of the search.
-            count: Number R of texts of a beam search; None: the best one.
+            count: Number R of texts of a beam search; None for only the best text.
 
         Returns:
-            A `Generation` `(B, ...)`, with a count `(B, R, ...)`.
+            A `Generation` `(B, ...)`, or `(B, R, ...)` if `count` is given.
         """
         mask, given = self._mask(ids), numbers or {}
         settings: dict[str, Any] = {
@@ -192,12 +193,14 @@ class TextWriter:
         Args:
             rows: Ids of each prompt, the start token first.
             seeds: int32 `(N,)`.
-            count: Largest number of new tokens.
-            how: How.
-            batch_size: Texts written at a time, those with prompts of like lengths together.
+            count: Maximum number of new tokens.
+            how: Settings.
+            batch_size: Number of texts written at a time; prompts of similar lengths are batched
+                together.
 
         Returns:
-            The new ids of each text. A text with a stop string has all of it, and maybe more.
+            The new ids of each text. A text with a stop string contains the whole string, and
+            possibly more.
         """
         written: list[list[int]] = [[] for _ in rows]
         for members, ids in self._batches(rows, batch_size):
@@ -218,8 +221,8 @@ class TextWriter:
 
         Args:
             rows: Ids of each prompt, the start token first.
-            count: Largest number of new tokens.
-            how: How; with `beams`.
+            count: Maximum number of new tokens.
+            how: Settings, with `beams`.
             several: Number R of texts for each prompt.
             batch_size: As in `tokens`.
 
@@ -248,13 +251,13 @@ class TextWriter:
     def stream(
         self, row: Sequence[int], seed: np.ndarray, count: int, how: Writing
     ) -> Iterator[str]:
-        """Writes after a prompt, and gives out what is written while it is written.
+        """Continues a prompt, and yields pieces of the text while it is written.
 
         Args:
             row: Ids of the prompt, the start token first.
             seed: int32 `(1,)`.
-            count: Largest number of new tokens.
-            how: How; a sample.
+            count: Maximum number of new tokens.
+            how: Settings for sampling.
 
         Returns:
             An iterator over pieces of text; none of them is empty.
@@ -342,7 +345,7 @@ class TextWriter:
         return self._compiled.get(("steps", count, kind, names), make)
 
     def rules(self, ends: bool, suppressed_ids: Sequence[int] = ()) -> dict[str, Any]:
-        """Returns the special tokens, as `sample` takes them.
+        """Returns the special tokens as arguments of `sample`.
 
         Args:
             ends: Whether the end token ends a text.
@@ -366,7 +369,7 @@ class TextWriter:
 
         Args:
             rows: Ids of each prompt, the start token first.
-            batch_size: Largest number of rows.
+            batch_size: Maximum number of rows.
         """
         width, count = max(map(len, rows)), len(rows)
         if keras.backend.backend() == "jax":  # it compiles for each shape

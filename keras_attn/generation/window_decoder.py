@@ -17,15 +17,15 @@ State: TypeAlias = dict[str, Any]
 class WindowDecoder:
     """Decodes texts of any length with a model of at most `sequence_length` tokens.
 
-    Its steps are those of the decoder until `sequence_length // 4` tokens were added. Then the last
-    tokens are read anew as a prompt, after the start token, and the steps go on from there. So a
-    token is predicted from at least the last three quarters of a window, where there are so many
-    tokens. When that happens depends on the number of steps alone: what a row gives does not depend
-    on its batch, nor on how many tokens are still to come.
+    It takes the steps of the decoder until `sequence_length // 4` tokens are added. The last tokens
+    are then read again as a prompt, after the start token, and the steps continue from there. Each
+    token is therefore predicted from at least the last three quarters of a window, if there are
+    that many tokens. This depends only on the number of steps, so a row depends neither on its
+    batch nor on the number of tokens still to come.
 
     Args:
         decoder: Any object with `prefill` and `step`, without a memory.
-        sequence_length: Largest number of tokens T that it can read.
+        sequence_length: Maximum number of tokens T that the decoder can read.
         start_id: Id of the token that begins each prompt, and each window.
 
     Raises:
@@ -53,7 +53,7 @@ class WindowDecoder:
         self.start_id = start_id
         self._steps = self.sequence_length // 4
         self.longest_prompt = self.sequence_length - self._steps
-        """Largest number of tokens of a prompt, with the start token."""
+        """Maximum number of tokens of a prompt, with the start token."""
 
     def prefill(
         self,
@@ -71,7 +71,7 @@ class WindowDecoder:
             prompt_mask: `(B, P)`, True for tokens, with padding on either side; all if None.
             memory: None.
             memory_mask: None.
-            max_length: Not needed: the state has the size of a window.
+            max_length: Ignored; the state has the size of a window.
 
         Returns:
             The logits `(B, V)` after the last token of each row, and the state.
@@ -113,7 +113,7 @@ class WindowDecoder:
 
         Args:
             tokens: Ids `(B,)`.
-            positions: Not needed: positions are those in the window.
+            positions: Ignored; positions are counted in the window.
             state: State from `prefill` or the last `step`.
             return_scores: False.
 
@@ -121,7 +121,7 @@ class WindowDecoder:
             `(logits (B, V), state)`.
 
         Raises:
-            ValueError: If scores are asked for.
+            ValueError: If scores are requested.
         """
         if return_scores:
             raise ValueError(

@@ -48,7 +48,7 @@ class OwnTask(NamedTuple):
     prefix: str
     """What is put before each text."""
     max_length: int | None
-    """Largest number of tokens that are written, the end included."""
+    """Maximum number of tokens that are written, the end included."""
     search: Mapping[str, Any]
     """Settings of the search, as those of `read_search`."""
 

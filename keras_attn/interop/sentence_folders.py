@@ -52,7 +52,7 @@ class SentenceSettings(NamedTuple):
     unit_length: bool = False
     """Whether the vectors are divided by their lengths."""
     max_length: int | None = None
-    """Largest number of tokens of a text; None: all that the encoder has positions for."""
+    """Maximum number of tokens of a text; None: all that the encoder has positions for."""
     prompt: str = ""
     """What is put before each text if nothing else is said."""
     query_prompt: str = ""

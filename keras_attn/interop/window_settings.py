@@ -9,7 +9,7 @@ from keras_attn.models import GptConfig
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 MOST_LAYERS = 4096
-"""Largest number of layers whose windows are computed from a pattern."""
+"""Maximum number of layers whose windows are computed from a pattern."""
 
 
 def read_windows(kind: str, settings: dict[str, Any], where: str) -> dict[str, Any]:

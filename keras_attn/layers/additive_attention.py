@@ -43,7 +43,7 @@ class AdditiveAttention(SequenceAttention):
     Args:
         units: Width U of the hidden layer; None for no projections.
         use_bias: Whether to use the bias b, which belongs to the projections.
-        normalize: Whether to normalise v.
+        normalize: Whether to normalize v.
         window: `None` (all keys), `"monotonic"` or `"predictive"`.
         window_size: Half-width D of the window, in keys; 10 if None.
         attention_dropout: Share of the weights set to zero in training.

@@ -128,7 +128,7 @@ class AttentionPooling(PoolingLayer):
         x_mask: Tensor | None = None,
         training: bool | None = None,
     ):
-        """Scores the tokens, normalises the scores and averages."""
+        """Scores the tokens, normalizes the scores and averages."""
         check_rank(x, "x", shape="(B, S, D)")
         mask = sequence_mask(x, mask, x_mask, name="mask")
         x = self._clean(x, mask)

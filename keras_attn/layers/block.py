@@ -125,7 +125,7 @@ class TransformerBlock(DenseLayer):
         )
         if not normalize_first and (sandwich_norm or not attention_norm):
             raise ValueError(
-                f"`sandwich_norm` and `attention_norm` of {kind} change blocks that normalise "
+                f"`sandwich_norm` and `attention_norm` of {kind} change blocks that normalize "
                 f"first. Received: sandwich_norm={sandwich_norm}, attention_norm={attention_norm} "
                 "with normalize_first=False."
             )

@@ -59,7 +59,7 @@ class InputEmbedding(MaskedLayer):
         scale: Whether token embeddings are multiplied by `sqrt(D)`.
         mask_zero: Whether the id `pad_id`, 0 by default, is padding.
         pad_id: Id of padding.
-        normalize: Whether the sum is normalised.
+        normalize: Whether the sum is normalized.
         layer_norm_epsilon: Epsilon of the norm.
         norm_bias: Whether the norm has a bias.
         dropout: Dropout rate of the output.

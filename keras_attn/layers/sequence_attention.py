@@ -198,7 +198,7 @@ class SequenceAttention(DenseLayer):
         mask: Tensor | None = None,
         training: bool | None = None,
     ):
-        """Scores the tokens, normalises the scores and averages."""
+        """Scores the tokens, normalizes the scores and averages."""
         if value is None:
             raise ValueError(f"{type(self).__name__} needs a `value`: call layer(query, value).")
         if key is not None and projected_key is not None:

@@ -211,7 +211,7 @@ class WordSpace:
         Args:
             plus: A word, or several.
             minus: Words that are subtracted.
-            top_k: Largest number of words.
+            top_k: Maximum number of words.
 
         Returns:
             `Neighbour`s without the given words, the nearest first.
@@ -241,7 +241,7 @@ class WordSpace:
 
         Args:
             vector: `(D,)`.
-            top_k: Largest number of words.
+            top_k: Maximum number of words.
             without: Places of words that are left out.
 
         Returns:

@@ -114,7 +114,7 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
 
     @staticmethod
     def embed(layers: Layers, ids: Tensor) -> list[Tensor]:
-        """Returns the sum of the embeddings of ids `(B, S)`, normalised."""
+        """Returns the sum of the embeddings of ids `(B, S)`, normalized."""
         segments = layers["segments"](ids) if "segments" in layers else None
         mask = None if layers["embedding"].first_position is None else _mask(layers, ids)
         return [layers["embedding"](ids, segments, mask=mask)]

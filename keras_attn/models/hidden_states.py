@@ -22,7 +22,7 @@ def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]
 
     Returns:
         The embeddings and the output of each block, `(B, T, D)` each. The last output of a GPT is
-        normalised: `keras_attn.models.language_decoder(model).logits` converts it to logits.
+        normalized: `keras_attn.models.language_decoder(model).logits` converts it to logits.
 
     Raises:
         ValueError: If the model has no layers `embedding` and `encoder` or `decoder`.

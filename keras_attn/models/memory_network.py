@@ -97,7 +97,7 @@ class MemoryNetworkConfig(Settings):
         vocabulary_size: Number V of words; id 0 is padding.
         dim: Width D of the memories.
         num_hops: Number K of hops.
-        memory_size: Largest number of sentences that are remembered.
+        memory_size: Maximum number of sentences that are remembered.
         attention: `"dot"`; `"linear"`, the same without the softmax; or `"uniform"`, which weights
             all sentences alike, to compare with.
 

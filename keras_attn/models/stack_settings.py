@@ -53,9 +53,9 @@ class BlockSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class NormSettings(Settings):
-    """Where the blocks normalise."""
+    """Where the blocks normalize."""
 
-    normalize_first: bool = setting(True, "normalise before each sublayer, not after it")
+    normalize_first: bool = setting(True, "normalize before each sublayer, not after it")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class ScoreSettings(Settings):
     qk_norm: str | None = size("norm of queries and keys", default=None, kind=str)
     softcap: float | None = size("limit of scores", default=None, kind=float)
     scale: float | None = size("factor of scores", default=None, kind=float)
-    sandwich_norm: bool = size("normalise outputs of sublayers too", default=False, kind=bool)
+    sandwich_norm: bool = size("normalize outputs of sublayers too", default=False, kind=bool)
 
     def check_scores(self) -> None:
         """Raises a ValueError if a setting is unknown or out of range."""

@@ -150,7 +150,7 @@ def read_dialogues(
         format: One of the formats, or `"auto"`: by the end of the file's name.
         on_error: `"error"`: bad dialogues are a ValueError, one for all of them; `"skip"`: they
             are left out, counted, and listed in `problems`.
-        max_characters: Largest number of characters of a turn.
+        max_characters: Maximum number of characters of a turn.
 
     Returns:
         `Dialogues`.
@@ -240,7 +240,7 @@ def exchanges(
     Args:
         dialogues: Dialogues.
         speaker: The speaker whose turns are answers; all speakers if empty.
-        max_turns: Largest number of turns before an answer, the last ones; all if None.
+        max_turns: Maximum number of turns before an answer, the last ones; all if None.
 
     Returns:
         The exchanges, in the order of the answers.

@@ -24,7 +24,7 @@ from keras_attn.text.special_tokens import written_special_tokens
 Document = list[str]
 
 MAX_CHARACTERS = 100_000
-"""Largest number of characters of a sentence."""
+"""Maximum number of characters of a sentence."""
 _JSON = (".jsonl", ".ndjson", ".json")
 _KINDS = {**PROBLEMS, "empty": "that are empty", "long": "with a sentence that is too long"}
 

@@ -88,7 +88,7 @@ def read_pairs(
         **checks: Settings of all readers.
             `on_error`: `"error"` (default): bad lines are a ValueError, one for all of them.
             `"skip"`: they are left out, and listed in `problems` of the result.
-            `max_characters`: Largest number of characters of a side (default None: any).
+            `max_characters`: Maximum number of characters of a side (default None: any).
             `normalize_spaces`: True (default): white space at the ends is stripped, and runs of
             white space, no-break spaces and Unicode's line ends too, become one space. False: texts
             are unchanged.

@@ -43,12 +43,13 @@ _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_ALPHABET)}
 class BytePairTokenizer(PlacedTokenizer):
     """Tokenizer by byte-level byte-pair encoding.
 
-    A text is read as its UTF-8 bytes. It is cut into pre-tokens (a word, a number or a run of
-    symbols, each with the space before it; see `pattern`). In each pre-token the neighbours
-    `(a, b)` that come first in the list of merges become one token `ab`, until no pair of the list
-    is left. The list has the pairs that were most frequent in the training texts, in their order.
+    A text is read as its UTF-8 bytes. It is split into pre-tokens (a word, a number or a run of
+    symbols, each with the space before it; see `pattern`). In each pre-token, the adjacent pair
+    `(a, b)` that comes first in the list of merges becomes one token `ab`, until no pair of the
+    list is left. The list has the pairs that were most frequent in the training texts, in their
+    order.
 
-    All 256 bytes are tokens, so there is no unknown token. Before that, texts are normalised: see
+    All 256 bytes are tokens, so there is no unknown token. Before that, texts are normalized: see
     `normalize`. Without it, `decode` restores every text with its spaces, line breaks and control
     characters. Ids 0, 1 and 2 are `<pad>`, `<start>` and `<end>` unless other `special_tokens` are
     given. These words in a text are not read as special tokens.
@@ -64,29 +65,29 @@ class BytePairTokenizer(PlacedTokenizer):
             special tokens of this package come first, others may be anywhere.
         merges: Pairs of tokens, the most frequent first. Both tokens and their concatenation
             are in `vocabulary`.
-        normalize: Whether texts are normalised before they are encoded, in Python and in a graph,
+        normalize: Whether texts are normalized before they are encoded, in Python and in a graph,
             so that texts that look alike have the same ids: each run of white space is read as one
             space, white space at both ends is not read, and a letter with a combining mark is read
-            as one character, as in NFC. If False, every byte of a text is kept, as programs, poems
-            and other texts with lines need it.
-        pattern: How texts are cut into pre-tokens. `"keras_attn"`: pre-tokens of bounded length,
-            the same in every version of Unicode. `"gpt2"` and `"llama3"`: as in these models. In a
-            graph their classes of letters, numbers and blanks are those of the `tokenizers`
-            library with which the graph was made.
-        special_tokens: The tokens that stand for no text: padding, start and end, which may be
-            one token, then others that are never made of a text.
+            as one character, as in NFC. If False, every byte of a text is kept, which is needed for
+            programs, poems and other texts with lines.
+        pattern: Pattern that splits texts into pre-tokens. `"keras_attn"`: pre-tokens of bounded
+            length, the same in every version of Unicode. `"gpt2"` and `"llama3"`: as in these
+            models. In a graph their classes of letters, numbers and blanks are those of the
+            `tokenizers` library with which the graph was made.
+        special_tokens: Tokens without text: padding, start and end, which may be a single token,
+            followed by others that never result from a text.
         ignore_merges: Whether a pre-token that is in the vocabulary is one token, whatever the
             merges, as in Llama 3.
-        end_tokens: Special tokens that end a text besides the end, as in Llama 3 the end of a turn.
+        end_tokens: Special tokens that end a text in addition to the end token, such as the end of
+            a turn in Llama 3.
         compose: Whether a letter with a combining mark is read as one character, as with
             `normalize`, but white space is kept. Unlike NFC, a mark is not composed across another
             mark, and no character is decomposed.
-        whole_tokens: Tokens that are one token wherever they stand in a text, such as the runs of
-            spaces of ModernBERT, written as in a text. The longest one that fits is read.
+        whole_tokens: Strings that are one token anywhere in a text, such as the runs of spaces of
+            ModernBERT. The longest match is read.
 
     Raises:
-        ValueError: If the vocabulary, the merges, the pattern or the special tokens are not of this
-            kind.
+        ValueError: If the vocabulary, the merges, the pattern or the special tokens are invalid.
 
     Example:
 
@@ -171,7 +172,7 @@ class BytePairTokenizer(PlacedTokenizer):
             min_frequency: Minimum number of occurrences of a pair that is merged.
             allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
                 give more.
-            normalize: See the class; the training texts are normalised too.
+            normalize: See the class; the training texts are normalized too.
             pattern: See the class.
 
         Returns:
@@ -227,13 +228,13 @@ class BytePairTokenizer(PlacedTokenizer):
         return cls(vocabulary, model["merges"], normalize, pattern)
 
     def normalized(self, text: str) -> str:
-        """Returns a text as it is read.
+        """Returns a text as the tokenizer reads it.
 
         Args:
             text: A string.
 
         Returns:
-            The string, normalised if `normalize` is set; see the class. `decode(encode(text))` is
+            The string, normalized if `normalize` is set; see the class. `decode(encode(text))` is
             equal to it.
 
         Raises:

@@ -60,7 +60,7 @@ class GraphBytePair(GraphTokenizer):
         with tf.device("CPU:0"):
             return self._ids(self._words_of(self._read(text)))
 
-    # Without a signature: what cannot be traced for texts that are normalised is not saved.
+    # Without a signature: what cannot be traced for texts that are normalized is not saved.
     @graph_method(reduce_retracing=True, autograph=False)
     def encode_with_offsets(
         self, text: tf.Tensor
@@ -68,7 +68,7 @@ class GraphBytePair(GraphTokenizer):
         """Turns strings into ids and the bytes where each begins and ends: ragged `(B, None)`.
 
         A part of a character has the place of the whole character. Bytes that are not UTF-8 are
-        read as U+FFFD, and places are those in the text so made. A tokenizer that normalises is
+        read as U+FFFD, and places are those in the text so made. A tokenizer that normalizes is
         refused.
         """
         if self._normalize:

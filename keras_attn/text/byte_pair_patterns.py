@@ -30,7 +30,7 @@ class GraphPattern(NamedTuple):
     mark: str | None
     """Two groups between which a separator comes first, or None."""
     longest: int | None
-    """Largest number of characters of a pre-token; None if there is no limit."""
+    """Maximum number of characters of a pre-token; None if there is no limit."""
 
 
 def graph_pattern(name: str) -> GraphPattern:

@@ -33,7 +33,7 @@ class CharacterTokenizer(RowTokenizer):
             characters.
 
     Raises:
-        ValueError: If the vocabulary is not of this kind.
+        ValueError: If the vocabulary is invalid.
 
     Example:
 

@@ -59,7 +59,7 @@ def ended(row: list[int], end_id: int, ends: bool, max_length: int | None = None
         row: Ids of a text.
         end_id: Id of the end.
         ends: Whether sources have an end.
-        max_length: Largest number of ids, with the end; what is longer is cut.
+        max_length: Maximum number of ids, with the end; what is longer is cut.
 
     Example:
 

@@ -154,7 +154,7 @@ def _marks() -> re.Pattern[str]:
 
 
 def places_in_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Says with TensorFlow ops where the characters of normalised texts, but spaces, were."""
+    """Says with TensorFlow ops where the characters of normalized texts, but spaces, were."""
     codes = tf.strings.unicode_decode(text, "UTF-8")
     sizes = 1 + sum(tf.cast(codes.flat_values > most, tf.int32) for most in (0x7F, 0x7FF, 0xFFFF))
     x, row, sizes = _composed_codes(tf, codes, sizes)

@@ -34,7 +34,7 @@ _SPACE = re.compile(f"[{_SPACES}]")
 
 
 class Word(NamedTuple):
-    """A word with its place.
+    """A word and its position.
 
     Example:
 
@@ -50,19 +50,19 @@ class Word(NamedTuple):
 
 
 def split_words(text: str) -> list[Word]:
-    """Cuts a text into words and punctuation marks.
+    """Splits a text into words and punctuation marks.
 
-    White space parts words. A punctuation mark or symbol is a word of its own, unless letters or
-    digits are right before and behind it, and it is one of ' ’ & / @ _ : , . - ("don't", "AT&T",
-    "3.5", "well-known"). Single letters with a full stop behind each are one word ("U.S."). Each
-    Chinese or Japanese character is a word. The words and the white space between them are the
-    whole text.
+    White space separates words. A punctuation mark or symbol is a separate word, unless it stands
+    directly between letters or digits and is one of ' ’ & / @ _ : , . - ("don't", "AT&T", "3.5",
+    "well-known"). Single letters that are each followed by a full stop form one word ("U.S."). Each
+    Chinese or Japanese character is a word. Together, the words and the white space between them
+    make up the whole text.
 
     Args:
         text: A string.
 
     Returns:
-        The words with their places.
+        The words with their positions.
 
     Example:
 
@@ -77,14 +77,14 @@ def split_words(text: str) -> list[Word]:
 
 
 def byte_places(text: str, places: Sequence[int]) -> list[int]:
-    """Converts places of characters to places of bytes in UTF-8.
+    """Converts character positions to byte positions in UTF-8.
 
     Args:
         text: A string. A lone surrogate counts as the three bytes of U+FFFD.
-        places: Places of characters, 0 to the length of the text.
+        places: Character positions, 0 to the length of the text.
 
     Returns:
-        Places of bytes.
+        Byte positions.
 
     Example:
 
@@ -101,7 +101,7 @@ def byte_places(text: str, places: Sequence[int]) -> list[int]:
 
 
 def split_words_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Does the same as TensorFlow ops.
+    """Splits texts like `split_words`, with TensorFlow ops.
 
     Args:
         tf: The module `tensorflow`.
@@ -134,18 +134,19 @@ def split_words_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.RaggedTensor,
 def character_places_graph(
     tf: ModuleType, text: tf.Tensor, places: tf.Tensor, rows: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """Converts places of bytes to places of characters, as TensorFlow ops.
+    """Converts byte positions to character positions, with TensorFlow ops.
 
-    The texts are read once, however many places there are.
+    The texts are read once for all positions.
 
     Args:
         tf: The module `tensorflow`.
         text: Strings `(B,)` of valid UTF-8.
-        places: Places of bytes in them, int32 `(N,)`.
-        rows: For each place the number of its text, int32 `(N,)`; if None, place i is in text i.
+        places: Byte positions in them, int32 `(N,)`.
+        rows: For each position, the index of its text, int32 `(N,)`; if None, position i is in text
+            i.
 
     Returns:
-        Places of characters, int32 `(N,)`.
+        Character positions, int32 `(N,)`.
 
     Example:
 

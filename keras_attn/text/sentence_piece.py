@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class SentencePieceTokenizer(PlacedTokenizer):
-    r"""Tokenizer by a SentencePiece model.
+    r"""Tokenizer with a SentencePiece model.
 
-    A text is normalised as the model says (`nmt_nfkc` makes characters that look alike equal and
+    A text is normalized as the model says (`nmt_nfkc` makes characters that look alike equal and
     each run of white space one space; `identity` keeps all) and gets a space in front. Spaces are
-    written `▁`. It is cut into the pieces of the highest probability (unigram), or by merges
-    (BPE), across the borders of words only if the model was trained so. A character that the model
-    lacks becomes its UTF-8 bytes (`<0xE2>`) if the model has byte fallback; else a run of such
-    characters is one unknown token, and decodes as `" ⁇ "`. Control symbols such as `</s>` are
-    never made of a text; symbols that the model calls user-defined always are.
+    written `▁`. It is split into the pieces of the highest probability (unigram), or by merges
+    (BPE); pieces cross word boundaries only if the model was trained so. A character that the model
+    lacks becomes its UTF-8 bytes (`<0xE2>`) if the model has byte fallback; otherwise, a run of
+    such characters is one unknown token, which decodes as `" ⁇ "`. Control symbols such as `</s>`
+    never result from a text; user-defined symbols in a text are always recognized.
 
     Python uses the `sentencepiece` library and a graph the ops of `tensorflow_text`. Their ids are
     equal, except where two cuts of a text have the same probability up to rounding.
@@ -46,7 +46,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
         model: The serialized SentencePiece model: the bytes of `tokenizer.model`, `source.spm`, ...
         vocabulary: The pieces in the order of the ids that the neural network uses, if these are
             not the ids of the SentencePiece model. Pieces of the model that it lacks are unknown;
-            it may have others, such as language marks, and a piece that the model calls unknown is
+            it may have others, such as language marks, and a piece that is unknown to the model is
             looked up in it, as Marian does.
         pad_token: The token of padding. By default `<pad>` if it is in the vocabulary, else the
             end.
@@ -55,14 +55,14 @@ class SentencePieceTokenizer(PlacedTokenizer):
         end_token: The token that ends a text. By default that of the model (`</s>`).
         unknown_token: The token of what is unknown. By default that of the model (`<unk>`).
         mask_token: The token of a word to guess, if there is one.
-        special_tokens: Other tokens that are never made of a text and decode to nothing, such as
-            language marks and sentinels. Control symbols of the model are among them anyway.
-        end_tokens: Tokens that end a text besides `end_token`.
+        special_tokens: Other tokens that never result from a text and decode to nothing, such as
+            language marks and sentinels. They always include the control symbols of the model.
+        end_tokens: Tokens that end a text in addition to `end_token`.
 
     Raises:
         TypeError: If `model` is not bytes, or a token is not a string.
-        ValueError: If the model is damaged, the vocabulary lacks a token that is named, has one
-            twice, or does not fit the model: if it lacks more than half of the model's pieces.
+        ValueError: If the model is damaged, or the vocabulary lacks a given token, contains a token
+            twice, or lacks more than half of the model's pieces.
 
     Example:
 
@@ -175,10 +175,10 @@ class SentencePieceTokenizer(PlacedTokenizer):
             vocabulary_size: Number of ids: 4 special tokens, 256 bytes with `byte_fallback`, the
                 characters of the texts and longer pieces.
             model_type: `"unigram"`, or `"bpe"`.
-            normalize: Whether texts are normalised by `nmt_nfkc` and runs of white space are one
+            normalize: Whether texts are normalized by `nmt_nfkc` and runs of white space are one
                 space. If False, all characters are kept, in training and afterwards.
             byte_fallback: Whether rare characters become bytes, so that no text is unknown.
-            user_defined: Symbols that are always one piece where a text has them.
+            user_defined: Symbols that are always one piece in a text.
             allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
                 give more.
 
@@ -205,13 +205,13 @@ class SentencePieceTokenizer(PlacedTokenizer):
         )  # fmt: skip
 
     def normalized(self, text: str) -> str:
-        """Returns a text as it is read.
+        """Returns a text as the tokenizer reads it.
 
         Args:
             text: A string.
 
         Returns:
-            The string as the model normalises it, without the space that it puts in front.
+            The string as the model normalizes it, without the space that it puts in front.
 
         Raises:
             TypeError: If it is not a string.
@@ -289,10 +289,10 @@ class SentencePieceTokenizer(PlacedTokenizer):
         )
 
     def continuation(self, ids: TensorLike) -> Any:
-        """Turns ids into texts like `decode`, with the space at the start of each text.
+        """Decodes ids like `decode`, but keeps the space at the start of each text.
 
-        `decode` drops it, since it is none of the text that was encoded. In ids that continue a
-        text it is the space between two words.
+        `decode` drops this space, because it is not part of the encoded text. If the ids continue a
+        text, it is the space between two words.
 
         Args:
             ids: As in `decode`.

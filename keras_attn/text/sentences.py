@@ -21,7 +21,7 @@ _WORD_BEFORE = re.compile(r"[^\s(\[\"'\u201c\u201e\u2018\u201a\u00ab]+$")
 
 
 def split_sentences(text: str) -> list[str]:
-    """Cuts a text into sentences by a rule.
+    """Splits a text into sentences by rules.
 
     A sentence ends at a line break (`<br>` is one), and at a run of `.`, `!`, `?` or `…` with the
     quotation marks and brackets that close behind it, if white space and something other than a
@@ -29,9 +29,9 @@ def split_sentences(text: str) -> list[str]:
     ("J. Smith"), a word with a period inside ("U.S.") or one of `ABBREVIATIONS`. `。`, `！` and
     `？` always end a sentence.
 
-    A rule makes mistakes where a model would not ("She lives in the U.S. He does not."), but it is
-    the same everywhere and reads a gigabyte in about a minute. Texts that are cut already are read
-    a sentence a line.
+    Rules make mistakes that a model would not make ("She lives in the U.S. He does not."), but they
+    are the same everywhere and read a gigabyte in about a minute. If your texts are already split,
+    use one sentence a line.
 
     Args:
         text: A text.

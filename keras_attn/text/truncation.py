@@ -32,7 +32,7 @@ def truncate(
 
     Args:
         ids: The ids of a text: a list, or a vector.
-        max_length: Largest number of ids that are kept.
+        max_length: Maximum number of ids that are kept.
         strategy: `"head"`: the first ones. `"tail"`: the last ones. `"head_tail"`: a quarter
             (rounded down) of the first ones and, for the others, the last ones.
 

@@ -41,14 +41,14 @@ class WordPieceTokenizer(PlacedTokenizer):
     the vocabulary; pieces inside a word start with `##`. A word that cannot be cut into pieces, or
     is longer than 100 characters, is `[UNK]`.
 
-    So case, accents, spaces and rare characters are lost, and `decode` puts a space between all
-    words. `BytePairTokenizer` keeps all but spaces, and those too if it is told to; this one is for
-    BERT's vocabularies, and for short ids of tidy text. If accents are kept, `é` and `e` with a
-    combining accent have different ids, as they have in BERT's own tokenizer. Special tokens come
-    only from `add_start` and `add_end`; "[SEP]" in a text is not a special token, as it is for
-    BERT's own tokenizer. With `mask_in_text`, "[MASK]" in a text is one. Otherwise
-    the ids are those of Hugging Face's `BertTokenizer`. Its older Python version differs for
-    characters that are newer than the Unicode tables of one of the two.
+    Case, accents, spaces and rare characters are therefore lost, and `decode` puts a space between
+    all words. `BytePairTokenizer` keeps everything except spaces, and optionally spaces too. Use
+    this tokenizer for BERT's vocabularies, and for short sequences of clean text. If accents are
+    kept, `é` and `e` with a combining accent have different ids, as in BERT's own tokenizer.
+    Special tokens come only from `add_start` and `add_end`; unlike in BERT's own tokenizer, "[SEP]"
+    in a text is not a special token. With `mask_in_text`, "[MASK]" in a text is one. Otherwise the
+    ids are those of Hugging Face's `BertTokenizer`. Its older Python version differs for characters
+    that are newer than the Unicode tables of one of the two.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): BERT.
@@ -63,7 +63,7 @@ class WordPieceTokenizer(PlacedTokenizer):
         mask_in_text: Whether "[MASK]" in a text is the token `[MASK]`, a word to guess.
 
     Raises:
-        ValueError: If the vocabulary is not of this kind, or lacks `[MASK]` with `mask_in_text`.
+        ValueError: If the vocabulary is invalid, or lacks `[MASK]` with `mask_in_text`.
 
     Example:
 
@@ -124,7 +124,7 @@ class WordPieceTokenizer(PlacedTokenizer):
     ) -> WordPieceTokenizer:
         """Learns a vocabulary from texts. The same texts give the same tokenizer.
 
-        The pieces come from byte-pair merges over the 1000 commonest characters, as in the
+        The pieces come from byte-pair merges over the 1000 most frequent characters, as in the
         `tokenizers` library. Words of more than 100 characters, which are `[UNK]`, are left out,
         because the work for a word grows with the square of its length.
 
@@ -225,8 +225,8 @@ class WordPieceTokenizer(PlacedTokenizer):
 
         Raises:
             OSError: If the file cannot be read.
-            ValueError: If it is not a vocabulary of this kind, or not UTF-8. `[PAD]` must be on the
-                first line, because padding is id 0 in the models of this package.
+            ValueError: If the vocabulary is invalid or not UTF-8. `[PAD]` must be on the first
+                line, because padding is id 0 in the models of this package.
 
         Example:
 

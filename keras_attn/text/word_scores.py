@@ -42,7 +42,7 @@ def search_words(text: str) -> list[str]:
 
 
 class WordScores:
-    """Scores of texts by their words: BM25, computed by the library `bm25s`.
+    """Scores texts by the words of a question, with BM25, computed by the library `bm25s`.
 
         score = sum_w log(1 + (N - n_w + 0.5) / (n_w + 0.5)) f_w / (f_w + k1 (1 - b + b l / L))
 
@@ -52,7 +52,7 @@ class WordScores:
     References:
         - [Robertson and Zaragoza, 2009](https://doi.org/10.1561/1500000019): BM25 and beyond.
         - [Kamphuis et al., 2020](https://doi.org/10.1007/978-3-030-45442-5_4): this variant, which
-          is that of Lucene.
+          Lucene uses.
 
     Args:
         texts: The texts, at least one.

@@ -27,26 +27,25 @@ _HASHED = 64  # characters of a word that its bucket depends on
 class WordTokenizer(PlacedTokenizer):
     """Tokenizer with one id for each word and punctuation mark.
 
-    It is for vectors of whole words, such as those of GloVe and word2vec, and for explanations that
-    speak of words. A text is normalized (white space becomes single spaces, a combining mark is
-    joined with its letter) and cut by a rule like that of the Penn Treebank, which most such
-    vocabularies follow:
+    Use it for word vectors, such as GloVe and word2vec, and for explanations at word level. A text
+    is normalized (white space becomes single spaces, a combining mark is joined with its letter)
+    and split by rules similar to the Penn Treebank's, which most such vocabularies follow:
 
     - A run of letters and digits is a word. Periods, commas and colons between digits belong to it
       (`3.5`, `1,000`, `10:30`), and so do hyphens and apostrophes between letters (`well-known`,
       `o'clock`).
-    - English contractions are words of their own: `don't` is `do`, `n't`; `she's` is `she`, `'s`;
-      so are `'m`, `'d`, `'re`, `'ve` and `'ll`. A typographic apostrophe in a word becomes `'`.
+    - English contractions are separate words: `don't` is `do`, `n't`; `she's` is `she`, `'s`; so
+      are `'m`, `'d`, `'re`, `'ve` and `'ll`. A typographic apostrophe in a word becomes `'`.
     - Single letters, each with a period, are a word if there are two or more: `u.s.`, `e.g.`
     - `...`, `--`, two backticks and two apostrophes are marks of two or three characters. Any other
-      symbol is a mark of its own, and so is a character of a script without spaces, such as
-      Chinese or Thai.
+      symbol is a separate mark, and so is a character of a script without spaces, such as Chinese
+      or Thai.
 
-    A word that is not in the vocabulary is `<unknown>`. With `hash_buckets`, it is one of that many
-    further ids, which its letters choose, so that two unknown words seldom look the same.
+    A word that is not in the vocabulary is `<unknown>`. With `hash_buckets`, a hash of its letters
+    chooses one of that many additional ids, so that two unknown words seldom have the same id.
 
-    Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`. A text never gives them as words,
-    because `<` and `>` are cut off.
+    Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`. They never result from a text,
+    because `<` and `>` are split off.
 
     Args:
         vocabulary: The words in the order of their ids: the four special tokens, then others. Words
@@ -58,7 +57,7 @@ class WordTokenizer(PlacedTokenizer):
 
     Raises:
         TypeError: If a word is not a string.
-        ValueError: If the vocabulary is not of this kind, or `hash_buckets` is out of range.
+        ValueError: If the vocabulary is invalid, or `hash_buckets` is out of range.
 
     Example:
 
@@ -108,11 +107,11 @@ class WordTokenizer(PlacedTokenizer):
 
         Args:
             texts: The training texts, such as a list of strings or a generator of lines.
-            vocabulary_size: Largest number of ids, with the 4 special tokens and `hash_buckets`; no
+            vocabulary_size: Maximum number of ids, with the 4 special tokens and `hash_buckets`; no
                 limit if None.
             lowercase: See the class.
-            min_frequency: Smallest number of occurrences of a word that gets an id. The words below
-                it are what `<unknown>` learns from.
+            min_frequency: Minimum number of occurrences of a word that gets an id. `<unknown>` is
+                trained on rarer words.
             allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
                 have more words.
             hash_buckets: See the class.
@@ -174,7 +173,7 @@ class WordTokenizer(PlacedTokenizer):
         return _lower_case()
 
     def words(self, texts: str | Sequence[str]) -> Any:
-        """Cuts texts into the words that are looked up in the vocabulary.
+        """Splits texts into the words that are looked up in the vocabulary.
 
         Args:
             texts: A string, or a sequence of strings.

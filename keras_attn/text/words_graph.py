@@ -83,7 +83,7 @@ class GraphWords(GraphTokenizer):
             return tf.strings.regex_replace(text, "^ ", "")
 
     def _words_as_written(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The words of normalised strings (B,), with their capitals: ragged (B, None)."""
+        """The words of normalized strings (B,), with their capitals: ragged (B, None)."""
         text = normalize_text_in_graph(tf, text)
         found = tf.strings.split(tf.strings.regex_replace(text, in_graph(WORD), r"\0 "))
         unique, index = tf.unique(found.flat_values, tf.int64)

@@ -59,7 +59,7 @@ class EncoderTask(Task):
     Raises:
         TypeError: If the tokenizer is of another class.
         ValueError: If a setting is unknown or out of range, the encoder has fewer positions than
-            `max_length`, or the tokenizer normalises texts.
+            `max_length`, or the tokenizer normalizes texts.
     """
 
     kinds = ENCODERS
