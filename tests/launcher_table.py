@@ -20,7 +20,10 @@ def table() -> str:
     lines = []
     for name, group in keras_attn_command.commands.items():
         lines += [name, f"  {group.help}"]
-        lines += [f"    {step}: {command.line}" for step, command in group.commands.items()]
+        for step, command in group.commands.items():
+            lines.append(f"    {step}: {command.line}")
+            lines += textwrap.wrap(" ".join(command.paths), 92, initial_indent=6 * " ",
+                                   subsequent_indent=6 * " ", break_on_hyphens=False)  # fmt: skip
     epilog = textwrap.fill(EPILOG, 100)
     body = "\n".join(lines)
     return f'_TABLE = """\\\n{body}\n"""\nEPILOG = """\\\n{epilog}"""\n'

@@ -5,12 +5,14 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import click
 
 from keras_attn.cli.pictures import find_pictures
 from keras_attn.line_ends import cut_lines
+from keras_attn.records.encodings import encoding_of
+from keras_attn.records.reading import byte_lines
 
 _CHUNK = 1024
 
@@ -38,12 +40,18 @@ def _lines(files: tuple[Path, ...]) -> Iterator[str]:
     for path in files or (Path("-"),):
         standard = str(path) == "-"
         with open(0 if standard else path, "rb", closefd=not standard) as file:
-            for i, line in enumerate(cut_lines(file)):
+            for i, line in enumerate(_raw_lines(file, path)):
                 text = line.decode("utf-8", errors="replace")
                 broken += not _is_utf8(line)
                 yield text.removeprefix("\ufeff") if i == 0 else text
     if broken:
         click.echo(f"{broken} lines are no UTF-8: bad bytes were read as U+FFFD.", err=True)
+
+
+def _raw_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """The lines of a file, in UTF-8 if another encoding was given."""
+    encoding = encoding_of(path)
+    return byte_lines(file, str(path), encoding) if encoding else cut_lines(file)
 
 
 def _is_utf8(line: bytes) -> bool:
@@ -100,7 +108,7 @@ def _check_pairs(files: tuple[Path, ...], pictures: bool = False) -> None:
     for path in files:
         if path.is_file():
             with open(path, "rb") as file:
-                for number, line in enumerate(cut_lines(file), start=1):
+                for number, line in enumerate(_raw_lines(file, path), start=1):
                     text = line.decode("utf-8", "replace")
                     if "\t" not in text:
                         raise _no_tab(path, number, text)

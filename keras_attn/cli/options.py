@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from keras_attn.records.encodings import check_encoding
 from keras_attn.settings import Option
 from keras_attn.trained import find
 
@@ -34,6 +35,20 @@ def device_option() -> click.Option:
     return click.Option(
         ["--device"], type=kind, default="auto", show_default=True, help="where to compute"
     )
+
+
+def encoding_option() -> click.Option:
+    """Returns the option `--encoding`."""
+    text = "encoding of the files with texts, such as cp1252; UTF-8 if none, or UTF-16 with a mark"
+    return click.Option(["--encoding"], default="", help=text, callback=_checked)
+
+
+def _checked(context: click.Context, parameter: click.Parameter, encoding: str) -> str:
+    try:
+        check_encoding(encoding)
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, parameter) from error
+    return encoding
 
 
 class _OrNone(click.ParamType):

@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from keras_attn.cli.step_settings import values_of
-from keras_attn.records.encodings import EncodedFile
 from keras_attn.records.rows import is_parquet
 from keras_attn.records.tables import check_delimiter
 from keras_attn.records.whole_tables import WholeTable
@@ -76,13 +75,12 @@ def asks_for_table(task: type[Task], settings: Any, files: tuple[Path, ...]) -> 
 
 
 def predict_table(
-    task: Task, path: Path, encoding: str, to: Path | None, settings: Mapping[str, Any], step: Step
+    task: Task, path: Path, to: Path | None, settings: Mapping[str, Any], step: Step
 ) -> None:
     """Writes a table with the predictions for its rows."""
     use = settings[step.name]
     named = {name: getattr(use, name) for name in task.input_columns if getattr(use, name)}
-    place = EncodedFile(path, encoding) if encoding else path
-    table = WholeTable(place, task.columns_of(task.data, named), use.delimiter)
+    table = WholeTable(path, task.columns_of(task.data, named), use.delimiter)
     first = next(table.parts(1)).inputs[0]
     names = {f"{use.prefix}{name}": name for name in task.predicted_columns(first)}
     kinds = {name: task.predicted_columns(first)[of_task] for name, of_task in names.items()}

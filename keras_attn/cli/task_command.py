@@ -12,17 +12,28 @@ from typing import Any
 import click
 
 from keras_attn.cli.lines import READERS, check_files
-from keras_attn.cli.options import FILE, config_option, device_option, model_option, setting_option
+from keras_attn.cli.options import (
+    FILE,
+    config_option,
+    device_option,
+    encoding_option,
+    model_option,
+    setting_option,
+)
 from keras_attn.cli.output import WRITERS, write_lines
 from keras_attn.cli.predicted_tables import asks_for_table, predict_table, with_tables
 from keras_attn.cli.standard_steps import standard_steps
 from keras_attn.cli.step_settings import options_of
+from keras_attn.records.encodings import files_in
 from keras_attn.records.written_tables import written_format
 from keras_attn.settings import Option, WrongUse, read_settings
 from keras_attn.tasks import Step, Task, steps_of
 from keras_attn.training import compute_on
 
-_FILES = ("model_file", "files", "pictures", "output", "folder", "run_dir", "overwrite", "config")
+_FILES = (
+    "model_file", "files", "pictures", "output", "folder", "run_dir", "overwrite", "encoding",
+    "config",
+)  # fmt: skip
 _LAST = ("quantize", "export")
 _GIVEN = (
     "inputs", "files", "to", "overwrite", "log", "skip", "terminal", "model_file", "step",
@@ -77,9 +88,14 @@ class TaskGroup(click.Group):
 class StepCommand(click.Command):
     """The command of a step, whose help shows the options in groups."""
 
-    def __init__(self, step: Step, titles: Mapping[str, str], **more: Any):
+    def __init__(
+        self, step: Step, titles: Mapping[str, str], paths: Sequence[str] = (), **more: Any
+    ):
         super().__init__(step.name, help=step.help, **more)
         self.line = step.line
+        self.paths = paths
+        """What is read, as `SECTION.OPTION:KIND`, see `keras_attn.settings.setting`, and `FILES`;
+        with them the options without a value."""
         self._titles = titles
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -161,7 +177,11 @@ def _command(task: type[Task], step: Step) -> StepCommand:
         )
     reader, writer = READERS.get(step.reads), WRITERS.get(step.writes)
 
-    def run(config: Path | None = None, **given: Any) -> None:
+    def run(config: Path | None = None, encoding: str = "", **given: Any) -> None:
+        with files_in(encoding):
+            _run(config, **given)
+
+    def _run(config: Path | None, **given: Any) -> None:
         names = [option.name for _, option in options]
         asked = {name: given.pop(name) for name in names}
         settings = merged(task, step, config, asked)
@@ -202,7 +222,7 @@ def _command(task: type[Task], step: Step) -> StepCommand:
                 settings.update(merged(owner, step, config, asked))
                 values.update(settings)
             if table and isinstance(owner, Task):
-                predict_table(owner, files[0], "", to, settings, step)
+                predict_table(owner, files[0], to, settings, step)
                 return
             lines = step.run(owner, values)
             lines = [lines] if isinstance(lines, str) else lines
@@ -215,11 +235,26 @@ def _command(task: type[Task], step: Step) -> StepCommand:
         *(writer.options(step.to) if writer is not None else []),
         *([device_option()] if step.device else []),
         *_inputs(step.reads),
+        *([encoding_option()] if _reads_texts(step, options) else []),
         config_option(),
         *(setting_option(option) for _, option in options),
     ]
     titles = _titles(step, parameters, options)
-    return StepCommand(step, titles, params=parameters, callback=run)
+    paths = [f"{section}.{x.name}:{x.path}" for section, x in options if x.path]
+    paths += ["model:model"] if step.model else []
+    if reader is not None and reader.argument:  # flags say whether a file follows them
+        flags = [x for x in parameters if isinstance(x, click.Option) and x.is_flag]
+        paths += [name for x in flags for name in (*x.opts, *x.secondary_opts)]
+        paths.append("FILES:pictures" if reader.argument == "pictures" else "FILES:lines")
+    return StepCommand(step, titles, paths, params=parameters, callback=run)
+
+
+def _reads_texts(step: Step, options: Sequence[tuple[str, Option]]) -> bool:
+    """Whether a step reads files whose encoding may be given."""
+    reader = READERS.get(step.reads)
+    lines = reader is not None and reader.argument == "files"
+    tables = step.name == "predict" and any(name == "delimiter" for _, (name, *_) in options)
+    return lines or tables or any(option.path == "examples" for _, option in options)
 
 
 def _arguments(reads: str) -> list[str]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
+from collections.abc import Iterator
+from contextvars import ContextVar
 
 Location = str | os.PathLike[str]
+_ENCODING: ContextVar[str] = ContextVar("encoding", default="")
 
 
 class EncodedFile(os.PathLike[str]):
@@ -51,6 +55,24 @@ def expanded(path: Location) -> Location:
     return os.path.expanduser(path) if isinstance(path, str) else path
 
 
+@contextlib.contextmanager
+def files_in(encoding: str) -> Iterator[None]:
+    """Reads the files of the block in an encoding; in UTF-8 if it is empty.
+
+    Example:
+
+    >>> with files_in("cp1252"):
+    ...     encoding_of("reviews.csv")
+    'cp1252'
+    """
+    check_encoding(encoding)
+    before = _ENCODING.set(encoding)
+    try:
+        yield
+    finally:
+        _ENCODING.reset(before)
+
+
 def encoding_of(path: Location) -> str:
-    """The encoding that was given for a file; empty if none was."""
-    return path.encoding if isinstance(path, EncodedFile) else ""
+    """The encoding that was given for a file, or for all files; empty if none was."""
+    return path.encoding if isinstance(path, EncodedFile) else _ENCODING.get()

@@ -167,8 +167,8 @@ class LineReading:
         if self.problems and self.on_error == "error":
             not_utf8 = any(problem.what.endswith(_NOT_UTF8) for problem in self.problems)
             save = (
-                " Save the file as UTF-8 (in Excel: CSV UTF-8), or read it in Python as "
-                "keras_attn.records.EncodedFile(path, 'cp1252')."
+                " Save the file as UTF-8 (in Excel: CSV UTF-8), or say its encoding: --encoding "
+                "cp1252; in Python, keras_attn.records.EncodedFile(path, 'cp1252')."
             ) * not_utf8
             expected = expected.replace("each line", f"each {self.unit}")
             raise ValueError(
@@ -267,6 +267,11 @@ def is_zip(path: Location) -> bool:
 def open_lines(path: Location) -> Iterator[Iterator[bytes]]:
     """The lines of a plain or gzipped file; rows as lines of JSON."""
     if isinstance(path, Rows) or is_parquet(path):
+        if encoding_of(path) and not isinstance(path, Rows):
+            raise ValueError(
+                f"{os.fspath(path)}: `encoding` is for text files. Received: "
+                f"{encoding_of(path)!r} with a Parquet file. Leave it out."
+            )
         yield (path if isinstance(path, Rows) else parquet_rows(path)).lines()
         return
     where = os.fspath(path)
@@ -310,7 +315,7 @@ def open_member(path: Location) -> Iterator[Iterator[bytes]]:
         except (*DAMAGE, RuntimeError) as error:  # the latter: it wants a password
             raise _damaged(os.fspath(path), 0, error) from error
         with file:
-            yield byte_lines(file, os.fspath(path))
+            yield byte_lines(file, os.fspath(path), encoding_of(path))
 
 
 def byte_lines(file: IO[bytes], where: str, encoding: str = "") -> Iterator[bytes]:

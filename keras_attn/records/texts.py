@@ -7,13 +7,14 @@ from typing import Self
 
 from keras_attn.input_files import read_input
 from keras_attn.line_ends import with_newlines
+from keras_attn.records.encodings import encoding_of
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
     """Reads a text file: UTF-8, with or without a byte order mark; line breaks become newlines.
 
     Args:
-        path: The file.
+        path: The file; an `EncodedFile` if it is not in UTF-8.
 
     Returns:
         The text.
@@ -32,12 +33,14 @@ def read_text(path: str | os.PathLike[str]) -> str:
     'To be,\\nor not'
     """
     raw = read_input(path, "a text file")
+    encoding = encoding_of(path) or "utf-8"
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode(encoding)
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"Expected UTF-8 text. Received: {path}, with byte 0x{error.object[error.start]:02x} "
-            f"at byte {error.start + 1}. Convert the file (for example with iconv)."
+            f"Expected {encoding.upper()} text. Received: {os.fspath(path)}, with byte "
+            f"0x{error.object[error.start]:02x} at byte {error.start + 1}. Convert the file (for "
+            "example with iconv), or say its encoding (--encoding cp1252)."
         ) from error
     text = with_newlines(text.removeprefix("\ufeff"))
     if not text:

@@ -28,6 +28,7 @@ def setting(
     required: bool = False,
     shapes_result: bool = True,
     check: Callable[[Any], None] | None = None,
+    path: str = "",
 ) -> Any:
     """A field of a settings dataclass.
 
@@ -49,6 +50,9 @@ def setting(
         shapes_result: Whether a different value gives a different model. A run can go on with
             another value only where this is False.
         check: Raises a ValueError for a wrong value. It is called after the other checks.
+        path: What must be at a path that is given, if the value is one: `"examples"` (a file that
+            a reader decodes, a folder, or a pattern of files), `"file"`, `"folder"`, or `"model"`.
+            The command checks it before it imports Keras.
 
     Returns:
         A dataclass field.
@@ -73,6 +77,7 @@ def setting(
         "required": required,
         "shapes_result": shapes_result,
         "check": check,
+        "path": path,
     }
     return _field(default, metadata)
 
@@ -151,6 +156,7 @@ class Option(NamedTuple):
     choices: Sequence[Any] | None
     required: bool
     steps: tuple[str, ...]
+    path: str = ""
 
 
 class Entry(NamedTuple):
@@ -216,6 +222,7 @@ class Settings:
                 field.metadata["choices"],
                 field.metadata["required"],
                 field.metadata["steps"],
+                field.metadata["path"],
             )
             for field in declared_fields(cls)
         ]

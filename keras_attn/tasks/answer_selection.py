@@ -100,7 +100,7 @@ class AnswerSelectionData(VectorData, Tables, NearDuplicates, Files):
 
     answers: str = setting(
         "", "further answers to choose from: one on each line, or a table with the column --answer",
-        shapes_result=False,
+        shapes_result=False, path="examples",
     )  # fmt: skip
     question: str = column("question", "questions", COLUMN_OR_NUMBER, _READ)
     answer: str = column("answer", "answers", COLUMN_OR_NUMBER, _READ)
@@ -139,7 +139,7 @@ class AnswerSelectionUse(PageUse):
     )  # fmt: skip
     reranker: SimilarityScorer | str = setting(  # noqa: RUF009 (a field, as the others)
         "", "model of similarity that scores the best answers anew, such as one of kind cross",
-        steps=("predict", "evaluate"),
+        steps=("predict", "evaluate"), path="model",
     )  # fmt: skip
     rerank_depth: int | None = setting(
         None, "how many answers --reranker scores for each question; if none, 20", kind=int,
@@ -188,7 +188,7 @@ class AnswerSelectionTest(BootstrapTest):
 class PairQuestions(Settings):
     """The questions of which `pairs` makes pairs."""
 
-    data: str = setting("", "questions, as for fit", required=True)
+    data: str = setting("", "questions, as for fit", required=True, path="examples")
 
 
 @dataclass(frozen=True)

@@ -115,11 +115,14 @@ class CaptioningData(SavedStart, Pieces, ImageFiles, LimitedFiles):
         "val", "karpathy, ucm, emoji: the side, or sides, to choose the best weights by"
     )
     train_names: str = setting(
-        "", "flickr8k: file with the names of the pictures to learn from", shapes_result=False
+        "",
+        "flickr8k: file with the names of the pictures to learn from",
+        shapes_result=False,
+        path="examples",
     )
     dev_names: str = setting(
         "", "flickr8k: file with the names of the pictures to choose the best weights by",
-        shapes_result=False,
+        shapes_result=False, path="examples",
     )  # fmt: skip
     caption: str = setting("caption", "csv: column of the captions", steps=READ)
     emoji_style: str = setting(
@@ -163,17 +166,19 @@ class CaptioningUse(BeamSearchUse, ImageUse):
 class CaptioningTest(Settings):
     """Settings of the evaluation of a captioner."""
 
-    data: str = setting("", "as --train of `fit`; needed, but for --format emoji")
+    data: str = setting("", "as --train of `fit`; needed, but for --format emoji", path="examples")
     split: str | None = setting(
         None, "karpathy, ucm, emoji: the side, or sides with commas; test if none", kind=str
     )
-    names: str = setting("", "flickr8k: file with the names of one side")
+    names: str = setting("", "flickr8k: file with the names of one side", path="examples")
     train: str | None = setting(
         None, "what was learnt from, as --train of `fit`, to count the captions copied from it",
-        kind=str,
+        kind=str, path="examples",
     )  # fmt: skip
     train_split: str = setting("train", "karpathy, ucm, emoji: side, or sides, of --train")
-    train_names: str = setting("", "flickr8k: file with the names of the pictures of --train")
+    train_names: str = setting(
+        "", "flickr8k: file with the names of the pictures of --train", path="examples"
+    )
     tokenization: str = setting(
         "auto", "words of the metrics: ptb is Java's, auto takes it if there is Java",
         choices=("auto", "ptb", "plain"),

@@ -203,14 +203,16 @@ class ConversationUse(SamplingUse, Beams):
 class ConversationTest(Settings):
     """Settings of the evaluation of a conversation model."""
 
-    data: str = setting("", "file of dialogues, instead of the held-out part of --train")
+    data: str = setting(
+        "", "file of dialogues, instead of the held-out part of --train", path="examples"
+    )
     limit: int | None = setting(
         None, "number of answers to measure on, drawn with --split-seed; all if none", kind=int,
         at_least=1,
     )  # fmt: skip
     vectors: str = setting(
         "", "file of word vectors for the embedding average: GloVe, word2vec or NumPy; without it "
-        "that score is left out",
+        "that score is left out", path="file",
     )  # fmt: skip
 
 

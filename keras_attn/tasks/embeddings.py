@@ -57,7 +57,9 @@ class EmbeddingsData(WordChoice, BadLines, RunningTexts):
     """Settings of the texts, and of the words that get a vector."""
 
     word_vectors: str = setting(
-        "", "file of word vectors to start from (GloVe's text, word2vec, .npy, .npz); dim is theirs"
+        "",
+        "file of word vectors to start from (GloVe's text, word2vec, .npy, .npz); dim is theirs",
+        path="file",
     )
 
 
@@ -115,9 +117,13 @@ class EmbeddingsUse(Settings):
 class EmbeddingsTest(Settings):
     """Settings of the evaluation of word embeddings."""
 
-    analogies: str = setting("", "file of analogies, in the form of word2vec's questions-words.txt")
+    analogies: str = setting(
+        "", "file of analogies, in the form of word2vec's questions-words.txt", path="examples"
+    )
     pairs: tuple = setting(
-        (), "file of pairs of words with a score, such as WordSim353 or SimLex999; may be repeated"
+        (),
+        "file of pairs of words with a score, such as WordSim353 or SimLex999; may be repeated",
+        path="examples",
     )
     first: int = setting(
         FIRST, "analogies: number of the commonest words that may be asked and answered; 0: all",

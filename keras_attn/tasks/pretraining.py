@@ -89,12 +89,16 @@ class PretrainingData(BackboneStart, BadLines, HeldOut, RunningTexts):
     """Settings of the texts, the held-out part, and their tokens."""
 
     prepared: str = setting(
-        "", "folder of prepared ids, instead of --text", shapes_result=False, steps=("fit",)
+        "",
+        "folder of prepared ids, instead of --text",
+        shapes_result=False,
+        steps=("fit",),
+        path="folder",
     )
     vocabulary_size: int = setting(8000, "largest number of tokens", at_least=8, steps=_MADE)
     vocabulary_file: str = setting(
         "", "vocab.txt of BERT, to take instead of making a vocabulary", shapes_result=False,
-        steps=_MADE,
+        steps=_MADE, path="file",
     )  # fmt: skip
     lowercase: bool = setting(True, "lower-case letters and strip accents", steps=_MADE)
     max_length: int = setting(128, "largest number of tokens of a row", at_least=5)
@@ -126,7 +130,9 @@ class PretrainingUse(BatchUse):
 class PretrainingTest(Settings):
     """Settings of the evaluation of a pretrained encoder."""
 
-    text: str = setting("", "text files, a folder or a pattern, as for fit", required=True)
+    text: str = setting(
+        "", "text files, a folder or a pattern, as for fit", required=True, path="examples"
+    )
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class TextGenerationData(BackboneStart, BadLines, HeldOutShares):
 
     text: str = setting(
         "", "text file, or documents: JSON lines, several text files, a folder or a pattern; "
-        "Shakespeare's works if empty", shapes_result=False, steps=READ,
+        "Shakespeare's works if empty", shapes_result=False, steps=READ, path="examples",
     )  # fmt: skip
     key: str = setting("text", "key of the documents, or answers, in JSON lines", steps=READ)
     prompt_key: str = setting(
@@ -93,7 +93,7 @@ class TextGenerationData(BackboneStart, BadLines, HeldOutShares):
     blank_lines: bool = setting(False, "text files: blank lines separate documents", steps=READ)
     dev: str = setting(
         "", "text, as --text, to score after each epoch, instead of a part of it",
-        shapes_result=False, steps=READ,
+        shapes_result=False, steps=READ, path="examples",
     )  # fmt: skip
     tokenizer: str = setting(
         "characters", "what a token is, without --backbone: a character, or a piece of a word",

@@ -65,19 +65,40 @@ class TranslationData(BackboneStart, Pieces, Tables, BadLines):
 
     for_steps = ("prepare", "fit")
     data: str = setting(
-        "", "folder made by `prepare`, instead of --train", shapes_result=False, steps=("fit",)
+        "",
+        "folder made by `prepare`, instead of --train",
+        shapes_result=False,
+        steps=("fit",),
+        path="folder",
     )
-    train: str = setting("", "file, folder or archive of training pairs", shapes_result=False)
+    train: str = setting(
+        "", "file, folder or archive of training pairs", shapes_result=False, path="examples"
+    )
     train_target: str = setting(
-        "", "target side, where it is a file of its own", shapes_result=False
+        "",
+        "target side, where it is a file of its own",
+        shapes_result=False,
+        path="examples",
     )
-    dev: str = setting("", "development pairs; drawn from the rest if empty", shapes_result=False)
-    dev_target: str = setting("", "target side of the development pairs", shapes_result=False)
+    dev: str = setting(
+        "", "development pairs; drawn from the rest if empty", shapes_result=False, path="examples"
+    )
+    dev_target: str = setting(
+        "", "target side of the development pairs", shapes_result=False, path="examples"
+    )
     test: str = setting(
-        "", "test pairs; drawn from the rest if empty", shapes_result=False, steps=("prepare",)
+        "",
+        "test pairs; drawn from the rest if empty",
+        shapes_result=False,
+        steps=("prepare",),
+        path="examples",
     )
     test_target: str = setting(
-        "", "target side of the test pairs", shapes_result=False, steps=("prepare",)
+        "",
+        "target side of the test pairs",
+        shapes_result=False,
+        steps=("prepare",),
+        path="examples",
     )
     source: str = setting(
         "", "source: language, key of JSON lines, or name or number (from 0) of the column"
@@ -167,12 +188,14 @@ class TranslationUse(TextSearchUse):
 class TranslationTest(Settings):
     """Settings of the evaluation of a translator."""
 
-    data: str = setting("", "folder made by `prepare`, whose test set is taken")
+    data: str = setting("", "folder made by `prepare`, whose test set is taken", path="folder")
     split: str | None = setting(
         None, "test or dev of --data (test if none), or a split of a folder of --pairs", kind=str
     )
-    pairs: str = setting("", "file or folder of pairs, instead of --data")
-    pairs_target: str = setting("", "target side of --pairs, where it is a file of its own")
+    pairs: str = setting("", "file or folder of pairs, instead of --data", path="examples")
+    pairs_target: str = setting(
+        "", "target side of --pairs, where it is a file of its own", path="examples"
+    )
     source: str = setting("", "language, key or column of the sources in --pairs")
     target: str = setting("", "language, key or column of the targets in --pairs")
     delimiter: str = setting(

@@ -93,8 +93,12 @@ _BLOCK = 1024  # questions whose different images are encoded together
 class VisualQuestionsData(SavedStart, ImageFiles, Files):
     """Settings of the questions, their split, their words and the classes."""
 
-    annotations: str = setting("", "vqa: JSON of the answers of --train", shapes_result=False)
-    dev_annotations: str = setting("", "vqa: JSON of the answers of --dev", shapes_result=False)
+    annotations: str = setting(
+        "", "vqa: JSON of the answers of --train", shapes_result=False, path="examples"
+    )
+    dev_annotations: str = setting(
+        "", "vqa: JSON of the answers of --dev", shapes_result=False, path="examples"
+    )
     image_name: str = setting(
         COCO_NAME, "vqa: file name of a picture, with {id} and perhaps {split}", steps=READ
     )
@@ -152,7 +156,7 @@ class VisualQuestionsUse(BatchUse, ImageUse):
 class VisualQuestionsTest(DataTest):
     """Settings of the evaluation of visual question answering."""
 
-    test_annotations: str = setting("", "vqa: JSON of the answers of --data")
+    test_annotations: str = setting("", "vqa: JSON of the answers of --data", path="examples")
 
     def check(self, data: Settings | None = None) -> None:
         """Raises a FileNotFoundError if a file or folder does not exist."""

@@ -435,6 +435,7 @@ def test_data_that_cannot_be_learnt_from(place, content, message, tmp_path):
         (["predict", "--model", "none.task"], 1, "Expected a saved task"),
         (["predict", "--model", "m", "none.txt"], 1, "Expected a file"),
         (["predict"], 2, "--model"),
+        (["predict", "--model", "m", "--encoding", "ansi1"], 2, "the name of a codec"),
         (["predict", "--model", "m", "--batch-size", "0"], 2, "--batch-size"),
         (["fit", "--train", "none.csv"], 2, "--run-dir"),
         (["fit", "--run-dir", "r", "--train", "none.csv"], 1, "none.csv"),

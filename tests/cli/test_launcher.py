@@ -70,6 +70,45 @@ def test_what_needs_no_keras(arguments, expected):
     assert expected in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tagging", "fit", "--run-dir", "r", "--train", "none"], "--train. Received: none. There"),
+        (["tagging", "fit", "--train=a.txt", "--dev", "e.txt"], "e.txt. There is an empty file."),
+        (["tagging", "predict", "--no-split", "n.txt", "--model", "a.txt"], "a file for FILES"),
+        (["tagging", "predict", "--model", "a.txt", "--", "n.txt"], "n.txt. There is nothing"),
+        (["tagging", "predict", "--model", "a.txt", "d"], "Received: d. There is a folder"),
+        (["translation", "fit", "--data", "a.txt"], "Expected a folder for --data"),
+        (["translation", "fit", "--config", "n.toml"], "Expected a file for --config"),
+        (["tagging", "fit", "--config", "a.toml"], "for --train. Received: none.csv"),
+        (["embeddings", "evaluate", "--model", "a.txt", "--pairs", "a.txt", "--pairs", "b"], "b."),
+        (["captioning", "predict", "--model", "a.txt", "n.png"], "a file or a folder for FILES"),
+        (["--debug", "similarity", "export", "--model", "n.task"], "Expected a saved task"),
+        (["tagging", "fit", "--config", "a.toml", "--train", "a.txt"], ""),
+        (["translation", "predict", "--model", "home-assistant-en-de", "-", "e.txt"], ""),
+        (["text-generation", "fit", "--text", "*.txt", "--model", "gpt"], ""),
+        (["tagging", "fit", "--train", "none", "--help"], ""),
+        (["tagging", "quantise", "--model", "none"], ""),
+        (["file.py:Mine", "fit", "--train", "none"], ""),
+    ],
+)
+def test_input_files_are_looked_at_before_keras(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "a.txt").write_text("a\n")
+    (tmp_path / "e.txt").touch()
+    (tmp_path / "a.toml").write_text('[data]\ntrain = "none.csv"\n')
+    problem = keras_attn_command.input_problem(arguments)
+    assert message in problem
+    assert bool(problem) == bool(message)
+
+
+def test_a_missing_file_needs_no_keras(tmp_path):
+    done = run(WITHOUT, ["tagging", "fit", "--train", "none.txt", "--run-dir", "r"], tmp_path)
+    message = "Error: Expected a file or a folder for --train. Received: none.txt. There is nothing"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{message}.\n")
+
+
 @pytest.mark.parametrize("unbuffered", [True, False])
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["tagging", "--help"]])
 def test_a_reader_that_has_gone(arguments, unbuffered):

@@ -1,5 +1,6 @@
 """Every task reads tables; development examples by Keras' names; what callbacks see of them."""
 
+import json
 import signal
 from typing import get_origin
 
@@ -12,6 +13,7 @@ from keras_attn.explain.word_maps import VisualAnswer
 from keras_attn.fields.answer_index import FoundAnswer
 from keras_attn.fields.answer_spans import Answer, AnswerSpan
 from keras_attn.fields.tagged_words import TaggedWords
+from keras_attn.records.encodings import files_in
 from keras_attn.records.rows import rows_of
 from keras_attn.tasks import (
     AnswerSelector,
@@ -68,6 +70,24 @@ def test_tables_of_every_task(task, columns, named, first, example):
     asked = task.read_inputs(rows_of(columns), task.columns_of(task.Data(), inputs))
     assert len(asked) == 2
     assert asked[0] == first
+
+
+@pytest.mark.quick("6-translation", "7-tagging")
+@pytest.mark.parametrize(
+    ("task", "columns", "named", "first", "example"),
+    TABLES,
+    ids=[f"{i}-{case[0].name}" for i, case in enumerate(TABLES)],
+)
+def test_files_of_every_task_in_another_encoding(task, columns, named, first, example, tmp_path):
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows).replace("dog", "d\u00f6g")
+    (tmp_path / "a.jsonl").write_bytes(lines.encode("cp1252"))
+    data = task.with_columns(task.Data(), named)
+    with files_in("cp1252"):
+        read = task.read_file(str(tmp_path / "a.jsonl"), data)
+    assert json.dumps(tuple(read[0])) == json.dumps(example).replace("dog", r"d\u00f6g")
+    with pytest.raises(ValueError, match=r"UTF-8|utf-8"):
+        task.read_file(str(tmp_path / "a.jsonl"), data)
 
 
 @pytest.mark.parametrize(

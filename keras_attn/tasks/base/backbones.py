@@ -105,7 +105,7 @@ class BackboneStart(Settings):
 
     backbone: str = setting(
         "", "{backbones}, or folder of Hugging Face weights, to start from: its sizes, {tokens} "
-        "and weights",
+        "and weights", path="model",
     )  # fmt: skip
 
 

@@ -45,6 +45,7 @@ class WordVectorData(Settings):
     word_vectors: str = setting(
         "",
         "{when}file of word vectors that the embedding starts from: GloVe, word2vec or NumPy{then}",
+        path="file",
     )
     freeze_word_vectors: bool = setting(False, "keep the embedding as it started")
     vector_words: int = setting(

@@ -38,7 +38,9 @@ class BadLines(Settings):
 class TrainingFile(Settings):
     """The file of the training examples."""
 
-    train: str = setting("", "{examples} to learn from", required=True, shapes_result=False)
+    train: str = setting(
+        "", "{examples} to learn from", required=True, shapes_result=False, path="examples"
+    )
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class HeldOut(Settings):
 
     dev: str = setting(
         "", "{examples} by which the best weights are chosen, instead of a part of --train",
-        shapes_result=False,
+        shapes_result=False, path="examples",
     )  # fmt: skip
     dev_share: float = setting(
         0.1, "share of the {examples} that is held out, without --dev", above=0, below=1
@@ -106,10 +108,13 @@ class ImageFiles(Tables):
 
     image_dir: str = setting(
         "", "folder of the pictures, if it is not that of the file", shapes_result=False,
-        steps=READ,
+        steps=READ, path="folder",
     )  # fmt: skip
     dev_image_dir: str = setting(
-        "", "folder of the pictures of --dev, if it is another one", shapes_result=False
+        "",
+        "folder of the pictures of --dev, if it is another one",
+        shapes_result=False,
+        path="folder",
     )
     image: str = setting("image", "csv: column of the pictures", steps=READ)
     cache_dtype: str = setting(
@@ -130,7 +135,7 @@ class Pieces(Settings):
 class RunningTexts(Settings):
     """Running text: plain files, or the texts of JSON lines."""
 
-    text: str = setting("", "{texts}", shapes_result=False)
+    text: str = setting("", "{texts}", shapes_result=False, path="examples")
     key: str = setting("text", "JSON lines: key of the texts", steps=READ)
 
 

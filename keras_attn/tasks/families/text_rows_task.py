@@ -63,7 +63,7 @@ class TextRowsData(BackboneData, Tables, NearDuplicates, LimitedFiles):
     )
     vocabulary_file: str = setting(
         "", "vocab.txt of BERT, to take instead of making a vocabulary; without --backbone",
-        shapes_result=False,
+        shapes_result=False, path="file",
     )  # fmt: skip
     max_length: int = setting(256, "largest number of tokens of a text", at_least=2)
     truncation: str | None = setting(

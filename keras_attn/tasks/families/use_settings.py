@@ -228,7 +228,7 @@ class SamplingUse(BatchUse):
 class DataTest(Settings):
     """The examples of an evaluation."""
 
-    data: str = setting("", "{examples}", required=True)
+    data: str = setting("", "{examples}", required=True, path="examples")
 
 
 @dataclass(frozen=True)
