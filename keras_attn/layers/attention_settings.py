@@ -114,14 +114,14 @@ def function_config(function: Callable[..., Any] | None, name: str) -> Any:
     return keras.saving.serialize_keras_object(function)
 
 
-def checked_windows(
+def check_windows(
     kind: str,
     num_layers: int,
     sliding_window: int | None,
     window_blocks: int | Sequence[bool] | None,
     window_rotary_base: float | None,
-) -> list[bool]:
-    """Returns which blocks have the window; raises a ValueError if a setting is wrong."""
+) -> None:
+    """Raises a ValueError if a setting of the windows of a stack is wrong."""
     if window_rotary_base is not None:
         check_rotary_base(window_rotary_base, "window_rotary_base")
     for name, value in (
@@ -133,14 +133,26 @@ def checked_windows(
                 "without a `sliding_window`."
             )
     if window_blocks is None:
-        return [sliding_window is not None] * num_layers
+        return
     if isinstance(window_blocks, Sequence):
         each = list(window_blocks)
         if len(each) == num_layers and all(isinstance(windowed, bool) for windowed in each):
-            return each
+            return
     elif type(window_blocks) is int and window_blocks >= 1:
-        return [i % window_blocks == 0 for i in range(num_layers)]
+        return
     raise ValueError(
         f"`window_blocks` of {kind} must be a number n, for a window in blocks 0, n, 2n and so on, "
         f"or a list of {num_layers} booleans, one for each block. Received: {window_blocks!r}."
     )
+
+
+def has_window(
+    block: int, sliding_window: int | None, window_blocks: int | Sequence[bool] | None
+) -> bool:
+    """Whether a block of a stack has the window.
+
+    A damaged file may claim a billion blocks, so that no list is made for them.
+    """
+    if window_blocks is None:
+        return sliding_window is not None
+    return block % window_blocks == 0 if isinstance(window_blocks, int) else window_blocks[block]

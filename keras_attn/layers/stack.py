@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_attn.hints import Tensor
-from keras_attn.layers.attention_settings import checked_windows
+from keras_attn.layers.attention_settings import check_windows, has_window
 from keras_attn.layers.block import TransformerBlock
 from keras_attn.layers.collect import active_collector
 from keras_attn.layers.masked_layer import check_positive, sub_seed
@@ -38,11 +38,11 @@ class TransformerStack(TransformerBlock):
         check_positive(type(self).__name__, num_layers=num_layers)
         self.num_layers = num_layers
         self.output_scale = output_scale
-        self.windowed = checked_windows(
+        check_windows(
             type(self).__name__, num_layers, self.sliding_window, window_blocks, window_rotary_base
         )
         several = isinstance(window_blocks, Sequence)
-        self.window_blocks = self.windowed if several else window_blocks
+        self.window_blocks = list(window_blocks) if several else window_blocks
         self.window_rotary_base = window_rotary_base
         if not first_norm and not self.normalize_first:
             raise ValueError(
@@ -70,7 +70,7 @@ class TransformerStack(TransformerBlock):
     def _settings_of(self, block: int) -> dict[str, Any]:
         """The settings of a block that differ from the stack's."""
         changed: dict[str, Any] = {}
-        if not self.windowed[block]:
+        if not has_window(block, self.sliding_window, self.window_blocks):
             changed = {"sliding_window": None, "sink_tokens": 0}
         elif self.window_rotary_base is not None:
             changed = {"rotary_base": self.window_rotary_base, "rotary_scaling": None}

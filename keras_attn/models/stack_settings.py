@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from keras_attn.layers.attention_settings import check_score_settings, checked_windows
+from keras_attn.layers.attention_settings import check_score_settings, check_windows
 from keras_attn.layers.normalization import NORMALIZATIONS
 from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.settings import Settings, setting, size
@@ -82,9 +82,7 @@ class WindowSettings(Settings):
     def check_windows(self, num_layers: int) -> None:
         """Raises a ValueError if the windows are not those of so many blocks."""
         windows = self.window_blocks, self.window_rotary_base
-        # A damaged file may claim a billion layers: no list is made for them.
-        count = 1 if self.window_blocks is None else num_layers
-        checked_windows(type(self).__name__, count, self.sliding_window, *windows)
+        check_windows(type(self).__name__, num_layers, self.sliding_window, *windows)
 
 
 @dataclass(frozen=True, kw_only=True)

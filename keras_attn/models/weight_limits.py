@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -37,6 +38,19 @@ def limited_weights(variables: int, numbers: int, keep: bool = True) -> Iterator
         variable._deferred_initialize()
     for variable, value in scope.updates:
         variable.assign(value)
+
+
+def check_num_layers(config: Any, variables: int) -> None:
+    """Raises a ValueError if a config asks for more layers than a file has weights.
+
+    Cells and lists that a model makes before its first weight would fill the memory.
+    """
+    for name, value in config.items() if isinstance(config, Mapping) else ():
+        check_num_layers(value, variables)
+        if re.fullmatch(r"num_(\w+_)?layers", name) and type(value) is int and value > variables:
+            raise ValueError(
+                f"the settings ask for {value:,} tensors or more, and the file has {variables:,}"
+            )
 
 
 class _Updates(keras.StatelessScope):

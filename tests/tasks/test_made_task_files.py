@@ -16,6 +16,7 @@ SMALL = {"dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 8}
 KINDS = {
     "transformer": SMALL,
     "bert": SMALL,
+    "modern_bert": SMALL,
     "rnn": {"dim": 4, "units": 4},
     "bag": {"dim": 4, "pair_buckets": 0},
 }
@@ -88,7 +89,7 @@ def refused(read, path, message):
 
 
 @pytest.mark.quick(
-    slow=["transformer-dim-3000000", "transformer-num_layers-3000", "writer-num_layers-1000000000"]
+    slow=["transformer-dim-3000000", "transformer-num_layers-3000", "rnn-units-3000000"]
 )
 @pytest.mark.parametrize(
     ("kind", "name", "value"),
@@ -100,6 +101,8 @@ def refused(read, path, message):
         ("bert", "sequence_length", 10**9),
         ("rnn", "units", 3_000_000),
         ("rnn", "num_layers", 3000),
+        ("rnn", "num_layers", 10**9),
+        ("modern_bert", "num_layers", 10**9),
         ("bag", "pair_buckets", 10**9),
         ("writer", "dim", 3_000_000),
         ("writer", "num_layers", 10**9),

@@ -24,7 +24,7 @@ from keras_attn.models.tensors import (
     model_tensors,
     to_bytes,
 )
-from keras_attn.models.weight_limits import limited_weights
+from keras_attn.models.weight_limits import check_num_layers, limited_weights
 from keras_attn.version import __version__
 
 FORMAT_VERSION = 4
@@ -161,11 +161,13 @@ class SavedTask(NamedTuple):
     def make(self, make: Callable[[dict[str, Any]], Any]) -> Any:
         """Makes the task of its settings, if they ask for no more weights than the file has."""
         with _naming(self.path), limited_weights(len(self.tensors), self._numbers):
+            check_num_layers(self.config, len(self.tensors))
             return make(self.config)
 
     def check(self, build: Callable[[dict[str, Any]], Any]) -> Any:
         """Refuses settings that ask for more weights than the file has."""
         with _naming(self.path), limited_weights(len(self.tensors), self._numbers, keep=False):
+            check_num_layers(self.config, len(self.tensors))
             return build(self.config)
 
     @property
