@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from keras_attn.models.tensors import from_bytes, to_bytes
+from keras_attn.models.weight_limits import check_num_layers
 from keras_attn.tasks import TextClassifier, TextGenerator
 from keras_attn.tasks.base.backbones import read_backbone, read_language_model
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
@@ -121,6 +122,13 @@ def test_huge_sizes_of_a_start(files, tmp_path, kind, read):
     for name, value in (("dim", 3_000_000), ("num_layers", 3000)):
         path = changed(files / f"{kind}.task", tmp_path / "made.task", setting(name, value))
         refused(read, path, "belong together.*the settings ask for .* or more")
+
+
+def test_layers_are_counted_before_they_are_made():
+    for name in ("num_layers", "num_decoder_layers"):
+        check_num_layers({"model": {name: 6, "model": "t5"}, "data": {}}, 6)
+        with pytest.raises(ValueError, match="ask for 7 tensors or more, and the file has 6"):
+            check_num_layers({"model": {name: 7, "model": "t5"}, "data": {}}, 6)
 
 
 def without(*keys):
