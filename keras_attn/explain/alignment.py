@@ -14,7 +14,10 @@ from keras_attn.text.readable import END
 from keras_attn.visualize import attention_html, plot_attention
 from keras_attn.visualize.web_page import escaped, web_page
 
-_STYLE = "body{font:16px sans-serif;margin:2em}section{margin:0 0 2.5em}h2{font-size:1em}"
+_STYLE = (
+    ":root{color-scheme:light dark}body{font:16px sans-serif;margin:2em}section{margin:0 0 2.5em}"
+)
+_STYLE += "section{overflow-x:auto}h2{font-size:1em}"
 _UNIT = re.compile(r"<0x([0-9A-F]{2})>|.", re.DOTALL)
 
 

@@ -44,12 +44,13 @@ class AttentionMaps(dict):
         super().__init__()
         self._unseen = 0
         self._layers: dict[str, list[int]] = {}
+        self._calls: dict[AttentionKey, dict[str, Any]] | None = None
 
     def select(self, role: str | None = None, path: str = "") -> list[np.ndarray]:
         """Returns the maps of one role, or of layers whose path contains `path`, in call order."""
         return [m for k, m in self.items() if role in (None, k.role) and path in k.path]
 
-    def _add(self, layer: keras.layers.Layer, role: str, scores: Tensor) -> None:
+    def _add(self, layer: keras.layers.Layer, role: str, scores: Tensor, **call: Any) -> None:
         if not is_concrete(scores):
             self._unseen += 1
             return
@@ -59,9 +60,12 @@ class AttentionMaps(dict):
             same.append(id(layer))
         if number := same.index(id(layer)):  # another layer of the same path
             path = f"{path}:{number}"
-        call = sum(1 for key in self if key.path == path)
+        number_of_call = sum(1 for key in self if key.path == path)
         scores = keras.ops.cast(scores, "float32")
-        self[AttentionKey(path, role, call)] = keras.ops.convert_to_numpy(scores)
+        key = AttentionKey(path, role, number_of_call)
+        self[key] = keras.ops.convert_to_numpy(scores)
+        if self._calls is not None:
+            self._calls[key] = {**call, "weights": scores} if call else {}
 
 
 def is_concrete(tensor: Tensor) -> bool:
@@ -111,6 +115,18 @@ def current_role() -> str:
 
 
 @contextlib.contextmanager
+def collect_calls() -> Iterator[dict[AttentionKey, dict[str, Any]]]:
+    """Collects queries, keys, values and arguments of the products of every attention layer."""
+    maps = AttentionMaps()
+    maps._calls = {}
+    token = _collector.set(maps)
+    try:
+        yield maps._calls
+    finally:
+        _collector.reset(token)
+
+
+@contextlib.contextmanager
 def collect_attention() -> Iterator[AttentionMaps]:
     """Collects the weights of every attention layer that is called inside the block.
 
@@ -150,7 +166,7 @@ def collect_attention() -> Iterator[AttentionMaps]:
 class TracedAttention(list):
     """A list of `(layer, role, weights)` for each call of an attention layer, with tensors."""
 
-    def _add(self, layer: keras.layers.Layer, role: str, scores: Tensor) -> None:
+    def _add(self, layer: keras.layers.Layer, role: str, scores: Tensor, **call: Any) -> None:
         self.append((layer, role, scores))
 
 

@@ -183,27 +183,37 @@ class HeadsLayer(DenseLayer):
         collects = collector is not None and not return_attention_scores
         replaced = with_patterns(self, query, options)
         collects = collects or replaced != options
+        arguments = {
+            "mask": mask,
+            "bias": bias,
+            "scale": self.scale,
+            "use_causal_mask": use_causal_mask,
+            "key_lengths": key_lengths,
+            "sliding_window": sliding_window,
+            **self._score_options(),
+            **replaced,
+        }
         context = dot_product_attention(
             query,
             key,
             value,
-            mask=mask,
-            bias=bias,
-            scale=self.scale,
-            use_causal_mask=use_causal_mask,
             dropout=self.attention_dropout if training else 0.0,
             seed=self.seed_generator,
             return_attention_scores=return_attention_scores or collector is not None,
             kernel="plain" if collects else self.attention_kernel,
-            key_lengths=key_lengths,
-            sliding_window=sliding_window,
-            **self._score_options(),
-            **replaced,
+            **arguments,
         )
         if return_attention_scores or collector is not None:
             context, scores = context
             if collector is not None:
-                collector._add(self, role, scores)
+                collector._add(
+                    self,
+                    role,
+                    scores,
+                    products=(query, key, value),
+                    context=context,
+                    arguments=arguments,
+                )
         width = self.num_heads * self._value_head_dim
         context = ops.reshape(context, (*lengths(context, 2), width))
         output = flat(self.output_dense, context)

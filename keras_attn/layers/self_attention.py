@@ -173,13 +173,16 @@ class SelfAttention(DenseLayer):
         mask = sequence_mask(x, mask, x_mask, name="mask")
         x = self._clean(x, mask)
         query, key, value = (ops.expand_dims(part, 2) for part in self.project(x))  # one head
+        arguments = {
+            "mask": combine_masks(tuple(x.shape), tuple(x.shape), 1, attention_mask, mask),
+            "scale": self.scale,
+            "use_causal_mask": use_causal_mask,
+        }
         context, scores = dot_product_attention(
             query,
             key,
             value,
-            mask=combine_masks(tuple(x.shape), tuple(x.shape), 1, attention_mask, mask),
-            scale=self.scale,
-            use_causal_mask=use_causal_mask,
+            **arguments,
             dropout=self.attention_dropout if training else 0.0,
             seed=self.seed_generator,
             return_attention_scores=True,
@@ -187,7 +190,14 @@ class SelfAttention(DenseLayer):
         output, scores = ops.squeeze(context, axis=2), ops.squeeze(scores, axis=1)
         collector = active_collector()
         if collector is not None:
-            collector._add(self, "self", scores)
+            collector._add(
+                self,
+                "self",
+                scores,
+                products=(query, key, value),
+                context=context,
+                arguments=arguments,
+            )
         return (output, scores) if return_attention_scores else output
 
     def get_config(self) -> dict[str, Any]:

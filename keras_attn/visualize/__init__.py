@@ -1,5 +1,6 @@
 """Pictures and pages that show attention and token weights."""
 
+from keras_attn.visualize.attention_steps import AttentionSteps, attention_steps
 from keras_attn.visualize.attention_view import AttentionPart, AttentionView
 from keras_attn.visualize.caption_picture import plot_caption
 from keras_attn.visualize.coloured_tokens import (
@@ -17,6 +18,7 @@ from keras_attn.visualize.head_tables import head_roles_fragment, head_roles_htm
 from keras_attn.visualize.heat_map import plot_attention
 from keras_attn.visualize.html_map import attention_html
 from keras_attn.visualize.lecture_sentences import LECTURE_SENTENCES, LectureSentence
+from keras_attn.visualize.steps_page import attention_steps_page
 from keras_attn.visualize.text_picture import plot_text_weights
 from keras_attn.visualize.text_weights import text_weights_fragment, text_weights_html
 from keras_attn.visualize.viewer_page import attention_viewer
@@ -25,12 +27,15 @@ from keras_attn.visualize.word_map_page import word_map_page, word_places
 __all__ = [
     "LECTURE_SENTENCES",
     "AttentionPart",
+    "AttentionSteps",
     "AttentionView",
     "Focus",
     "HeadOutcomes",
     "LectureSentence",
     "Outcome",
     "attention_html",
+    "attention_steps",
+    "attention_steps_page",
     "attention_viewer",
     "coloured_tokens_fragment",
     "coloured_tokens_html",

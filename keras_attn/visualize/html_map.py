@@ -61,5 +61,6 @@ def attention_html(
 def _cell(weight: float, target: str, source: str) -> str:
     if not weight >= 0.005:  # NaN is not, either
         return f'<td style="{_CELL}"></td>'
-    blue = f"background:rgba(8,81,156,{min(weight, 1):.2f})"
+    share = f"{min(weight, 1):.2f}"
+    blue = f"background:light-dark(rgba(8,81,156,{share}),rgba(120,185,255,{share}))"
     return f'<td title="{target} &#8592; {source}: {weight:.2f}" style="{_CELL};{blue}"></td>'

@@ -84,9 +84,13 @@ class ShadedText:
             number = "" if probability is None else f" {percent(probability)}"
             self.title = f"{explanation.label}{number}"
 
+    def share(self, weight: float) -> float:
+        """Returns how much of the deepest colour a weight has."""
+        return min(abs(weight) / self.largest, 1) if self.largest else 0.0
+
     def color(self, weight: float) -> tuple[int, int, int]:
         """Returns the colour of a weight."""
-        share = min(abs(weight) / self.largest, 1) if self.largest else 0.0
+        share = self.share(weight)
         deepest = _FOR if weight > 0 else _AGAINST
         red, green, blue = (round(255 + share * (c - 255)) for c in deepest)
         return red, green, blue

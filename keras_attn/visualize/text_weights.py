@@ -103,14 +103,13 @@ def _piece(segment: TextSegment, shaded: ShadedText) -> str:
     token = " token" * (segment.start == segment.end)
     return (
         f'<span class="{_sign(segment.weight, shaded)}{token}" tabindex="0" title="{number}" '
-        f'data-weight="{number}" style="background:{_css(shaded.color(segment.weight))}">'
+        f'data-weight="{number}" style="--v:{shaded.share(segment.weight):.2f}">'
         f"{text}</span>"
     )
 
 
 def _scale(shaded: ShadedText) -> str:
     """The colours and their meaning."""
-    colors = ",".join(map(_css, shaded.scale()))
     lowest = _number(-shaded.largest, shaded) if shaded.signed else "0"
     notes = ["dotted line: against"] if shaded.signed else []
     if any(s.weight is None and not s.text.isspace() for s in shaded.segments):
@@ -119,8 +118,8 @@ def _scale(shaded: ShadedText) -> str:
         notes.append("no word was read")
     note = "".join(f"<span>&middot; {note}</span>" for note in notes)
     return (
-        f'<div class="scale"><span>{lowest}</span><span class="bar" '
-        f'style="background:linear-gradient(to right,{colors})"></span>'
+        f'<div class="scale"><span>{lowest}</span>'
+        f'<span class="bar{" signed" * shaded.signed}"></span>'
         f"<span>{_number(shaded.largest, shaded)}</span>{note}</div>"
     )
 
@@ -144,7 +143,7 @@ def _strongest(shaded: ShadedText) -> str:
     """A list of the pieces with the greatest weights."""
     names = [
         f'<bdi><span class="{_sign(weight, shaded)}" '
-        f'style="background:{_css(shaded.color(weight))}">'
+        f'style="--v:{shaded.share(weight):.2f}">'
         f"{escaped(text)}</span></bdi> {_number(weight, shaded)}"
         for text, weight in strongest_pieces(shaded.segments)[:_STRONGEST]
         if weight
@@ -153,12 +152,9 @@ def _strongest(shaded: ShadedText) -> str:
 
 
 def _sign(weight: float, shaded: ShadedText) -> str:
-    """A class of the style sheet. Lines under tiny weights would be noise."""
-    return "minus" if weight < -_FAINT * shaded.largest else "plus"
-
-
-def _css(color: tuple[int, int, int]) -> str:
-    return "rgb({},{},{})".format(*color)
+    """Classes of the style sheet. Lines under tiny weights would be noise."""
+    side = "against" if weight < 0 else "for"
+    return f"{side} minus" if weight < -_FAINT * shaded.largest else side
 
 
 def _number(weight: float, shaded: ShadedText) -> str:

@@ -14,8 +14,11 @@ from keras_attn.visualize.web_page import json_for_page, page_files, source_hash
 _CONTENT = """\
 <p class="hint">Similar words lie together (t-SNE, so far distances mean little). Click a word for
 its neighbours by the cosine, drag and turn the wheel to look closer; or use the arrows, + and -.
+Words are written where there is room: look closer to read more of them.
 </p><div class="words"><div class="card"><svg id="map" viewBox="0 0 1000 800" tabindex="0"
-role="img" aria-label="Map of words"></svg></div><div class="card">
+role="application" aria-label="Map of words"></svg><div class="zoom">
+<button type="button" id="farther" aria-label="Farther">&minus;</button>
+<button type="button" id="closer" aria-label="Closer">+</button></div></div><div class="card">
 <label><h2>Search</h2><input id="search" type="search" autocomplete="off"></label>
 <ul id="found"></ul><p id="word" aria-live="polite"></p><ol id="near"></ol></div></div>
 """

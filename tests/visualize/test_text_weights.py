@@ -141,7 +141,7 @@ class TestPage:
         assert "<span>-0.5</span>" in page and "<span>+0.5</span>" in page
         assert "dotted line: against" in page
         # In the text and in the list; next to nothing is not underlined.
-        assert page.count('class="minus"') == 2
+        assert page.count('class="against minus"') == 2
 
     def test_what_was_not_read_is_grey(self):
         explanation = Explanation("a b c d", ["a"], [(0, 1)], [1.0])

@@ -61,3 +61,45 @@ def test_search_and_click(browser, tmp_path):
     nearest = next(w for w, _ in SPACE.nearest("sun", top_k=6) if w != "far")
     assert browser.evaluate("document.getElementById('word').textContent") == nearest
     assert not browser.errors and browser.requests == [path.as_uri()]
+
+
+@needs_chromium
+@pytest.mark.slow
+def test_labels_do_not_overlap(browser, tmp_path):
+    """Of 300 crowded words those are written for which there is room, also of 390 pixels."""
+    words = [f"word{i}" for i in range(300)]
+    random = np.random.default_rng(2)
+    page = word_map_page(
+        WordSpace(words, random.normal(size=(300, 4))),
+        words,
+        top_k=3,
+        places=random.random((300, 2)),
+    )
+    path = tmp_path / "map.html"
+    path.write_text(page, encoding="utf-8")
+    boxes = (
+        "[...document.querySelectorAll('#map text')].filter(e => e.style.display !== 'none')"
+        ".map(e => e.getBoundingClientRect()).map(b => [b.left, b.top, b.right, b.bottom])"
+    )
+    wait = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    for width, least in ((1000, 60), (390, 15)):
+        browser.resize(width, 800)
+        browser.open(path)
+        browser.evaluate(wait)
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        size = "parseFloat(getComputedStyle(document.querySelector('#map text')).fontSize)"
+        assert browser.evaluate(size) >= 12
+        found = np.array(browser.evaluate(boxes))
+        before = len(found)
+        assert before >= least
+        left, top, right, bottom = found.T
+        apart = (right[:, None] < left) | (right < left[:, None])
+        apart |= (bottom[:, None] < top + 2) | (bottom < top[:, None] + 2)
+        assert (apart | np.eye(before, dtype=bool)).all()
+    browser.evaluate(
+        "[...document.querySelectorAll('#map g.word')].find(g => g.textContent === 'word299')"
+        ".dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    )
+    shown = "document.querySelector('#map .chosen text').style.display"
+    assert browser.evaluate(shown) == ""  # the chosen word is written first
+    browser.resize(1000, 900)

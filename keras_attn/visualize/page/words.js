@@ -10,23 +10,73 @@ const make = (name, parent, text) => {
   if (text !== undefined) made.textContent = text;
   return parent.appendChild(made);
 };
-const view = {x: 500, y: 400, zoom: 1};
+const ends = (values) => values.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)],
+  [Infinity, -Infinity]);
+const [[left, right], [top, bottom]] = [ends(data.x), ends(data.y)];
+const wide = right - left + 80, high = bottom - top + 80;
+const view = {x: (left + right) / 2, y: (top + bottom) / 2, zoom: 1};
+const size = {width: 1000, height: 800};  // of the map in pixels, so that labels stay readable
+const MARGIN = 2, LINE = 14;
+let order = data.words.map((_, i) => i);  // whose label is placed first
 
 const words = data.words.map((text, i) => {
   const group = make("g", map);
   group.setAttribute("class", "word");
   make("circle", group).setAttribute("r", 3);
-  make("text", group, text).setAttribute("dy", -5);
+  make("text", group, text);
   group.addEventListener("click", () => choose(i));
   return group;
 });
+const pen = document.createElement("canvas").getContext("2d");
+pen.font = "700 12px system-ui, sans-serif";
+const widths = data.words.map((text) => pen.measureText(text).width);
 
-function draw() {
-  words.forEach((group, i) => {
-    const x = 500 + (data.x[i] - view.x) * view.zoom, y = 400 + (data.y[i] - view.y) * view.zoom;
+const unit = () => Math.min(size.width / wide, size.height / high);
+
+function draw() {                         // points, and the labels for which there is room
+  const scale = unit() * view.zoom, taken = new Map();
+  const place = (i) => [size.width / 2 + (data.x[i] - view.x) * scale,
+    size.height / 2 + (data.y[i] - view.y) * scale];
+  const near = (box) => {
+    const found = [];
+    for (let x = Math.floor(box.left / 64); x <= box.right / 64; x++)
+      for (let y = Math.floor(box.top / 32); y <= box.bottom / 32; y++)
+        found.push(`${x},${y}`);
+    return found;
+  };
+  const free = (box) => near(box).every((cell) => (taken.get(cell) ?? []).every((other) =>
+    box.right < other.left || box.left > other.right || box.bottom < other.top ||
+    box.top > other.bottom));
+  for (const i of order) {
+    const [x, y] = place(i), group = words[i], label = group.lastChild;
     group.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
-  });
+    const inside = x > 0 && y > 0 && x < size.width && y < size.height;
+    const length = widths[i] + 2 * MARGIN;
+    const spots = [[-length / 2, -LINE - 5], [-length / 2, 5], [6, -LINE / 2],
+      [-length - 6, -LINE / 2]];
+    const box = ([dx, dy]) => ({left: x + dx, right: x + dx + length, top: y + dy, bottom: y + dy + LINE});
+    const within = (b) => b.left >= 0 && b.right <= size.width && b.top >= 0 && b.bottom <= size.height;
+    const spot = inside && spots.find((spot) => within(box(spot)) && free(box(spot)));
+    label.style.display = spot ? "" : "none";
+    if (!spot) continue;
+    label.setAttribute("x", (spot[0] + MARGIN).toFixed(1));
+    label.setAttribute("y", (spot[1] + LINE - 3).toFixed(1));
+    for (const cell of near(box(spot))) taken.set(cell, [...(taken.get(cell) ?? []), box(spot)]);
+  }
 }
+
+function zoomBy(factor) {
+  view.zoom = Math.min(40, Math.max(1, view.zoom * factor));
+  draw();
+}
+
+new ResizeObserver(() => {
+  size.width = Math.max(200, map.clientWidth);
+  size.height = Math.round(Math.max(320, Math.min(1.2, Math.max(0.5, high / wide)) * size.width));
+  map.setAttribute("viewBox", `0 0 ${size.width} ${size.height}`);
+  map.style.height = `${size.height}px`;
+  draw();
+}).observe(map);
 
 function choose(i, center = false) {
   map.classList.add("picked");
@@ -44,6 +94,8 @@ function choose(i, center = false) {
     make("span", item, cosine.toFixed(3));
   }
   words[i].setAttribute("class", "word chosen");
+  const first = [i, ...data.near[i].map(([other]) => other).filter((x) => typeof x === "number")];
+  order = [...new Set([...first, ...data.words.keys()])];
   map.appendChild(words[i]);
   $("word").textContent = data.words[i];
   $("found").textContent = "";
@@ -79,8 +131,8 @@ $("search").onkeydown = (event) => {
 map.addEventListener("wheel", (event) => {
   event.preventDefault();
   const box = map.getBoundingClientRect();
-  const x = (event.clientX - box.left) / box.width * 1000 - 500;
-  const y = (event.clientY - box.top) / box.height * 800 - 400;
+  const x = (event.clientX - box.left - size.width / 2) / unit();
+  const y = (event.clientY - box.top - size.height / 2) / unit();
   const zoom = Math.min(40, Math.max(1, view.zoom * Math.exp(-event.deltaY / 400)));
   view.x += x / view.zoom - x / zoom;
   view.y += y / view.zoom - y / zoom;
@@ -96,7 +148,7 @@ map.addEventListener("keydown", (event) => {
     view.x += moves[event.key][0];
     view.y += moves[event.key][1];
   } else if (event.key === "+" || event.key === "-") {
-    view.zoom = Math.min(40, Math.max(1, view.zoom * (event.key === "+" ? 1.4 : 1 / 1.4)));
+    zoomBy(event.key === "+" ? 1.4 : 1 / 1.4);
   } else {
     return;
   }
@@ -110,7 +162,7 @@ map.addEventListener("pointerdown", (event) => {
 });
 addEventListener("pointermove", (event) => {
   if (!grip) return;
-  const scale = 1000 / map.getBoundingClientRect().width / view.zoom;
+  const scale = 1 / unit() / view.zoom;
   view.x -= (event.clientX - grip[0]) * scale;
   view.y -= (event.clientY - grip[1]) * scale;
   grip = [event.clientX, event.clientY];
@@ -119,4 +171,5 @@ addEventListener("pointermove", (event) => {
 addEventListener("pointerup", () => {
   grip = null;
 });
-draw();
+$("closer").onclick = () => zoomBy(1.4);
+$("farther").onclick = () => zoomBy(1 / 1.4);

@@ -1,0 +1,184 @@
+"""One head of a real layer, step by step: its queries, keys, values and all numbers between."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.hints import Nest
+from keras_attn.layers.collect import AttentionKey, collect_calls
+from keras_attn.ops import dot_product_attention
+
+_TERMS = ("bias", "softcap", "sinks", "score_mod")
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class AttentionSteps:
+    """One head of an attention layer in one call, from `attention_steps`.
+
+        products = query key^T                          (T, S)
+        weights  = softmax(scale * products where visible)
+        context  = weights value                        (T, Hv)
+
+    `weights` and `context` are those that the layer has computed.
+
+    Args:
+        path: Path of the layer.
+        head: Number of the head, from 0.
+        query_tokens: T tokens.
+        key_tokens: S tokens.
+        scale: Factor of the products.
+        query: `(T, H)`.
+        key: `(S, H)`.
+        value: `(S, Hv)`.
+        visible: Boolean `(T, S)`: which keys the mask leaves to each query.
+        weights: `(T, S)`.
+        context: `(T, Hv)`.
+
+    Example:
+
+    >>> layer = MultiHeadSelfAttention(num_heads=2, name="attend")
+    >>> steps = attention_steps(layer, keras.random.normal((1, 3, 8)), ["one", "two", "three"])
+    >>> steps, steps.products.shape
+    (<AttentionSteps of 'attend', head 0: 3 queries, 3 keys>, (3, 3))
+    """
+
+    path: str
+    head: int
+    query_tokens: Sequence[str]
+    key_tokens: Sequence[str]
+    scale: float
+    query: np.ndarray
+    key: np.ndarray
+    value: np.ndarray
+    visible: np.ndarray
+    weights: np.ndarray
+    context: np.ndarray
+
+    @property
+    def products(self) -> np.ndarray:
+        """Dot products of queries and keys, float64 `(T, S)`."""
+        return self.query.astype("float64") @ self.key.astype("float64").T
+
+    def __repr__(self) -> str:
+        return (
+            f"<AttentionSteps of {self.path!r}, head {self.head}: "
+            f"{len(self.query_tokens)} queries, {len(self.key_tokens)} keys>"
+        )
+
+
+def attention_steps(
+    model: Callable[..., Any],
+    inputs: Nest,
+    tokens: Sequence[str],
+    key_tokens: Sequence[str] | None = None,
+    *,
+    path: str = "",
+    head: int = 0,
+    row: int = 0,
+) -> AttentionSteps:
+    """Calls a model and takes one attention head apart.
+
+    It reads `SelfAttention`, `MultiHeadSelfAttention` and `MultiHeadAttention` wherever they are in
+    the model. Rotary positions are part of the queries and keys. Layers that add other terms to the
+    products (an attention bias, ALiBi, relative positions, a soft cap, sinks, a `score_mod`) are
+    refused, because the steps would not lead to their weights.
+
+    Args:
+        model: A Keras model or layer.
+        inputs: Inputs of the model.
+        tokens: The tokens of the queries, without padding.
+        key_tokens: The tokens of the keys, or None if they are the same.
+        path: Path of the layer, or a part of it such as `"block_3"`. The first such layer is taken.
+        head: Number of the head, from 0.
+        row: Row of the batch.
+
+    Returns:
+        `AttentionSteps`, for `attention_steps_page`.
+
+    Raises:
+        ValueError: If there is no such layer, head or row, there are more tokens than queries or
+            keys, or the layer adds other terms to the products.
+
+    Example:
+
+    >>> layer = MultiHeadSelfAttention(num_heads=2)
+    >>> steps = attention_steps(layer, keras.random.normal((1, 2, 8)), ["a", "dog"], head=1)
+    >>> steps.weights.shape, steps.context.shape
+    ((2, 2), (2, 4))
+    """
+    with collect_calls() as calls:
+        model(inputs, **({"training": False} if isinstance(model, keras.Model) else {}))
+    known = {key: call for key, call in calls.items() if call}
+    chosen = next((key for key in known if path in key.path), None)
+    if chosen is None:
+        raise ValueError(
+            f"Expected the path of an attention layer with dot products, of "
+            f"{[key.path for key in known]}. Received: {path!r}."
+        )
+    return _steps(chosen, known[chosen], list(tokens), key_tokens, head, row)
+
+
+def _steps(
+    place: AttentionKey,
+    call: dict[str, Any],
+    tokens: Sequence[str],
+    key_tokens: Sequence[str] | None,
+    head: int,
+    row: int,
+) -> AttentionSteps:
+    query, key, value = call["products"]
+    arguments = call["arguments"]
+    terms = [name for name in _TERMS if arguments.get(name) is not None]
+    if terms:
+        raise ValueError(
+            "Expected a layer whose weights are the softmax of scaled products. Received: "
+            f"{place.path}, which also has {', '.join(terms)}."
+        )
+    key_tokens = list(tokens if key_tokens is None else key_tokens)
+    batch, queries, heads, width = query.shape
+    if not 0 <= head < heads or not 0 <= row < batch:
+        raise ValueError(
+            f"{place.path} has heads 0 to {heads - 1} and rows 0 to {batch - 1}. Received: "
+            f"head={head}, row={row}."
+        )
+    if not 0 < len(tokens) <= queries or not 0 < len(key_tokens) <= key.shape[1]:
+        raise ValueError(
+            f"Expected at most {queries} tokens of queries and {key.shape[1]} of keys, and at "
+            f"least one. Received: {len(tokens)} and {len(key_tokens)}."
+        )
+    # With products of 0, exactly the visible keys have a weight.
+    _, shares = dot_product_attention(
+        query * 0, key * 0, value, return_attention_scores=True, kernel="plain", **arguments
+    )
+    shared = head // (heads // key.shape[2])
+
+    def cut(x: Any, number: int, count: int) -> np.ndarray:
+        return _array(x)[row, :count, number]
+
+    scale = arguments["scale"]
+    return AttentionSteps(
+        place.path,
+        head,
+        list(tokens),
+        key_tokens,
+        1 / math.sqrt(width) if scale is None else float(scale),
+        cut(query, head, len(tokens)),
+        cut(key, shared, len(key_tokens)),
+        cut(value, shared, len(key_tokens)),
+        _array(shares)[row, head, : len(tokens), : len(key_tokens)] > 0,
+        _array(call["weights"]).reshape(batch, heads, queries, -1)[
+            row, head, : len(tokens), : len(key_tokens)
+        ],
+        cut(call["context"], head, len(tokens)),
+    )
+
+
+def _array(x: Any) -> np.ndarray:
+    return np.asarray(ops.convert_to_numpy(ops.cast(x, "float32")))
