@@ -28,7 +28,7 @@ def test_the_code_runs(tmp_path, monkeypatch):
         (tmp_path / folder).mkdir()
         task.save(tmp_path / folder / "best.task")
     blocks = [text.split("```")[0] for text in PAGE.split("```python\n")[1:]]
-    assert len(blocks) == 5
+    assert len(blocks) == 7
     views = []
     for block in blocks:
         names = {}
@@ -37,19 +37,21 @@ def test_the_code_runs(tmp_path, monkeypatch):
     assert [[part.name for part in view.parts] for view in views] == [
         *[["cross-attention", "encoder self-attention", "decoder self-attention"]] * 2,
         ["attention of the answer", "self-attention"],
-        ["self-attention"],
+        *[["self-attention"]] * 2,
         *[["self-attention"]] * 4,
         ["cross-attention"],
     ]
     assert "Show “bank”" in (tmp_path / "encoder.html").read_text(encoding="utf-8")
     assert "Where it looked" in (tmp_path / "viewer.html").read_text(encoding="utf-8")
-    for name in ("heads.png", "importance.png", "caption.png"):
+    for name in ("heads.png", "importance.png", "caption.png", "steps.html"):
         assert (tmp_path / name).stat().st_size > 1000
 
 
 def test_what_it_names_is_there():
     table = PAGE.split("| | shows")[1].split("\n\n")[0]
     names = re.findall(r"`(\w+)`", "\n".join(line.split("|")[1] for line in table.splitlines()[1:]))
-    assert len(names) == 11 and set(names) <= set(visualize.__all__)
-    picture = (DOCS / "viewer.png").read_bytes()
-    assert picture[:4] == b"\x89PNG" and len(picture) < 200_000
+    assert len(names) == 13 and set(names) <= set(visualize.__all__)
+    for name in ("viewer", "it", "senses", "positions", "word_map"):
+        assert f"({name}.png)" in PAGE
+        picture = (DOCS / f"{name}.png").read_bytes()
+        assert picture[:4] == b"\x89PNG" and len(picture) < 300_000
