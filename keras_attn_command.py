@@ -135,7 +135,7 @@ pretraining
       data.vocabulary_file:file
     evaluate: Measure a model on documents of yours.
       test.text:examples model:model
-    predict: Guesses the words for each `[MASK]`, and whether a second text follows the first.
+    predict: Predicts the words for each `[MASK]`, and whether a second text follows the first.
       model:model FILES:lines
     explain: Write a page that shows what decided.
       model:model FILES:lines
@@ -167,7 +167,7 @@ similarity
       data.train:examples data.dev:examples data.backbone:model data.word_vectors:file
     evaluate: Measure a model on pairs of yours.
       test.data:examples model:model
-    predict: Says how similar two texts are.
+    predict: Predicts the similarity of two texts.
       model:model FILES:lines
     explain: Write a page that shows what decided.
       model:model FILES:lines

@@ -82,7 +82,7 @@ def enable_lora(
     is frozen: `rank (D + U)` weights instead of `D U`. The layers are the projections of queries,
     keys, values and outputs of all attention layers of this package. If a layer has one product for
     query, key and value, they share A, and each has a part of B. Recurrent cells have no LoRA. The
-    low-rank change is that of `keras.layers.Dense.enable_lora`.
+    low-rank change is computed by `keras.layers.Dense.enable_lora`.
 
     Compile the model afterwards; `fit` of the tasks does so. Layers that are already frozen do not
     change. `save` of a model or task writes merged kernels, so that a plain model with the same
@@ -249,8 +249,8 @@ def merge_lora(model: keras.layers.Layer) -> None:
         model: A Keras model with LoRA, or a task with one. It is changed in place.
 
     Raises:
-        ValueError: If the model has no LoRA, or is a part of the one to which `enable_lora` gave
-            it: the rest would stay frozen.
+        ValueError: If the model has no LoRA, or is only a part of the model that was passed to
+            `enable_lora`, so that the rest would stay frozen.
 
     Example:
 

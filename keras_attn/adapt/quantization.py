@@ -17,7 +17,7 @@ def quantize(
     filters: Callable[[Any], bool] | None = None,
     others: Sequence[keras.Model] = (),
 ) -> None:
-    """Quantizes a trained model in place; see `Task.quantize` for what that means.
+    """Quantizes a trained model in place; see `Task.quantize` for the effects.
 
     Args:
         whole: The model.

@@ -16,7 +16,7 @@ of its only word."""
 
 
 class LabelTables(NamedTuple):
-    """What each label says, `(C,)` each.
+    """The meaning of each label, in arrays `(C,)`.
 
     Example:
 
@@ -73,7 +73,7 @@ def label_tables(labels: Sequence[str], scheme: str = "BIO") -> LabelTables:
 
     Args:
         labels: Marks and types, such as `B-X`; any other label, such as `O`, is of no entity. If a
-            label that a repair needs is not there, the label in its place stays as it is.
+            label that a repair needs does not exist, the original label stays.
         scheme: One of `SCHEMES`, or `""` if the labels do not mark entities.
 
     Returns:

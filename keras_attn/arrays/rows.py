@@ -49,7 +49,7 @@ def owners(xp: ArrayModule, lengths: Array) -> Array:
 
 
 def places_in_rows(xp: ArrayModule, lengths: Array) -> tuple[Array, Array]:
-    """Finds the row of each value, and its place in it.
+    """Finds the row of each value, and its position in the row.
 
     Args:
         xp: `numpy` or `keras.ops`.
@@ -120,7 +120,7 @@ def padded(
         xp: `numpy` or `keras.ops`.
         values: Numbers `(N,)`.
         lengths: Number of values of each row, int32 `(B,)`.
-        blank: What is behind the values of a row.
+        blank: Padding value.
         least: Least width.
 
     Returns:
@@ -166,13 +166,13 @@ def places_of(xp: ArrayModule, table: Array, value: int) -> Array:
 def joined(
     xp: ArrayModule, parts: Sequence[tuple[Array, Array, Array]], blank: int
 ) -> tuple[Array, Array]:
-    """Makes rows of parts of flat arrays, one behind the other.
+    """Makes rows from parts of flat arrays, one after the other.
 
     Args:
         xp: `numpy` or `keras.ops`.
         parts: For each part the flat array that it is cut out of, int32 `(N,)`, and for each row
             its first place there and its size, int32 `(R,)`.
-        blank: Value behind the last part of a row.
+        blank: Padding value.
 
     Returns:
         The rows, int32 `(R, T)`, and their sizes, int32 `(R,)`. T is the greatest size.

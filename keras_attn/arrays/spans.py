@@ -118,7 +118,7 @@ def best_spans(
 
 
 def spans_of_texts(xp: ArrayModule, spans: BestSpans, none: Array, windows: Windows) -> TextSpans:
-    """Finds the best spans of texts among those of their windows.
+    """Finds the best spans of texts among the spans of their windows.
 
     Args:
         xp: `numpy` or `keras.ops`.

@@ -77,14 +77,14 @@ def windows(xp: ArrayModule, lengths: Array, room: Array | int, margin: Array | 
 def window_numbers(
     xp: ArrayModule, places: Array, lengths: Array, room: Array | int, margin: Array | int
 ) -> Array:
-    """Finds in which window of its sequence each place is read off.
+    """Finds the window of its sequence from which each position is read.
 
     Args:
         xp: `numpy` or `keras.ops`.
         places: Places in their sequences, int32.
         lengths: For each place the number of places of its sequence, int32.
-        room: As in `windows`; for each place, or for all.
-        margin: As in `windows`; for each place, or for all.
+        room: As in `windows`; for each position, or one for all.
+        margin: As in `windows`; for each position, or one for all.
 
     Returns:
         Numbers from 0, int32.

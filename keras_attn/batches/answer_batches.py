@@ -12,7 +12,7 @@ from keras_attn.batches.epochs import check_least
 
 
 class AnswerBatches(BucketedBatches):
-    """Batches of rows of a prompt and its answer, of which only the answer is learned.
+    """Batches of rows with a prompt and its answer, of which only the answer is trained.
 
     Each batch is `(ids, labels, sample_weight)`, NumPy arrays of one shape
 
@@ -35,8 +35,8 @@ class AnswerBatches(BucketedBatches):
             `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: If there are no rows, not as many answers as prompts, an empty prompt, or no row
-            is short enough.
+        ValueError: If there are no rows, the numbers of prompts and answers differ, a prompt is
+            empty, or no row is short enough.
 
     Example:
 

@@ -26,8 +26,8 @@ class TokenBatches(BucketedBatches):
     `tokens_per_batch` positions of the longer side, `pairs * max(S, T) <= tokens_per_batch`. Rows
     that are repeated have weight 0 and padding for labels: they count in no loss or metric that
     respects the weights (all of `keras_attn.training`). **Give `shuffle=False` to `fit`**, and no
-    `steps_per_epoch`. For loops of your own:
-    `for n in range(epochs): batches.set_epoch(n); for batch in batches: ...`.
+    `steps_per_epoch`. For your own loops: `for n in range(epochs): batches.set_epoch(n); for batch
+    in batches: ...`.
 
     The mean loss that `fit` shows weighs batches by rows. For a mean over tokens, use metrics that
     add up: `keras_attn.metrics.Perplexity` and `MaskedAccuracy`.
@@ -39,7 +39,8 @@ class TokenBatches(BucketedBatches):
         end_id: Id put after the labels.
         pad_id: Id of padding; it must not occur in the data.
         tokens_per_batch: Maximum number of positions of a batch on its longer side, with padding
-            and without the rows that `rows_multiple_of` adds. A longer pair is a batch of its own.
+            and without the rows that `rows_multiple_of` adds. A longer pair forms a batch by
+            itself.
         max_length: Largest length of a side (of the target with its end token). Longer pairs are
             left out and counted in `dropped`. None: any.
         **layout: `multiple`, `max_shapes`, `rows_multiple_of`, `shuffle`, `seed`, `workers` and

@@ -30,9 +30,9 @@ class CaptionBatches(BucketedBatches):
     tokens and labels. **Give `shuffle=False` to `fit`.**
 
     Args:
-        pictures: `CachedRegions`, `PictureFiles`, or anything else with `len()`, the `shape` of
-            one and `read(numbers) -> (B, *shape)`.
-        numbers: The number of the image of each caption, in `pictures`.
+        pictures: `CachedRegions`, `PictureFiles`, or any object with `len()`, the `shape` of one
+            image and `read(numbers) -> (B, *shape)`.
+        numbers: For each caption, the index of its image in `pictures`.
         ids: Token ids of the captions, *without* start and end.
         start_id: Id put before the decoder's input.
         end_id: Id put after the labels.

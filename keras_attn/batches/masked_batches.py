@@ -24,7 +24,7 @@ _Span = tuple[int, int, int]  # a shard, its first id, the id behind the last on
 
 
 class MaskedBatches(BucketedBatches):
-    """Batches of masked words, and of pairs of which half follow each other (BERT).
+    """Batches of masked words and of sentence pairs, half of which are consecutive (BERT).
 
     Each batch is `(inputs, labels, sample_weights)`, dicts of NumPy arrays:
 
@@ -38,11 +38,11 @@ class MaskedBatches(BucketedBatches):
     A row is made of a chunk: as many consecutive sentences of a document as fit. The place where it
     is cut in two parts is drawn. In half of the rows the second part is the end of another row's
     chunk, of another document: the whole sentences that are nearest in length to its own second
-    part, so that the length of a row says nothing. Without `next_sentence` a row is a whole chunk,
-    `[CLS] text [SEP]`.
+    part, so that the length of a row carries no information. Without `next_sentence` a row is a
+    whole chunk, `[CLS] text [SEP]`.
 
-    Cuts, exchanges and masks are drawn again in each epoch, from `seed`, the epoch and the number
-    of the batch alone, so that runs are resumed exactly. The order of an epoch is drawn by blocks:
+    Cuts, exchanges and masks are drawn again in each epoch, only from `seed`, the epoch and the
+    index of the batch, so that runs resume exactly. The order of an epoch is drawn by blocks:
     neighboring chunks of the files are shuffled among about 65,000, so that files that are larger
     than memory are read in large pieces. See `BucketedBatches` for buckets and epochs. **Give
     `shuffle=False` to `fit`.**
@@ -60,7 +60,7 @@ class MaskedBatches(BucketedBatches):
         masked_share: Share of the words that are to be guessed.
         whole_words: Whether all pieces of a word are masked together.
         part: Which part of each batch this process makes, if several train together; it reads no
-            other rows. None: the part of the `keras.distribution` in scope.
+            other rows. If None, the part of the `keras.distribution` in scope.
         parts: Number of parts.
         **layout: `multiple` (default 32), `max_shapes` (4), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`. With `shuffle=False` all epochs

@@ -99,7 +99,7 @@ class PictureFiles:
             needed; `check_images` finds broken ones before.
         image_size: Size (H, W) after resizing, or one number for both, as in `load_image`.
         keep_bytes: If all resized images take at most this much memory, each file is read once and
-            its image is kept; else files are read each time.
+            its image is kept; otherwise, files are read each time.
         max_pixels: As in `load_image`.
 
     Raises:

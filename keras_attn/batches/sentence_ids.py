@@ -23,7 +23,7 @@ _Mark = TypeVar("_Mark")
 
 @dataclass(frozen=True, eq=False)
 class SentenceIds:
-    """Ids of the sentences of documents, with their tokenizer: what an encoder is pretrained on.
+    """Ids of the sentences of documents, with their tokenizer, for pretraining an encoder.
 
     Args:
         tokenizer: The tokenizer.
@@ -70,7 +70,7 @@ class SentenceIds:
             A `SentenceIds`.
 
         Raises:
-            TypeError: If a document is a string, or a sentence is none.
+            TypeError: If a document is a string, or a sentence is not a string.
             ValueError: If there is no token.
         """
         check_listed(documents, "documents, lists of sentences")

@@ -28,8 +28,8 @@ class TextWindows(EpochBatches):
     Every window begins with the start token, which thus means "somewhere in a text".
 
     An epoch is one pass over windows that are side by side. Their first place is drawn for each
-    epoch; less than two windows are left over before and after them. The order of an epoch follows
-    from `seed` and its number alone. `set_epoch(n)` resumes a run, and the callback
+    epoch; less than two windows are left over before and after them. The order of an epoch depends
+    only on `seed` and the number of the epoch. `set_epoch(n)` resumes a run, and the callback
     `EpochOrder(windows)` binds the order to the epochs that `fit` counts. **Give `shuffle=False` to
     `fit`.**
 
@@ -44,8 +44,8 @@ class TextWindows(EpochBatches):
             devices, with `keras.distribution` or `tf.distribute`.
 
     Raises:
-        ValueError: For a stream that is no vector of integers or too short, and settings out of
-            range.
+        ValueError: If the stream is not a vector of integers or is too short, or a setting is out
+            of range.
 
     Example:
 
@@ -130,9 +130,9 @@ class TextWindows(EpochBatches):
 class DocumentWindows(TextWindows):
     """Documents packed into windows, in which each token is predicted from earlier ones.
 
-    A window has as many whole documents as fit, with the start token before each of them, and
-    padding behind the last one. The start token is not learned. A document of more than
-    `sequence_length` ids is cut; its last part shares a window with the documents behind it.
+    A window contains as many whole documents as fit, with the start token before each of them, and
+    padding after the last one. The start token is not learned. A document of more than
+    `sequence_length` ids is cut; its last part shares a window with the documents after it.
     Attention is not blocked: a token is predicted from the documents before it in the window, too.
 
         ids            (B, T) int32     start, d_1, ..., end, start, e_1, ..., end, start, pad, ...
@@ -143,8 +143,8 @@ class DocumentWindows(TextWindows):
 
     Args:
         documents: Ids of each document, with its end token.
-        given: How many ids at the beginning of each document are given and not learned: those of
-            a prompt.
+        given: Number of ids at the beginning of each document that are given and not trained: the
+            prompt.
         start_id: Id put before each document.
         pad_id: Id of padding.
         **settings: As in `TextWindows`: `sequence_length`, `batch_size`, `shuffle`, `seed`, ...
@@ -241,7 +241,7 @@ def scoring_windows(
     Args:
         ids: The stream `(N,)`, at least one id.
         start_id: Id put before each window.
-        pad_id: What fills the last window.
+        pad_id: Id that fills the last window.
         sequence_length: Length T of a window.
         context: Least context, below `sequence_length`.
         given: How many ids at the beginning are given and not scored.

@@ -16,7 +16,7 @@ from keras_attn.batches.picture_sources import Pictures
 
 
 class VisualQuestionBatches(BucketedBatches):
-    """Batches of pictures, each with several questions, so that it is encoded once for all.
+    """Batches of images, each with several questions, so that it is encoded once for all of them.
 
     Each batch is `({"regions", "question_ids"}, labels, sample_weight)`, NumPy arrays
 
@@ -31,12 +31,12 @@ class VisualQuestionBatches(BucketedBatches):
     for buckets and epochs. **Give `shuffle=False` to `fit`.**
 
     Args:
-        pictures: `CachedRegions`, `PictureFiles`, or anything else with `len()`, the `shape` of
-            one and `read(numbers) -> (B, *shape)`.
-        numbers: Of each question, the number of its picture in `pictures`.
+        pictures: `CachedRegions`, `PictureFiles`, or any object with `len()`, the `shape` of one
+            image and `read(numbers) -> (B, *shape)`.
+        numbers: For each question, the index of its image in `pictures`.
         ids: Token ids of the questions.
         labels: The class of the answer of each question, integers from 0.
-        name: What the model calls the input of the pictures.
+        name: Name of the model's input for images.
         batch_size: Maximum number of rows of a batch.
         questions_per_row: Maximum number of questions of a row.
         max_length: Maximum number of ids of a question; the rest is cut off, and counted in

@@ -87,7 +87,7 @@ class WordIds:
             A `WordIds`.
 
         Raises:
-            TypeError: If `texts` is a string, or has something else.
+            TypeError: If `texts` is a string, or contains something other than strings.
             ValueError: If there are no two words that occur often enough.
         """
         data = data if isinstance(data, WordChoice) else WordChoice.made(data or {})
@@ -117,7 +117,7 @@ class WordIds:
             A `WordIds`.
 
         Raises:
-            TypeError: If `texts` is a string, or has something else.
+            TypeError: If `texts` is a string, or contains something other than strings.
             ValueError: If there are no two words of the tokenizer.
         """
         ids, lengths = _read(texts, tokenizer.encode)

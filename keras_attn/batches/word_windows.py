@@ -57,7 +57,7 @@ def row_loads(
     noise_power: float = 0.75,
     cbow: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes in how many steps of a batch each word takes part, in the mean.
+    """Computes the mean number of updates of each word in a batch.
 
     word2vec makes these steps one after the other. A batch adds up their gradients, which
     overshoots where a word has hundreds of them.
@@ -110,7 +110,7 @@ class WordWindows(EpochBatches):
     words are left out at random before that (`kept_shares`). Noise words are drawn with the
     probability count^0.75 / sum(count^0.75).
 
-    An epoch follows from `seed` and its number alone, a batch from these and its own number. All
+    An epoch depends only on `seed` and its number, and a batch on these and its own index. All
     epochs have the same number of batches, so a few spans may be left out, chosen by the order.
     `set_epoch(n)` resumes a run, and the callback `EpochOrder(windows)` binds the order to the
     epochs that `fit` counts. **Give `shuffle=False` to `fit`.**
@@ -193,7 +193,7 @@ class WordWindows(EpochBatches):
 
     @staticmethod
     def places(batch_size: int) -> int:
-        """Returns the places for words in a batch: whole spans.
+        """Returns the number of positions for words in a batch, in whole spans.
 
         Args:
             batch_size: Words of a batch.

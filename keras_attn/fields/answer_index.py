@@ -62,7 +62,7 @@ def checked_candidates(given: Candidates | Sequence[str], count: int) -> list[li
 
 
 class AnswerIndex:
-    """Answers, with what is computed of them once, when it is first needed.
+    """Answers with derived values, which are computed once when they are first needed.
 
     Args:
         answers: Strings, all different.

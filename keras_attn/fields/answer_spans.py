@@ -11,12 +11,12 @@ from keras_attn.fields.signature import OutputField
 
 
 class AnswerSpan(NamedTuple):
-    """A part of a text that may be the answer.
+    """A span of a text that may be the answer.
 
     Attributes:
-        text: The part, as it stands in the text.
+        text: The span, as written in the text.
         start: Place of its first character.
-        end: Place behind its last character.
+        end: Position after its last character.
         probability: Its probability.
 
     Example:
@@ -36,9 +36,9 @@ class Answer(NamedTuple):
 
     Attributes:
         text: The best answer; `""` if there is none.
-        start: Place of its first character in the text; 0 if there is none.
-        end: Place behind its last character.
-        probability: Its probability; if there is none, the probability of no answer.
+        start: Position of its first character in the text; 0 if there is no answer.
+        end: Position after its last character.
+        probability: Its probability, or the probability of no answer if there is none.
         candidates: The best answers, the best first.
         no_answer: Probability that the text does not answer the question.
 

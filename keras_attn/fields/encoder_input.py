@@ -39,8 +39,8 @@ class EncoderInput:
     segment 0. For models that do not read special tokens at the ends, `start` and `end` leave them
     out; those between two texts stay.
 
-    If one text is too long, `truncation` says which part of it is kept. Two texts lose the end of
-    the longer one until both fit.
+    If a single text is too long, `truncation` determines which part of it is kept. Two texts lose
+    the end of the longer one until both fit.
 
     Args:
         tokenizer: Has `encode`, `pad_id`, `start_id`, `end_id` and `to_graph`.

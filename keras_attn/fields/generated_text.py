@@ -22,12 +22,13 @@ from keras_attn.text.tokenizer import Tokenizer
 class PromptInput:
     """Prompts with a seed for each and the number of new tokens, as the inputs of a signature.
 
-    Of each prompt the last tokens are read, behind the start token.
+    The last tokens of each prompt are read, after the start token.
 
     Args:
         tokenizer: Has `encode`, `start_id`, `pad_id` and `to_graph`.
         max_length: Maximum number of tokens that is read.
-        limit: `limit(tf, number)` returns the number of new tokens of a request, or refuses it.
+        limit: `limit(tf, number)` returns the number of new tokens of a request, or raises an
+            error.
         graph: Returns the tokenizer's graph; that of the tokenizer if None.
 
     Example:
@@ -95,8 +96,8 @@ class GeneratedText:
         some: Name of booleans `(B,)`: texts of rows without it are empty. None: all have it.
         after: Name of the texts `(B,)` that are continued; None if there are none.
         stops: Strings. A text ends where the first of them begins in it.
-        graph: Returns the tokenizer's graph, which other fields may have; that of the tokenizer if
-            None.
+        graph: Function that returns the tokenizer's graph, which other fields may share;
+            `tokenizer.to_graph` if None.
 
     Example:
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Guess(NamedTuple):
-    """What a pretrained encoder says of a text.
+    """The predictions of a pretrained encoder for a text.
 
     Example:
 

@@ -25,7 +25,7 @@ class PictureInput:
 
     Args:
         size: Rows and columns to which images are resized.
-        max_pixels: Maximum number of pixels of an image; a larger one is refused.
+        max_pixels: Maximum number of pixels of an image; a larger image raises an error.
 
     Example:
 

@@ -19,15 +19,15 @@ from keras_attn.text.tokenizer import OffsetTokenizer
 class QuestionRows:
     """Pairs of a question and a text as rows of ids, in Python and in a TensorFlow graph.
 
-    The text is cut into windows (`keras_attn.arrays.windows`), each of which becomes a row
-    `[CLS] question [SEP] part of the text [SEP]`.
+    The text is split into windows (`keras_attn.arrays.windows`), each of which becomes a row `[CLS]
+    question [SEP] part of the text [SEP]`.
 
     Args:
         tokenizer: Such as a `WordPieceTokenizer`, with `encode_with_offsets` and `to_graph`.
         max_length: Maximum number of ids of a row, special tokens included.
         max_question_length: Maximum number of pieces of a question; the rest is cut off.
-        overlap: Pieces that two neighbouring windows share; at most half of the room that a window
-            has beside the question.
+        overlap: Number of pieces that two consecutive windows share; at most half of a window's
+            room for the text.
         between: Number of end tokens between question and text.
 
     Example:
@@ -88,7 +88,7 @@ class QuestionRows:
         }
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same as TensorFlow ops, without `asked`; places are those of bytes.
+        """Returns the same with TensorFlow ops, without `asked`; positions are counted in bytes.
 
         Bytes that are not UTF-8 are read as U+FFFD.
 

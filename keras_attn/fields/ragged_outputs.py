@@ -17,7 +17,7 @@ Tensors = Mapping[str, Array]
 
 
 class NumberRows:
-    """Rows of numbers, with zeros behind them.
+    """Rows of numbers, padded with zeros.
 
     Args:
         of: Name of the numbers `(N,)`, row after row.
@@ -52,7 +52,7 @@ class NumberRows:
 
 
 class StringRows(NumberRows):
-    """Rows of strings, with `""` behind them.
+    """Rows of strings, padded with `""`.
 
     Args:
         of: Name of the strings `(N,)`, row after row.
@@ -95,7 +95,7 @@ class StringRows(NumberRows):
 
 
 class NameRows(StringRows):
-    """Rows of names by their numbers, with `""` behind them.
+    """Rows of names, given by their indices, padded with `""`.
 
     Args:
         names: The names, in the order of their numbers.
@@ -123,14 +123,14 @@ class NameRows(StringRows):
 
 
 class PlaceRows(NumberRows):
-    """Rows of places in texts, as bytes or characters, with zeros behind them.
+    """Rows of positions in texts, in bytes or characters, padded with zeros.
 
-    In Python the places that it is made of are those of characters, in a graph those of bytes.
+    Its source positions are characters in Python and bytes in a graph.
 
     Args:
         of: Name of the places `(N,)`, row after row; or `(B, n)`.
         lengths: Name of the number of values of each row, int32 `(B,)`; None for `(B, n)`.
-        characters: Whether the output counts characters; else bytes of UTF-8.
+        characters: Whether the output counts characters instead of UTF-8 bytes.
 
     Example:
 
@@ -174,7 +174,7 @@ class PlaceRows(NumberRows):
 
 
 class PartRows(StringRows):
-    """Rows of parts of texts, with `""` behind them; or one part of each text.
+    """Rows of parts of texts, padded with `""`; or one part of each text.
 
     Args:
         starts: Name of their first places `(N,)`, row after row; of characters in Python and of

@@ -42,7 +42,7 @@ class WithModules(Protocol):
 
 
 class Signature(NamedTuple):
-    """What a signature of a SavedModel takes and gives.
+    """The inputs and outputs of a signature of a SavedModel.
 
     Example:
 
@@ -62,7 +62,7 @@ class Signature(NamedTuple):
 
 
 class Together:
-    """Inputs of which each has a field of its own.
+    """Inputs with a separate field each.
 
     Args:
         fields: Fields by the names of the inputs; None for an input that is an array as it is. If

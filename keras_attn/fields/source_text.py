@@ -29,9 +29,9 @@ class SourceText:
 
     Args:
         tokenizer: Has `encode`, `end_id`, `pad_id` and `to_graph`.
-        max_length: Maximum number of ids of a row, its end included; what is longer is cut.
-        graph: Returns the tokenizer's graph, which other fields may have; that of the tokenizer if
-            None.
+        max_length: Maximum number of ids of a row, including its end token; longer rows are cut.
+        graph: Function that returns the tokenizer's graph, which other fields may share;
+            `tokenizer.to_graph` if None.
         prefix: Text that is put before each text.
         one_line: Whether each run of white space, of line breaks too, becomes one space.
         language: Target language of texts without a language mark, if the tokenizer has marks; see
@@ -68,7 +68,7 @@ class SourceText:
         self._graph = graph or tokenizer.to_graph
 
     def read(self, text: str) -> str:
-        """Returns what the tokenizer reads of a text."""
+        """Returns a text as the tokenizer reads it."""
         return self.prefix + (normalize_white_space(text) if self.one_line else text)
 
     def encode(self, texts: Sequence[str]) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class SourceText:
 
         Raises:
             TypeError: If an input is not a string.
-            ValueError: If the tokenizer has language marks, but not that of a text.
+            ValueError: If the tokenizer has language marks, but not the mark of a text.
         """
         texts, most = checked_texts(texts), self.max_length - self.ends
         read = [*map(self.read, texts)]

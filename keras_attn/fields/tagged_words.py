@@ -13,15 +13,15 @@ from keras_attn.fields.signature import OutputField
 
 
 class EntityPlace(NamedTuple):
-    """An entity and where it stands.
+    """An entity and its position.
 
     Attributes:
         kind: Its type.
-        text: As it stands in the text; words with a space between them, if words were given.
+        text: The entity as written in the text; joined by spaces if words were given.
         start: Place of its first character in the text; None if words were given.
-        end: Place behind its last character.
-        first: Number of its first word.
-        behind: Number behind its last word.
+        end: Position after its last character.
+        first: Index of its first word.
+        behind: Index after its last word.
 
     Example:
 
@@ -38,7 +38,7 @@ class EntityPlace(NamedTuple):
 
 
 class TaggedWords(NamedTuple):
-    """What a tagger says of a text.
+    """The predictions of a tagger for a text.
 
     Attributes:
         text: The text; None if words were given.
@@ -60,7 +60,8 @@ class TaggedWords(NamedTuple):
     entities: list[EntityPlace]
 
     def number_of(self, word: int | str | None) -> int | None:
-        """Returns the number of a word: its own, or its first place.
+        """Returns the index of a word, given as an index or as the word itself (its first
+        occurrence).
 
         Args:
             word: A number or a word. If None, the first word of the first entity, or of the text.
@@ -108,7 +109,7 @@ class LabelledWords:
         return label_tables(self.labels, self.scheme)
 
     def outputs(self, of_texts: bool) -> dict[str, OutputField]:
-        """Returns the outputs of a SavedModel: without places in texts, if words were given.
+        """Returns the outputs of a SavedModel, without positions in texts if words were given.
 
         Args:
             of_texts: Whether texts were given.
@@ -140,7 +141,7 @@ class LabelledWords:
         }
 
     def read(self, tensors: Mapping[str, Any]) -> list[TaggedWords]:
-        """Returns what a person reads, in Python.
+        """Returns the results for users in Python.
 
         Args:
             tensors: What `TextWords.encode` returns, and these arrays: `labels` and `probabilities`

@@ -72,7 +72,7 @@ class TextRows:
 
 
 class SeparateTexts(TextRows):
-    """Pairs of texts of which each is read alone. Each different text is a row once.
+    """Pairs of texts that are encoded separately. Each different text is a row once.
 
     Args:
         field: Puts special tokens around the ids.
@@ -118,7 +118,7 @@ class SeparateTexts(TextRows):
 
 
 class SearchTexts(TextRows):
-    """Texts to search with, and what is searched: names and their vectors.
+    """Query texts, and the search index: names and their vectors.
 
     Args:
         field: Puts special tokens around the ids.
@@ -197,7 +197,7 @@ class FoundNames(Numbers):
 
 
 class Tokens(Numbers):
-    """Tokens by their ids, with `""` behind the tokens of each row.
+    """Tokens, given by their ids, padded with `""`.
 
     Args:
         field: Has the tokenizer.

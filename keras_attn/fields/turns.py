@@ -64,7 +64,7 @@ def checked_conversations(conversations: Iterable[Any]) -> list[tuple[str, ...]]
 
 
 class TurnRows:
-    """The turns so far as one row of ids, from old to new, each behind the mark of who speaks.
+    """The turns so far as one row of ids, from old to new, each after the mark of its speaker.
 
     A last mark asks for the answer:
 
@@ -77,8 +77,8 @@ class TurnRows:
         tokenizer: Byte pairs, or SentencePiece, with the special tokens `MARKS`.
         max_turns: Maximum number of turns that are read.
         max_context: Maximum number of ids of a row.
-        graph: Returns the tokenizer's graph, which other fields may have; that of the tokenizer if
-            None.
+        graph: Function that returns the tokenizer's graph, which other fields may share;
+            `tokenizer.to_graph` if None.
 
     Example:
 

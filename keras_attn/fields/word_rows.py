@@ -39,9 +39,9 @@ def int32_of(numbers: Sequence[int]) -> np.ndarray:
 class WordRows:
     """Sentences of words as rows of ids that overlap, in Python and in a TensorFlow graph.
 
-    The pieces of the words of a sentence are cut into windows (`keras_attn.arrays.windows`), each
-    of which becomes a row `[CLS] pieces [SEP]`. Byte pairs read each word with a space before it.
-    A word without a piece, of characters that the tokenizer removes, becomes an unknown one.
+    The pieces of the words of a sentence are split into windows (`keras_attn.arrays.windows`), each
+    of which becomes a row `[CLS] pieces [SEP]`. Byte pairs read each word with a space before it. A
+    word without a piece, of characters that the tokenizer removes, becomes an unknown one.
 
     Args:
         tokenizer: Such as a `WordPieceTokenizer`, with `encode`, `unknown_id` and `to_graph`.
@@ -170,7 +170,7 @@ class WordLists:
         """Returns the pieces of words, see `WordRows.encode`.
 
         Args:
-            words: The words of each sentence; `""` behind the last word is padding.
+            words: The words of each sentence; `""` after the last word is padding.
         """
         ends = [max((i + 1 for i, word in enumerate(row) if word), default=0) for row in words]
         return self.rows.encode([row[:end] for row, end in zip(words, ends, strict=True)])
@@ -196,10 +196,10 @@ class TextWords:
 
     Args:
         rows: A `WordRows`.
-        split: Whether `keras_attn.text.split_words` cuts the texts; else they are cut at white
-            space.
+        split: Whether `keras_attn.text.split_words` splits the texts; otherwise, they are split at
+            white space.
         limit: Function of the module `tensorflow` and of the number of places for words in a
-            request, texts times words of the longest one. It refuses too many.
+            request, texts times words of the longest one. It raises an error if there are too many.
 
     Example:
 
@@ -258,7 +258,7 @@ class TextWords:
         )
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same as TensorFlow ops; places are those of bytes.
+        """Returns the same with TensorFlow ops; positions are counted in bytes.
 
         Bytes that are not UTF-8 are read as U+FFFD.
 

@@ -30,7 +30,7 @@ def signed_words(words: Iterable[str]) -> list[tuple[str, int]]:
 class WordSum:
     """Words with plus and minus between them as an input: `"king - man + woman"`.
 
-    White space parts the words and signs. A word that is not in the vocabulary is looked up with
+    White space separates words and signs. A word that is not in the vocabulary is looked up with
     lower-case letters a to z.
 
     Args:

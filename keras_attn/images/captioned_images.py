@@ -24,13 +24,13 @@ from keras_attn.records.reading import Location
 
 
 class CaptionedImage(NamedTuple):
-    """A picture and what people wrote about it.
+    """An image and its captions.
 
     Args:
         path: The picture's file.
         captions: Its captions, one or more.
-        id: What its data set calls it.
-        split: The side of the data set it belongs to; empty where the data do not say.
+        id: Its name in the data set.
+        split: The side of the data set to which it belongs; empty if unknown.
 
     Example:
 
@@ -47,7 +47,7 @@ class CaptionedImage(NamedTuple):
 
 @dataclass(frozen=True)
 class CaptionedImages(Items[CaptionedImage]):
-    """The pictures of a file, in its order, and an account of what was left out.
+    """The pictures of a file, in its order, and a report of the skipped ones.
 
     It is a sequence of `CaptionedImage`.
 
@@ -55,7 +55,7 @@ class CaptionedImages(Items[CaptionedImage]):
         images: The pictures with their captions.
         where: The file they were read from, for messages.
         entries: Number of pictures that the file has (of the sides that were asked for).
-        problems: What is wrong with the pictures and captions that were left out.
+        problems: Problems of the skipped images and captions.
         learnt: Captions that a model learned from, to count copies of them; None if unknown.
 
     Example:
@@ -92,7 +92,7 @@ class CaptionedImages(Items[CaptionedImage]):
     def counts(self) -> dict[str, int]:
         """Numbers of entries, pictures, captions, and of those with problems by kind.
 
-        A picture with problems of two kinds is counted under both.
+        An image with two kinds of problems is counted under both.
         """
         return {
             "entries": self.entries,
@@ -102,7 +102,7 @@ class CaptionedImages(Items[CaptionedImage]):
         }
 
     def summary(self) -> str:
-        """The counts in words, with the names of the first bad pictures."""
+        """Returns the counts as text, with the names of the first bad images."""
         captions = many(self.counts["captions"], "caption")
         text = f"{self.where}: {many(len(self.images), 'picture')} of {self.entries:,}, {captions}."
         if set(self.split_counts) - {""}:
@@ -117,7 +117,7 @@ class CaptionedImages(Items[CaptionedImage]):
     def check_images(
         self, on_error: str = "error", max_pixels: int = MAX_PIXELS
     ) -> CaptionedImages:
-        """Reads every picture, to find the broken ones before training does.
+        """Reads every image, to find broken ones before training.
 
         Args:
             on_error: `"error"`: broken pictures are a ValueError, one for all of them. `"skip"`:

@@ -221,8 +221,8 @@ def read_caption_csv(
             `image_dir` unless they are absolute.
         caption: Name or number of the captions' column.
         image_dir: Folder of the pictures. Default: that of the table.
-        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, as the columns'
-            names tell, else a tab in `*.tsv` and a comma otherwise.
+        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, inferred from
+            the names of the columns; otherwise, a tab in `*.tsv` and a comma in all other files.
         header: Whether the first row names the columns. Default: True where a column is given by
             its name.
         **checks: As in `read_karpathy`.

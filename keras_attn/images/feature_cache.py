@@ -57,16 +57,16 @@ def encoder_fingerprint(model: keras.Model) -> str:
 
 
 class FeatureCache:
-    """The features (R, D) of pictures in a folder, computed once by an encoder.
+    """A folder with features (R, D) of images, computed once by an encoder.
 
-    An encoder that is not trained gives a picture the same features in each epoch. `fill` runs it
-    over the pictures that are not there yet and writes their features in shards, each whole or not
-    there: after `kill -9` at any moment the next `fill` goes on after the last whole shard. Shards
-    are memory-mapped, so the features need not fit into memory.
+    An encoder that is not trained gives a picture the same features in each epoch. `fill` encodes
+    the missing images and writes their features in shards, each atomically: after `kill -9` at any
+    moment, the next `fill` resumes after the last complete shard. Shards are memory-mapped, so the
+    features need not fit into memory.
 
-    A folder belongs to one `key`: whatever decides what the features are. A cache of another key is
-    refused. A picture is known by its path, size and time of change, and computed again when its
-    file has changed.
+    A folder belongs to one `key`, which contains everything that determines the features. A cache
+    with another key raises an error. An image is identified by its path, size and modification
+    time, and encoded again when its file has changed.
 
     Args:
         folder: The folder; it is made by `fill`.
@@ -162,7 +162,7 @@ class FeatureCache:
         max_pixels: int = MAX_PIXELS,
         verbose: int = 1,
     ) -> CacheFill:
-        """Computes the features of pictures that are not there yet, or have changed.
+        """Computes the features of images that are missing or have changed.
 
         Args:
             paths: The pictures' files.

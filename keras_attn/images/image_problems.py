@@ -31,7 +31,7 @@ class ImageProblem(NamedTuple):
         where: The picture's path or name; where it has none the line or the entry of the file.
         kind: One of "missing", "broken", "no_caption", "empty", "type", "keys", "encoding",
             "twice", "unknown", "columns", "csv".
-        what: What was found.
+        what: Description of the problem.
 
     Example:
 

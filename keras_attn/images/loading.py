@@ -35,9 +35,9 @@ def load_image(
     size: int | tuple[int, int] | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> np.ndarray:
-    """A picture as red, green and blue numbers from 0 to 255, whatever its file is.
+    """Loads an image file of any kind as RGB values from 0 to 255.
 
-    It is read by Pillow. What is not plain RGB becomes it:
+    It is read by Pillow. Other formats are converted to RGB:
 
     | file | array |
     |---|---|
@@ -53,15 +53,16 @@ def load_image(
             `(H, W, 4)`.
         size: (height, width) to resize to, or one number for both; the sides' proportion is not
             kept. Bilinear, with smoothing when it gets smaller. Default: as large as it is.
-        max_pixels: Most pixels (height x width) of a picture. A file of some kilobytes can unfold
-            to gigabytes; larger ones are refused before they are unfolded.
+        max_pixels: Most pixels (height x width) of a picture. A file of some kilobytes can decode
+            to gigabytes; larger images raise an error before they are decoded.
 
     Returns:
         A NumPy array (H, W, 3) of uint8.
 
     Raises:
         OSError: The file is not there or cannot be read.
-        ValueError: It is empty, no picture, cut off, damaged or too large; the message names it.
+        ValueError: If the file is empty, not an image, truncated, damaged or too large; the message
+            names it.
         ImportError: Pillow is not installed (`pip install pillow`).
 
     Example:
@@ -127,7 +128,7 @@ def _of_array(image: np.ndarray, size: tuple[int, int] | None, max_pixels: int) 
 
 @dataclass(frozen=True)
 class CheckedImages:
-    """The files that are whole pictures, and an account of those that are not.
+    """The valid image files, and a report of the invalid ones.
 
     Args:
         paths: The whole ones, in the given order.
@@ -159,7 +160,7 @@ class CheckedImages:
 def check_images(
     paths: Iterable[str | os.PathLike[str]], on_error: str = "error", max_pixels: int = MAX_PIXELS
 ) -> CheckedImages:
-    """Finds the files that are no whole pictures, all at once, by reading each.
+    """Finds all invalid image files by reading each file.
 
     Args:
         paths: The files.

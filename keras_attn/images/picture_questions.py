@@ -29,14 +29,14 @@ QUESTION_PROBLEMS = {
 
 
 class PictureQuestion(NamedTuple):
-    """A question about a picture, and its answer.
+    """A question about an image, and its answer.
 
     Args:
         picture: The picture's file; the bytes of one, or an array, if it is not read from files.
         question: The question.
         answer: Its answer, one of the classes.
-        answers: What several people answered, if the data have it.
-        kind: What kind of question it is, if the data say; scores are given for each kind.
+        answers: Answers of several people, if the data have them.
+        kind: Kind of the question, if the data have it; each kind gets its own scores.
 
     Example:
 
@@ -53,7 +53,7 @@ class PictureQuestion(NamedTuple):
 
 @dataclass(frozen=True)
 class PictureQuestions(Items[PictureQuestion]):
-    """The questions of a file, in its order, and an account of what was left out.
+    """The questions of a file, in its order, and a report of the skipped ones.
 
     It is a sequence of `PictureQuestion`.
 
@@ -61,7 +61,7 @@ class PictureQuestions(Items[PictureQuestion]):
         questions: The questions with their pictures and answers.
         where: The file they were read from, for messages.
         entries: Number of questions that the file has.
-        problems: What is wrong with those that were left out.
+        problems: Problems of the skipped questions.
 
     Example:
 
@@ -81,7 +81,7 @@ class PictureQuestions(Items[PictureQuestion]):
         return dict(Counter(question.answer for question in self.questions).most_common())
 
     def summary(self) -> str:
-        """The counts in words, with the lines and names of the first bad pictures."""
+        """Returns the counts as text, with the lines and names of the first bad images."""
         pictures = len({question.picture for question in self.questions})
         text = (
             f"{self.where}: {many(len(self.questions), 'question')} of {self.entries:,}, "

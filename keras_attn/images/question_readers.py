@@ -26,7 +26,7 @@ def read_question_table(
     header: bool | None = None,
     **checks: Unpack[QuestionChecks],
 ) -> PictureQuestions:
-    r"""Reads a table with a picture, a question and an answer in each row.
+    r"""Reads a table with an image, a question and an answer in each row.
 
     Cells may be quoted, as in `read_labelled`, but not in tables with tabs.
 
@@ -38,8 +38,8 @@ def read_question_table(
         answer: Name or number of the column of the answers.
         kind: Name or number of a column that says what kind of question it is. None: there is none.
         image_dir: Folder of the pictures. Default: that of the table.
-        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, as the columns'
-            names tell, else a tab in `*.tsv` and a comma otherwise.
+        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, inferred from
+            the names of the columns; otherwise, a tab in `*.tsv` and a comma in all other files.
         header: Whether the first row names the columns. Default: True where a column is given by
             its name.
         **checks: What all readers of questions have.

@@ -20,15 +20,15 @@ _LENGTH, _PADDING = 7, 2
 def from_keras(
     layer: keras.layers.Layer, inputs: Nest | None = None, *, padding: bool = True
 ) -> Any:
-    """Replaces attention layers of Keras and KerasHub by ours, with their weights.
+    """Replaces attention layers of Keras and KerasHub by layers of this package, with their
+    weights.
 
     It replaces `keras.layers.MultiHeadAttention`, `GroupQueryAttention`, `Attention` and
     `AdditiveAttention`, and `TransformerEncoder` and `TransformerDecoder` of `keras_hub.layers`.
     Then it calls the original and the result on random inputs, with masks, without dropout, and
-    raises an error if they differ. Settings that would compute something else are refused by name.
-
-    In a model each of these layers is replaced; all others are copied with their weights. An
-    attention layer inside of a layer of your own stays as it is. The original is not changed.
+    raises an error if they differ. Settings that would compute something else raise an error that
+    names them. In a model, each of these layers is replaced; all others are copied with their
+    weights. An attention layer inside your own layer does not change. The original is not changed.
 
     Args:
         layer: A built layer of these classes, or a functional or Sequential model with such layers,
@@ -37,15 +37,15 @@ def from_keras(
             below the size of the smallest `Embedding`, or masks if their name says so.
         padding: Whether the inputs that are drawn for a model have padding: id 0, and 0 in masks.
             `keras.layers.MultiHeadAttention` clears the Keras masks of its inputs, so that layers
-            after it may see padding, which those of ours do not. Such a model differs, and is
-            refused unless `padding` is False.
+            after it may see padding, whereas our layers keep the masks. Such a model gives
+            different results, and raises an error unless `padding` is False.
 
     Returns:
         Our layer, with the name, dtype and weights of the original, or the model. A compiled model
         is compiled with the same settings, with a new optimizer state.
 
     Raises:
-        TypeError: If it is neither such a layer nor a functional or Sequential model.
+        TypeError: If `layer` is neither such a layer nor a functional or Sequential model.
         ValueError: If a layer is not built, has a setting that ours cannot have, the model has no
             such layer, or the outputs differ.
 

@@ -41,7 +41,7 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
 
     A `BertBackbone` always has segments, a pooler with tanh and norms with epsilon 1e-12. A
     `GPT2Backbone` has norms with epsilon 1e-5 and a tied output, which it leaves to its task. Both
-    have the GELU that is approximated with tanh, and one dropout rate. Other models are refused,
+    have the GELU that is approximated with tanh, and one dropout rate. Other models raise an error,
     because KerasHub would compute something else.
 
     Args:

@@ -33,7 +33,7 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
     and places of the tensors are checked against the settings before a tensor is read. Weights of
     float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, XLM-RoBERTa,
     ModernBERT, GPT-2, Llama, Qwen 3, Gemma 2 and 3 (its text models), T5, mT5 and Marian can be
-    read; whatever would compute something else here is refused by name.
+    read; anything that would compute something else here raises an error that names it.
 
     Args:
         place: A folder with `config.json`, `model.safetensors` (or several files with
@@ -51,7 +51,7 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
     Raises:
         FileNotFoundError: If there is no such folder, or it has no weights that can be read.
         ImportError: If a package is missing that a name needs.
-        OSError: If a name cannot be fetched.
+        OSError: If a name cannot be downloaded.
         ValueError: If a file is damaged or contradicts another, or the model is not supported.
 
     Example:
@@ -104,21 +104,22 @@ def load_pretrained(
     num_classes: int | None = None,
     dtype: DType = None,
 ) -> tuple[keras.Model, PretrainedTokenizer | None, LoadReport]:
-    """Loads a pretrained encoder, alone or with heads, a decoder, or an encoder-decoder.
+    """Loads a pretrained encoder, with or without heads, a decoder, or an encoder-decoder.
 
     Args:
         place: See `read_pretrained`.
         heads: Some of `keras_attn.models.HEADS`. A head that the file lacks is new and random. A
             pooler is added if a head needs one and the file has none; it is new and random too. A
             decoder has none of them.
-        num_classes: Number of classes, for `"classes"` and `"tags"`; that of the file if None.
+        num_classes: Number of classes, for `"classes"` and `"tags"`; the number of the file if
+            None.
         dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
 
     Returns:
         `(model, tokenizer, report)`: the model of `BertConfig.build`, `GptConfig.build`,
-        `T5Config.build`, `TransformerEncoderDecoderConfig.build` or
-        `keras_attn.models.with_heads`, the tokenizer or None, and what was loaded, what is new and
-        random, and what was left over. What no layer of ours has is left over under its own name.
+        `T5Config.build`, `TransformerEncoderDecoderConfig.build` or `keras_attn.models.with_heads`,
+        the tokenizer or None, and what was loaded, what is new and random, and what was left over.
+        Tensors without a counterpart here are left over under their own names.
 
     Raises:
         FileNotFoundError: See `read_pretrained`.

@@ -16,7 +16,7 @@ PretrainedTokenizer = WordPieceTokenizer | BytePairTokenizer | SentencePieceToke
 
 
 class Pretrained(NamedTuple):
-    """A pretrained encoder, decoder or encoder-decoder as it was read, for models of your own.
+    """A pretrained encoder, decoder or encoder-decoder as read from files, for your own models.
 
     Example:
 

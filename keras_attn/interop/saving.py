@@ -65,7 +65,7 @@ def save_pretrained(
 ) -> None:
     """Writes a model to a folder, for `from_pretrained` of transformers and `load_pretrained`.
 
-    The class of transformers follows from the heads: `BertModel` without one,
+    The class of transformers depends on the heads: `BertModel` without one,
     `BertForSequenceClassification`, `BertForTokenClassification`, `BertForQuestionAnswering`,
     `BertForMaskedLM`, `BertForNextSentencePrediction`, or `BertForPreTraining` for masked words and
     next sentences. An encoder without segments becomes a DistilBERT, one of `RobertaConfig` a
@@ -73,7 +73,7 @@ def save_pretrained(
     `GPT2LMHeadModel`. One with rotary positions becomes a `LlamaForCausalLM`, `Qwen3ForCausalLM`,
     `Gemma2ForCausalLM` or `Gemma3ForCausalLM`, depending on its norms. A T5 becomes a
     `T5ForConditionalGeneration`, and an encoder-decoder with the settings of Marian a
-    `MarianMTModel`. Weights are written as float32. The folder is written whole or not at all.
+    `MarianMTModel`. Weights are written as float32. The folder is written atomically.
 
     Args:
         folder: The folder; it must not exist, or be empty.
@@ -85,9 +85,8 @@ def save_pretrained(
         sentences: How texts become vectors, if the folder is for sentence-transformers too.
 
     Raises:
-        FileExistsError: If there is something in the folder.
-        TypeError: If `config` is none of these settings, or `tokenizer` not of the class that
-            belongs to it.
+        FileExistsError: If the folder is not empty.
+        TypeError: If `config` has another type, or `tokenizer` has the wrong class for it.
         ValueError: If transformers has no class for the model, the model does not have these
             settings, or the labels or the tokenizer do not fit.
 

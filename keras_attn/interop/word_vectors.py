@@ -84,7 +84,7 @@ def read_word_vectors(
     format: str = "auto",
     words: Sequence[str] | str | os.PathLike[str] | None = None,
 ) -> WordVectors:
-    """Reads vectors of words.
+    """Reads word vectors.
 
     | format | file |
     |---|---|
@@ -95,14 +95,14 @@ def read_word_vectors(
     | `"npz"` | an archive of NumPy with `words` and `vectors` |
 
     Only the vectors that are wanted are kept, so a file may be larger than memory. Text and
-    word2vec files may be gzipped. Of a word that comes twice the first vector is taken. A word of a
+    word2vec files may be gzipped. If a word occurs twice, its first vector is used. A word of a
     text file may have spaces, as some of GloVe's have, but not end with a space and a number.
 
     Args:
         path: The file.
         wanted: The words to keep; all of the file if None and `first` is 0.
         first: Number of words at the start of the file that are kept besides. Most files begin with
-            the commonest words.
+            the most frequent words.
         format: One of the formats, or `"auto"`: by the end of the name (`.bin`, `.npy`, `.npz`),
             else by the first line.
         words: Of `"npy"`: the words, or the file of them. If None, it stands beside the array with
@@ -157,7 +157,7 @@ def read_word_vectors(
 
 
 def word_vector_width(path: str | os.PathLike[str], format: str = "auto") -> int:
-    """Returns the width of the vectors in a file, of which it reads the start alone.
+    """Returns the width of the vectors in a file, reading only its beginning.
 
     Args:
         path: The file.
@@ -191,7 +191,7 @@ def word_vector_width(path: str | os.PathLike[str], format: str = "auto") -> int
 def write_word_vectors(
     path: str | os.PathLike[str], vectors: WordVectors, format: str = "auto"
 ) -> None:
-    """Writes vectors of words; the file that was there is replaced only by a whole one.
+    """Writes word vectors to a file atomically.
 
     Numbers in text have nine digits, so that float32 comes back to the bit.
 

@@ -124,8 +124,8 @@ def score_answers(
 
     Args:
         found: An answer to each question; `""` for none.
-        right: The right answers of each question; none if its text does not answer it.
-        num_bootstrap: Samples of questions for the interval; 0 computes none.
+        right: The right answers of each question; an empty list if its text does not answer it.
+        num_bootstrap: Samples of questions for the interval; 0 for no interval.
         seed: Seed of these samples.
         best: The best answer to each question if no answer were impossible; for `margins`.
         margins: The score of no answer minus the score of the best answer.
@@ -135,8 +135,8 @@ def score_answers(
 
     Raises:
         TypeError: If the right answers of a question are a string.
-        ValueError: If there is no question, or there are not as many answers, best answers and
-            margins.
+        ValueError: If there is no question, or the numbers of answers, best answers and margins
+            differ.
 
     Example:
 
@@ -219,8 +219,8 @@ def common_words_answer(question: str, text: str, length: int = 8) -> str:
 
     A baseline without learning. The words of the text that are in the question are counted for each
     window of `length` words, twice, and for the `length` words on both sides of it, once; words
-    that are rarer in the text count for more. Of the best window, the first words in a row that are
-    not in the question are the answer.
+    that are rarer in the text count for more. The answer is the first run of words in the best
+    window that are not in the question.
 
     Args:
         question: The question.

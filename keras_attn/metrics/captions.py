@@ -85,7 +85,7 @@ class CaptionScores(Report):
     per_image: dict[Name, ImageScores] = field(repr=False)
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the figures, and those of each image, as a JSON-safe dict."""
+        """Returns the scores, also for each image, as a JSON-safe dict."""
         figures = {k: json_safe(getattr(self, k)) for k in self.__dataclass_fields__}
         del figures["per_image"]
         # JSON has no NaN, which is the CIDEr of one image.

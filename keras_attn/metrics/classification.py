@@ -65,7 +65,7 @@ class ClassificationReport(Report):
         confusion: Counts `(C, C)`, with a row for each true class and a column for each predicted
             class. With several labels `(C, 2, 2)`, a matrix of no and yes for each class.
         multi_label: Whether an example may have several labels.
-        unknown: How well examples of no class are told from these; None if there are none.
+        unknown: Scores for detecting examples of no class; None if there are none.
 
     Example:
 

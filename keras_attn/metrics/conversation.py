@@ -76,7 +76,7 @@ def distinct(texts: Sequence[str], n: int) -> float:
 
 
 def commonest_share(texts: Sequence[str]) -> float:
-    """Returns the share of the commonest text among all: 1 if all texts are the same.
+    """Returns the share of the most frequent text: 1 if all texts are equal.
 
     Texts with the same `answer_words` are the same.
 
@@ -144,7 +144,7 @@ def answer_scores(
         BLEU.
 
     Raises:
-        ValueError: If there are no answers, or not as many as references.
+        ValueError: If there are no answers, or the numbers of answers and references differ.
 
     Example:
 
@@ -225,7 +225,7 @@ _DIGITS = {"BLEU": 2, "commonest": 3}
 
 
 class ConversationScores(NamedTuple):
-    """How good answers are, beside answers that need no model.
+    """Scores of answers, compared with baselines without a model.
 
     Example:
 

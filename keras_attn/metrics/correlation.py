@@ -115,7 +115,7 @@ def evaluate_scores(
     Args:
         true: Numbers `(n,)`, such as ratings by people.
         found: Numbers `(n,)`.
-        num_bootstrap: Samples of the examples for the 95 % intervals; 0 computes none.
+        num_bootstrap: Samples of the examples for the 95 % intervals; 0 for no intervals.
         seed: Seed of these samples.
 
     Returns:

@@ -32,7 +32,7 @@ class Entity(NamedTuple):
 
 
 def repair_labels(labels: Sequence[str], scheme: str = "BIO") -> tuple[list[str], int]:
-    """Makes the labels of a sentence valid: those of the entities that `entities_of` finds.
+    """Repairs the labels of a sentence, so that they mark the entities that `entities_of` finds.
 
     In BIO an `I-X` that does not continue an entity becomes `B-X`. This also converts the older
     scheme, in which `B-X` marks only an entity directly after another one of its type. In BIOES and
@@ -148,7 +148,7 @@ def score_tags(
     Args:
         truth: The right labels of each sentence.
         found: The labels to measure.
-        num_bootstrap: Samples of sentences for the interval; 0 computes none.
+        num_bootstrap: Samples of sentences for the interval; 0 for no interval.
         seed: Seed of these samples.
         scheme: `"BIO"`, `"BIOES"` or `"BILOU"`, by which the labels mark entities; other labels are
             in no entity. `""`: they mark none. If None, `keras_attn.arrays.scheme_of` the labels of

@@ -124,7 +124,7 @@ class _Rows(NamedTuple):
 
 
 def unigram_accuracy(train: MaskedBatches, held_out: MaskedBatches) -> float:
-    """Measures how often a masked word is the commonest token of the training texts.
+    """Measures how often a masked word is the most frequent token of the training texts.
 
     Args:
         train: Batches of the texts that are counted.
@@ -168,14 +168,14 @@ def bigram_accuracy(
     `argmax_w count(a, w)`, the word that follows the previous one most often.
 
     a and b are the inputs of a model. If a is masked too, `p(w)` replaces `p(w | a)`; if b is
-    masked, `p(b | w)` is left out. A neighbor that was replaced misleads. `[CLS]` and `[SEP]` are
-    neighbors, but never guessed. Of equal guesses the commoner word is taken.
+    masked, `p(b | w)` is left out. A neighbor that was replaced misleads. `[CLS]` and `[SEP]` count
+    as neighbors, but are never predicted. If guesses are equal, the more frequent word is used.
 
     Args:
         train: Batches of the texts that are counted.
         held_out: Batches of the texts to measure with.
         both_sides: Whether the word after is read too.
-        smoothing: What is added to each count.
+        smoothing: Number that is added to each count.
 
     Returns:
         The share of the masked words of `held_out` that are guessed.
@@ -232,13 +232,13 @@ def common_words_accuracy(
 
     The guess is that the second part follows the first if both share at least t words, with the t
     that is right most often for the training pairs. Words are read as a model reads them, without
-    words that have a masked or unknown piece. The commonest tokens, which any two texts share, are
-    left out.
+    words that have a masked or unknown piece. The most frequent tokens, which any two texts share,
+    are left out.
 
     Args:
         train: Batches of pairs that t is fitted to.
         held_out: Batches of pairs to measure with.
-        common: Number of commonest tokens that are left out.
+        common: Number of most frequent tokens that are left out.
 
     Returns:
         The share of the pairs of `held_out` that are guessed.

@@ -104,7 +104,7 @@ def score_ranking(
         scores: For each question a score for each of its candidates.
         relevant: For each question the numbers of its right candidates, from 0.
         at: The k of the recalls.
-        num_bootstrap: Samples of questions for the interval; 0 computes none.
+        num_bootstrap: Samples of questions for the interval; 0 for no interval.
         seed: Seed of these samples.
 
     Returns:
@@ -139,7 +139,7 @@ def score_ranks(
     Args:
         ranks: The result of `ranks_of` for each question.
         at: The k of the recalls.
-        num_bootstrap: Samples of questions for the interval; 0 computes none.
+        num_bootstrap: Samples of questions for the interval; 0 for no interval.
         seed: Seed of these samples.
 
     Returns:

@@ -112,13 +112,13 @@ def score_summaries(
     num_bootstrap: int = 1000,
     seed: int = 0,
 ) -> RougeReport:
-    """Measures summaries by ROUGE, beside the lead sentence of each text.
+    """Measures summaries by ROUGE, compared with the lead sentence of each text.
 
     Args:
         pairs: (text, summary) strings.
-        summaries: What was written for each text.
+        summaries: Summary of each text.
         words: As in `rouge`.
-        num_bootstrap: Samples of the pairs for the 95 % intervals; 0 computes none.
+        num_bootstrap: Samples of the pairs for the 95 % intervals; 0 for no intervals.
         seed: Seed of these samples.
 
     Returns:

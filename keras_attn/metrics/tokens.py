@@ -60,8 +60,8 @@ class MaskedAccuracy(_TokenMetric):
         w_t      = [y_t != ignore_id] * sample_weight_t
         accuracy = sum_t(w_t [argmax_k z_tk = y_t]) / sum_t(w_t)     0 without tokens
 
-    Numerator and denominator are summed over the batches, so the result is that of one large batch.
-    The implicit mask of the logits is not used.
+    Numerator and denominator are summed over the batches, so the result is the same as for one
+    large batch. The implicit mask of the logits is not used.
 
     Args:
         ignore_id: Label that does not count, usually the id of padding; all count if None.
@@ -107,7 +107,7 @@ class Perplexity(_TokenMetric):
         perplexity = exp(sum_t(w_t * -log softmax(z_t)[y_t]) / sum_t(w_t))     1 without tokens
 
     It has no label smoothing, even if the loss has. The sums run over all batches, so the result is
-    that of one large batch. The implicit mask of the logits is not used.
+    the same as for one large batch. The implicit mask of the logits is not used.
 
     Args:
         ignore_id: Label that does not count, usually the id of padding; all count if None.

@@ -81,7 +81,7 @@ def evaluate_unknown(
         unknown: Whether each example is of no class, `(n,)`.
         threshold: The scores below it are called examples of no class.
         share: Share of false alarms at which `found_at` is measured.
-        num_bootstrap: Samples of the examples for the 95 % intervals; 0 computes none.
+        num_bootstrap: Samples of the examples for the 95 % intervals; 0 for no intervals.
         seed: Seed of these samples.
 
     Returns:

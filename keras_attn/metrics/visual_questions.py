@@ -89,10 +89,10 @@ def visual_question_scores(
 def majority_answers(
     train: Sequence[tuple[str, str]], questions: Sequence[str]
 ) -> list[str]:  # fmt: skip
-    """Answers questions without their images, by the commonest answer to each in training.
+    """Answers questions without images, with the most frequent training answer to each question.
 
-    An unknown question gets the commonest answer of all. Of equally common answers, the first in
-    alphabetical order is taken.
+    An unknown question gets the most frequent answer overall. If answers are equally frequent, the
+    first in alphabetical order is used.
 
     Args:
         train: (question, answer) pairs.

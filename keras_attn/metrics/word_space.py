@@ -150,7 +150,7 @@ class WordSpace:
     A word that has no vector is looked up in lower case.
 
     Args:
-        words: The words, all different, the commonest first.
+        words: The words, all different, the most frequent first.
         vectors: `(N, D)`.
 
     Raises:
@@ -180,7 +180,7 @@ class WordSpace:
         return len(self.words)
 
     def place(self, word: str) -> int | None:
-        """Returns the place of a word, or None.
+        """Returns the index of a word, or None.
 
         Args:
             word: The word.
@@ -281,8 +281,8 @@ class WordSpace:
         Args:
             questions: Tuples (a, b, c, d) by sections, as
                 `keras_attn.records.read_analogies` reads them.
-            first: Number of the first, commonest words that may be in questions and answers; 0:
-                all.
+            first: Number of first, most frequent words that questions and answers may contain; 0
+                for all.
 
         Returns:
             An `AnalogyReport`.

@@ -59,7 +59,7 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True)
 class Dialogues(Records[tuple[Turn, ...]]):
-    """The dialogues of a file, in its order, and an account of what was left out.
+    """The dialogues of a file, in its order, and a report of the skipped ones.
 
     Example:
 
@@ -83,7 +83,7 @@ class Dialogues(Records[tuple[Turn, ...]]):
     """Why dialogues were left out."""
 
     def summary(self) -> str:
-        """Returns what was read, in words."""
+        """Returns a summary as text."""
         turns = sum(map(len, self.dialogues))
         text = f"{self.where}: {many(len(self), 'dialogue')} of {many(turns, 'turn')}"
         if self.blank:

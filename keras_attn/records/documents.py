@@ -42,9 +42,8 @@ class Documents:
     Files are UTF-8, plain or gzipped (`*.gz`).
 
     Args:
-        path: A file, a folder, or a pattern such as `"texts/*.txt"`. Of a folder, all files are
-            read that end in `.txt` or as JSON lines do. Several of these may be joined by
-            `os.pathsep` (`:`).
+        path: A file, a folder, or a pattern such as `"texts/*.txt"`. For a folder, all `.txt` and
+            JSON-lines files are read. Several of these may be joined by `os.pathsep` (`:`).
         key: Key of the text in JSON objects.
         on_error: `"error"`: bad lines are errors; `"skip"`: they are left out and counted.
 
@@ -226,7 +225,7 @@ WholeDocument = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class WholeDocuments(Records[WholeDocument]):
-    """Documents with an account of what was left out.
+    """Documents, and a report of the skipped ones.
 
     Example:
 
@@ -242,7 +241,7 @@ class WholeDocuments(Records[WholeDocument]):
     """The problems of lines that were left out."""
 
     def summary(self) -> str:
-        """Returns what was read, in words."""
+        """Returns a summary as text."""
         size = sum(len("".join(parts)) for parts in checked_documents(self.documents))
         counts = f"{many(len(self), 'document')} of {size:,} characters"
         return f"{self.where}: {counts}{self._left_out()}"

@@ -13,7 +13,7 @@ _ENCODING: ContextVar[str] = ContextVar("encoding", default="")
 
 
 class EncodedFile(os.PathLike[str]):
-    """A text file that is not in UTF-8, which readers take in the place of its path.
+    """A text file in another encoding than UTF-8, which readers accept instead of a path.
 
     Args:
         path: The file, plain or gzipped.

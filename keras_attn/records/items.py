@@ -46,7 +46,7 @@ class Records(Items[T]):
     """What was read one by one: lines, or rows of a table."""
 
     def summary(self) -> str:
-        """Returns what was read, in words."""
+        """Returns a summary as text."""
         raise NotImplementedError
 
     def in_units(self, unit: str) -> Self:

@@ -41,7 +41,7 @@ _REVERSED = {
 
 
 class LabelledPair(NamedTuple):
-    """Two texts, and what the first says of the second.
+    """Two texts, and the label of the pair.
 
     Example:
 
@@ -56,14 +56,14 @@ class LabelledPair(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelledPairs(Records[LabelledPair]):
-    """The pairs of a file, in its order, and an account of what was left out.
+    """The pairs of a file, in its order, and a report of the skipped ones.
 
     Args:
         pairs: The pairs with their labels.
         where: The file, for messages.
         lines: Number of lines that were read.
         unlabelled: How many pairs have the label `-`, on which nobody agreed, and are left out.
-        problems: What is wrong with the lines that were left out.
+        problems: Problems of the skipped lines.
 
     Example:
 
@@ -158,11 +158,11 @@ def read_labelled_pairs(
     Args:
         path: The file.
         format: The format.
-        premise: Column, or JSON key, of the first texts; if empty, that of the format.
+        premise: Column, or JSON key, of the first texts; if empty, the default of the format.
         hypothesis: The same of the second texts.
         label: The same of the labels.
-        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, as the columns'
-            names tell, else a comma in `"csv"` and a tab otherwise.
+        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, inferred from
+            the names of the columns; otherwise, a comma in `"csv"` and a tab in all other formats.
         on_error: `"error"`: bad lines are a ValueError, one for all of them. `"skip"`: they are
             left out, and listed in `problems`.
         split: `"train"`, `"dev"` or `"test"`: the part of a table that has SICK's column

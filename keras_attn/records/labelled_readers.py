@@ -38,7 +38,7 @@ def read_labelled(
     delimiter: str | None = None,
     **checks: Unpack[LabelledChecks],
 ) -> LabelledTexts:
-    r"""Reads texts with their labels; the format is guessed from the path.
+    r"""Reads texts with their labels; the format is inferred from the path.
 
     | path | format | what it is |
     |---|---|---|
@@ -47,10 +47,10 @@ def read_labelled(
     | `*.jsonl`, `*.ndjson`, `*.json` | `"json_lines"` | a JSON object on each line |
 
     A CSV cell with commas, line breaks or (doubled) quotation marks is in quotation marks. Files
-    may be gzipped (`*.gz` at the end of these names). Texts are UTF-8, or UTF-16 if a byte order
-    mark at the start says so. Lines end at "\n", "\r\n" or "\r", and a line break within quotation
-    marks is read as "\n". Blank lines are skipped. Lines are counted from 1, and a row of several
-    lines has the number of its first line. A row of more or fewer cells than the first one is
+    may be gzipped (`*.gz` at the end of these names). Texts are UTF-8, or UTF-16 with a byte order
+    mark. Lines end at "\n", "\r\n" or "\r", and a line break within quotation marks is read as
+    "\n". Blank lines are skipped. Lines are counted from 1, and a row of several lines has the
+    number of its first line. A row of more or fewer cells than the first one is
     wrong: usually it has a comma that is not within quotation marks. White space at the ends of
     texts and labels is stripped; otherwise texts are unchanged.
 
@@ -63,7 +63,7 @@ def read_labelled(
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
         text_pair: Name or number of the column of the second texts, if pairs of texts are to be
             classified. None: there are single texts.
-        group: Name or number of a column that says where a text is from. None: there is none.
+        group: Name or number of a column with the source of each text. None: there is none.
         header: Whether the first row names the columns. Default: True where a column is given by
             its name.
         delimiter: The one character between cells. Default: a comma in `"csv"` and a tab in

@@ -68,13 +68,13 @@ def split_labelled(
 ) -> LabelledSplits:
     """Splits texts at random so that no text, or nearly the same text, is on two sides.
 
-    Texts that are the same but for case, punctuation, white space and numbers, or that share at
+    Texts that are equal except for case, punctuation, white space and numbers, or that share at
     least the share `shared` of their runs of 8 words (`duplicate_groups`), make a *component*,
     which goes to one side whole. The labels have the same shares on all sides, as far as whole
     texts allow: a text with several labels counts for the rarest of them, one of an uneven
-    component for the component's commonest. Components of more than 1 % of all texts (and of
-    more than one) are never drawn, they stay in the training set; so does the last component of
-    a label that has only that one.
+    component for the component's commonest. Components of more than 1 % of all texts (and of more
+    than one) are never drawn, they stay in the training set; so does the last component of a label
+    that has only that one.
 
     Pairs of texts make a component if both texts are nearly the same, in either order. Pairs that
     share one of their texts may be on two sides.
@@ -91,8 +91,8 @@ def split_labelled(
         shared: As in `duplicate_groups`; above 1, long texts that share much may be on two sides.
         keep_groups: True: texts of one `group` (a film, an author) are a component too.
         apart: False: every text is a separate component, and texts that are nearly the same may be
-            on two sides, with a warning. Figures measured there are too good; for texts made of a
-            few templates there may be no other way.
+            on two sides, with a warning. Scores measured in this way are too good, but for texts
+            made from a few templates there may be no alternative.
 
     Returns:
         `LabelledSplits`, each side in random order.

@@ -94,7 +94,7 @@ def count_labels(examples: Iterable[LabelledText]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class LabelledTexts(Records[LabelledText]):
-    """The texts of a file, in its order, and an account of what was left out.
+    """The texts of a file, in its order, and a report of the skipped ones.
 
     It is a sequence of `LabelledText`: give it to `split_labelled` or `len`.
 

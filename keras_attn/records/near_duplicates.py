@@ -18,7 +18,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 def duplicate_groups(texts: Sequence[str], shared: float = 0.5) -> np.ndarray:
     """Numbers the groups of texts that are the same, or nearly.
 
-    Two texts are linked if they have the same `template` (nothing differs but case, punctuation,
+    Two texts are linked if they have the same `template` (they differ only in case, punctuation,
     symbols, white space and the values of numbers), or if at least the share `shared` of the runs
     of 8 words of the one that has fewer occur in the other one: a longer edition of a review, a
     paragraph that is quoted. Texts that are linked through others are one group too. A text without

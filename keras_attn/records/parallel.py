@@ -41,7 +41,7 @@ def unique_pairs(pairs: Iterable[TranslationPair]) -> list[TranslationPair]:
 
 @dataclass(frozen=True)
 class ParallelText(Records[TranslationPair]):
-    """The pairs of a file, in its order, and an account of what was left out.
+    """The pairs of a file, in its order, and a report of the skipped ones.
 
     It is a sequence of `TranslationPair`: give it to `split_pairs`, `Translator.fit` or `len`.
 

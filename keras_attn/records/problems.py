@@ -26,7 +26,7 @@ class LineProblem(NamedTuple):
         line: Number of the line, from 1.
         kind: `"encoding"`, `"columns"`, `"csv"`, `"json"`, `"keys"`, `"type"`, `"empty"`, `"long"`,
             or a kind of the reader, such as `"label"`.
-        what: What is wrong with it, in words.
+        what: Description of the problem.
 
     Example:
 

@@ -23,7 +23,7 @@ from keras_attn.records.splitting import check_share, split_by_hash
 
 
 class TextAnswer(NamedTuple):
-    """An answer that is a part of a text.
+    """An answer that is a span of a text.
 
     Example:
 
@@ -64,7 +64,7 @@ _Row = tuple[int, Any, Any, str, str]
 
 @dataclass(frozen=True)
 class AnsweredQuestions(Records[AnsweredQuestion]):
-    """Questions with answers, and an account of what was left out.
+    """Questions with answers, and a report of the skipped ones.
 
     Example:
 
@@ -93,7 +93,7 @@ class AnsweredQuestions(Records[AnsweredQuestion]):
     """Their problems."""
 
     def summary(self) -> str:
-        """Returns what was read, in words."""
+        """Returns a summary as text."""
         texts = len({q.text for q in self.questions})
         articles = len({q.title for q in self.questions})
         facts = (
@@ -164,8 +164,8 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
     | `*.jsonl`, `*.ndjson` | a JSON object on each line: `question`, `text` (or `context`), and `answers`, a list of objects with `text` and `start` (or `answer_start`), or of strings; an empty list if there is none; perhaps `title`, the article, which is the text itself if there is none |
     | `*.json` | SQuAD 1.1 or 2.0: `data`, `paragraphs`, `qas` |
 
-    If an answer is not at the place that the file says, the nearest place in the text is taken, and
-    counted in `moved`. A place outside of the text is an error.
+    If an answer is not at the position that the file gives, the nearest occurrence in the text is
+    used, and counted in `moved`. A position outside of the text raises an error.
 
     Args:
         path: The file, in UTF-8, plain or gzipped (`*.gz`).
@@ -276,8 +276,8 @@ def split_questions(
 
     Args:
         questions: The questions.
-        share: Share of the articles on the second side, about; or, if an integer, their number. Of
-            two articles or more, at least one is on each side.
+        share: Share of the articles on the second side, about; or, if an integer, their number. If
+            there are at least two articles, each side gets at least one.
         seed: Seed of the draw: an article is drawn by the SHA-256 of the seed and its title, and
             the lowest ones are on the second side.
 

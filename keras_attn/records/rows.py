@@ -50,7 +50,7 @@ class _Dataset(Protocol):
 
 
 class Rows(os.PathLike[str]):
-    """A table in memory, which readers take in the place of a file.
+    """A table in memory, which readers accept instead of a file.
 
     Its path is only a name for messages. `rows` is called for each reading.
 

@@ -34,7 +34,7 @@ class ScoredPair(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoredPairs(Records[ScoredPair]):
-    """The pairs of a file, in its order, and an account of what was left out.
+    """The pairs of a file, in its order, and a report of the skipped ones.
 
     Example:
 
@@ -109,9 +109,9 @@ def read_scored_pairs(
         second: The same of the second texts.
         score: The same of the numbers.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
-        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, as the columns'
-            names tell, else a comma in `"csv"` and a tab in `"tsv"`. Scores of a
-            table between semicolons may have decimal commas.
+        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, inferred from
+            the names of the columns; otherwise, a comma in `"csv"` and a tab in `"tsv"`. Scores of
+            a table between semicolons may have decimal commas.
         on_error: `"error"`: bad lines are a ValueError, one for all of them. `"skip"`: they are
             left out, and listed in `problems`.
 

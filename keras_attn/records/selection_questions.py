@@ -44,7 +44,7 @@ class SelectionQuestion(NamedTuple):
 
 @dataclass(frozen=True)
 class SelectionQuestions(Records[SelectionQuestion]):
-    """The questions of a file, and an account of what was left out.
+    """The questions of a file, and a report of the skipped ones.
 
     Example:
 
@@ -99,8 +99,8 @@ def read_selection_questions(
             object.
         answer: The same of the answers.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
-        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, as the columns'
-            names tell, else a comma in `"csv"` and a tab in `"tsv"`.
+        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, inferred from
+            the names of the columns; otherwise, a comma in `"csv"` and a tab in `"tsv"`.
         on_error: `"error"`: bad lines are a ValueError, one for all of them. `"skip"`: they are
             left out, and listed in `problems`.
         answers: The answers to choose from; a line with another answer is bad. None: any.
@@ -232,7 +232,7 @@ def split_selection_questions(
 ) -> tuple[list[SelectionQuestion], list[SelectionQuestion]]:
     """Splits questions at random. Questions that are nearly the same are on one side.
 
-    Answers may be on both sides, because they are what a model chooses from.
+    Answers may be on both sides, because they are the candidates of a model.
 
     Args:
         examples: The questions.

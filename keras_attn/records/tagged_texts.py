@@ -36,7 +36,7 @@ class TaggedText(NamedTuple):
 
 @dataclass(frozen=True)
 class TaggedTexts(Records[TaggedText]):
-    """Sentences with labels, and an account of what was left out.
+    """Sentences with labels, and a report of the skipped ones.
 
     Example:
 
@@ -60,7 +60,7 @@ class TaggedTexts(Records[TaggedText]):
     """Their problems."""
 
     def summary(self) -> str:
-        """Returns what was read, in words."""
+        """Returns a summary as text."""
         counts = Counter(label for text in self.texts for label in text.labels)
         words = sum(counts.values())
         some = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(12))
@@ -225,8 +225,8 @@ def split_tagged(
 
     Args:
         texts: The sentences.
-        share: Share of the second side, drawn by the words of each sentence. Of two different
-            sentences or more, at least one is on each side.
+        share: Share of the second side, drawn by the words of each sentence. If there are at least
+            two different sentences, each side gets at least one.
         seed: Seed of the draw.
 
     Returns:

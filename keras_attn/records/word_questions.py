@@ -67,10 +67,10 @@ def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[Analogy]]:
 def read_word_pairs(path: str | os.PathLike[str]) -> list[WordPair]:
     """Reads pairs of words with scores, such as WordSim353 and SimLex999.
 
-    Columns are separated by tabs, else by commas. If the third field of the first line is not a
-    number, the line has the names of the columns. The scores are in the column `SimLex999`,
-    `Human (mean)`, `score` or `similarity`, else in the third; the words are in the first two.
-    Lines that begin with `#` are skipped.
+    Columns are separated by tabs, or by commas if there are none. If the third field of the first
+    line is not a number, the line has the names of the columns. The scores are in the column
+    `SimLex999`, `Human (mean)`, `score` or `similarity`, else in the third; the words are in the
+    first two. Lines that begin with `#` are skipped.
 
     Args:
         path: The file.

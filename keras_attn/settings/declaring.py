@@ -35,20 +35,20 @@ def setting(
     Args:
         default: The default value. Its type is the expected type. If it is a `RunDefault`, the
             setting is None until a training begins; see `Settings.decided`.
-        help: What the setting does, for the command, TOML files and the documentation.
+        help: Help text for the command, TOML files and the documentation.
         kind: Expected type where the default is None; None stays allowed. Settings of type `tuple`
             are lists in files, may be given as one string, and are options that can be repeated.
-            Settings of type `object` are checked by `check` alone. They may be a table, which
-            the command line has as TOML writes it inline: `{good = 2.0}`.
+            Settings of type `object` are only checked by `check`. They may be a table, which the
+            command line has as TOML writes it inline: `{good = 2.0}`.
         choices: The values that are allowed.
         at_least: Smallest allowed value.
         below: Values must be smaller than this.
         above: Values must be greater than this.
-        steps: Steps of the command that have the option, such as `"fit"`; those of its class if
+        steps: Steps of the command that have the option, such as `"fit"`; the steps of its class if
             empty.
         required: Whether the command insists on the option.
-        shapes_result: Whether a different value gives a different model. A run can go on with
-            another value only where this is False.
+        shapes_result: Whether a different value gives a different model. A run can resume with
+            another value only if this is False.
         check: Raises a ValueError for a wrong value. It is called after the other checks.
         path: What must be at a path that is given, if the value is one: `"examples"` (a file that
             a reader decodes, a folder, or a pattern of files), `"file"`, `"folder"`, or `"model"`.
@@ -100,7 +100,7 @@ def size(
     """A field that is not set by users but follows from their data, such as a vocabulary size.
 
     Args:
-        help: What it is the size of.
+        help: Help text of the size.
         default: The default value; the field is required without one.
         kind: Its type.
         optional: Whether it may be None; a default of None makes it optional too.
@@ -160,7 +160,7 @@ class Option(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A setting with its value, as it stands in a TOML file.
+    """A setting with its value, as written in a TOML file.
 
     Example:
 
@@ -294,7 +294,7 @@ class Settings:
         }
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises an error if there is nothing of what the settings name, before any work.
+        """Raises an error before any work if files that the settings name do not exist.
 
         Args:
             data: Settings of the data that are given with these.

@@ -27,8 +27,8 @@ class Kinds(Mapping[str, type[Settings]]):
 
     Args:
         key: Name of the setting that names the kind.
-        default: Name of the kind that is taken if none is named.
-        help: What is chosen, for the command.
+        default: Name of the default kind.
+        help: Help text for the command.
 
     Example:
 
@@ -79,7 +79,7 @@ class Kinds(Mapping[str, type[Settings]]):
         """Returns the name of the kind of an instance.
 
         Raises:
-            TypeError: If it is none of the kinds.
+            TypeError: If the config belongs to none of the kinds.
         """
         for name, kind in self.items():
             if type(made) is kind:
@@ -229,7 +229,7 @@ class Choice:
         kinds: The kinds.
         name: Name of the chosen one.
         values: Settings that differ from the defaults, or are given all the same.
-        named: Whether the kind was chosen by name; else it is the default.
+        named: Whether the kind was chosen by name; otherwise, it is the default.
 
     Example:
 

@@ -20,7 +20,7 @@ class RunDefault:
 
     Args:
         value: The default in all other cases.
-        note: What else decides, for help texts.
+        note: Further conditions, for help texts.
         **cases: The default in some of `CASES`.
 
     Raises:

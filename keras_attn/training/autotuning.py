@@ -16,9 +16,9 @@ def without_autotuning(batches: object) -> Any:
 
     Keras reads a `keras.utils.PyDataset` on TensorFlow by `tf.data`, and with it runs a thread that
     tunes how much is read ahead. The thread looks after 10 ms, and then after twice as long each
-    time, at most 60 s. At the end of an epoch it is told to stop, and often does not notice before
-    its next look: an epoch of 42 s may take 82 s. There is nothing to tune in one generator, so the
-    thread is left out here. The batches and their order are the same.
+    time, at most 60 s. At the end of an epoch it is told to stop, but often does not notice until
+    its next check: an epoch of 42 s may take 82 s. There is nothing to tune in one generator, so
+    the thread is left out here. The batches and their order are the same.
 
     Args:
         batches: A `keras.utils.PyDataset`, such as `TokenBatches`.

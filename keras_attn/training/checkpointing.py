@@ -42,7 +42,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         path: The file.
         every_steps: Number of batches between two writes in an epoch.
         fingerprint: JSON-safe values that identify the run, such as settings and data. A file with
-            another fingerprint is refused.
+            another fingerprint raises an error.
 
     Raises:
         ValueError: If it is used without `fit_resumable`, which resumes at the right batch.

@@ -34,11 +34,11 @@ def linear_cross_entropy(
     It has the value and gradient of `MaskedCrossEntropy` of `hidden kernel^T + bias`. Logits are
     computed for at most `chunk_size` tokens at a time, and their part of the gradient at once, from
     the same logits (as Hsu et al., 2024, do on GPUs: https://arxiv.org/abs/2410.10989). Memory is
-    `O(chunk_size V)` instead of several times `O(N V)`, and nothing is computed twice. Gradients of
-    gradients work on JAX; elsewhere they are an error.
+    `O(chunk_size V)` instead of several times `O(N V)`, and nothing is computed twice. Second
+    derivatives work on JAX; on other backends they raise an error.
 
     Args:
-        hidden: Input `(N, D)` of the last layer; its dtype is that of the products.
+        hidden: Input `(N, D)` of the last layer; its dtype is the dtype of the products.
         kernel: Kernel `(V, D)` of the last layer.
         labels: Integers `(N,)`. A label outside 0 ... V - 1 with a weight makes the loss NaN.
         weights: Floats `(N,)`.

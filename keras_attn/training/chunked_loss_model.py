@@ -27,7 +27,7 @@ class ChunkedLossModel(keras.Model):
     the other. If `B T V` floats take much memory, it falls several times; see docs/speed.md for the
     effect on the time.
 
-    Shapes: the inputs are those of the model; the output is `(B, T, D)`, the input of its last
+    Shapes: the inputs are the inputs of the model; the output is `(B, T, D)`, the input of its last
     layer. Labels are integers `(B, T)`.
 
     Masking: by the labels and `sample_weight`, as in `MaskedCrossEntropy`, not by Keras masks.

@@ -85,7 +85,7 @@ def num_data_shards() -> int:
 
     Returns:
         On JAX the number of data shards of the `keras.distribution` in scope, over all processes;
-        on TensorFlow the number of replicas of the `tf.distribute` strategy; else 1.
+        on TensorFlow the number of replicas of the `tf.distribute` strategy; otherwise 1.
 
     Example:
 

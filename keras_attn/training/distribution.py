@@ -24,7 +24,7 @@ def get_layout_map(
     model_parallel_dim_name: str = "model",
     shard_embeddings: bool = True,
 ) -> keras.distribution.LayoutMap:
-    """Returns how the weights of the blocks are cut over devices, as in Megatron-LM.
+    """Returns how the weights of the blocks are sharded over devices, as in Megatron-LM.
 
         query, key, value, qkv, hidden   kernel (D, F): columns over the devices; bias (F,) too
         output                           kernel (F, D): rows; bias (D,) whole
@@ -33,7 +33,7 @@ def get_layout_map(
 
     See Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053. The optimizer's variables of a
     weight are on the same devices. XLA makes a program for the whole model from the layout (GSPMD),
-    so the results are those of one device. Unlike in Megatron, `qkv` has the columns of all
+    so the results are the same as on one device. Unlike in Megatron, `qkv` has the columns of all
     queries, then keys, then values, so that the part of a device is not a set of whole heads. The
     result is right, but XLA may have to move parts of the product between devices.
 
@@ -95,8 +95,8 @@ def model_parallel(
     Args:
         model_shards: Number of parts of a weight. It must divide the widths N H and K H of the
             heads, the intermediate width and the vocabulary, and should divide N and K.
-        data_shards: Number of parts of a batch, which must divide its number of rows; as many as
-            the devices allow if None.
+        data_shards: Number of parts of a batch, which must divide its number of rows; the largest
+            possible number if None.
         devices: Names such as `"gpu:0"`; all devices of all processes if None.
         shard_embeddings: See `get_layout_map`.
         auto_shard_dataset: See `keras.distribution.ModelParallel`. False if each process reads its
@@ -167,8 +167,8 @@ class ProcessBatches(keras.utils.PyDataset):
         rows[p B / P : (p + 1) B / P]    of B rows, for part p of P
 
     All processes make the same batches in the same order, so they need the same data and seed. The
-    distribution, with `auto_shard_dataset=False`, puts the parts together. Processes that share one
-    copy of the weights read the same part. `fit` and `fit_resumable` accept this dataset.
+    distribution, with `auto_shard_dataset=False`, combines the parts. Processes that share one copy
+    of the weights read the same part. `fit` and `fit_resumable` accept this dataset.
 
     Args:
         batches: A dataset whose numbers of rows are multiples of the number of devices, such as

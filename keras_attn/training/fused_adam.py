@@ -8,16 +8,16 @@ from keras_attn.ops.replicas import replicas
 
 
 def fuse_adam(optimizer: keras.optimizers.Adam) -> None:
-    """Has Adam or AdamW update each variable by one operation of TensorFlow.
+    """Makes Adam or AdamW update each variable with one TensorFlow operation.
 
         m <- m + (1 - beta_1) (g - m)
         v <- v + (1 - beta_2) (g^2 - v)
         w <- w - learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon)
 
     Keras writes the same with about ten operations, each of which reads and writes as many numbers
-    as there are weights. With a large vocabulary and small batches that is a good part of a
-    training step on a CPU. The optimizer stays what it is: its class, its config, its
-    variables and its files are those of Keras. The results differ by rounding.
+    as there are weights. With a large vocabulary and small batches, this is a large part of a
+    training step on a CPU. The class, the config, the variables and the files of the optimizer do
+    not change. The results differ by rounding.
 
     Nothing changes on JAX and PyTorch, under `tf.distribute` with several replicas, and with
     `amsgrad`. `fit` of the tasks calls it.

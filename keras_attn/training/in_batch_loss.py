@@ -12,12 +12,12 @@ from keras_attn.hints import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class InBatchCrossEntropy(keras.losses.Loss):
-    """Cross-entropy of the answer of each row among those of its batch.
+    """Cross-entropy of the answer of each row among the answers of its batch.
 
         loss_i = -log softmax_j(scale * similarity[i, j])[i]
 
-    The softmax is over the answers j of the batch, without those that are right for question i too.
-    On TensorFlow with several devices each of them compares the rows that it has.
+    The softmax is over the answers j of the batch, except other right answers to question i. On
+    TensorFlow with several devices, each device compares only its own rows.
 
     References:
         - [Henderson et al., 2017](https://arxiv.org/abs/1705.00652), section 4.4.
@@ -28,8 +28,8 @@ class InBatchCrossEntropy(keras.losses.Loss):
         **kwargs: Other arguments of `keras.losses.Loss`.
 
     Call arguments:
-        y_true: Integers `(B, R)`: the number of the answer of each row, then those of other right
-            answers to its question; -1 stands for none.
+        y_true: Integers `(B, R)`: the index of the answer of each row, followed by the indices of
+            other right answers to its question; -1 stands for none.
         y_pred: Similarities `(B, B)` of questions and answers.
         sample_weight: Weight of each row, or None.
 

@@ -11,7 +11,7 @@ from keras_attn.hints import Tensor
 
 
 def scale_learning_rate(optimizer: keras.optimizers.Optimizer, factors: dict[int, float]) -> None:
-    """Has an optimizer update some variables with a part of its learning rate.
+    """Makes an optimizer update some variables with a fraction of its learning rate.
 
         w <- w - factor(w) * learning_rate * (update + weight_decay * w)
 

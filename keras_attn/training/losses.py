@@ -22,8 +22,8 @@ class MaskedCrossEntropy(keras.losses.Loss):
 
     It is `torch.nn.functional.cross_entropy(z, y, ignore_index=..., label_smoothing=e)`. The sums
     run over all tokens of the batch, so a long sentence counts more than a short one, and padding
-    counts neither in the loss nor in the gradient nor in the mean. The weights come from the labels
-    and `sample_weight` alone; the implicit Keras mask of the logits is neither needed nor used.
+    does not count in the loss, the gradient or the mean. The weights come only from the labels and
+    `sample_weight`; the implicit Keras mask of the logits is neither needed nor used.
 
     The loss is computed in float32 at least (float64 logits stay float64), from the logits, without
     a one-hot tensor; see `token_cross_entropy`.

@@ -12,13 +12,13 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # of mallopt(3)
 
 @contextlib.contextmanager
 def kept_memory() -> Iterator[None]:
-    """Lets training steps use the same memory again, instead of getting it anew for each.
+    """Lets training steps reuse the same memory instead of allocating it for each step.
 
-    XLA asks the C library for the memory of a step, and gives it back behind it. Of glibc it then
-    comes as fresh pages each time, which the kernel has to fill with zeros at the first touch. For
-    small models on a CPU that is a good part of a training step (docs/speed.md). Within this
-    context glibc keeps what was given back; at its end it returns it to the system. The process
-    takes more memory meanwhile.
+    XLA requests the memory of a step from the C library, and returns it after the step. glibc then
+    provides new pages each time, which the kernel has to fill with zeros at the first access. For
+    small models on a CPU, this is a large part of a training step (docs/speed.md). Within this
+    context, glibc keeps the returned memory; at its end, it releases the memory to the system. The
+    process takes more memory meanwhile.
 
     The tasks do it while they train on JAX. Elsewhere than on Linux with glibc it does nothing.
 

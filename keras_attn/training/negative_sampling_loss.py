@@ -12,14 +12,14 @@ from keras_attn.hints import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class NegativeSamplingLoss(keras.losses.Loss):
-    """Loss of word2vec: tell the words that stand together from noise words.
+    """Loss of word2vec, which distinguishes context words from noise words.
 
         loss_w = sum_c -log s(z_wc)  +  m k/N sum_n -log s(-z_wn)       s(z) = 1 / (1 + e^-z)
 
-    Here c goes over the m words around word w and n over its N noise words. So each pair of words
-    has k noise words in the mean, as in word2vec, which draws k of its own for each pair. The
-    gradient is the same in expectation. As in the paper, a noise word may happen to be the right
-    one; the program word2vec leaves those out.
+    Here c goes over the m words around word w and n over its N noise words. Each pair of words
+    therefore has k noise words on average, as in word2vec, which draws k separate ones for each
+    pair. The gradient is the same in expectation. As in the paper, a noise word may happen to be
+    the right one; the program word2vec leaves those out.
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1310.4546), equation 4.
@@ -36,7 +36,7 @@ class NegativeSamplingLoss(keras.losses.Loss):
         sample_weight: Weight of each row or place, or None.
 
     Returns:
-        The mean over all places `(B, P)`, a scalar.
+        The mean over all positions `(B, P)`, a scalar.
 
     Raises:
         ValueError: If `negatives` is not above 0, or the shapes are others.
@@ -55,7 +55,7 @@ class NegativeSamplingLoss(keras.losses.Loss):
         self.negatives = float(negatives)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Any:
-        """Computes the loss of each place."""
+        """Computes the loss of each position."""
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         known = None not in (y_true.shape[-1], y_pred.shape[-1])
         fits = not known or 0 < y_true.shape[-1] < y_pred.shape[-1]

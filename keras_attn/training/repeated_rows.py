@@ -9,13 +9,13 @@ import keras
 
 
 def sum_repeated_rows(optimizer: keras.optimizers.Optimizer) -> None:
-    """Has an optimizer add up what the places of a token say, before it looks at their size.
+    """Makes an optimizer sum the gradients of repeated tokens before it uses their magnitude.
 
         g[i] = sum over the places s with id[s] = i of g[s]
 
     On TensorFlow the gradient of an embedding is a list of rows, one for each place of the batch.
     Keras squares these rows as they are, so that `g[s]^2` is added up instead of `g[s]`. For tokens
-    that stand more than once the norms of `clipnorm` and `global_clipnorm` are wrong, and so are
+    that occur more than once, the norms of `clipnorm` and `global_clipnorm` are wrong, and so are
     the second moments of Adam, AdamW and RMSprop, unless `global_clipnorm` is given. Here all is as
     on JAX and PyTorch, where nothing changes. `fit` of the tasks does this by itself.
 

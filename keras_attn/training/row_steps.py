@@ -13,7 +13,7 @@ from keras_attn.hints import Tensor
 
 
 def scale_row_steps(optimizer: keras.optimizers.Optimizer, factors: dict[int, Any]) -> None:
-    """Has an optimizer multiply the gradient of each row of some variables with a factor.
+    """Makes an optimizer multiply the gradient of each row of some variables by a factor.
 
         g[i] <- factor[i] * g[i]
 

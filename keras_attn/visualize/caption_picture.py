@@ -22,7 +22,7 @@ def plot_caption(
     columns: int | None = None,
     title: str | None = None,
 ) -> Any:
-    """Draws a picture, and where the model looked for each word of its caption.
+    """Draws an image, and where the model looked for each word of its caption.
 
     It follows figure 2 of Xu et al., 2015. The picture comes first. Then it is drawn once for each
     word with the word's map over it, smoothed between the regions. It is brightest where the map is

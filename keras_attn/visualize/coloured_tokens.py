@@ -44,7 +44,7 @@ def coloured_tokens_html(
         title: Heading of the page.
 
     Returns:
-        The page as a string of HTML, to be written as UTF-8.
+        The page as an HTML string; write it as UTF-8.
 
     Raises:
         ValueError: If there is not one id for each token.
@@ -65,14 +65,14 @@ def coloured_tokens_html(
 
 
 def coloured_tokens_fragment(tokens: Sequence[str], ids: Sequence[int] | None = None) -> str:
-    """Writes one text of `coloured_tokens_html`, for a notebook or a page of one's own.
+    """Writes one text of `coloured_tokens_html`, for a notebook or your own page.
 
     Args:
         tokens: Readable tokens of a text.
         ids: Their ids. If None, no ids are shown.
 
     Returns:
-        A string of HTML: a style sheet that applies to the card alone, and the card.
+        A string of HTML: the card, and a style sheet that applies only to the card.
 
     Raises:
         ValueError: If there is not one id for each token.

@@ -50,7 +50,7 @@ def contextual_page(
         title: Heading of the page; if empty, it names the word.
 
     Returns:
-        The page as a string of HTML, to be written as UTF-8.
+        The page as an HTML string; write it as UTF-8.
 
     Raises:
         ValueError: If there is not a vector, view, place and sense for each sentence.

@@ -54,7 +54,7 @@ def encoder_page(
         title: Heading of the page.
 
     Returns:
-        The page as a string of HTML, to be written as UTF-8.
+        The page as an HTML string; write it as UTF-8.
 
     Raises:
         ValueError: If there is no view, if ids or notes do not fit the views, or if a text lacks

@@ -15,12 +15,12 @@ MEAN = "mean"
 
 @dataclasses.dataclass(frozen=True)
 class Focus:
-    """What the viewer shows when it opens.
+    """The selection with which the viewer opens.
 
-    What is None is chosen by one rule, the strongest link: of all layers and heads that are left,
-    the one with the greatest weight between the word and another word. Links from and to special
-    tokens such as `[CLS]` do not count. In self-attention neither do links of a token to itself and
-    to its neighbours, because some heads look there in every text.
+    Fields that are None are chosen by the strongest link: among the remaining layers and heads, the
+    one with the largest weight between the word and another word. Links from and to special tokens
+    such as `[CLS]` do not count. In self-attention neither do links of a token to itself and to its
+    neighbours, because some heads look there in every text.
 
     Args:
         word: The word that looks, in any case, or the number of its token, from 0.

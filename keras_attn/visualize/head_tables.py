@@ -70,7 +70,7 @@ def head_roles_html(
         title: Heading of the page.
 
     Returns:
-        The page as a string of HTML, to be written as UTF-8.
+        The page as an HTML string; write it as UTF-8.
 
     Raises:
         ValueError: If the divergence does not fit the heads.
@@ -90,13 +90,13 @@ def head_roles_html(
 
 
 def head_roles_fragment(roles: RolesOfHeads) -> str:
-    """Writes the tables of `head_roles_html`, for a notebook or a page of one's own.
+    """Writes the tables of `head_roles_html`, for a notebook or your own page.
 
     Args:
         roles: A `HeadRoles`.
 
     Returns:
-        A string of HTML: a style sheet that applies to the card alone, and the card.
+        A string of HTML: the card, and a style sheet that applies only to the card.
 
     Example:
 

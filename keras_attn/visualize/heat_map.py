@@ -28,7 +28,7 @@ def plot_attention(
         source_tokens: S labels.
         target_tokens: T labels.
         path: File to write, if any. Its suffix chooses the format.
-        title: Text above the picture.
+        title: Title of the figure.
 
     Returns:
         A `matplotlib.figure.Figure`, which notebooks show.

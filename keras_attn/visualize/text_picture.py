@@ -36,7 +36,7 @@ def plot_text_weights(
     Args:
         explanation: An `Explanation`.
         path: File to write, if any. Its suffix chooses the format.
-        title: Text above the picture. If None, the label with its probability.
+        title: Title of the figure. If None, the label with its probability.
         max_lines: Most lines that are drawn. An ellipsis stands for the rest of a longer text.
 
     Returns:

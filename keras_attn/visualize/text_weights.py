@@ -31,7 +31,7 @@ def text_weights_html(
         title: Heading of the page.
 
     Returns:
-        The page as a string of HTML, to be written as UTF-8.
+        The page as an HTML string; write it as UTF-8.
 
     Example:
 
@@ -49,13 +49,13 @@ def text_weights_html(
 
 
 def text_weights_fragment(explanation: TextWeights) -> str:
-    """Writes one card of `text_weights_html`, for a notebook or a page of one's own.
+    """Writes one card of `text_weights_html`, for a notebook or your own page.
 
     Args:
         explanation: An `Explanation`.
 
     Returns:
-        A string of HTML: a style sheet that applies to the card alone, and the card.
+        A string of HTML: the card, and a style sheet that applies only to the card.
 
     Example:
 

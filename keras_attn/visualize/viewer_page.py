@@ -66,8 +66,9 @@ def attention_viewer(
     heads off and read the answer of the model without them.
 
     Colours mean the same everywhere: the share of the deepest colour is the square root of the
-    weight, and 1 is the deepest. So a weight of 1 / n is pale, whatever else the query looked at.
-    In a picture, regions that were not looked at are darker than the region of the greatest weight.
+    weight, and 1 is the deepest. A weight of 1 / n is therefore pale, whatever else the query
+    looked at. In a picture, regions that were not looked at are darker than the region of the
+    greatest weight.
 
     The page holds the square roots of the weights in steps of 1 / 255, compressed. If it would be
     larger than `max_megabytes`, it holds fewer steps, and it leaves out the weights below a limit,
@@ -82,7 +83,7 @@ def attention_viewer(
         max_megabytes: Limit of the size of the weights in the page, in 10^6 bytes.
 
     Returns:
-        The page as a string of HTML, to be written as UTF-8.
+        The page as an HTML string; write it as UTF-8.
 
     Raises:
         ValueError: If there is no view, or a view does not have what the focus names.

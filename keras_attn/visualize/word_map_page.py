@@ -82,7 +82,7 @@ def word_map_page(
         seed: Seed of the map.
 
     Returns:
-        The page as a string of HTML, to be written as UTF-8.
+        The page as an HTML string; write it as UTF-8.
 
     Raises:
         ImportError: If scikit-learn is needed and not installed.
