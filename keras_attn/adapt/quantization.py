@@ -21,7 +21,7 @@ def quantize(
 
     Args:
         whole: The model.
-        mode: `"int8"`, `"int4"` or `"float8"`, which leaves embeddings as they are.
+        mode: `"int8"`, `"int4"` or `"float8"`, which does not change embeddings.
         filters: Called with a layer that could be quantized: whether it is to be; all if None.
         others: Further models that hold some of its layers.
 

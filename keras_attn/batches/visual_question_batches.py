@@ -26,9 +26,9 @@ class VisualQuestionBatches(BucketedBatches):
         sample_weight  (B, Q) float32      1 of a question, 0 where a picture has fewer than Q, and
                                            in rows that only fill a batch
 
-    The questions of a picture are in one row, or spread evenly over as few rows as
-    `questions_per_row` allows. Rows of like numbers and lengths form buckets. See `BucketedBatches`
-    for buckets and epochs. **Give `shuffle=False` to `fit`.**
+    The questions of an image are in one row, or spread evenly over as few rows as
+    `questions_per_row` allows. Rows with similar numbers and lengths of questions form buckets. See
+    `BucketedBatches` for buckets and epochs. **Give `shuffle=False` to `fit`.**
 
     Args:
         pictures: `CachedRegions`, `PictureFiles`, or any object with `len()`, the `shape` of one

@@ -28,10 +28,10 @@ class TableSettings(Settings):
     """How a table is read, and how the new columns are called."""
 
     delimiter: str = setting(
-        "", "of a table: character between columns; if empty, as its first row tells",
+        "", "of a table: character between columns; if empty, inferred from its first row",
         check=check_delimiter,
     )  # fmt: skip
-    prefix: str = setting("", "of a table: what the names of the new columns begin with")
+    prefix: str = setting("", "of a table: prefix of the names of the new columns")
 
 
 def with_tables(task: type[Task], step: Step) -> Step:

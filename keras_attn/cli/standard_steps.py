@@ -43,7 +43,7 @@ class ExplainPage(Settings):
 class Quantization(Settings):
     """What `quantize` makes of a model."""
 
-    mode: str = setting("int8", "what kernels and embeddings become", choices=tuple(MODES))
+    mode: str = setting("int8", "data type of kernels and embeddings", choices=tuple(MODES))
 
 
 def standard_steps(task: type[Task]) -> dict[str, Step]:

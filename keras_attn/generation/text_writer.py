@@ -188,7 +188,7 @@ class TextWriter:
         how: Writing,
         batch_size: int = 64,
     ) -> list[list[int]]:
-        """Writes after prompts.
+        """Samples or searches continuations of prompts.
 
         Args:
             rows: Ids of each prompt, the start token first.

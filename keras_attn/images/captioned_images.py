@@ -80,7 +80,7 @@ class CaptionedImages(Items[CaptionedImage]):
 
     @property
     def captions(self) -> list[str]:
-        """All captions of all pictures."""
+        """All captions of all images."""
         return [caption for image in self.images for caption in image.captions]
 
     @property

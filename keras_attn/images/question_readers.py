@@ -36,7 +36,7 @@ def read_question_table(
             within `image_dir` unless they are absolute.
         question: Name or number of the column of the questions.
         answer: Name or number of the column of the answers.
-        kind: Name or number of a column that says what kind of question it is. None: there is none.
+        kind: Name or number of a column with the kind of each question; None if there is none.
         image_dir: Folder of the pictures. Default: that of the table.
         delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, inferred from
             the names of the columns; otherwise, a tab in `*.tsv` and a comma in all other files.

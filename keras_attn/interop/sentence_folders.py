@@ -39,7 +39,7 @@ _NO_LENGTH = 10**9  # transformers writes 10**30 for "no limit"
 
 
 class SentenceSettings(NamedTuple):
-    """How the texts of a sentence-transformers folder become vectors.
+    """Pooling, normalization, length and prompts of a sentence-transformers folder.
 
     Example:
 
@@ -52,7 +52,7 @@ class SentenceSettings(NamedTuple):
     unit_length: bool = False
     """Whether the vectors are divided by their lengths."""
     max_length: int | None = None
-    """Maximum number of tokens of a text; None: all that the encoder has positions for."""
+    """Maximum number of tokens of a text; None for the number of positions of the encoder."""
     prompt: str = ""
     """What is put before each text if nothing else is said."""
     query_prompt: str = ""

@@ -53,7 +53,7 @@ def quantized_sublayers(layer: keras.layers.Layer) -> dict[str, dict[str, Any]]:
 def quantize_sublayers(layer: keras.layers.Layer, how: dict[str, dict[str, Any]]) -> None:
     """Quantizes the sublayers of another layer's `quantized_sublayers`.
 
-    Sublayers that are already quantized stay as they are.
+    Sublayers that are already quantized do not change.
     """
     found = dict(sublayers(layer))
     missing = sorted(set(how) - set(found))

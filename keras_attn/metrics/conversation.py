@@ -92,7 +92,7 @@ def commonest_share(texts: Sequence[str]) -> float:
 
 
 def embedding_average(answers: Sequence[str], references: Sequence[str], vectors: Vectors) -> float:
-    """Returns how near answers are to references in meaning (Liu et al., 2016).
+    """Returns the semantic similarity of answers and references (Liu et al., 2016).
 
         v(text) = mean of the vectors of its words
         score   = mean over pairs of cos(v(answer), v(reference))

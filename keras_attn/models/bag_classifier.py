@@ -73,13 +73,13 @@ class BagClassifierConfig(TextClassifierConfig):
         0.2, "share of the tokens that are left out in training", at_least=0, below=1
     )
     pair_buckets: int = setting(
-        500_000, "hashed pairs of neighbouring tokens; 0 takes tokens alone", at_least=0
+        500_000, "hashed pairs of adjacent tokens; 0 uses only tokens", at_least=0
     )
     pair_dim: int = setting(8, "width of the embeddings of pairs", at_least=1)
     hidden_dim: int | None = setting(None, "width of a hidden layer", kind=int, at_least=1)
     token_weights: str = setting(
         "association",
-        "what the learned weights of tokens start from; none does not weight them",
+        "initial values of the learned weights of tokens; none for no weights",
         choices=("association", "idf", "one", "none"),
     )
     combiner: str = setting("mean", "how embeddings are combined", choices=COMBINERS)

@@ -39,9 +39,9 @@ class ImageEncoderConfig(Settings):
     (4, 4)
     """
 
-    encoder: str = setting("small-cnn", "encoder of the pictures", choices=ENCODERS)
+    encoder: str = setting("small-cnn", "encoder of the images", choices=ENCODERS)
     encoder_weights: str = setting(
-        "", "weights of an encoder of keras.applications: a file, or none for random ones; "
+        "", "weights of an encoder of keras.applications: a file, or none for random weights; "
         "ImageNet's are downloaded if empty", shapes_result=False,
     )  # fmt: skip
     train_encoder: str = setting(
@@ -49,7 +49,7 @@ class ImageEncoderConfig(Settings):
         choices=("auto", "yes", "no"),
     )  # fmt: skip
     image_size: int | None = setting(
-        None, "rows and columns to which pictures are resized; the encoder's usual size if none",
+        None, "rows and columns to which images are resized; the encoder's usual size if none",
         kind=int, at_least=1,
     )  # fmt: skip
     encoder_dropout: float = setting(

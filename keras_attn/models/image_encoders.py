@@ -1,4 +1,4 @@
-"""Encoders of pictures out of networks that are there already."""
+"""Image encoders made from existing networks."""
 
 import os
 from collections.abc import Callable, Sequence

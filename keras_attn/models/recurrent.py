@@ -96,8 +96,8 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
     units: int = setting(512, "width of the states, an even number", at_least=2)
     order: str | None = setting(
         None,
-        "attend from the previous state (bahdanau) or the present one (luong); if none, as the "
-        "attention's authors do",
+        "attend from the previous state (bahdanau) or the current one (luong); if none, as in the "
+        "paper of the attention",
         kind=str,
         choices=ORDERS,
     )

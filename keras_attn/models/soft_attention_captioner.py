@@ -65,10 +65,11 @@ class SoftAttentionCaptionerConfig(Settings):
     dim: int = setting(256, "width of the embeddings", at_least=1)
     units: int = setting(256, "width of the LSTM", at_least=1)
     attention_units: int | None = setting(
-        None, "width of the attention; that of the LSTM if none", kind=int, at_least=1
+        None, "width of the attention; the width of the LSTM if none", kind=int, at_least=1
     )
     initial_units: int | None = setting(
-        None, "hidden width of the networks that make the first state; no hidden layer if none",
+        None, "hidden width of the networks that compute the initial state; no hidden layer if "
+              "none",
         kind=int, at_least=1,
     )  # fmt: skip
     context_gate: bool = setting(True, "scale the context by a gate")

@@ -84,7 +84,7 @@ class T5Config(BlockSettings):
         kind=int, at_least=1,
     )  # fmt: skip
     num_decoder_layers: int | None = setting(
-        None, "blocks of the decoder, if not as many as of the encoder", kind=int, at_least=1
+        None, "blocks of the decoder, if it differs from the encoder", kind=int, at_least=1
     )
     gated: bool = setting(False, "give the feed-forward networks a gate")
     layer_norm_epsilon: float = setting(1e-6, "epsilon of the norms", above=0)

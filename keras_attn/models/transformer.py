@@ -96,14 +96,14 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
     target_vocabulary_size: int | None = size("number of target tokens", default=None)
     _: KW_ONLY
     num_decoder_layers: int | None = setting(
-        None, "blocks of the decoder, if not as many as of the encoder", kind=int, at_least=1
+        None, "blocks of the decoder, if it differs from the encoder", kind=int, at_least=1
     )
     positions: str = setting("sinusoidal", "positions of the tokens", choices=TRANSFORMER_POSITIONS)
     rematerialize: bool = setting(
         False, "compute blocks again for gradients, to save memory", shapes_result=False
     )
     attention_kernel: str = setting(
-        "auto", "what computes the attention", choices=KERNELS, shapes_result=False
+        "auto", "kernel that computes the attention", choices=KERNELS, shapes_result=False
     )
     right_padding: bool = size("padding at the end of rows alone", default=False, kind=bool)
     tied_output: bool = setting(True, "tie the output to the embedding of the targets")

@@ -67,7 +67,7 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
     region_dim: int = size("width of a region")
     _: KW_ONLY
     region_positions: str = setting(
-        "sinusoidal", "what tells the decoder where a region is", choices=REGION_POSITIONS
+        "sinusoidal", "position encoding of the regions", choices=REGION_POSITIONS
     )
     grid: tuple[int, int] | None = size("rows and columns of the regions", default=None, kind=tuple)
 

@@ -148,11 +148,11 @@ class VisualQuestionsConfig(QuestionConfig):
     (1, 2, 3)
     """
 
-    num_layers: int = setting(2, "blocks with attention to the picture", at_least=1)
+    num_layers: int = setting(2, "blocks with attention to the image", at_least=1)
     intermediate_dim: int = setting(256, "hidden width of the feed-forward networks", at_least=1)
     attention_dropout: float = setting(0.0, "dropout of the attention weights", at_least=0, below=1)
     region_positions: str = setting(
-        "sinusoidal", "what tells where a region is", choices=REGION_POSITIONS
+        "sinusoidal", "position encoding of the regions", choices=REGION_POSITIONS
     )
     region_layers: int = setting(0, "Transformer blocks over the regions", at_least=0)
     pooling: str = setting(

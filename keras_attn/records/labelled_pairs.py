@@ -169,7 +169,7 @@ def read_labelled_pairs(
             `SemEval_set`. Other files are read whole. None reads all.
         swap: Whether each pair of SICK is followed by the same texts in the other order, with their
             own label.
-        labels: The labels that may occur; a line with another one is bad. None: any.
+        labels: The labels that may occur; a line with another label is bad. None allows any label.
 
     Returns:
         A `LabelledPairs`.

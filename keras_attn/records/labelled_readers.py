@@ -62,8 +62,8 @@ def read_labelled(
         label: Name or number of the label's column, in the same way.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
         text_pair: Name or number of the column of the second texts, if pairs of texts are to be
-            classified. None: there are single texts.
-        group: Name or number of a column with the source of each text. None: there is none.
+            classified. None for single texts.
+        group: Name or number of a column with the source of each text. None if there is none.
         header: Whether the first row names the columns. Default: True where a column is given by
             its name.
         delimiter: The one character between cells. Default: a comma in `"csv"` and a tab in

@@ -103,7 +103,8 @@ def read_selection_questions(
             the names of the columns; otherwise, a comma in `"csv"` and a tab in `"tsv"`.
         on_error: `"error"`: bad lines are a ValueError, one for all of them. `"skip"`: they are
             left out, and listed in `problems`.
-        answers: The answers to choose from; a line with another answer is bad. None: any.
+        answers: The answers to choose from; a line with another answer is bad. None allows any
+            answer.
 
     Returns:
         `SelectionQuestions`, in the order of their first occurrence.

@@ -141,7 +141,7 @@ def declared_fields(kind: type) -> list[dataclasses.Field]:
 
 
 class Option(NamedTuple):
-    """A setting as the command and TOML files see it.
+    """A declared setting, for the command and TOML files.
 
     Example:
 
@@ -442,7 +442,7 @@ class Section(Protocol):
 
 
 def differences(former: Section, present: Section) -> list[str]:
-    """Names what differs between two sections, of the settings that shape the result.
+    """Returns the differences between two sections, among the settings that affect the result.
 
     Args:
         former: Settings, or the choice of a kind.

@@ -228,7 +228,7 @@ class Choice:
     Args:
         kinds: The kinds.
         name: Name of the chosen one.
-        values: Settings that differ from the defaults, or are given all the same.
+        values: Settings that differ from the defaults or were given explicitly.
         named: Whether the kind was chosen by name; otherwise, it is the default.
 
     Example:

@@ -105,12 +105,12 @@ class AnswerSelectionData(VectorData, Tables, NearDuplicates, Files):
     question: str = column("question", "questions", COLUMN_OR_NUMBER, _READ)
     answer: str = column("answer", "answers", COLUMN_OR_NUMBER, _READ)
     query_prompt: str | None = setting(
-        None, "what is put before each question; if none, as in a sentence-transformers backbone, "
-        "else nothing", kind=str,
+        None, "prefix of each question; if none, the prompt of a sentence-transformers "
+        "backbone", kind=str,
     )  # fmt: skip
     passage_prompt: str | None = setting(
-        None, "what is put before each answer; if none, as in a sentence-transformers backbone, "
-        "else nothing", kind=str,
+        None, "prefix of each answer; if none, the prompt of a sentence-transformers "
+        "backbone", kind=str,
     )  # fmt: skip
 
 
@@ -130,19 +130,19 @@ class AnswerSelectionUse(PageUse):
         10, "answers for each question, the best first", at_least=1, steps=("predict", "export")
     )
     by: str = setting(
-        "vectors", "what answers are searched by; words and both need the extra `search`",
+        "vectors", "kind of search; words and both need the extra `search`",
         choices=("vectors", "words", "both"), steps=_SEARCH,
     )  # fmt: skip
     lexical_weight: float | None = setting(
-        None, "both: weight of the words, 0 to 1, beside that of the vectors; if none, 0.5",
+        None, "both: weight of the words, 0 to 1; the vectors have the rest; if none, 0.5",
         kind=float, at_least=0, steps=_SEARCH,
     )  # fmt: skip
     reranker: SimilarityScorer | str = setting(  # noqa: RUF009 (a field, as the others)
-        "", "model of similarity that scores the best answers anew, such as one of kind cross",
+        "", "similarity model that reranks the best answers, such as one of kind cross",
         steps=("predict", "evaluate"), path="model",
     )  # fmt: skip
     rerank_depth: int | None = setting(
-        None, "how many answers --reranker scores for each question; if none, 20", kind=int,
+        None, "number of answers that --reranker scores for each question; if none, 20", kind=int,
         at_least=1, steps=("predict", "evaluate"),
     )  # fmt: skip
     negatives: int = setting(

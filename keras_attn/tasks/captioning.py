@@ -116,12 +116,12 @@ class CaptioningData(SavedStart, Pieces, ImageFiles, LimitedFiles):
     )
     train_names: str = setting(
         "",
-        "flickr8k: file with the names of the pictures to learn from",
+        "flickr8k: file with the names of the training images",
         shapes_result=False,
         path="examples",
     )
     dev_names: str = setting(
-        "", "flickr8k: file with the names of the pictures to choose the best weights by",
+        "", "flickr8k: file with the names of the images that choose the best weights",
         shapes_result=False, path="examples",
     )  # fmt: skip
     caption: str = setting("caption", "csv: column of the captions", steps=READ)
@@ -146,10 +146,8 @@ class CaptioningTraining(RegionCache, LabelSmoothing, BatchTraining):
         "cider", "score that the best weights are best in; cider and bleu_4 need pycocoevalcap",
         choices=SCORES,
     )  # fmt: skip
-    score_beams: int = setting(
-        3, "width of the beam search for the development pictures", at_least=1
-    )
-    score_pictures: int = setting(500, "largest number of these pictures", at_least=1)
+    score_beams: int = setting(3, "width of the beam search for the development images", at_least=1)
+    score_pictures: int = setting(500, "maximum number of these images", at_least=1)
 
 
 @dataclass(frozen=True)
@@ -166,18 +164,22 @@ class CaptioningUse(BeamSearchUse, ImageUse):
 class CaptioningTest(Settings):
     """Settings of the evaluation of a captioner."""
 
-    data: str = setting("", "as --train of `fit`; needed, but for --format emoji", path="examples")
+    data: str = setting(
+        "", "as --train of `fit`; required, except for --format emoji", path="examples"
+    )
     split: str | None = setting(
-        None, "karpathy, ucm, emoji: the side, or sides with commas; test if none", kind=str
+        None,
+        "karpathy, ucm, emoji: the side, or several sides separated by commas; test if none",
+        kind=str,
     )
     names: str = setting("", "flickr8k: file with the names of one side", path="examples")
     train: str | None = setting(
-        None, "what was learnt from, as --train of `fit`, to count the captions copied from it",
+        None, "training captions, as --train of `fit`, to count copied captions",
         kind=str, path="examples",
     )  # fmt: skip
     train_split: str = setting("train", "karpathy, ucm, emoji: side, or sides, of --train")
     train_names: str = setting(
-        "", "flickr8k: file with the names of the pictures of --train", path="examples"
+        "", "flickr8k: file with the names of the images of --train", path="examples"
     )
     tokenization: str = setting(
         "auto", "words of the metrics: ptb is Java's, auto takes it if there is Java",
@@ -197,7 +199,7 @@ class CaptionedFiles(Settings):
 
     on_error: str = setting(
         "skip",
-        "at a broken picture: name it, go on, and end with exit code 1; or stop",
+        "at a broken image: skip: name it, continue, and end with exit code 1; error: stop",
         choices=("skip", "error"),
     )
 
@@ -206,7 +208,7 @@ class CaptionedFiles(Settings):
 class CaptionFigures(CaptionedFiles):
     """What `explain` shows of images."""
 
-    limit: int = setting(50, "largest number of pictures", at_least=1)
+    limit: int = setting(50, "maximum number of images", at_least=1)
     title: str = setting("Where it looked", "title of the page")
 
 

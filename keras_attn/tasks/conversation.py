@@ -123,7 +123,7 @@ class ConversationData(
         at_least=1, steps=READ,
     )  # fmt: skip
     speaker: str = setting(
-        "", "speaker whose turns are the answers; those of all if empty", steps=READ
+        "", "speaker whose turns are the answers; all speakers if empty", steps=READ
     )
     max_turns: int = setting(
         4, "largest number of turns before an answer that are read", at_least=1
@@ -140,7 +140,7 @@ class ConversationData(
         8000, "largest number of tokens; with 261 byte pairs each byte is a token", at_least=261
     )
     split_digits: bool = setting(
-        True, "make each digit a token of its own, so that new numbers can be repeated"
+        True, "make each digit a separate token, so that new numbers can be repeated"
     )
 
 
@@ -207,7 +207,7 @@ class ConversationTest(Settings):
         "", "file of dialogues, instead of the held-out part of --train", path="examples"
     )
     limit: int | None = setting(
-        None, "number of answers to measure on, drawn with --split-seed; all if none", kind=int,
+        None, "number of answers to score, drawn with --split-seed; all if none", kind=int,
         at_least=1,
     )  # fmt: skip
     vectors: str = setting(

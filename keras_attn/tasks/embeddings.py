@@ -79,7 +79,7 @@ class EmbeddingsTraining(RunSettings):
     """Settings of the training of word embeddings."""
 
     window: int = setting(5, "largest number of words on each side that are predicted", at_least=1)
-    negatives: int = setting(5, "noise words for each pair of words, in the mean", at_least=1)
+    negatives: int = setting(5, "mean number of noise words for each pair of words", at_least=1)
     noise_words: int = setting(
         32, "noise words drawn for each 16 words side by side, which share them", at_least=1
     )
@@ -91,7 +91,7 @@ class EmbeddingsTraining(RunSettings):
         at_least=0,
     )  # fmt: skip
     last_learning_rate: float = setting(
-        1e-4, "what the learning rate falls to, in a straight line", at_least=0
+        1e-4, "final learning rate, after a linear decay", at_least=0
     )
     batch_size: int = setting(2048, "words of a batch", at_least=1)
     row_steps: int = setting(
@@ -126,7 +126,7 @@ class EmbeddingsTest(Settings):
         path="examples",
     )
     first: int = setting(
-        FIRST, "analogies: number of the commonest words that may be asked and answered; 0: all",
+        FIRST, "analogies: number of most frequent words that may occur; 0 for all",
         at_least=0,
     )  # fmt: skip
 
@@ -151,7 +151,7 @@ class VectorsFile(Settings):
 class WordPage(Settings):
     """The page that `page` writes."""
 
-    count: int = setting(1000, "number of words on the map, the commonest", at_least=5)
+    count: int = setting(1000, "number of most frequent words on the map", at_least=5)
     title: str = setting("Words", "title of the page")
     seed: int = setting(0, "seed of the map")
 

@@ -62,7 +62,7 @@ class QuestionAnsweringData(EncoderData, Files):
 
     max_question_length: int = setting(64, "largest number of tokens of a question", at_least=1)
     long_questions: str = setting(
-        "cut", "what to do with longer ones in training", choices=("cut", "skip", "error")
+        "cut", "treatment of longer questions in training", choices=("cut", "skip", "error")
     )
     overlap: int = setting(
         128,
@@ -96,8 +96,8 @@ class QuestionAnsweringUse(PageUse):
     )
     max_answer_length: int = setting(30, "largest number of tokens of an answer", at_least=1)
     threshold: float = setting(
-        0.0, "by how much the score of no answer must be above that of the best one, if the "
-        "training had questions without an answer",
+        0.0, 'minimum lead of "no answer" over the best answer, if there were training questions '
+        "without an answer",
     )  # fmt: skip
 
 

@@ -71,19 +71,20 @@ class SimilarityData(VectorData, Tables, NearDuplicates, Files):
     second: str = column("sentence2", "second texts", COLUMN_OR_NUMBER)
     score: str = column("score", "scores", COLUMN_OR_NUMBER)
     kind: str = setting(
-        "bi", "bi reads each text alone and compares their vectors; cross reads both at once",
+        "bi", "bi encodes the texts separately and compares their vectors; cross reads both "
+              "together",
         choices=("bi", "cross"),
     )  # fmt: skip
     prompt: str | None = setting(
-        None, "bi: what is put before each text; if none, as in a sentence-transformers backbone, "
-        "else nothing", kind=str,
+        None, "bi: prefix of each text; if none, the prompt of a sentence-transformers "
+        "backbone", kind=str,
     )  # fmt: skip
     lowest: float | None = setting(
-        None, "score of texts that have nothing in common; if none, the lowest of --train",
+        None, "score of unrelated texts; if none, the lowest of --train",
         kind=float,
     )  # fmt: skip
     highest: float | None = setting(
-        None, "score of texts that say the same; if none, the highest of --train", kind=float
+        None, "score of equivalent texts; if none, the highest of --train", kind=float
     )
 
 

@@ -54,7 +54,7 @@ class SummarizationData(BackboneStart, Pieces, Tables, Files):
         at_least=2,
     )  # fmt: skip
     prefix: str | None = setting(
-        None, "what is put before each text; if none, nothing, or 'summarize: ' with a T5 as "
+        None, "prefix of each text; if none, no prefix, or 'summarize: ' with a T5 as "
         "--backbone", kind=str,
     )  # fmt: skip
 

@@ -88,7 +88,8 @@ class TaggingUse(PageUse):
         "of the longest text", at_least=1, steps=("export",),
     )  # fmt: skip
     split: bool = setting(
-        True, "cut each line into words and punctuation marks; else words are parted by spaces",
+        True, "split each line into words and punctuation marks; otherwise, words are separated by "
+              "spaces",
         steps=("predict",),
     )  # fmt: skip
 

@@ -64,7 +64,9 @@ class TextClassificationData(UnknownTexts, TextRowsData):
 
     label: str = column("label", "labels")
     label_separator: str = setting(
-        "", "what separates several labels of a text; empty if each text has one", steps=READ
+        "",
+        "separator between several labels of a text; empty if each text has one label",
+        steps=READ,
     )
 
 

@@ -88,7 +88,7 @@ class TextGenerationData(BackboneStart, BadLines, HeldOutShares):
     )  # fmt: skip
     key: str = setting("text", "key of the documents, or answers, in JSON lines", steps=READ)
     prompt_key: str = setting(
-        "", "key of the prompts in JSON lines, which are read but not learned", steps=READ
+        "", "key of the prompts in JSON lines, which are read but not trained", steps=READ
     )
     blank_lines: bool = setting(False, "text files: blank lines separate documents", steps=READ)
     dev: str = setting(
@@ -96,7 +96,7 @@ class TextGenerationData(BackboneStart, BadLines, HeldOutShares):
         shapes_result=False, steps=READ, path="examples",
     )  # fmt: skip
     tokenizer: str = setting(
-        "characters", "what a token is, without --backbone: a character, or a piece of a word",
+        "characters", "kind of tokens without --backbone: characters or pieces of words",
         choices=tuple(TOKENIZERS),
     )  # fmt: skip
     vocabulary_size: int | None = setting(
@@ -109,8 +109,8 @@ class TextGenerationData(BackboneStart, BadLines, HeldOutShares):
         kind=int, at_least=2,
     )  # fmt: skip
     special_tokens: bool = setting(
-        False, "read special tokens that are written in the text as tokens: those that --backbone "
-        "has, or, without one, such as <|endoftext|> and </s> as the end of a text",
+        False, "read special tokens that are written in the text as tokens: those of --backbone, "
+        "or, without one, end tokens such as <|endoftext|> and </s>",
     )  # fmt: skip
 
 
@@ -156,7 +156,7 @@ class TextGenerationUse(SamplingUse, RankingUse, TokenRulesUse):
         at_least=1, steps=_SAMPLING,
     )  # fmt: skip
     num_return_sequences: int | None = setting(
-        None, "beams: texts in the signature `details`; as many as beams if none", kind=int,
+        None, "beams: texts in the signature `details`; all beams if none", kind=int,
         at_least=1, steps=("export",),
     )  # fmt: skip
     max_num_characters: int = setting(

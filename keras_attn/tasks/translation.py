@@ -76,7 +76,7 @@ class TranslationData(BackboneStart, Pieces, Tables, BadLines):
     )
     train_target: str = setting(
         "",
-        "target side, where it is a file of its own",
+        "target side, if it is a separate file",
         shapes_result=False,
         path="examples",
     )
@@ -146,7 +146,7 @@ class TranslationTraining(LoraTraining, WrittenScores, training_settings.TokenBa
 
     batching: str = setting(
         "bucketed",
-        "pairs of like lengths in a batch, or (transformer) several pairs packed in a row",
+        "pairs of similar lengths in a batch, or (transformer) several pairs packed in a row",
         choices=BATCHINGS,
     )
     tokens_per_row: int = setting(
@@ -194,12 +194,12 @@ class TranslationTest(Settings):
     )
     pairs: str = setting("", "file or folder of pairs, instead of --data", path="examples")
     pairs_target: str = setting(
-        "", "target side of --pairs, where it is a file of its own", path="examples"
+        "", "target side of --pairs, if it is a separate file", path="examples"
     )
     source: str = setting("", "language, key or column of the sources in --pairs")
     target: str = setting("", "language, key or column of the targets in --pairs")
     delimiter: str = setting(
-        "", "character between the columns of --pairs; if empty, as their names tell",
+        "", "character between the columns of --pairs; if empty, inferred from their names",
         check=check_delimiter,
     )  # fmt: skip
     tokenize: str = setting(
@@ -222,7 +222,7 @@ class TranslationFiles(Settings):
     """Files that `predict` writes beside the translations."""
 
     alignments: str = setting("", "file of word alignments, `i-j` from 0, a line each")
-    heat_maps: str = setting("", "folder of pictures of the alignments (matplotlib)")
+    heat_maps: str = setting("", "folder for figures of the alignments (matplotlib)")
 
 
 def _check_prepared(data: TranslationData, own: TranslationData) -> None:

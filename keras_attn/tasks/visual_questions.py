@@ -100,7 +100,7 @@ class VisualQuestionsData(SavedStart, ImageFiles, Files):
         "", "vqa: JSON of the answers of --dev", shapes_result=False, path="examples"
     )
     image_name: str = setting(
-        COCO_NAME, "vqa: file name of a picture, with {id} and perhaps {split}", steps=READ
+        COCO_NAME, "vqa: file name of an image, with {id} and optionally {split}", steps=READ
     )
     question: str = setting("question", "csv: column of the questions", steps=READ)
     answer: str = setting("answer", "csv: column of the answers", steps=READ)
@@ -113,7 +113,7 @@ class VisualQuestionsData(SavedStart, ImageFiles, Files):
     )
     max_length: int = setting(32, "largest number of words of a question", at_least=1)
     max_answers: int = setting(
-        3000, "largest number of answers, the commonest; questions with others are not learnt",
+        3000, "number of most frequent answers; questions with other answers are not trained",
         at_least=2,
     )  # fmt: skip
 
@@ -129,7 +129,8 @@ class VisualQuestionsTraining(RegionCache, LabelSmoothing, BatchTraining):
     """Settings of the training of visual question answering."""
 
     questions_per_picture: int = setting(
-        16, "largest number of questions that a picture has in a batch; the others have a row more",
+        16, "maximum number of questions about an image in a row of a batch; further ones get "
+            "another row",
         at_least=1,
     )  # fmt: skip
 
@@ -146,7 +147,7 @@ class VisualQuestionsUse(BatchUse, ImageUse):
         5, "largest number of answers that are given", at_least=1, steps=("predict", "export")
     )
     on_error: str = setting(
-        "error", "what to do at a picture that cannot be read: stop, or leave its questions out",
+        "error", "at an unreadable image: stop, or skip its questions",
         choices=("error", "skip"), steps=("predict", "explain"),
     )  # fmt: skip
 

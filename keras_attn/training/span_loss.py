@@ -12,7 +12,7 @@ from keras_attn.hints import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class SpanCrossEntropy(keras.losses.Loss):
-    """Cross-entropy of where a span begins and ends.
+    """Cross-entropy of the first and the last token of a span.
 
         loss = -1/2 (log softmax_t(z[t, 0])[first] + log softmax_t(z[t, 1])[last])
 
@@ -35,7 +35,7 @@ class SpanCrossEntropy(keras.losses.Loss):
         The mean over the rows, a scalar.
 
     Raises:
-        ValueError: If the shapes are others.
+        ValueError: If the shapes are wrong.
 
     Example:
 

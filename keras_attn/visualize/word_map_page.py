@@ -77,7 +77,7 @@ def word_map_page(
         space: A `keras_attn.metrics.WordSpace`.
         words: The words on the map, or the number of the first ones.
         top_k: Number of neighbours that a click shows, among all words of the space.
-        places: Their places `(N, 2)`; None: by `word_places`.
+        places: Positions of the words `(N, 2)`; computed by `word_places` if None.
         title: Heading of the page.
         seed: Seed of the map.
 

@@ -51,7 +51,7 @@ def test_a_training_that_learns_nothing_is_named(case):
     with eagerly():
         task = make()
         run = task.fit(examples, examples[:4], **NOTHING)
-    assert f"is not below {guess:.3f}, that of" in run.note
+    assert f"is not below {guess:.3f}, the loss of" in run.note
     assert "nothing was learned. Try another seed" in run.note
     good = SimpleNamespace(history={"loss": [9.0, guess * 0.99]})
     assert task.doubt(task.dataset(examples), good) == ""
@@ -72,7 +72,7 @@ def test_an_answer_is_pointed_at():
     inputs = [batches[i][0] for i in range(len(batches))]
     guess = np.mean([np.log(x["padding_mask"][0].sum()) for x in inputs])
     note = task.doubt(batches, SimpleNamespace(history={"loss": [9.0, 9.0]}))
-    assert f"is not below {guess:.3f}, that of pointing at any token" in note
+    assert f"is not below {guess:.3f}, the loss of pointing at any token" in note
     assert task.doubt(batches, SimpleNamespace(history={"loss": [9.0, guess * 0.99]})) == ""
 
 
@@ -83,7 +83,7 @@ def test_a_bi_encoder_is_judged_by_the_order_of_its_scores_too():
         (9.0, None, True), (9.0, -1.0, True), (9.0, 0.9, False), (guess * 0.99, 0.1, False),
     ):  # fmt: skip
         run = SimpleNamespace(history={"loss": [9.0, loss]}, best_score=order)
-        assert (f"is not below {guess:.3f}, that of" in task.doubt(batches, run)) == doubted
+        assert (f"is not below {guess:.3f}, the loss of" in task.doubt(batches, run)) == doubted
 
 
 def test_answers_are_told_from_those_of_their_batch():
@@ -93,7 +93,7 @@ def test_answers_are_told_from_those_of_their_batch():
     assert len(batches) == 1
     guess = (2 * np.log(3) + 2 * np.log(4)) / 4
     note = task.doubt(batches, SimpleNamespace(history={"loss": [9.0, 9.0]}))
-    assert f"is not below {guess:.3f}, that of giving all answers of a batch the same" in note
+    assert f"is not below {guess:.3f}, the loss of giving all answers of a batch the same" in note
     assert task.doubt(batches, SimpleNamespace(history={"loss": [9.0, guess * 0.99]})) == ""
 
 

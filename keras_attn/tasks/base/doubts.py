@@ -19,8 +19,8 @@ def doubt_of(run: TrainingRun, guess: float, guessing: str) -> str:
     if not before or loss < guess:
         return ""
     return (
-        f"the training loss of {loss:.3f} is not below {guess:.3f}, that of {guessing}: nothing "
-        "was learned. Try another seed, a smaller learning_rate, more warmup_steps, or more epochs"
+        f"the training loss of {loss:.3f} is not below {guess:.3f}, the loss of {guessing}: "
+        "nothing was learned. Try another seed, a smaller learning_rate, more warmup_steps, or more epochs"
     )
 
 

@@ -49,8 +49,7 @@ class FineTuning(BatchTraining):
         above=0,
     )  # fmt: skip
     frozen_layers: int = setting(
-        0, "number of the lowest blocks that are not trained, nor are the embeddings then; 0 "
-        "trains all",
+        0, "number of lowest blocks that are frozen, together with the embeddings; 0 trains all",
         at_least=0,
     )  # fmt: skip
     lora_rank: int = setting(

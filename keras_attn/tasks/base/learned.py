@@ -81,7 +81,7 @@ class Learned:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Makes an instance of what `to_config` returned; older files lack newer fields."""
+        """Makes an instance from the result of `to_config`; older files lack newer fields."""
         return cls(
             **{
                 field.name: unpacked(config[field.name])

@@ -39,7 +39,7 @@ class ClassWeights(Settings):
     class_weight: str | Mapping[str, float] | None = setting(
         None,
         "balanced gives all {classes} the same weight; a table such as '{good = 2, bad = 0.5}' "
-        "gives each its own, 1 if it is not named; if none, all {examples} weigh the same",
+        "gives each its weight, 1 if it is not listed; if none, all {examples} weigh the same",
         kind=object,
         check=check_class_weight,
     )

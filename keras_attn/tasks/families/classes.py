@@ -107,7 +107,7 @@ class ClassTask(ClassPredictions):
 
     def doubt(self, batches: TextBatches, run: TrainingRun) -> str:
         """Returns a warning if the training ended no better than a constant guess."""
-        return doubt_of(run, loss_of_shares(batches), "guessing labels by their shares alone")
+        return doubt_of(run, loss_of_shares(batches), "guessing labels only by their shares")
 
     def guesses(
         self, examples: Sequence[Any], results: Mapping[str, Any]

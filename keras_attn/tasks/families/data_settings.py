@@ -96,7 +96,7 @@ class Tables(FileFormat):
     """Files that may be tables."""
 
     delimiter: str = setting(
-        "", "csv, tsv: character between columns; if empty, as their names tell",
+        "", "csv, tsv: character between columns; if empty, inferred from their names",
         check=check_delimiter, steps=READ,
     )  # fmt: skip
 
@@ -107,16 +107,16 @@ class ImageFiles(Tables):
     """Files that name images."""
 
     image_dir: str = setting(
-        "", "folder of the pictures, if it is not that of the file", shapes_result=False,
+        "", "folder of the images, if it is not the folder of the file", shapes_result=False,
         steps=READ, path="folder",
     )  # fmt: skip
     dev_image_dir: str = setting(
         "",
-        "folder of the pictures of --dev, if it is another one",
+        "folder of the images of --dev, if it differs",
         shapes_result=False,
         path="folder",
     )
-    image: str = setting("image", "csv: column of the pictures", steps=READ)
+    image: str = setting("image", "csv: column of the images", steps=READ)
     cache_dtype: str = setting(
         "float16", "dtype in which the regions of an encoder that is not trained are kept on the "
         "disk",

@@ -24,8 +24,9 @@ class HeadTraining(Settings):
 
     tune: str = setting(
         "all",
-        "what is trained: all; head, the output layer alone, by logistic regression on the vectors "
-        "of the encoder, which are computed once; or head_first, the head in this way and then all",
+        "weights that are trained: all; head, only the output layer, by logistic regression on the "
+        "vectors of the encoder, which are computed once; or head_first, the head in this way and "
+        "then all",
         choices=("all", "head", "head_first"),
     )
 

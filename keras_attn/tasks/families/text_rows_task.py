@@ -67,7 +67,7 @@ class TextRowsData(BackboneData, Tables, NearDuplicates, LimitedFiles):
     )  # fmt: skip
     max_length: int = setting(256, "largest number of tokens of a text", at_least=2)
     truncation: str | None = setting(
-        None, "which part of a long text is kept; if none, head_tail. Long pairs lose the end of "
+        None, "part of a long text that is kept; if none, head_tail. Long pairs lose the end of "
         "the longer text",
         kind=str, choices=TRUNCATIONS,
     )  # fmt: skip

@@ -48,12 +48,13 @@ class VectorData(EncoderData):
         f"backbone, else {MAX_LENGTH}", kind=int, at_least=5,
     )  # fmt: skip
     pooling: str | None = setting(
-        None, "{bi}which states of a text become its vector; if none, as in a "
-        "sentence-transformers backbone, else average", kind=str, choices=tuple(SENTENCE_POOLINGS),
+        None, "{bi}pooling of the states of a text into its vector; if none, as in a "
+        "sentence-transformers backbone, otherwise "
+        "average", kind=str, choices=tuple(SENTENCE_POOLINGS),
     )  # fmt: skip
     unit_length: bool | None = setting(
-        None, "{bi}whether the model divides vectors by their lengths; if none, as in a "
-        "sentence-transformers backbone, else not", kind=bool,
+        None, "{bi}whether the model scales vectors to length 1; if none, as in a "
+        "sentence-transformers backbone, otherwise not", kind=bool,
     )  # fmt: skip
 
 

@@ -62,7 +62,7 @@ class ImageUse(Settings):
     """The limit of images in a SavedModel."""
 
     max_pixels: int = setting(
-        MAX_PIXELS, "largest number of pixels of a picture that the SavedModel decodes",
+        MAX_PIXELS, "maximum number of pixels of an image that the SavedModel decodes",
         at_least=1, steps=("export",),
     )  # fmt: skip
 
@@ -95,7 +95,7 @@ class AnswerRulesUse(TokenRulesUse):
     """Rules on the tokens of an answer, the target of an encoder-decoder or of a prompt."""
 
     forced_first_id: int | None = setting(
-        None, "id of the first token of every result, such as the mark of a language", kind=int,
+        None, "id of the first token of every result, such as a language mark", kind=int,
         at_least=0,
     )  # fmt: skip
     forced_last_id: int | None = setting(
@@ -132,8 +132,8 @@ class RankingUse(Settings):
         "transformers and CTranslate2", choices=PENALTY_KINDS,
     )  # fmt: skip
     early_stopping: bool | str | None = setting(
-        None, "{beam}when to stop, as in transformers: true, false or never; if none, results that "
-        "have ended keep their place in the beam until no open one can overtake them", kind=object,
+        None, "{beam}when to stop, as in transformers: true, false or never; if none, finished "
+        "results keep their place in the beam until no open one can overtake them", kind=object,
     )  # fmt: skip
     renormalize: bool = setting(
         False, "{beam}compute probabilities among the tokens that the rules allow, as CTranslate2 "
@@ -167,7 +167,7 @@ class BeamSearchUse(BatchUse, Beams):
     """A beam search whose SavedModel gives several results."""
 
     num_return_sequences: int | None = setting(
-        None, "results in the signature `details`; as many as beams if none", kind=int,
+        None, "results in the signature `details`; all beams if none", kind=int,
         at_least=1, steps=("export",),
     )  # fmt: skip
 
@@ -236,7 +236,7 @@ class BootstrapTest(DataTest):
     """An evaluation with confidence intervals."""
 
     num_bootstrap: int = setting(
-        1000, "bootstrap samples for the confidence intervals; 0 computes none", at_least=0
+        1000, "bootstrap samples for the confidence intervals; 0 for no intervals", at_least=0
     )
 
 

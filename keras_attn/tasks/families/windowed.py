@@ -37,7 +37,7 @@ class WindowedTask(EncoderTask):
         guess = batches.guessing_loss()
         if guess is None:
             return ""
-        return doubt_of(run, guess, "guessing labels by their shares alone")
+        return doubt_of(run, guess, "guessing labels only by their shares")
 
     def rows(self, xp: ArrayModule, tensors: Arrays) -> dict[str, Array]:
         """Makes the rows of ids that the model reads.
