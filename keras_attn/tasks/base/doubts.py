@@ -20,7 +20,8 @@ def doubt_of(run: TrainingRun, guess: float, guessing: str) -> str:
         return ""
     return (
         f"the training loss of {loss:.3f} is not below {guess:.3f}, the loss of {guessing}: "
-        "nothing was learned. Try another seed, a smaller learning_rate, more warmup_steps, or more epochs"
+        "nothing was learned. Try another seed, a smaller learning_rate, more warmup_steps, or "
+        "more epochs"
     )
 
 
