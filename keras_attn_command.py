@@ -84,6 +84,21 @@ text-classification
       model:model
     export: Export a SavedModel, which only needs TensorFlow.
       model:model
+regression
+  Predict a number from a text or a pair of texts, such as stars from a review.
+    fit: Train; the same command again resumes a run that was interrupted.
+      data.train:examples data.dev:examples data.backbone:model data.word_vectors:file
+      data.vocabulary_file:file
+    evaluate: Measure a model on texts of yours.
+      test.data:examples model:model
+    predict: Predicts the number of a text, or of a pair of texts.
+      model:model FILES:lines
+    explain: Write a page that shows what decided.
+      model:model FILES:lines
+    quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+      model:model
+    export: Export a SavedModel, which only needs TensorFlow.
+      model:model
 entailment
   Say whether a text follows from another one, and which words were compared.
     fit: Train; the same command again resumes a run that was interrupted.

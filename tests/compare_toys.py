@@ -150,6 +150,27 @@ def _text_classification() -> Toy:
     )
 
 
+def _regression() -> Toy:
+    number = {"good": "4.5", "bad": "1.5"}
+    rows = [f'"{text}",{number[label]}' for text, label in _labelled(60)]
+    return Toy(
+        {
+            "train.csv": _lines(["text,number", *rows]),
+            "lines.txt": "A great film\n\ndull and boring\n",
+        },
+        {
+            "fit": "--train {toy}/train.csv --run-dir {run}/fit --dev-share 0.2 --dim 16 "
+            f"--pair-buckets 0 --vocabulary-size 300 --batch-size 8 {SHORT}",
+            "evaluate": "--model {run}/fit/best.task --data {toy}/train.csv --num-bootstrap 50",
+            "predict": "--model {run}/fit/best.task {toy}/lines.txt",
+            "explain": "--model {run}/fit/best.task --to {run}/page.html {toy}/lines.txt",
+            "quantize": "--model {run}/fit/best.task --to {run}/int8.task",
+            "export": "--model {run}/fit/best.task --to {run}/saved",
+        },
+        {"fit": "--train {toy}/train.csv --number stars --run-dir {run}/no"},
+    )
+
+
 def _entailment() -> Toy:
     draw = random.Random(0)
     rows = []
@@ -451,6 +472,7 @@ TOYS = {
     "summarization": _summarization,
     "text-generation": _text_generation,
     "text-classification": _text_classification,
+    "regression": _regression,
     "entailment": _entailment,
     "tagging": _tagging,
     "question-answering": _question_answering,

@@ -49,6 +49,7 @@ NAMED = {
         tasks.Talker,
         tasks.TextClassifier,
         tasks.TextGenerator,
+        tasks.TextRegressor,
         tasks.Translator,
         tasks.VisualQuestionAnswerer,
         tasks.WordEmbedder,

@@ -47,6 +47,7 @@ from keras_attn.metrics.masked_words import (
     unigram_accuracy,
 )
 from keras_attn.metrics.ranking import RankingReport, ranks_of, score_ranking, score_ranks
+from keras_attn.metrics.regression import RegressionReport, conformal_margin, evaluate_numbers
 from keras_attn.metrics.reports import Estimate, Report
 from keras_attn.metrics.summaries import RougeReport, rouge, score_summaries
 from keras_attn.metrics.text_score import TextScore
@@ -83,6 +84,7 @@ __all__ = [
     "Perplexity",
     "PretrainingReport",
     "RankingReport",
+    "RegressionReport",
     "Report",
     "RougeReport",
     "TaggingReport",
@@ -101,9 +103,11 @@ __all__ = [
     "common_words_accuracy",
     "common_words_answer",
     "commonest_share",
+    "conformal_margin",
     "distinct",
     "embedding_average",
     "entities_of",
+    "evaluate_numbers",
     "evaluate_probabilities",
     "evaluate_scores",
     "fit_temperature",

@@ -29,6 +29,12 @@ from keras_attn.records.labelled_splits import (
 )
 from keras_attn.records.labelled_texts import LabelledText, LabelledTexts
 from keras_attn.records.near_duplicates import duplicate_groups
+from keras_attn.records.numbered_texts import (
+    NumberedText,
+    NumberedTexts,
+    read_numbered_texts,
+    split_numbered,
+)
 from keras_attn.records.parallel import ParallelText, TranslationPair
 from keras_attn.records.problems import LineProblem
 from keras_attn.records.questions import (
@@ -77,6 +83,8 @@ __all__ = [
     "LabelledText",
     "LabelledTexts",
     "LineProblem",
+    "NumberedText",
+    "NumberedTexts",
     "ParallelText",
     "Rows",
     "ScoredPair",
@@ -102,6 +110,7 @@ __all__ = [
     "read_json_lines",
     "read_labelled",
     "read_multi30k",
+    "read_numbered_texts",
     "read_pairs",
     "read_parallel",
     "read_questions",
@@ -119,6 +128,7 @@ __all__ = [
     "split_dialogues",
     "split_documents",
     "split_labelled",
+    "split_numbered",
     "split_pairs",
     "split_questions",
     "split_scored_pairs",

@@ -57,32 +57,41 @@ class ScoredPairs(Records[ScoredPair]):
         return f"{text}{self._left_out()}."
 
 
-class _Reading(LineReading):
+class NumberReading(LineReading):
+    """Reads texts with a number, whose column is named `score`."""
+
     kinds = ScoredPairs.kinds
 
     def json_value(self, number: int, name: str, value: object, key: str) -> object:
+        """The value of a key; numbers are checked later."""
         if name == "score":
             return "null" if value is None else value
         return super().json_value(number, name, value, key)
+
+    def number(self, number: int, given: object) -> float | None:
+        """The number that a line has in its column, or None and a problem."""
+        value = math.nan
+        if isinstance(given, str):
+            with contextlib.suppress(ValueError):
+                # Where commas are for decimals, semicolons are between cells.
+                decimal = "," if self.delimiter == ";" and "." not in given else "."
+                value = float(given.strip().replace(decimal, "."))
+        elif isinstance(given, int | float) and not isinstance(given, bool):
+            with contextlib.suppress(OverflowError):
+                value = float(given)
+        if given is None or math.isfinite(value):
+            return None if given is None else value
+        self.problem(number, "score", f"{given!r:.60} is not a number")
+        return None
 
     def pair(self, number: int, row: dict[str, Any]) -> ScoredPair | None:
         """A line's texts and number, or None and a problem."""
         first = self.text(number, "first text", row["first"])
         second = self.text(number, "second text", row["second"])
-        score, value = row["score"], math.nan
-        if isinstance(score, str):
-            with contextlib.suppress(ValueError):
-                # Where commas are for decimals, semicolons are between cells.
-                decimal = "," if self.delimiter == ";" and "." not in score else "."
-                value = float(score.strip().replace(decimal, "."))
-        elif isinstance(score, int | float) and not isinstance(score, bool):
-            with contextlib.suppress(OverflowError):
-                value = float(score)
-        if score is not None and not math.isfinite(value):
-            self.problem(number, "score", f"{score!r:.60} is not a number")
-        elif first is not None and second is not None and score is not None:
-            return ScoredPair(first, second, value)
-        return None
+        score = self.number(number, row["score"])
+        if first is None or second is None or score is None:
+            return None
+        return ScoredPair(first, second, score)
 
 
 def read_scored_pairs(
@@ -131,7 +140,7 @@ def read_scored_pairs(
     >>> read_scored_pairs(path, 2, 3, 1)[0]
     ScoredPair(first='A dog.', second='A hound.', score=3.5)
     """
-    reading = _Reading(existing(path, "a file of scored pairs"), on_error)
+    reading = NumberReading(existing(path, "a file of scored pairs"), on_error)
     columns = {"first": first, "second": second, "score": score}
     rows = read_columns(path, columns, reading, format, delimiter)
     pairs = [pair for number, row in rows if (pair := reading.pair(number, row))]
@@ -146,7 +155,7 @@ def checked_scored_pairs(examples: Iterable[object]) -> list[ScoredPair]:
     for i, example in enumerate(listed(examples, "pairs of texts with a number", 3, read)):
         parts = flattened(example)
         texts = len(parts) == 3 and all(isinstance(part, str) for part in parts[:2])
-        if not texts or isinstance(parts[2], bool | str) or not _is_finite(parts[2]):
+        if not texts or not is_finite(parts[2]):
             raise ValueError(
                 "Expected pairs of strings with a finite number, ((first, second), score). "
                 f"Received: {example!r:.100} at position {i}."
@@ -157,7 +166,10 @@ def checked_scored_pairs(examples: Iterable[object]) -> list[ScoredPair]:
     return pairs
 
 
-def _is_finite(value: float) -> bool:
+def is_finite(value: Any) -> bool:
+    """Whether a value of any kind is a finite number."""
+    if isinstance(value, bool | str):
+        return False
     try:
         return math.isfinite(value)
     except TypeError:

@@ -11,7 +11,13 @@ from keras_attn.explain import (
 )
 from keras_attn.explain.word_maps import Caption, VisualAnswer, VisualExplanation
 from keras_attn.fields import Answer, AnswerSpan, EntityPlace, FoundAnswer, Guess, TaggedWords
-from keras_attn.metrics import ConversationScores, PretrainingReport, RougeReport, TranslationScores
+from keras_attn.metrics import (
+    ConversationScores,
+    PretrainingReport,
+    RegressionReport,
+    RougeReport,
+    TranslationScores,
+)
 from keras_attn.models.tensors import LoadReport
 from keras_attn.records.labelled_pairs import LabelledPair, LabelledPairs, read_labelled_pairs
 from keras_attn.tasks.answer_selection import (
@@ -80,6 +86,14 @@ from keras_attn.tasks.question_answering import (
     QuestionAnsweringTest,
     QuestionAnsweringTraining,
     QuestionAnsweringUse,
+)
+from keras_attn.tasks.regression import (
+    PredictedNumber,
+    RegressionData,
+    RegressionTest,
+    RegressionTraining,
+    RegressionUse,
+    TextRegressor,
 )
 from keras_attn.tasks.similarity import (
     SimilarityData,
@@ -182,6 +196,7 @@ __all__ = [
     "NBestTexts",
     "NBestTranslations",
     "Note",
+    "PredictedNumber",
     "Prediction",
     "PreparedTranslation",
     "Pretrainer",
@@ -195,6 +210,11 @@ __all__ = [
     "QuestionAnsweringTest",
     "QuestionAnsweringTraining",
     "QuestionAnsweringUse",
+    "RegressionData",
+    "RegressionReport",
+    "RegressionTest",
+    "RegressionTraining",
+    "RegressionUse",
     "RougeReport",
     "Scored",
     "SentenceIds",
@@ -227,6 +247,7 @@ __all__ = [
     "TextGenerationTraining",
     "TextGenerationUse",
     "TextGenerator",
+    "TextRegressor",
     "TextScore",
     "TrainingRun",
     "TrainingSettings",

@@ -29,7 +29,7 @@ from keras_attn.records.reading import Location, existing
 from keras_attn.settings import RunDefault, Settings, setting, with_defaults
 from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.base.fine_tuning import FineTuning
-from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task import Examples, limited
 from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families.class_predictions import ClassLearned
 from keras_attn.tasks.families.class_weights import ClassTraining
@@ -40,7 +40,7 @@ from keras_attn.tasks.families.data_settings import (
     column,
 )  # fmt: skip
 from keras_attn.tasks.families.frozen_head import HeadTraining
-from keras_attn.tasks.families.text_rows_task import TextRowsData, TextRowsTask, limited
+from keras_attn.tasks.families.text_rows_task import TextRowsData, TextRowsTask
 from keras_attn.tasks.families.unknown import Threshold, UnknownTexts, choose_threshold
 from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
 from keras_attn.text import (
@@ -236,7 +236,7 @@ class TextClassifier(ClassTask, TextRowsTask):
         choosing the best weights. No test set is read.
         """
         read = _read(data.train, data)
-        summary, examples = read.summary(), limited(read, data)
+        summary, examples = read.summary(), list(limited(read, data))
         cls.check_read(examples, data)
         warn_of_contradictions(examples)
         if data.dev:

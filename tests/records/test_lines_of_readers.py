@@ -14,6 +14,7 @@ from keras_attn.records import (
     read_imdb,
     read_labelled,
     read_multi30k,
+    read_numbered_texts,
     read_pairs,
     read_questions,
     read_scored_pairs,
@@ -124,6 +125,10 @@ READS = {
     "scored": (
         "sentence1,sentence2,score\na,b,1\nc,d,x\n", "a.csv",
         lambda p: with_problems(read_scored_pairs(p, **SKIP)),
+    ),
+    "numbered": (
+        "text,number\na,1\nc,x\n", "a.csv",
+        lambda p: with_problems(read_numbered_texts(p, **SKIP)),
     ),
     "entailment": (
         "premise\thypothesis\tlabel\na\tb\tyes\nc\td\tno\n", "a.tsv",

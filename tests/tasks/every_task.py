@@ -7,6 +7,7 @@ import captioning_toys
 import conversation_toys
 import entailment_toys
 import pretraining_toys
+import regression_toys
 import selection_toys
 import similarity_toys
 import summarization_toys
@@ -66,6 +67,11 @@ def ask_classifier(task):
     return [task.predict_probabilities(["a great film", "dull"]), *(x.weights for x in explained)]
 
 
+def ask_regressor(task):
+    explained = task.explain(["a great film", "dull"], method="gradient")
+    return [*task.predict(["a great film", "dull"]), *(x.weights for x in explained)]
+
+
 def ask_entailment(task):
     pairs = entailment_toys.ODD_PAIRS[:2]
     explained = task.explain(pairs, method="gradient")
@@ -100,6 +106,7 @@ def ask_embedder(task):
 # Makes a task whose weights are not flat, and what it is asked: numbers and strings.
 CASES = {
     "text classification": (lambda: text_classification_toys.make("bag"), ask_classifier),
+    "regression": (regression_toys.make, ask_regressor),
     "entailment": (entailment_toys.make, ask_entailment),
     "tagging": (lambda: tagging_toys.untrained(num_layers=1), ask_tagger),
     "question answering": (

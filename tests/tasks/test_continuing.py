@@ -23,6 +23,7 @@ NEW = {
     "conversation": (conversation_toys.TALKS[:2], {**conversation_toys.DATA, "max_answer": 3}),
     "entailment": (entailment_toys.EXAMPLES[:3], {"max_length": 12}),
     "question answering": (answering_toys.questions(9), {**answering_toys.DATA}),
+    "regression": ([("new words", 4), ("film", 2)], {"max_length": 12, "text": "review"}),
     "tagging": (tagging_toys.sentences(4), {"max_length": 24}),
     "text classification": (
         [("new words", "good"), ("film", "bad")], {"max_length": 12, "text": "review"}

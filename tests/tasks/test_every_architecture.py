@@ -35,6 +35,9 @@ CASES = {
         tasks.TextClassifier, text_classification_toys.EXAMPLES[:12], {"max_length": 12}, {},
         ["the film was great", "dull"],
     ),
+    "regression": (
+        tasks.TextRegressor, pairs_with(1.0, 0.0, 0.5, 0.25), {"max_length": 12}, {}, PAIRS,
+    ),
     "entailment": (
         tasks.EntailmentClassifier, pairs_with("yes", "no", "yes", "no"), {"max_length": 8}, {},
         PAIRS,

@@ -15,6 +15,7 @@ from keras_attn.tasks import (
     Tagger,
     TextClassifier,
     TextGenerator,
+    TextRegressor,
     Translator,
 )
 
@@ -24,6 +25,7 @@ TEXTS = [a for a, _ in PAIRS]
 CASES = [
     (TextClassifier, TEXTS, ["x", "y", "x", "y"], {"model": "bag", "dim": 8}, {}),
     (TextClassifier, PAIRS, ["x", "y", "x", "y"], {"model": "bag", "dim": 8}, {}),
+    (TextRegressor, TEXTS, [1.0, 0, 0.5, 2], {"model": "bag", "dim": 8}, {}),
     (EntailmentClassifier, PAIRS, ["yes", "no", "yes", "no"], {"dim": 8}, {}),
     (SimilarityScorer, PAIRS, [1.0, 0.0, 0.5, 0.25], SMALL, {"vocabulary_size": 60}),
     (

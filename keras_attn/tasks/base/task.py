@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any, ClassVar, Generic, NamedTuple
 
 from keras_attn.tasks.base.constructed import Given
@@ -66,18 +67,19 @@ class Task(Predicting[Given], Quantizable):
         Args:
             data: Settings `Data`.
         """
-        train = cls.read_file(data.train, data)
+        read = cls.read_file(data.train, data)
+        train = limited(read, data)
         cls.check_read(train, data)
         if getattr(data, "dev", ""):
             dev = cls.read_file(data.dev, data)
-            return Examples(train, dev, f"{train.summary()}\n{dev.summary()}")
+            return Examples(train, dev, f"{read.summary()}\n{dev.summary()}")
         sides = cls.split(train, data)
         if not all(sides):
             raise ValueError(
                 f"Expected two different {cls.examples_are} or more, to split them. Received: one. "
                 "Give a file for development (--dev)."
             )
-        return Examples(*sides, f"{train.summary().rstrip('.')}; held out: {len(sides[1]):,}")
+        return Examples(*sides, f"{read.summary().rstrip('.')}; held out: {len(sides[1]):,}")
 
     def read_test(self, test: Any, data: Any) -> Any:
         """Reads the examples for `evaluate` of the command; the result has a `summary()`.
@@ -120,3 +122,11 @@ class Task(Predicting[Given], Quantizable):
     def __repr__(self) -> str:
         weights = f"{self.whole.count_params():,} weights"
         return f"{type(self).__name__}({', '.join([*self.facts(), weights])})"
+
+
+def limited(examples: Any, data: Any) -> Any:
+    """Returns examples, or `data.limit` of them drawn at random if there is this setting."""
+    limit = getattr(data, "limit", None)
+    if limit is None or limit >= len(examples):
+        return examples
+    return random.Random(data.split_seed).sample(list(examples), limit)

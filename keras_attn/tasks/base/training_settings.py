@@ -19,7 +19,7 @@ OF_OPTIMIZER = (
 """The settings of the optimizer that a task makes: an optimizer of the user's own has its own."""
 COMPILED = (
     *OF_OPTIMIZER, "steps_per_execution", "label_smoothing", "negatives", "layer_decay",
-    "frozen_layers", "lora_rank",
+    "frozen_layers", "lora_rank", "loss_kind",
 )  # fmt: skip
 """The settings that `Task.compile` reads."""
 FEWEST_UPDATES, MOST_EPOCHS = 1000, 100

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from keras import ops
@@ -48,8 +47,6 @@ from keras_attn.text import TOKENIZERS
 from keras_attn.text.registry import train_pieces
 from keras_attn.text.truncation import TRUNCATIONS, checked_truncation
 from keras_attn.training.token_statistics import TOKEN_WEIGHTS, set_token_weights
-
-Example = TypeVar("Example")
 
 
 @dataclass(frozen=True)
@@ -341,10 +338,3 @@ class TextRowsTask(RowPredictions):
     def checked_use(self, use: WeighedUse) -> WeighedUse:
         """Returns the settings of an export, with the method of the weights."""
         return dataclasses.replace(use, method=checked_method(self.model, use.method))
-
-
-def limited(examples: Sequence[Example], data: LimitedFiles) -> list[Example]:
-    """Returns examples, or `data.limit` of them drawn at random."""
-    if data.limit is None or data.limit >= len(examples):
-        return list(examples)
-    return random.Random(data.split_seed).sample(examples, data.limit)

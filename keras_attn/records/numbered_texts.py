@@ -1,0 +1,158 @@
+"""Texts, or pairs of texts, with a number: readers, checks and splits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from keras_attn.inputs import flattened, listed
+from keras_attn.records.columns import read_columns
+from keras_attn.records.items import Records
+from keras_attn.records.labelled_splits import split_alike
+from keras_attn.records.labelled_texts import Input
+from keras_attn.records.problems import LineProblem, many
+from keras_attn.records.reading import Location, existing
+from keras_attn.records.scored_pairs import NumberReading, ScoredPairs, is_finite
+from keras_attn.records.tables import Column
+
+
+class NumberedText(NamedTuple):
+    """A text, or a pair of texts, with a number.
+
+    Example:
+
+    >>> NumberedText("A film to remember.", 9.0).input
+    'A film to remember.'
+    """
+
+    text: str
+    number: float
+    second: str | None = None
+    """The second text of a pair; None if there is one text."""
+
+    @property
+    def input(self) -> Input:
+        """The text, or both texts of a pair."""
+        return self.text if self.second is None else (self.text, self.second)
+
+
+@dataclass(frozen=True)
+class NumberedTexts(Records[NumberedText]):
+    """The texts of a file with their numbers, and an account of what was left out.
+
+    Example:
+
+    >>> print(NumberedTexts([NumberedText("a", 2.5), NumberedText("b", 4)], "a.csv").summary())
+    a.csv: 2 texts, numbers from 2.5 to 4.
+    """
+
+    kinds = ScoredPairs.kinds
+
+    examples: list[NumberedText]
+    where: str = "texts"
+    problems: list[LineProblem] = field(default_factory=list)
+
+    def summary(self) -> str:
+        """Returns the number of texts and the range of the numbers, with the first bad lines."""
+        numbers = [example.number for example in self.examples]
+        text = f"{self.where}: {many(len(numbers), 'text')}"
+        if numbers:
+            text += f", numbers from {min(numbers):g} to {max(numbers):g}"
+        return f"{text}{self._left_out()}."
+
+
+def read_numbered_texts(
+    path: Location,
+    text: Column = "text",
+    number: Column = "number",
+    text_pair: Column = "",
+    format: str = "auto",
+    *,
+    delimiter: str | None = None,
+    on_error: str = "error",
+) -> NumberedTexts:
+    r"""Reads texts, or pairs of texts, with a number.
+
+    Args:
+        path: The file, as in `read_scored_pairs`.
+        text: Name of the column of the texts; key of the JSON object.
+        number: The same of the numbers.
+        text_pair: The same of the second texts; empty if there are single texts.
+        format: As in `read_scored_pairs`, and so `delimiter` and `on_error`. Numbers of a table
+            between semicolons may have decimal commas.
+
+    Returns:
+        A `NumberedTexts`.
+
+    Raises:
+        OSError: If the file does not exist or cannot be read.
+        ValueError: If a text is empty, a number is not finite, or as in `read_labelled`.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "some.csv")
+    >>> with open(path, "w", encoding="utf-8") as file:
+    ...     _ = file.write("text;stars\nGood.;4,5\n")
+    >>> read_numbered_texts(path, number="stars")[0]
+    NumberedText(text='Good.', number=4.5, second=None)
+    """
+    reading = NumberReading(existing(path, "a file of texts with a number"), on_error)
+    columns: dict[str, Column] = {"text": text, "score": number}
+    if text_pair != "":
+        columns["second"] = text_pair
+    found = []
+    for line, row in read_columns(path, columns, reading, format, delimiter):
+        first = reading.text(line, "text", row["text"])
+        second = reading.text(line, "second text", row["second"]) if "second" in row else None
+        value = reading.number(line, row["score"])
+        if first is not None and value is not None and (second is not None) == ("second" in row):
+            found.append(NumberedText(first, value, second))
+    reading.refuse(len(found), "a text and a number on each line", "text")
+    return NumberedTexts(found, reading.where, reading.problems).in_units(reading.unit)
+
+
+def checked_numbered(examples: Iterable[object]) -> list[NumberedText]:
+    """Checks `NumberedText`s, or tuples (text, number), all of single texts or all of pairs."""
+    read = "keras_attn.records.read_numbered_texts(path)"
+    checked = []
+    for i, example in enumerate(listed(examples, "texts with a number", 2, read)):
+        if isinstance(example, NumberedText):
+            example = (example.input, example.number)
+        *texts, number = flattened(example) or [None]
+        if len(texts) not in (1, 2) or not all(isinstance(x, str) for x in texts):
+            raise ValueError(
+                "Expected (text, number) pairs: a string or a pair of strings, and a number. "
+                f"Received: {example!r:.100} at position {i}."
+            )
+        if not is_finite(number):
+            raise ValueError(
+                f"Expected a finite number with each text. Received: {number!r:.60} at position "
+                f"{i}. Leave out texts without a number; texts with the names of classes are for "
+                "text-classification."
+            )
+        checked.append(NumberedText(texts[0], float(number), texts[1] if texts[1:] else None))
+    if not checked:
+        raise ValueError("Expected at least one text with a number. Received: none.")
+    paired = [example.second is not None for example in checked]
+    if any(paired) and not all(paired):
+        raise ValueError(
+            "Expected single texts or pairs of texts. Received: both, a single text at position "
+            f"{paired.index(False)} and a pair at position {paired.index(True)}."
+        )
+    return checked
+
+
+def split_numbered(
+    examples: Sequence[NumberedText], dev: int | float = 0.1, seed: int = 0, apart: bool = True
+) -> tuple[list[NumberedText], list[NumberedText]]:
+    """Splits texts at random, as `split_scored_pairs` splits pairs.
+
+    Example:
+
+    >>> texts = [NumberedText(f"word {chr(97 + i)}", i) for i in range(20)]
+    >>> [len(side) for side in split_numbered(texts, 0.2)]
+    [16, 4]
+    """
+    return split_alike(examples, lambda x: (x.text, x.second), dev, seed, apart)

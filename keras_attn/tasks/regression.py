@@ -1,0 +1,459 @@
+"""Regression: a text or a pair of texts in, a number with an interval out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.arrays import Array, ArrayModule
+from keras_attn.batches import TextBatches
+from keras_attn.fields import Numbers, Signature
+from keras_attn.fields.signature import OutputField
+from keras_attn.metrics import RegressionReport, conformal_margin, evaluate_numbers
+from keras_attn.records import NumberedText, NumberedTexts, read_numbered_texts, split_numbered
+from keras_attn.records.labelled_texts import Input
+from keras_attn.records.numbered_texts import checked_numbered
+from keras_attn.records.reading import Location
+from keras_attn.settings import RunDefault, setting, with_defaults
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.doubts import doubt_of, rows_of
+from keras_attn.tasks.base.fine_tuning import FineTuning
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.task_run import TrainingRun
+from keras_attn.tasks.base.training_settings import default_epochs
+from keras_attn.tasks.families.data_settings import column
+from keras_attn.tasks.families.encoder_settings import EncoderTokenizer
+from keras_attn.tasks.families.frozen_head import HeadTraining
+from keras_attn.tasks.families.text_rows_task import TextRowsData, TextRowsTask
+from keras_attn.tasks.families.use_settings import BootstrapTest, WeighedUse
+from keras_attn.text.registry import tokenizer_name
+from keras_attn.training import num_data_shards
+
+COVERAGE = 0.9
+LOSSES = {
+    "squared": keras.losses.MeanSquaredError,
+    "absolute": keras.losses.MeanAbsoluteError,
+    "huber": keras.losses.Huber,
+}
+
+
+class PredictedNumber(NamedTuple):
+    """A predicted number and its interval.
+
+    Example:
+
+    >>> PredictedNumber(7.5, 5.0, 10.0).number
+    7.5
+    """
+
+    number: float
+    """The prediction."""
+    low: float | None = None
+    """The lower end of the interval; None until `calibrate` has a margin."""
+    high: float | None = None
+    """The upper end."""
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    help={
+        "train": "file of texts with a number",
+        "text_pair": "column, or JSON key, of the second texts, to read pairs of texts",
+    },
+    words={"examples": "texts", "when": "words: ", "then": ""},
+)
+class RegressionData(TextRowsData):
+    """The texts and numbers that are read, their split, and their tokens."""
+
+    number: str = column("number", "numbers")
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    learning_rate=RunDefault(3e-3, lora=1e-3, backbone=1e-4, encoder=5e-4),
+    weight_decay=RunDefault(0.0, backbone=0.01),
+    help={
+        "tune": "what is trained: all; head, only the output layer, by ridge regression on the "
+        "vectors of the encoder, which are computed once; or head_first, the head in this way and "
+        "then all"
+    },
+    words={"rows": "texts", "examples": "texts"},
+)
+class RegressionTraining(HeadTraining, FineTuning):
+    """Settings of the training of a regressor."""
+
+    epochs: int | None = setting(
+        default_epochs(4, head=0), "passes over the training texts; 0 with --tune head", at_least=0
+    )
+    loss_kind: str = setting(
+        "squared", "error that the training makes small, in standard deviations of the numbers: "
+        "squared predicts means, absolute medians; huber is absolute above 1",
+        choices=tuple(LOSSES),
+    )  # fmt: skip
+    coverage: float = setting(
+        COVERAGE, "share of numbers that the interval of a prediction should have", above=0, below=1
+    )
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    help={
+        "method": "how tokens are weighted: by gradients, or by the attention of the pooling (of a "
+        "Transformer without it, explain shows what each head looks at); gradient if none"
+    },
+    words={"rows": "texts"},
+    steps={"method": ("explain", "export")},
+)
+class RegressionUse(WeighedUse):
+    """Settings of predictions, pages and SavedModels of a regressor."""
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"examples": "file of texts with a number, as for fit"})
+class RegressionTest(BootstrapTest):
+    """Settings of the evaluation of a regressor."""
+
+
+@dataclass(frozen=True)
+class RegressionLearned(Learned):
+    """What a regressor learned: its tokenizer, and how its numbers are spread."""
+
+    tokenizer: EncoderTokenizer
+    mean: float = 0.0
+    """Mean of the training numbers, which the model predicts as 0."""
+    deviation: float = 1.0
+    """Standard deviation of the training numbers, which is the model's 1."""
+    median: float = 0.0
+    """Median of the training numbers: what `evaluate` compares predictions with."""
+    pairs: bool = False
+    """Whether pairs of texts are read."""
+    margin: float | None = None
+    """Half of the width of the interval of a prediction; None if there is none."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        tokenizer_name(self.tokenizer)  # one that can be saved
+        finite = all(map(math.isfinite, (self.mean, self.deviation, self.median)))
+        if not finite or self.deviation <= 0:
+            raise ValueError(
+                "`mean` and `median` must be finite, `deviation` above 0. Received: "
+                f"mean={self.mean}, deviation={self.deviation}, median={self.median}."
+            )
+
+
+class TextRegressor(TextRowsTask):
+    """A regressor of texts, or of pairs of texts: it predicts a number, with an interval.
+
+        prediction = mean + deviation * model(text)
+        interval   = prediction - margin  to  prediction + margin
+
+    The model learns standardized numbers, `(y - mean) / deviation` of the training numbers. The
+    margin is that of split conformal prediction on the development texts, see `calibrate`.
+    `.model` is the plain Keras model from ids to `(B, 1)`.
+
+    Args:
+        tokenizer: A `BytePairTokenizer`, `WordPieceTokenizer` or `WordTokenizer`.
+        mean: Mean of the training numbers.
+        deviation: Their standard deviation.
+        median: Their median.
+        pairs: Whether pairs of texts are read, as one row `first [SEP] second`.
+        margin: Half of the width of the intervals; None if there are none.
+        model: Settings of the model, as in `TextClassifier`: `"bag"` (the default), `"rnn"`,
+            `"transformer"`, `"bert"`, `"roberta"` or `"modern_bert"`.
+        data: Settings `RegressionData`, or a dict of some of them.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If a setting is unknown or out of range.
+
+    Example:
+
+    >>> examples = [("good " * n, 5.0) for n in (1, 2)] + [("bad " * n, 1.0) for n in (1, 2)]
+    >>> sizes = {"dim": 8, "pair_buckets": 0}
+    >>> regressor = TextRegressor.create(examples, model=sizes, data={"vocabulary_size": 260})
+    >>> run = regressor.fit(examples, epochs=20, batch_size=4, learning_rate=0.1, verbose=0)
+    >>> regressor.predict("a good one").number > regressor.predict("a bad one").number
+    True
+    """
+
+    name = "regression"
+    about = "Predict a number from a text or a pair of texts, such as stars from a review."
+    Data, Learned = RegressionData, RegressionLearned
+    Training, Use, Test = RegressionTraining, RegressionUse, RegressionTest
+    selects = ("mean_absolute_error", "min")
+    continues = True
+    data: RegressionData
+    learned: RegressionLearned
+
+    @property
+    def num_outputs(self) -> int:
+        """One: the standardized number."""
+        return 1
+
+    # What it learns from
+
+    @classmethod
+    def read_file(cls, path: Location, data: RegressionData) -> NumberedTexts:
+        """Reads texts with numbers from CSV, TSV, JSON lines or Parquet.
+
+        With a column of second texts (--text-pair), pairs are read. A part of the texts chooses the
+        best weights and the width of the intervals.
+        """
+        names = ("text", "number", "text_pair", "format", "on_error")
+        settings = {name: getattr(data, name) for name in names}
+        return read_numbered_texts(path, delimiter=data.delimiter or None, **settings)
+
+    @classmethod
+    def split(
+        cls, examples: Sequence[NumberedText], data: RegressionData
+    ) -> tuple[list[NumberedText], list[NumberedText]]:
+        """Splits texts at random."""
+        apart = data.near_duplicates == "apart"
+        return split_numbered(examples, data.dev_share, data.split_seed, apart)
+
+    @classmethod
+    def checked(cls, examples: Iterable[object]) -> list[NumberedText]:
+        """Returns texts with numbers, all single ones or all pairs."""
+        return checked_numbered(examples)
+
+    @classmethod
+    def begin(
+        cls, examples: Any, data: RegressionData, model: Any, dtype: Any, **parts: Any
+    ) -> Beginning:
+        """Chooses the tokenizer and the encoder of a new regressor; learns the numbers' spread."""
+        checked = cls.checked(examples)
+        numbers = np.array([x.number for x in checked])
+        if numbers.min() == numbers.max():
+            raise ValueError(
+                f"Expected texts with different numbers. Received: {numbers[0]:g} for all "
+                f"{len(numbers):,}. Is it the column of the numbers? Name another one by `number` "
+                "(--number)."
+            )
+        spread = {
+            "mean": float(numbers.mean()),
+            "deviation": float(numbers.std()),
+            "median": float(np.median(numbers)),
+            "pairs": checked[0].second is not None,
+        }
+        return cls.begin_with(
+            checked, data, model, lambda tokenizer: RegressionLearned(tokenizer, **spread)
+        )
+
+    def token_classes(self, examples: Sequence[NumberedText]) -> np.ndarray:
+        """Returns whether the number of each text is above the median."""
+        return np.array([x.number > self.learned.median for x in examples], "int32")
+
+    def targets(self, examples: Any) -> np.ndarray:
+        """Returns the standardized numbers of examples, float32 `(n,)`."""
+        numbers = np.array([x.number for x in self.checked(examples)])
+        return ((numbers - self.learned.mean) / self.learned.deviation).astype("float32")
+
+    def dataset(self, examples: Iterable[object], **settings: Any) -> TextBatches:
+        """Makes batches of ids and standardized numbers for `model.fit`.
+
+        Args:
+            examples: Texts or pairs with a number, as for `fit`.
+            **settings: Of `keras_attn.batches.TextBatches`: `batch_size`, `seed`, `shuffle`, ...
+
+        Returns:
+            `TextBatches`, with the numbers as float32 `(B, 1)`.
+
+        Raises:
+            ValueError: If an example is no text with a finite number.
+        """
+        checked = self.checked(examples)
+        settings = {"rows_multiple_of": num_data_shards(), **settings}
+        inputs = self.asked(self.inputs_of(checked))
+        return self.labelled_batches(inputs, self.targets(checked)[:, None], None, **settings)
+
+    def objective(self, training: RegressionTraining) -> dict[str, Any]:
+        """The loss of the standardized numbers."""
+        # Rows that only fill a batch have no weight.
+        return {"loss": LOSSES[training.loss_kind]()}
+
+    def doubt(self, batches: TextBatches, run: TrainingRun) -> str:
+        """Says so if the training ended no better than with one number for all texts."""
+        numbers, weights = rows_of(batches)
+        loss = keras.losses.get(self.model.loss)
+        guesses = [np.full_like(numbers, guess) for guess in (0.0, np.median(numbers))]
+        least = min(float(loss(numbers, guess, weights)) for guess in guesses)
+        return doubt_of(run, least, "giving all texts the same number")
+
+    def finish(self, dev: Sequence[object], training: RegressionTraining) -> str:
+        """Chooses the width of the intervals by the development texts, if there are enough."""
+        if not len(dev):
+            self.relearn(margin=None)
+            return ""
+        margin = self.calibrate(dev, training.coverage)
+        if margin is None:
+            return f"no intervals, as {len(dev)} development texts are too few for them"
+        return f"intervals of +- {margin:.4g} for {training.coverage:.0%} of the numbers"
+
+    def calibrate(
+        self,
+        examples: Iterable[object],
+        coverage: float = COVERAGE,
+        batch_size: int = RegressionUse.batch_size,
+    ) -> float | None:
+        """Chooses the width of the intervals by split conformal prediction.
+
+        `fit` does so by the development texts. These also chose the best weights, so that intervals
+        may be a little too narrow; call this method with texts that chose nothing for intervals
+        that hold exactly.
+
+        Args:
+            examples: Texts with numbers that were not learned from, and are no test.
+            coverage: Share of further numbers that an interval should have, above 0 and below 1.
+            batch_size: Texts computed at a time.
+
+        Returns:
+            The margin, half of the width, see `keras_attn.metrics.conformal_margin`; None if the
+            texts are too few, and predictions have no intervals then.
+
+        Raises:
+            ValueError: If `coverage` is out of range, or an example is no text with a number.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"`coverage` must be above 0 and below 1. Received: {coverage!r}.")
+        checked = self.checked(examples)
+        results = self.results(self.inputs_of(checked), self.Use(batch_size=batch_size))
+        margin = conformal_margin(
+            [x.number for x in checked], [x.number for x in results], coverage
+        )
+        self.relearn(margin=margin)
+        return margin
+
+    def report(
+        self,
+        examples: Sequence[NumberedText],
+        results: Sequence[PredictedNumber],
+        *,
+        num_bootstrap: int,
+        seed: int = 0,
+    ) -> RegressionReport:
+        """Measures how far predictions are from the numbers of texts.
+
+        Args:
+            examples: Texts or pairs with a number, as for `fit`.
+            seed: Seed of the bootstrap samples.
+
+        Returns:
+            A `RegressionReport`: mean absolute error, beside the error of the median of the
+            training numbers, root mean squared error, Pearson's and Spearman's correlation, and the
+            share of the numbers that are in their intervals. `print` shows it.
+
+        Raises:
+            ValueError: If an example is no text with a finite number, or there is none.
+        """
+        learned = self.learned
+        return evaluate_numbers(
+            [x.number for x in examples],
+            [x.number for x in results],
+            learned.median,
+            learned.margin,
+            num_bootstrap,
+            seed,
+        )
+
+    def figures(self, report: RegressionReport) -> dict[str, float]:
+        """Returns both errors and both correlations."""
+        names = ("mean_absolute_error", "root_mean_squared_error", "pearson", "spearman")
+        return {name: getattr(report, name).value for name in names}
+
+    # Predictions
+
+    def run(
+        self, xp: ArrayModule, tensors: Mapping[str, Array], use: RegressionUse
+    ) -> dict[str, Array]:
+        """Computes numbers with their intervals, and what the method of `use` says of the tokens.
+
+        Weights by gradients are in the units of the numbers.
+        """
+        raw, found = self.weighed(tensors, use.method)
+        learned = self.learned
+        number = learned.mean + learned.deviation * ops.cast(raw, "float32")[:, 0]
+        if use.method == "gradient":
+            found["weights"] = found["weights"] * learned.deviation
+        if learned.margin is not None:
+            found |= {"low": number - learned.margin, "high": number + learned.margin}
+        return {"number": number, **found}
+
+    def results(self, inputs: Sequence[Input], use: RegressionUse) -> list[PredictedNumber]:
+        """Predicts the number of a text, or of a pair of texts.
+
+        Args:
+            inputs: A string, or a tuple of two strings if pairs are read; or a list of them.
+
+        Returns:
+            A `PredictedNumber` for one input, a list of them for a list: the number, and the ends
+            of its interval.
+
+        Raises:
+            TypeError: If an input is neither a string nor a pair of strings.
+            ValueError: If a pair is given where single texts are expected, or the reverse.
+        """
+        found = self.predicted(inputs, use)
+        names = [name for name in PredictedNumber._fields if name in found]
+        rows = zip(*(map(float, found[name]) for name in names), strict=True)
+        return [PredictedNumber(*row) for row in rows]
+
+    def explained(self, inputs: Sequence[Input], use: RegressionUse) -> Any:
+        """Says how much each token added to the predicted number.
+
+        Args:
+            inputs: As in `predict`.
+
+        Returns:
+            For the gradient an `Explanation` of one input, a list of them for a list: a token whose
+            weight is above 0 makes the number greater, in its units. For attention the weights of
+            the pooling, or what each head looks at. `page` makes a page of either.
+
+        Raises:
+            ValueError: As in `predict`; and if the method is unknown, or the model has no
+                attention.
+        """
+        method = self.checked_method(use.method or "gradient")
+        return self.shown(inputs, dataclasses.replace(use, method=method))
+
+    def said(
+        self, found: Mapping[str, Any], number: int, use: RegressionUse
+    ) -> tuple[str, dict[str, float]]:
+        """Returns the predicted number."""
+        return f"{found['number'][number]:.4g}", {}
+
+    # The SavedModel
+
+    def signatures(self, use: RegressionUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
+
+        `serving_default` takes `text: string (B,)`, and of pairs also `second: string (B,)`. It
+        gives, equal to what this object gives,
+
+            number    float32 (B,)    the prediction
+            low       float32 (B,)    the lower end of its interval, if there are intervals
+            high      float32 (B,)    the upper end
+            tokens    string (B, S)   what the model read, `""` in padding
+            weights   float32 (B, S)  of the tokens, as `explain` gives them
+            segments  int32 (B, S)    of pairs: 1 for the tokens of the second text
+        """
+        names = PredictedNumber._fields if self.learned.margin is not None else ("number",)
+        outputs: dict[str, OutputField] = {name: Numbers(name) for name in names}
+        return {"serving_default": self.with_tokens(outputs)}
+
+    def checked_use(self, use: RegressionUse) -> RegressionUse:
+        """Returns the settings of an export, with the method of the weights."""
+        return super().checked_use(dataclasses.replace(use, method=use.method or "gradient"))
+
+    @property
+    def export_tolerance(self) -> float:
+        """How far figures of the SavedModel may be from those of this object, in their units."""
+        learned = self.learned
+        return super().export_tolerance * max(1.0, learned.deviation, abs(learned.mean))
