@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 import numpy as np
@@ -189,6 +189,7 @@ class TextRegressor(TextRowsTask):
     Data, Learned = RegressionData, RegressionLearned
     Training, Use, Test = RegressionTraining, RegressionUse, RegressionTest
     selects = ("mean_absolute_error", "min")
+    predicts: ClassVar = {"number": float, "low": float, "high": float}
     continues = True
     data: RegressionData
     learned: RegressionLearned
