@@ -1,9 +1,10 @@
 """A number predicted from a text, compared with the median and with TF-IDF and ridge regression.
 
     python -m benchmarks.numbers_of_texts --train imdb_train.jsonl.gz --test imdb_test.jsonl.gz \\
-        --number rating --set loss_kind=absolute
+        --number rating --max-length 1024 --set loss_kind=absolute vocabulary_size=20000 dim=16 \\
+        pair_buckets=900000 word_dropout=0.3 epochs=3 batch_size=64 learning_rate=1e-2
     python -m benchmarks.numbers_of_texts --train imdb_train.jsonl.gz --number rating \\
-        --backbone minilm --texts 5000 --set tune=head
+        --backbone minilm --texts 2000 --set tune=head
 
 For each seed, `--texts` texts are drawn from `--train`, and a tenth of them is held out, as in
 `keras-attn regression fit`: by these the regressor keeps its best weights, and the ridge regression
@@ -47,8 +48,8 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--model", help="network; default: that of the backbone, else bag")
     add("--max-length", type=int, default=256, help="tokens of a text (%(default)s)")
     add(
-        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings of the training, such "
-        "as learning_rate=3e-3; the defaults are taken for the others",
+        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="settings of data, model or "
+        "training, such as learning_rate=3e-3; the defaults are taken for the others",
     )  # fmt: skip
     return parser.parse_args(arguments)
 
@@ -101,7 +102,9 @@ def ridge_errors(
     def errors(
         known: Sequence[NumberedText], asked: Sequence[NumberedText], alphas: Sequence[float]
     ) -> list[np.ndarray]:
-        vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2)
+        vectorizer = TfidfVectorizer(
+            token_pattern=r"(?u)\b\w+\b", ngram_range=(1, 2), sublinear_tf=True, min_df=2
+        )
         features = vectorizer.fit_transform([x.text for x in known])
         others = vectorizer.transform([x.text for x in asked])
         targets = numbers(known)
@@ -129,13 +132,17 @@ def regressor_errors(
     args: argparse.Namespace,
 ) -> np.ndarray:
     """Trains a regressor as the command does, and returns its absolute errors."""
-    data = {"backbone": args.backbone, "max_length": args.max_length}
-    model = {} if args.model is None else {"model": args.model}
-    training = {name: read(value) for name, value in (one.split("=") for one in args.set)}
+    data: dict[str, Any] = {"backbone": args.backbone, "max_length": args.max_length}
+    model: dict[str, Any] = {} if args.model is None else {"model": args.model}
+    training: dict[str, Any] = {"seed": seed}
+    of_data, of_training = (
+        [x.name for x in kind.declared()] for kind in (TextRegressor.Data, TextRegressor.Training)
+    )
+    for name, value in (one.split("=") for one in args.set):
+        section = data if name in of_data else training if name in of_training else model
+        section[name] = read(value)
     with tempfile.TemporaryDirectory() as folder:
-        run = TextRegressor.train(
-            train, dev, folder, data, model, {"seed": seed, **training}, print
-        )
+        run = TextRegressor.train(train, dev, folder, data, model, training, print)
         if not run.complete:
             raise SystemExit("Interrupted: nothing is measured.")
         each = ", ".join(f"{row['val_mean_absolute_error']:.3f}" for row in run.log)
