@@ -238,7 +238,7 @@ class TextRegressor(TextRowsTask):
                 f"{len(numbers):,}. Is it the column of the numbers? Name another one by `number` "
                 "(--number)."
             )
-        spread = {
+        spread: dict[str, Any] = {
             "mean": float(numbers.mean()),
             "deviation": float(numbers.std()),
             "median": float(np.median(numbers)),
@@ -449,7 +449,7 @@ class TextRegressor(TextRowsTask):
         outputs: dict[str, OutputField] = {name: Numbers(name) for name in names}
         return {"serving_default": self.with_tokens(outputs)}
 
-    def checked_use(self, use: RegressionUse) -> RegressionUse:
+    def checked_use(self, use: WeighedUse) -> WeighedUse:
         """Returns the settings of an export, with the method of the weights."""
         return super().checked_use(dataclasses.replace(use, method=use.method or "gradient"))
 
