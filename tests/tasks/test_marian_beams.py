@@ -110,8 +110,9 @@ def test_the_tokens_of_transformers(case, beams, tmp_path):
         found = translator.computed(rows, use)
         ours = [row.tolist() for row in found["best"]]
         theirs = generated(model, rows["source_ids"], beams, penalty)
-        given = tf.fill([len(texts)], penalty)
-        served = saved(text=tf.constant(texts), alpha=given)["translation"].numpy()
+        given = {"alpha": tf.fill([len(texts)], penalty)}
+        given["min_length"] = tf.zeros([len(texts)], "int32")
+        served = saved(text=tf.constant(texts), **given)["translation"].numpy()
         assert [text.decode() for text in served] == [decode(row) for row in ours]
         gains = []
         for i, (source, own, other) in enumerate(
