@@ -1,5 +1,6 @@
 """Every task reads tables; development examples by Keras' names; what callbacks see of them."""
 
+import inspect
 import json
 import signal
 from typing import get_origin
@@ -163,6 +164,23 @@ def test_tables_of_pictures(tmp_path):
     columns = {"image": "file", "question": "q", "answer": "y"}
     asked = VisualQuestionAnswerer.read_given(table, VisualQuestionAnswerer.Data(**data), columns)
     assert asked[0][:3] == (str(tmp_path / "a" / "1.png"), "A dog?", "No")
+
+
+def test_columns_are_in_the_signatures():
+    """So that they complete in an editor, as the settings do."""
+    for call, columns in (
+        (TextClassifier.evaluate, {"text", "text_pair", "label", "delimiter"}),
+        (TextClassifier.predict, {"text", "text_pair"}),
+        (Translator.predict, {"source"}),
+        (QuestionAnswerer.explain, {"question", "text"}),
+    ):
+        parameters = inspect.signature(call).parameters
+        assert columns <= parameters.keys()
+        for name in columns:
+            assert (parameters[name].default, parameters[name].annotation) == (None, "str | None")
+            assert f"    {name}: Of a table: " in (call.__doc__ or "")
+    explain = inspect.signature(TextClassifier.explain).parameters
+    assert explain["label"].annotation != "str | None"  # the class to explain, and no column
 
 
 def test_what_is_no_table():

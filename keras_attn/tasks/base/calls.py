@@ -57,9 +57,18 @@ def declared_call(
     """
 
     itself, first, *_ = inspect.signature(hook).parameters.values()
-    texts = dict(own or {})
-    named = [inspect.Parameter(x, inspect.Parameter.KEYWORD_ONLY, default=None) for x in texts]
     more = further_parameters(hook)
+    names = [x.name for x in (*options, *more)]
+    texts = {name: text for name, text in (own or {}).items() if name not in names}
+    named = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=inspect.Parameter.empty if name == "labels" else "str | None",
+        )
+        for name in texts
+    ]
     for i, parameter in enumerate(more):
         if parameter.default is inspect.Parameter.empty:
             option = further[parameter.name]

@@ -43,11 +43,13 @@ class Predicting(Fitted[Given], Exported):
         for name, hook in cls.hooks.items():
             method = getattr(cls, name)
             generic = getattr(Predicting, name)
-            changed = not {"name", "hooks", "Use", "Test", hook}.isdisjoint(vars(cls))
+            decisive = {"name", "hooks", "Use", "Test", "Data", "input_columns", hook}
+            changed = not decisive.isdisjoint(vars(cls))
             if changed and getattr(method, "__wrapped__", method) is generic:
                 options = options_for(cls.Use, name)
                 further = {x.name: x for x in cls.Test.declared()}
                 own = _LABELS if name == "evaluate" and cls.learns_labels else {}
+                own = {**own, **cls.column_helps(name != "evaluate")}
                 call = declared_call(generic, getattr(cls, hook), options, further, own)
                 setattr(cls, name, call)
 

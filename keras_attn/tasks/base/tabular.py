@@ -74,6 +74,13 @@ class Tabular:
         return [x for x in dict.fromkeys([*cls.input_columns, *read]) if x not in of_test]
 
     @classmethod
+    def column_helps(cls, inputs: bool) -> dict[str, str]:
+        """Returns what the settings of a table are, by name; of `inputs`, their columns."""
+        helps = {option.name: option.help for option in cls.Data.declared()}
+        names = cls.input_columns if inputs else cls.table_settings()
+        return {x: f"of a table: {helps.get(x, f'column of the {x}')}" for x in names}
+
+    @classmethod
     def taken_from(cls, given: dict[str, object], inputs: bool = False) -> dict[str, object]:
         """Takes the settings of a table out of keyword arguments; of `inputs`, their columns."""
         names = cls.input_columns if inputs else cls.table_settings()
