@@ -40,6 +40,11 @@ def test_the_numbers_are_those_of_the_layer():
     assert steps.scale == 0.5 and steps.path == layer.path
 
 
+def test_heads_that_share_keys_and_values():
+    layer = MultiHeadSelfAttention(num_heads=4, key_dim=2, num_kv_heads=2)
+    follows(attention_steps(layer, X[:1, :3], TOKENS, head=1))
+
+
 @pytest.mark.slow
 def test_heads_of_a_model_with_padding():
     inputs = keras.Input((None, 8))
