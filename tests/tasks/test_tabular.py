@@ -79,7 +79,7 @@ def test_tables_of_every_task(task, columns, named, first, example):
     assert asked[0] == first
 
 
-@pytest.mark.quick("6-translation", "7-tagging")
+@pytest.mark.quick("8-translation", "9-tagging")
 @pytest.mark.parametrize(
     ("task", "columns", "named", "first", "example"),
     TABLES,
