@@ -1,6 +1,7 @@
 """The lectures: notebooks of their sources, run again from the first cell to the last."""
 
 import base64
+import importlib.util
 import json
 import os
 import subprocess
@@ -57,12 +58,17 @@ def test_no_cell_fails(name, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", LECTURES)
-def test_what_is_stored(name):
-    """Cells are the source's, every one has been run in order, and outputs are small."""
-    sys.path.append(str(FOLDER))
-    import build
+@pytest.fixture(scope="module")
+def build():
+    spec = importlib.util.spec_from_file_location("build_lectures", FOLDER / "build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
+
+@pytest.mark.parametrize("name", LECTURES)
+def test_what_is_stored(name, build):
+    """Cells are the source's, every one has been run in order, and outputs are small."""
     path = FOLDER / f"{name}.ipynb"
     kept = json.loads(path.read_text(encoding="utf-8"))
     made = build.notebook_of(path.with_suffix(".py"))

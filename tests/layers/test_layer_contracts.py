@@ -642,7 +642,7 @@ def test_a_memory_network(attention, tmp_path):
         keeps_mask=False,
         pools=True,
     )
-    run_layer_test(case, tmp_path, skip=("models_masks",))
+    run_layer_test(case, tmp_path, skip=MASK_CHECKS)
 
 
 def test_every_layer_is_there():
