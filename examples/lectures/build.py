@@ -12,6 +12,10 @@ import os
 import re
 from pathlib import Path
 
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
+
 import nbformat
 from nbclient import NotebookClient
 

@@ -173,16 +173,14 @@ class SelfAttention(DenseLayer):
         mask = sequence_mask(x, mask, x_mask, name="mask")
         x = self._clean(x, mask)
         query, key, value = (ops.expand_dims(part, 2) for part in self.project(x))  # one head
-        arguments = {
-            "mask": combine_masks(tuple(x.shape), tuple(x.shape), 1, attention_mask, mask),
-            "scale": self.scale,
-            "use_causal_mask": use_causal_mask,
-        }
+        visible = combine_masks(tuple(x.shape), tuple(x.shape), 1, attention_mask, mask)
         context, scores = dot_product_attention(
             query,
             key,
             value,
-            **arguments,
+            mask=visible,
+            scale=self.scale,
+            use_causal_mask=use_causal_mask,
             dropout=self.attention_dropout if training else 0.0,
             seed=self.seed_generator,
             return_attention_scores=True,
@@ -196,7 +194,11 @@ class SelfAttention(DenseLayer):
                 scores,
                 products=(query, key, value),
                 context=context,
-                arguments=arguments,
+                arguments={
+                    "mask": visible,
+                    "scale": self.scale,
+                    "use_causal_mask": use_causal_mask,
+                },
             )
         return (output, scores) if return_attention_scores else output
 

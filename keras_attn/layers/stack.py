@@ -41,8 +41,9 @@ class TransformerStack(TransformerBlock):
         check_windows(
             type(self).__name__, num_layers, self.sliding_window, window_blocks, window_rotary_base
         )
-        several = isinstance(window_blocks, Sequence)
-        self.window_blocks = list(window_blocks) if several else window_blocks
+        self.window_blocks = (
+            list(window_blocks) if isinstance(window_blocks, Sequence) else window_blocks
+        )
         self.window_rotary_base = window_rotary_base
         if not first_norm and not self.normalize_first:
             raise ValueError(

@@ -40,7 +40,7 @@ def limited_weights(variables: int, numbers: int, keep: bool = True) -> Iterator
         variable.assign(value)
 
 
-def check_num_layers(config: Any, variables: int) -> None:
+def check_num_layers(config: object, variables: int) -> None:
     """Raises a ValueError if a config asks for more layers than a file has weights.
 
     Cells and lists that a model makes before its first weight would fill the memory.

@@ -252,7 +252,7 @@ class TextRegressor(TextRowsTask):
         """Returns whether the number of each text is above the median."""
         return np.array([x.number > self.learned.median for x in examples], "int32")
 
-    def targets(self, examples: Any) -> np.ndarray:
+    def targets(self, examples: Sequence[NumberedText]) -> np.ndarray:
         """Returns the standardized numbers of examples, float32 `(n,)`."""
         numbers = np.array([x.number for x in self.checked(examples)])
         return ((numbers - self.learned.mean) / self.learned.deviation).astype("float32")

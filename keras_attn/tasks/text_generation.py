@@ -140,16 +140,14 @@ class TextGenerationUse(SamplingUse, RankingUse, TokenRulesUse):
     """Settings of generated texts, and of the SavedModel."""
 
     num_characters: int = setting(
-        500, "number of new tokens, such as characters, of each text", at_least=1,
-        steps=("predict",),
+        500, "new tokens, such as characters, of each text", at_least=1, steps=("predict",),
     )  # fmt: skip
     stop: tuple[str, ...] = setting(
         (), "text at which a text ends, which is not written; may be repeated", kind=tuple,
         steps=_SAMPLING,
     )  # fmt: skip
     end_token: bool = setting(
-        True, "end a text at the end token, if the model knows one, as GPT-2 does",
-        steps=_SAMPLING,
+        True, "end a text at the end token, if the model knows one", steps=_SAMPLING,
     )  # fmt: skip
     beams: int | None = setting(
         None, "width of a beam search for the most probable text, instead of a sample", kind=int,
@@ -207,8 +205,7 @@ class Prompts(Settings):
     count: int = setting(1, "number of texts for each prompt", at_least=1)
     stream: bool | None = setting(
         None, "show texts while they are written, one after the other; if none, only one text in a "
-        "terminal",
-        kind=bool,
+        "terminal", kind=bool,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attn.hints import Nest
+from keras_attn.hints import Nest, Tensor
 from keras_attn.layers.collect import AttentionKey, collect_calls
 from keras_attn.ops import dot_product_attention
 
@@ -159,7 +159,7 @@ def _steps(
     )
     shared = head // (heads // key.shape[2])
 
-    def cut(x: Any, number: int, count: int) -> np.ndarray:
+    def cut(x: Tensor, number: int, count: int) -> np.ndarray:
         return _array(x)[row, :count, number]
 
     scale = arguments["scale"]
@@ -180,5 +180,5 @@ def _steps(
     )
 
 
-def _array(x: Any) -> np.ndarray:
+def _array(x: Tensor) -> np.ndarray:
     return np.asarray(ops.convert_to_numpy(ops.cast(x, "float32")))

@@ -7,7 +7,6 @@ import html
 import importlib.resources
 import json
 import string
-from typing import Any
 
 from keras_attn.visualize.display import drawable
 
@@ -24,7 +23,7 @@ def escaped(text: str) -> str:
     return html.escape(drawable(text))
 
 
-def json_for_page(data: Any) -> str:
+def json_for_page(data: object) -> str:
     """Writes data for a script element so that no text in it ends the element."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -230,7 +230,7 @@ def test_inherited_settings_with_other_defaults():
 def test_words_of_families_are_replaced_in_all_tasks():
     classes = [kind for kind in vars(tasks).values() if isinstance(kind, type)]
     every = [kind for kind in classes if issubclass(kind, Task) and hasattr(kind, "name")]
-    assert len(every) == 14
+    assert len(every) == 15
     braces = {
         (task.name, option.name): option.help
         for task in every

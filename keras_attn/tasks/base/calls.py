@@ -58,7 +58,7 @@ def declared_call(
 
     itself, first, *_ = inspect.signature(hook).parameters.values()
     more = further_parameters(hook)
-    names = [x.name for x in (*options, *more)]
+    names = [*(x.name for x in options), *(x.name for x in more)]
     texts = {name: text for name, text in (own or {}).items() if name not in names}
     named = [
         inspect.Parameter(

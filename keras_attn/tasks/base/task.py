@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, NamedTuple
 
 from keras_attn.tasks.base.constructed import Given
@@ -124,7 +125,7 @@ class Task(Predicting[Given], Quantizable):
         return f"{type(self).__name__}({', '.join([*self.facts(), weights])})"
 
 
-def limited(examples: Any, data: Any) -> Any:
+def limited(examples: Sequence[Any], data: Any) -> Any:
     """Returns examples, or `data.limit` of them drawn at random if there is this setting."""
     limit = getattr(data, "limit", None)
     if limit is None or limit >= len(examples):

@@ -155,7 +155,7 @@ class ClassTask(ClassPredictions):
             )
         super().prepare(examples, dev, training, log)
 
-    def targets(self, examples: Any) -> np.ndarray:
+    def targets(self, examples: Sequence[Any]) -> np.ndarray:
         """Returns the labels of examples as numbers, without those of no class."""
         return self.numbers_of(self.of_classes(self.checked(examples)))
 

@@ -90,7 +90,7 @@ class RowPredictions(Task):
     # What is written once
 
     @staticmethod
-    def is_one(inputs: Any) -> bool:
+    def is_one(inputs: object) -> bool:
         """Returns whether a caller gave one text or one pair, and not a list of them."""
         pair = isinstance(inputs, tuple) and all(isinstance(x, str) for x in inputs)
         return pair or isinstance(inputs, str)

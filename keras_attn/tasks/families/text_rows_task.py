@@ -117,7 +117,7 @@ class TextRowsTask(RowPredictions):
         """Returns the checked examples that are learned from."""
         return examples
 
-    def targets(self, examples: Any) -> np.ndarray:
+    def targets(self, examples: Sequence[Any]) -> np.ndarray:
         """Returns what the outputs for examples are fitted to."""
         raise NotImplementedError
 
@@ -125,7 +125,7 @@ class TextRowsTask(RowPredictions):
         """Returns what each example weighs in the loss, `(n,)`, or None if all weigh the same."""
         return None
 
-    def token_classes(self, examples: Any) -> np.ndarray:
+    def token_classes(self, examples: Sequence[Any]) -> np.ndarray:
         """Returns classes of checked examples, from which a bag's weights of tokens are learned."""
         raise NotImplementedError
 
@@ -193,7 +193,7 @@ class TextRowsTask(RowPredictions):
 
         return beginning(cls, data, model, texts, train, learn)
 
-    def created(self, examples: Any) -> None:
+    def created(self, examples: Sequence[Any]) -> None:
         """Starts the weights of tokens from statistics of the texts."""
         weights = getattr(self.config, "token_weights", None)
         if weights in TOKEN_WEIGHTS:
