@@ -19,6 +19,7 @@ def test_a_layer_is_equal(name):
     check_layer(name)
 
 
+@pytest.mark.slow
 def test_a_model_is_equal_and_trains_alike():
     check_model()
 

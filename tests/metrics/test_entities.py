@@ -122,6 +122,7 @@ def test_schemes_are_not_mixed():
         score_tags([["S-A"]], [["U-A"]])
 
 
+@pytest.mark.slow
 def test_the_interval_is_that_of_resampled_sentences():
     truth, found = drawn(0, ["O", "B-A", "I-A"]), drawn(1, ["O", "B-A", "I-A"])
     found = [(b + a)[: len(a)] for a, b in zip(truth, found, strict=True)]

@@ -60,6 +60,7 @@ def classifier(tmp_path, model="bag"):
     return made, {"backbone": str(tmp_path / "former.task")}
 
 
+@pytest.mark.slow
 def test_a_run_that_continues_a_model_is_resumed(tmp_path):
     """The second call finds a complete run; its learning rate is that of given weights."""
     former, data = classifier(tmp_path)

@@ -50,6 +50,7 @@ def theirs(folder):
     return transformers.MarianMTModel.from_pretrained(folder).eval(), tokenizer
 
 
+@pytest.mark.slow
 def test_a_folder_of_others(folder, tuned, tmp_path):
     """It brings its search; what was trained translates in transformers the same."""
     translator = Translator.from_pretrained(folder)
@@ -97,6 +98,7 @@ def test_lora_trains_only_the_attention(folder):
     assert changed and all("attention" in path for path in changed)
 
 
+@pytest.mark.slow
 def test_prepared_pairs_of_a_backbone(folder, tmp_path):
     """The ids are those of the backbone's tokenizers, and training starts from its weights."""
     lines = "\n".join(f"{source}\t{target}" for source, target in PAIRS)
@@ -123,6 +125,7 @@ def test_wrong_folders(folder, tmp_path):
         Translator.from_pretrained(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_command_takes_a_folder(folder, tuned, tmp_path):
     """What the command's `--model` opens: a folder of others, or a file of a task."""
     expected = Translator.from_pretrained(folder).translate("old", language="deu")

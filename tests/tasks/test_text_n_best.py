@@ -77,6 +77,7 @@ def test_the_best_of_all_texts(generator, settings, rules):
         assert found.truncated[:some] == [x[2] for x in expected]
 
 
+@pytest.mark.slow
 def test_the_first_of_the_best_is_the_text_of_generate(generator):
     prompts = ["", "abc", "a\x00b"]
     settings = {"beams": 3, "stop": "c", "alpha": 0.6}

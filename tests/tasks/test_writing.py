@@ -63,6 +63,7 @@ def calls(monkeypatch):
     return found
 
 
+@pytest.mark.slow
 def test_a_stream_is_what_is_generated(random_weights, calls):
     for prompt, count in ((PROMPTS[1], 1), (PROMPTS[3], 16), (PROMPTS[4], 17), ("", 40)):
         calls.clear()
