@@ -45,10 +45,15 @@ def _has(step: Step, name: str, option: Option, section: Any) -> bool:
 def values_of(
     task: type[Task], step: Step, settings: Mapping[str, Settings], method: Callable[..., object]
 ) -> dict[str, Any]:
-    """Returns the settings of a step that a method of the task takes, by name."""
+    """Returns the settings of a step that a method of the task takes, by name.
+
+    The test file has been read by its settings, which the method takes for tables.
+    """
     taken = [*inspect.signature(method).parameters][1:]
+    of_tables = task.table_settings()
     return {
         option.name: getattr(settings[section], option.name)
         for section, option in options_of(task, step)
-        if section in ("use", "test") and option.name in taken
+        if option.name in taken
+        and (section == "use" or (section == "test" and option.name not in of_tables))
     }
