@@ -227,7 +227,7 @@ class TextRegressor(TextRowsTask):
 
     @classmethod
     def begin(
-        cls, examples: Any, data: RegressionData, model: Any, dtype: Any, **parts: Any
+        cls, examples: Sequence[Any], data: RegressionData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
         """Chooses the tokenizer and the encoder of a new regressor; learns the numbers' spread."""
         checked = cls.checked(examples)

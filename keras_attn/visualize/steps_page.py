@@ -78,7 +78,7 @@ def attention_steps_page(
     )
 
 
-def _numbers(values: Any) -> Any:
+def _numbers(values: object) -> Any:
     """Numbers with six digits, as nested lists."""
     values = np.asarray(values)
     if not values.ndim:

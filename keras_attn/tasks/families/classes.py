@@ -145,7 +145,9 @@ class ClassTask(ClassPredictions):
 
         return score
 
-    def prepare(self, examples: Any, dev: Any, training: Any, log: Callable[[str], Any]) -> None:
+    def prepare(
+        self, examples: Sequence[Any], dev: Sequence[Any], training: Any, log: Callable[[str], Any]
+    ) -> None:
         """Refuses development examples without a text of no class, if a threshold is wanted."""
         if self.unknown and self.unknown not in self.labels_of(self.checked(dev) if dev else []):
             raise ValueError(

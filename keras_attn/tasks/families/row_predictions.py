@@ -99,7 +99,7 @@ class RowPredictions(Task):
         """Returns what the field of `serving_default` makes of inputs for `rows_of`."""
         return self.signatures(self.Use())["serving_default"].field.encode(*sides_of(inputs))
 
-    def computed(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
+    def computed(self, tensors: Mapping[str, Any], use: WeighedUse) -> dict[str, Any]:
         """Computes in Python what `run` returns, of inputs of like lengths together."""
         number = self.explained_class(use)
 

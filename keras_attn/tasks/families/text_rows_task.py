@@ -260,7 +260,9 @@ class TextRowsTask(RowPredictions):
         head = getattr(training, "tune", "all") == "head"
         return [*super().cases(training), *(["head"] if head else [])]
 
-    def prepare(self, examples: Any, dev: Any, training: Any, log: Callable[[str], Any]) -> None:
+    def prepare(
+        self, examples: Sequence[Any], dev: Sequence[Any], training: Any, log: Callable[[str], Any]
+    ) -> None:
         """Fits the layer `head`, if the settings say so."""
         super().prepare(examples, dev, training, log)
         if getattr(training, "tune", "all") == "all":
