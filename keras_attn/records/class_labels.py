@@ -8,7 +8,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from keras_attn.inputs import listed
-from keras_attn.records.labelled_texts import Label, LabelledText, as_labelled, label_names
+from keras_attn.records.labelled_texts import (
+    Label,
+    LabelledText,
+    as_labelled,
+    check_alike,
+    label_names,
+)
 
 
 def checked_labelled(examples: Iterable[object]) -> list[LabelledText]:
@@ -17,12 +23,7 @@ def checked_labelled(examples: Iterable[object]) -> list[LabelledText]:
     checked = [as_labelled(example) for example in given]
     if not checked:
         raise ValueError("Expected at least one labelled text. Received: none.")
-    paired = [example.second is not None for example in checked]
-    if any(paired) and not all(paired):
-        raise ValueError(
-            "Expected single texts or pairs of texts. Received: both, a single text at position "
-            f"{paired.index(False)} and a pair at position {paired.index(True)}."
-        )
+    check_alike([example.second for example in checked])
     return checked
 
 

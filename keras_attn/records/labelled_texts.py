@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, SupportsIndex, cast
 
@@ -49,6 +49,16 @@ class LabelledText(NamedTuple):
     def input(self) -> Input:
         """The text, or both texts of a pair."""
         return self.text if self.second is None else (self.text, self.second)
+
+
+def check_alike(seconds: Sequence[str | None]) -> None:
+    """Raises a ValueError if some texts have a second one and others have none."""
+    paired = [second is not None for second in seconds]
+    if any(paired) and not all(paired):
+        raise ValueError(
+            "Expected single texts or pairs of texts. Received: both, a single text at position "
+            f"{paired.index(False)} and a pair at position {paired.index(True)}."
+        )
 
 
 def as_labelled(example: object) -> LabelledText:

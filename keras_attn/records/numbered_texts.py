@@ -10,7 +10,7 @@ from keras_attn.inputs import flattened, listed
 from keras_attn.records.columns import read_columns
 from keras_attn.records.items import Records
 from keras_attn.records.labelled_splits import split_alike
-from keras_attn.records.labelled_texts import Input
+from keras_attn.records.labelled_texts import Input, check_alike
 from keras_attn.records.problems import LineProblem, many
 from keras_attn.records.reading import Location, existing
 from keras_attn.records.scored_pairs import NumberReading, ScoredPairs, is_finite
@@ -135,12 +135,7 @@ def checked_numbered(examples: Iterable[object]) -> list[NumberedText]:
         checked.append(NumberedText(texts[0], float(number), texts[1] if texts[1:] else None))
     if not checked:
         raise ValueError("Expected at least one text with a number. Received: none.")
-    paired = [example.second is not None for example in checked]
-    if any(paired) and not all(paired):
-        raise ValueError(
-            "Expected single texts or pairs of texts. Received: both, a single text at position "
-            f"{paired.index(False)} and a pair at position {paired.index(True)}."
-        )
+    check_alike([example.second for example in checked])
     return checked
 
 
