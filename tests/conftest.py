@@ -36,10 +36,27 @@ if sys.version_info < (3, 12):
     typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)
 
 
+def _seed_torch():
+    """Keras seeds PyTorch only where it is the backend: toy models of `transformers` need it too.
+
+    Else their weights, and the rounding of their results, depend on the tests before.
+    """
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+
+
+def pytest_fixture_setup(fixturedef):
+    """What many tests share is made before `_seed`."""
+    if fixturedef.scope != "function":
+        _seed_torch()
+
+
 @pytest.fixture(autouse=True)
 def _seed(monkeypatch):
     """Each test begins alike: runs of tasks make TensorFlow deterministic, which refuses XLA."""
     import keras  # not at the top: the process that hands out the tests needs none
+
+    _seed_torch()
 
     if keras.backend.backend() != "tensorflow":
         keras.utils.set_random_seed(0)
