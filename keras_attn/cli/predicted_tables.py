@@ -39,10 +39,11 @@ def with_tables(task: type[Task], step: Step) -> Step:
     names = [*task.input_columns]
     if step.name != "predict" or not names:
         return step
-    fields: list[tuple[str, type, Any]] = [
-        (name, str, setting("", f"column, or JSON key, of the {name}, to read FILES as a table"))
-        for name in names
-    ]
+    fields: list[tuple[str, type, Any]] = []
+    for name in names:
+        what = task.inputs_are if name == "key" else name.removesuffix("_key")
+        about = f"column, or JSON key, of the {what}, to read FILES as a table"
+        fields.append((name, str, setting("", about)))
     bases = (TableSettings,) if step.settings is None else (step.settings, TableSettings)
     made = dataclasses.make_dataclass("Predicting", fields, bases=bases, frozen=True)
     options = ", ".join("--" + name.replace("_", "-") for name in names)

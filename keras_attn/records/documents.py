@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from keras_attn.inputs import listed
+from keras_attn.records.encodings import EncodedFile
 from keras_attn.records.items import Records
 from keras_attn.records.problems import PROBLEMS, LineProblem, many
 from keras_attn.records.reading import LineReading, Location, ending, is_blank, open_lines
+from keras_attn.records.rows import Rows
 from keras_attn.records.splitting import split_by_hash
 from keras_attn.records.texts import Text, read_text, split_text
 from keras_attn.text.sentences import split_sentences
@@ -37,14 +39,16 @@ class Documents:
     | file | documents |
     |---|---|
     | `*.jsonl`, `*.ndjson`, `*.json` | a JSON object on each line; the text under `key` is a whole document, which `split_sentences` cuts |
+    | `*.parquet`, `*.pq` | the same: each row is an object |
     | any other | a sentence on each line; blank lines separate the documents |
 
-    Files are UTF-8, plain or gzipped (`*.gz`).
+    Text files are UTF-8, plain or gzipped (`*.gz`).
 
     Args:
-        path: A file, a folder, or a pattern such as `"texts/*.txt"`. For a folder, all `.txt` and
-            JSON-lines files are read. Several of these may be joined by `os.pathsep` (`:`).
-        key: Key of the text in JSON objects.
+        path: A file, a folder, or a pattern such as `"texts/*.txt"`. For a folder, all `.txt`,
+            JSON-lines and Parquet files are read. Several of these may be joined by `os.pathsep`
+            (`:`). Or `Rows`, a table in memory.
+        key: Key of the text in JSON objects, or its column.
         on_error: `"error"`: bad lines are errors; `"skip"`: they are left out and counted.
 
     Raises:
@@ -63,7 +67,7 @@ class Documents:
 
     def __init__(self, path: Location, key: str = "text", on_error: str = "error"):
         self.path = os.fspath(path)
-        self.files = _files(self.path)
+        self.files = _files(path)
         self.key = key
         self.on_error = on_error
         self.skipped = 0
@@ -121,10 +125,12 @@ class Documents:
         return False
 
 
-def _files(path: str) -> list[Path]:
-    """The files that a path stands for, in a fixed order."""
-    found: list[Path] = []
-    for part in path.split(os.pathsep):
+def _files(path: Location) -> list[Location]:
+    """The files that a path stands for, in a fixed order; rows and encoded files as they are."""
+    if isinstance(path, Rows | EncodedFile):
+        return [path]
+    found: list[Location] = []
+    for part in os.fspath(path).split(os.pathsep):
         place = Path(part).expanduser()
         if part and place.is_dir():  # nothing is not this folder
             ends = (".txt", *_JSON)
@@ -138,7 +144,8 @@ def _files(path: str) -> list[Path]:
             files = [name for name in names if name.is_file()]
         if not files:
             raise FileNotFoundError(
-                "Expected a text file, a folder of *.txt or *.jsonl files, or a pattern. "
+                "Expected a text file, a folder of *.txt, *.jsonl or *.parquet files, or a "
+                "pattern. "
                 f"Received: {part!r}, where there is none."
             )
         found += files
@@ -291,13 +298,15 @@ def read_whole_documents(
     | one text file | a long text; with `blank_lines` a document between blank lines |
     | several text files | each is a document; with `blank_lines` as above |
     | `*.jsonl`, `*.ndjson`, `*.json` | each line is a JSON object with a document under `key` |
+    | `*.parquet`, `*.pq`, `Rows` | each row has a document in the column `key` |
 
     Args:
-        path: Files, as for `Documents`.
-        key: Key of the documents in JSON objects, or of the answers.
-        prompt_key: Key of the prompts in JSON objects; none if empty.
+        path: Files, or a table in memory, as for `Documents`.
+        key: Key of the documents in JSON objects, or of the answers; or their column.
+        prompt_key: Key or column of the prompts; none if empty.
         blank_lines: Whether blank lines separate the documents of text files.
-        on_error: `"error"`: bad lines of JSON are errors; `"skip"`: they are left out and counted.
+        on_error: `"error"`: bad lines of JSON and bad rows are errors; `"skip"`: they are left out
+            and counted.
 
     Returns:
         A `Text`, which is a string, or `WholeDocuments`.
@@ -314,15 +323,16 @@ def read_whole_documents(
     >>> list(read_whole_documents(path, blank_lines=True))
     ['It rains.\\nI stay in.', 'The sun shines.']
     """
-    files = _files(os.fspath(path))
+    files = _files(path)
     objects = [file for file in files if ending(file) in _JSON]
     for name, given, others in (
         ("prompt_key", prompt_key, len(objects) < len(files)),
         ("blank_lines", blank_lines, len(objects) == len(files)),
     ):
         if given and others:
-            kind = "JSON lines" if name == "prompt_key" else "text files"
-            raise ValueError(f"`{name}` belongs to {kind}. Received: {name}={given!r} for {path}.")
+            kind = "JSON lines and tables" if name == "prompt_key" else "text files"
+            where = os.fspath(path)
+            raise ValueError(f"`{name}` belongs to {kind}. Received: {name}={given!r} for {where}.")
     if len(files) == 1 and not objects and not blank_lines:
         return Text(read_text(files[0]), os.fspath(path))
     found: list[WholeDocument] = []
@@ -339,7 +349,8 @@ def read_whole_documents(
             text = read_text(file)
             found += _between_blank_lines(text) if blank_lines else [text]
     if not found:
-        raise ValueError(f"Expected at least one document. Received: {path}, which has none.")
+        where = os.fspath(path)
+        raise ValueError(f"Expected at least one document. Received: {where}, which has none.")
     return WholeDocuments(found, os.fspath(path), problems)
 
 

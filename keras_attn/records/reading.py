@@ -118,8 +118,8 @@ class LineReading:
         if self.rows:
             raise ValueError(
                 f"{self.where}: expected a column {key!r}. Received: no such column among "
-                f"{shown_columns(record)}. Name the columns by the settings of the data, such as "
-                f"`text`."
+                f"{shown_columns(record)}. Name the columns by the settings of the task, such as "
+                f"`text` or `key`."
             )
         have = ", ".join(map(repr, record)) or "none"
         self.problem(number, "keys", f"no {key!r} among the keys {have[:200]}")

@@ -26,6 +26,7 @@ from keras_attn.interop.word_vectors import FORMATS
 from keras_attn.metrics import EmbeddingsReport, Neighbour, WordSpace
 from keras_attn.models import WORD_MODELS
 from keras_attn.records import Documents, WordTests
+from keras_attn.records.reading import Location
 from keras_attn.records.word_questions import FIRST
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.base.compiling import checked_steps, jit_compile
@@ -176,7 +177,7 @@ class WordEmbedder(Task[Texts]):
 
     `.model` is the plain Keras model from words and their context words to logits,
     `.dataset(texts)` returns the data for its `fit`, and `.vectors` contains the words with their
-    vectors. The examples of `fit` are texts.
+    vectors. The examples of `fit` are texts, or a table with a text in each row.
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1301.3781): skip-gram and CBOW.
@@ -212,6 +213,8 @@ class WordEmbedder(Task[Texts]):
     learned: EmbeddingsLearned
     steps = ("fit", "evaluate", "predict", "export")
     examples_are, inputs_are = "texts", "words"
+    input_columns: ClassVar = {"word": "word"}
+    predicts: ClassVar = {"words": list[str], "similarities": list[float]}
     batched_by = ("window", "noise_words", "noise_power", "subsample", "batch_size", "seed")
     decide_nothing = ("started",)
     main_layer = "embedding"
@@ -257,7 +260,7 @@ class WordEmbedder(Task[Texts]):
 
     @classmethod
     def read(cls, data: EmbeddingsData) -> Examples:
-        """Reads text files: plain text, or JSON lines with a text under --key.
+        """Reads text files: plain text, JSON lines with a text under --key, or Parquet.
 
         In plain text, blank lines separate the texts. The context of a word never extends into
         another text. Words that occur less than --min-frequency times are left out.
@@ -265,6 +268,27 @@ class WordEmbedder(Task[Texts]):
         documents = Documents(data.text, data.key, data.on_error)
         ids = WordIds.counted((" ".join(document) for document in documents), data)
         return Examples(ids, None, ids.summary())
+
+    @classmethod
+    def read_file(cls, path: Location, data: EmbeddingsData) -> list[str]:
+        """Reads texts."""
+        return [" ".join(document) for document in Documents(path, data.key, data.on_error)]
+
+    @classmethod
+    def table_settings(cls) -> list[str]:
+        """The column of texts."""
+        return ["key", "on_error"]
+
+    @classmethod
+    def column_helps(cls, inputs: bool) -> dict[str, str]:
+        """Returns what the columns of inputs are; `evaluate` reads no tables."""
+        return super().column_helps(inputs) if inputs else {}
+
+    def read_own(self, given: object, columns: Mapping[str, object]) -> Any:
+        """Returns texts; or questions, where a dict has settings `Test`."""
+        of_test = {option.name for option in EmbeddingsTest.declared()}
+        is_test = isinstance(given, Mapping) and of_test.issuperset(given)
+        return given if is_test else super().read_own(given, columns)
 
     def read_test(self, test: EmbeddingsTest, data: Any = None) -> WordTests:
         """Reads the files of questions."""

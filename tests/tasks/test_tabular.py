@@ -13,6 +13,7 @@ from text_classification_toys import EXAMPLES
 from keras_attn.explain.word_maps import VisualAnswer
 from keras_attn.fields.answer_index import FoundAnswer
 from keras_attn.fields.answer_spans import Answer, AnswerSpan
+from keras_attn.fields.guesses import Guess
 from keras_attn.fields.tagged_words import TaggedWords
 from keras_attn.records.encodings import files_in
 from keras_attn.records.rows import rows_of
@@ -20,6 +21,7 @@ from keras_attn.tasks import (
     AnswerSelector,
     Captioner,
     EntailmentClassifier,
+    Pretrainer,
     QuestionAnswerer,
     SimilarityScorer,
     Summarizer,
@@ -30,6 +32,7 @@ from keras_attn.tasks import (
     TextRegressor,
     Translator,
     VisualQuestionAnswerer,
+    WordEmbedder,
 )
 
 TEXTS, MORE = ["One dog.", "No cats."], ["A dog?", "A cat?"]
@@ -61,7 +64,17 @@ TABLES = [
     (QuestionAnswerer, {"question": MORE, "text": TEXTS, "answers": [["dog"], []]}, {},
      ("A dog?", "One dog."), ("A dog?", "One dog.", (("dog", 4),), "One dog.", "line 1")),
     (Talker, {"turns": [TEXTS, MORE]}, {}, TEXTS, (("One dog.",), "No cats.")),
+    (TextGenerator, {"q": MORE, "a": TEXTS}, {"key": "a", "prompt_key": "q"}, "A dog?",
+     ("A dog?", "One dog.")),
+    (Pretrainer, {"a": ["One dog. It barks.", "No."]}, {"key": "a"}, "One dog. It barks.",
+     ("One dog.", "It barks.")),
+    (WordEmbedder, {"a": TEXTS, "word": ["dog", "cats"]}, {"key": "a"}, "dog", ("One dog.",)),
 ]  # fmt: skip
+
+
+def parts_of(example):
+    """The parts of an example; a text is one."""
+    return (example,) if isinstance(example, str) else tuple(example)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +85,7 @@ TABLES = [
 def test_tables_of_every_task(task, columns, named, first, example):
     read = task.read_given(columns, task.Data(), named)
     assert len(read) == 2
-    assert tuple(read[0]) == example
+    assert parts_of(read[0]) == example
     inputs = {name: column for name, column in named.items() if name in task.input_columns}
     asked = task.read_inputs(rows_of(columns), task.columns_of(task.Data(), inputs))
     assert len(asked) == 2
@@ -92,7 +105,7 @@ def test_files_of_every_task_in_another_encoding(task, columns, named, first, ex
     data = task.with_columns(task.Data(), named)
     with files_in("cp1252"):
         read = task.read_file(str(tmp_path / "a.jsonl"), data)
-    assert json.dumps(tuple(read[0])) == json.dumps(example).replace("dog", r"d\u00f6g")
+    assert json.dumps(parts_of(read[0])) == json.dumps(example).replace("dog", r"d\u00f6g")
     with pytest.raises(ValueError, match=r"UTF-8|utf-8"):
         task.read_file(str(tmp_path / "a.jsonl"), data)
 
@@ -107,7 +120,7 @@ def test_parquet_files_of_every_task(task, columns, named, first, example, tmp_p
     path = tmp_path / "a.parquet"
     parquet.write_table(arrow.table(columns), path)
     read = task.read_file(str(path), task.with_columns(task.Data(), named))
-    assert tuple(read[0]) == example
+    assert parts_of(read[0]) == example
 
 
 RESULTS = [
@@ -123,6 +136,11 @@ RESULTS = [
     (Tagger, TaggedWords("a", ["a"], ["O"], [0.5], []),
      {"words": ["a"], "labels": ["O"], "probabilities": [0.5], "entities": []}),
     (Translator, "Ja.", {"translation": "Ja."}),
+    (TextGenerator, "to be", {"generated_text": "to be"}),
+    (WordEmbedder, {"words": ["a"], "similarities": [0.5]},
+     {"words": ["a"], "similarities": [0.5]}),
+    (Pretrainer, Guess("a [MASK]", [[("b", 0.5)]], "a b"),
+     {"filled": "a b", "masks": [[{"word": "b", "probability": 0.5}]]}),
     (Captioner, None, {"caption": None}),
     (SimilarityScorer, 0.5, {"score": 0.5}),
 ]  # fmt: skip
@@ -186,8 +204,8 @@ def test_columns_are_in_the_signatures():
 def test_what_is_no_table():
     with pytest.raises(TypeError, match=r"`text` is of tables.*text='a' with a list. Leave it out"):
         TextClassifier.read_given(EXAMPLES, TextClassifier.Data(), {"text": "a"})
-    with pytest.raises(TypeError, match="dict with the keys"):
-        TextGenerator.create({"text": TEXTS})
+    with pytest.raises(TypeError, match=r"`key` is of tables.*key='a' with a str"):
+        TextGenerator.read_given("To be.", TextGenerator.Data(), {"key": "a"})
 
 
 FRAME = {

@@ -90,7 +90,7 @@ class Tabular:
     def with_columns(cls, data: Settings, columns: Mapping[str, object]) -> Settings:
         """Returns settings `Data` with those that a call with a table was given."""
         known = [option.name for option in cls.Data.declared()]
-        own = {name: value for name, value in columns.items() if name in known}
+        own = {name: x for name, x in columns.items() if name in known and x is not None}
         return cls.Data.made({**data.to_dict(), **own}) if own else data
 
     @classmethod

@@ -133,10 +133,10 @@ class Pieces(Settings):
 
 @dataclass(frozen=True)
 class RunningTexts(Settings):
-    """Running text: plain files, or the texts of JSON lines."""
+    """Running text: plain files, or the texts of JSON lines or Parquet."""
 
     text: str = setting("", "{texts}", shapes_result=False, path="examples")
-    key: str = setting("text", "JSON lines: key of the texts", steps=READ)
+    key: str = setting("text", "JSON key, or column, of the texts", steps=READ)
 
 
 @dataclass(frozen=True)
