@@ -366,6 +366,8 @@ def quick_answer(arguments: Sequence[str]) -> str | None:
             "Usage: keras-attn TASK STEP [OPTIONS]\n\n"
             "Attention for Keras 3: tasks on your own data, from raw files to a SavedModel.\n\n"
             f"Tasks:\n{rows}\n  FILE.py:CLASS        A task of your own, or MODULE:CLASS.\n\n"
+            "Other commands:\n  serve                Serve saved models: a page, and a REST "
+            "server.\n\n"
             "Options:\n  --debug     Show where an error comes from.\n"
             "  --version   Show the version and exit.\n"
             "  -h, --help  Show this message and exit.\n\n"

@@ -19,6 +19,8 @@ def table() -> str:
     """The generated part of the launcher."""
     lines = []
     for name, group in keras_attn_command.commands.items():
+        if name == "serve":  # no task
+            continue
         lines += [name, f"  {group.help}"]
         for step, command in group.commands.items():
             lines.append(f"    {step}: {command.line}")

@@ -21,7 +21,7 @@ ROOMS = [
     "line_ends", "white_space", "hints", "settings", "arrays", "ops", "layers", "text",
     "records", "images", "fields", "trained", "corpora", "batches",
     "training", "metrics", "adapt", "generation", "models", "export", "interop", "visualize",
-    "explain", "tasks", "cli", "__main__",
+    "explain", "tasks", "serve", "cli", "__main__",
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from zipfile import BadZipFile
 
 import click
 
+from keras_attn.cli.serve_command import serve_command
 from keras_attn.cli.task_command import task_command
 from keras_attn.settings import WrongUse
 from keras_attn.tasks import (
@@ -22,6 +23,7 @@ from keras_attn.tasks import (
     Summarizer,
     Tagger,
     Talker,
+    Task,
     TextClassifier,
     TextGenerator,
     TextRegressor,
@@ -64,21 +66,24 @@ class _Commands(click.Group):
         return list(self.commands)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        place, _, kind = name.rpartition(":")
-        if not place:
-            return super().get_command(ctx, name)
-        path = Path(place).resolve() if place.endswith(".py") else None
-        if path is not None:
-            sys.path.insert(0, str(path.parent))
-            place = path.stem
-        module = importlib.import_module(place)
-        if path is not None and Path(getattr(module, "__file__", None) or "").resolve() != path:
-            raise click.UsageError(
-                f"{path} has the name of a module that is loaded already. Rename it."
-            )
-        if not hasattr(module, kind):
-            raise click.UsageError(f"{module.__file__} has no class {kind}.")
-        return task_command(getattr(module, kind))
+        return task_command(own_task(name)) if ":" in name else super().get_command(ctx, name)
+
+
+def own_task(name: str) -> type[Task]:
+    """Returns a task that is not of the package: `FILE.py:CLASS` or `MODULE:CLASS`."""
+    place, _, kind = name.rpartition(":")
+    path = Path(place).resolve() if place.endswith(".py") else None
+    if path is not None:
+        sys.path.insert(0, str(path.parent))
+        place = path.stem
+    module = importlib.import_module(place)
+    if path is not None and Path(getattr(module, "__file__", None) or "").resolve() != path:
+        raise click.UsageError(
+            f"{path} has the name of a module that is loaded already. Rename it."
+        )
+    if not hasattr(module, kind):
+        raise click.UsageError(f"{module.__file__} has no class {kind}.")
+    return getattr(module, kind)
 
 
 @click.group(
@@ -92,12 +97,14 @@ class _Commands(click.Group):
 def keras_attn_command(debug: bool) -> None:
     """Attention for Keras 3: tasks on your own data, from raw files to a SavedModel.
 
-    COMMAND is one of the tasks below, or a task of your own: FILE.py:CLASS or MODULE:CLASS.
+    COMMAND is one of the tasks below, or a task of your own: FILE.py:CLASS or MODULE:CLASS; or
+    serve, for models of all of them.
     """
 
 
 for task in TASKS:
     keras_attn_command.add_command(task_command(task))
+keras_attn_command.add_command(serve_command(TASKS, own_task))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

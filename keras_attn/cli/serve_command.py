@@ -1,0 +1,103 @@
+"""The command `serve`: a page and REST for saved tasks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+
+from keras_attn.cli.options import device_option
+from keras_attn.tasks import Task
+from keras_attn.tasks.base.task_file import task_of
+from keras_attn.trained import find
+from keras_attn.training import compute_on
+
+_HELP = """\
+Serve models: a page to try them, and a REST server.
+
+It answers TensorFlow Serving's requests (POST /v1/models/NAME:predict), :explain, and
+OpenAI's (POST /v1/chat/completions) for models that write texts or converse. Ctrl-C ends it,
+after the requests that have begun. docs/rest_server.md describes them.
+
+--model is a file of any task, or NAME=FILE; it may be repeated. The name of a model is that of
+its task, if none is given."""
+
+
+def serve_command(tasks: Sequence[type[Task]], own: Callable[[str], type[Task]]) -> click.Command:
+    """Makes the command.
+
+    Args:
+        tasks: The tasks of the package.
+        own: Returns a task of the user's by its name, FILE.py:CLASS or MODULE:CLASS.
+    """
+
+    def run(
+        models: tuple[str, ...], classes: tuple[str, ...], host: str, port: int, queue: int,
+        batch_size: int, seconds: float, megabytes: float, device: str,
+    ) -> None:  # fmt: skip
+        from keras_attn.serve import Limits, serve
+
+        known = {kind.__name__: kind for kind in (*tasks, *map(own, classes))}
+        limits = Limits(queue, batch_size, seconds, int(megabytes * 1e6))
+        with compute_on(device):
+            served: dict[str, Task] = {}
+            for model in models:
+                name, task = _opened(model, known)
+                if name in served:
+                    raise click.UsageError(f"Two models are called {name}. Give NAME=FILE.")
+                served[name] = task
+            serve(served, host, port, limits, device)
+
+    number = click.IntRange(min=1)
+    return click.Command(
+        "serve",
+        callback=run,
+        help=_HELP,
+        params=[
+            click.Option(
+                ["--model", "models"], required=True, multiple=True,
+                help="file of a task, or the name of a model in the package; or NAME=FILE",
+            ),
+            click.Option(
+                ["--task", "classes"], multiple=True,
+                help="class of a model that is a task of yours, FILE.py:CLASS or MODULE:CLASS",
+            ),
+            click.Option(
+                ["--host"], default="127.0.0.1", show_default=True,
+                help="address; 0.0.0.0 serves all of the network, without a password",
+            ),
+            click.Option(["--port"], type=click.IntRange(0, 65535), default=8080,
+                         show_default=True, help="port"),
+            click.Option(["--queue"], type=number, default=256, show_default=True,
+                         help="rows of a model that wait; a request beyond them gets status 429"),
+            click.Option(["--batch-size"], type=number, default=64, show_default=True,
+                         help="rows that are computed at a time"),
+            click.Option(["--seconds"], type=click.FloatRange(min=0, min_open=True), default=30.0,
+                         show_default=True, help="time of a request; a slower one gets 504"),
+            click.Option(["--megabytes"], type=click.FloatRange(min=0, min_open=True), default=8.0,
+                         show_default=True, help="size of a request; a larger one gets 413"),
+            device_option(),
+        ],
+    )  # fmt: skip
+
+
+def _opened(model: str, known: dict[str, type[Task]]) -> tuple[str, Task]:
+    """The name of a model, and its task."""
+    name, equals, place = model.rpartition("=")
+    if not equals or Path(model).exists():
+        name, place = "", model
+    path = find(place)
+    kind = task_of(path)
+    if kind not in known:
+        raise click.UsageError(
+            f"{path} holds a {kind}, which is no task of the package. Give its class: --task "
+            f"FILE.py:{kind}."
+        )
+    name = name or known[kind].name
+    if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
+        raise click.UsageError(
+            f"Expected a name of letters, digits, '_', '.' and '-'. Received: {name!r}."
+        )
+    return name, known[kind].load(path)

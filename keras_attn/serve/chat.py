@@ -1,0 +1,199 @@
+"""Chats in OpenAI's form, with tasks that converse or continue texts."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from keras_attn.serve.problems import RequestProblem
+from keras_attn.serve.served_model import bad, shown
+from keras_attn.tasks import Talker, Task, TextGenerator
+
+_KNOWN = (
+    "model", "messages", "stream", "stream_options", "user", "n", "temperature", "top_p", "seed",
+    "max_tokens", "max_completion_tokens", "stop",
+)  # fmt: skip
+_ROLES = ("system", "developer", "user", "assistant")
+
+
+class Asked(NamedTuple):
+    """A request for an answer in a chat."""
+
+    chat: Chat
+    texts: list[str]
+    settings: dict[str, Any]
+    most: int | None
+    """Largest number of tokens of the answer; None if the model decides."""
+    stream: bool
+    usage: bool
+    """Whether a stream ends with the numbers of tokens."""
+    id: str
+    created: int
+
+    def pieces(self) -> Iterator[str]:
+        """Yields the answer piece by piece."""
+        return self.chat.pieces(self.texts, self.settings)
+
+    def whole(self, pieces: Sequence[str]) -> dict[str, object]:
+        """Returns the response with all pieces."""
+        message = {"role": "assistant", "content": "".join(pieces)}
+        choice = {"index": 0, "message": message, "finish_reason": self._end(pieces)}
+        return {**self._head("chat.completion"), "choices": [choice], "usage": self._used(pieces)}
+
+    async def events(self, first: str | None, pieces: AsyncIterator[str]) -> AsyncIterator[str]:
+        """Yields server-sent events: the role, the pieces, the end."""
+        yield self._event({"role": "assistant", "content": ""})
+        given = [] if first is None else [first]
+        if first is not None:
+            yield self._event({"content": first})
+        async for piece in pieces:
+            given.append(piece)
+            yield self._event({"content": piece})
+        yield self._event({}, self._end(given))
+        if self.usage:
+            head = self._head("chat.completion.chunk")
+            yield _event({**head, "choices": [], "usage": self._used(given)})
+        yield "data: [DONE]\n\n"
+
+    def _event(self, delta: dict[str, str], end: str | None = None) -> str:
+        choice = {"index": 0, "delta": delta, "finish_reason": end}
+        return _event({**self._head("chat.completion.chunk"), "choices": [choice]})
+
+    def _head(self, kind: str) -> dict[str, object]:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.chat.name}
+
+    def _end(self, pieces: Sequence[str]) -> str:
+        tokens = self.chat.count("".join(pieces))
+        return "length" if self.most is not None and tokens >= self.most else "stop"
+
+    def _used(self, pieces: Sequence[str]) -> dict[str, int]:
+        asked, given = self.chat.count("\n".join(self.texts)), self.chat.count("".join(pieces))
+        return {
+            "prompt_tokens": asked, "completion_tokens": given, "total_tokens": asked + given,
+        }  # fmt: skip
+
+
+class Chat:
+    """Chats with a task: answers of a `Talker`, or texts that a `TextGenerator` continues.
+
+    Args:
+        name: Name of the model in requests.
+        task: The task.
+    """
+
+    def __init__(self, name: str, task: Talker | TextGenerator):
+        self.name = name
+        self.task = task
+
+    @classmethod
+    def of(cls, name: str, task: Task) -> Chat | None:
+        """Returns the chats of a task; None if it is of another kind."""
+        return cls(name, task) if isinstance(task, Talker | TextGenerator) else None
+
+    def count(self, text: str) -> int:
+        """Returns the number of tokens of a text."""
+        (ids,) = self.task.tokenizer.encode([text])
+        return len(ids)
+
+    def asked(self, body: Mapping[str, object]) -> Asked:
+        """Reads a request.
+
+        Raises:
+            RequestProblem: If it has another form, or what the model does not offer.
+        """
+        given = {name: value for name, value in body.items() if value is not None}
+        unknown = [name for name in given if name not in _KNOWN]
+        if unknown or given.get("n", 1) != 1:
+            raise bad(
+                f"names among {', '.join(_KNOWN)}, and `n` of 1", shown(unknown or given["n"])
+            )
+        texts = _texts(given.get("messages"))
+        stream, options = given.get("stream", False), given.get("stream_options", {})
+        if not isinstance(stream, bool) or not isinstance(options, dict):
+            raise bad("true or false as `stream`, an object as `stream_options`", shown(stream))
+        most = given.get("max_completion_tokens", given.get("max_tokens"))
+        made = self._settings(given, most)
+        try:
+            self.task.used(made)
+        except (TypeError, ValueError) as error:
+            raise RequestProblem(400, str(error)) from error
+        least = most if isinstance(most, int) else made.get("num_characters")
+        usage = bool(options.get("include_usage"))
+        made_id = f"chatcmpl-{uuid.uuid4().hex}"
+        return Asked(self, texts, made, least, stream, usage, made_id, int(time.time()))
+
+    def _settings(self, given: Mapping[str, object], most: object) -> dict[str, Any]:
+        """Settings of the task. A temperature of 0 is the most probable answer."""
+        numbers = ("temperature", "top_p", "seed")
+        for name in numbers:
+            value = given.get(name, 0)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise bad(f"a number as `{name}`", shown(value))
+        made: dict[str, Any] = {name: given[name] for name in numbers if name in given}
+        if isinstance(self.task, Talker):
+            if most is not None or "stop" in given:
+                raise RequestProblem(
+                    400, "`max_tokens` and `stop` are not available: a model of conversations ends "
+                    f"an answer itself, after {self.task.data.max_answer} tokens at most."
+                )  # fmt: skip
+            if made.get("temperature", 0) == 0:
+                return {"search": "beam"}
+            return {"search": "sample", **made}
+        if made.get("temperature") == 0:
+            made = {"top_k": 1}
+        stops = given.get("stop", [])
+        stops = [stops] if isinstance(stops, str) else stops
+        if (
+            not isinstance(stops, list)
+            or len(stops) > 4
+            or not all(isinstance(x, str) and x for x in stops)
+        ):
+            raise bad("at most 4 strings as `stop`", shown(stops))
+        number = 256 if most is None else most
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 4096:
+            raise bad("1 to 4096 `max_tokens`", shown(most))
+        return {**made, "num_characters": number, **({"stop": tuple(stops)} if stops else {})}
+
+    def pieces(self, texts: list[str], settings: dict[str, Any]) -> Iterator[str]:
+        """Yields the answer to the texts of a chat, in pieces."""
+        if isinstance(self.task, TextGenerator):
+            yield from self.task.stream("\n".join(texts), **settings)
+            return
+        # A search knows the first word of the answer when it knows the last one.
+        answer = self.task.answer(tuple(texts), **settings)
+        words = answer.split(" ")
+        yield from (word if i == 0 else f" {word}" for i, word in enumerate(words))
+
+
+def _texts(messages: object) -> list[str]:
+    """The texts of the messages of a chat, without those of the system."""
+    if not isinstance(messages, list) or not messages:
+        raise bad("a list of `messages`", shown(messages))
+    texts = []
+    for message in messages:
+        role = message.get("role") if isinstance(message, dict) else None
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(content, list) and all(
+            isinstance(x, dict) and x.get("type") == "text" and isinstance(x.get("text"), str)
+            for x in content
+        ):
+            content = "".join(part["text"] for part in content)
+        if role not in _ROLES or not isinstance(content, str):
+            raise bad(
+                f"messages with `role` ({', '.join(_ROLES)}) and text as `content`", shown(message)
+            )
+        if any("\ud800" <= character <= "\udfff" for character in content):
+            raise bad("`content` of Unicode", "a lone surrogate")
+        if role in ("user", "assistant"):
+            texts.append(content)
+    if not texts:
+        raise bad("a message of the user", "none")
+    return texts
+
+
+def _event(value: dict[str, object]) -> str:
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return f"data: {text}\n\n"
