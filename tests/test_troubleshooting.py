@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attn import attention_maps, layers, training
+from keras_attn import attention_maps, heads_of, layers, training
 from keras_attn.cli.main import main
 from keras_attn.files import only_one
 from keras_attn.interop import load_pretrained
@@ -135,6 +135,7 @@ PROVOKED = {
     ),
     "has positions": lambda: layers.LearnedPositionalEncoding(4)(X),
     "No attention layer": lambda: attention_maps(keras.Sequential([keras.layers.Dense(2)]), X),
+    "multi-head attention of keras_attn": lambda: heads_of(keras.Sequential(name="mine")),
     "Could not locate": without_import,
     "expected a column": lambda: classify("review,stars\ngood,1\nbad,2\n"),
     "a sentence and its translation": bad_line,
@@ -148,6 +149,9 @@ PROVOKED = {
     "belongs to another run": lambda: other_settings(PAIRS * 2),
     "Another process": two_processes,
     "TrainingCheckpoint": plain_fit,
+    "such as `TokenBatches`": lambda: training.fit_resumable(
+        keras.Sequential(), [(X, X)], training.TrainingCheckpoint("run.npz"), epochs=1
+    ),
     "Unknown setting": lambda: translator().fit(PAIRS, epoch=1),
     "There is nothing": lambda: Translator.load("nowhere.task"),
     "broken file": broken_file,

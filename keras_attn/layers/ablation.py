@@ -26,7 +26,8 @@ def heads_of(model: keras.layers.Layer) -> dict[str, HeadsLayer]:
         The layers, in the order of the model. The paths are those of `attention_maps`.
 
     Raises:
-        ValueError: If the model has no such layer.
+        ValueError: If the model has no such layer. `keras_attn.from_keras` converts a model with
+            attention layers of Keras or KerasHub.
 
     Example:
 
@@ -47,7 +48,8 @@ def heads_of(model: keras.layers.Layer) -> dict[str, HeadsLayer]:
     if not found:
         raise ValueError(
             "Expected a built model with multi-head attention of keras_attn. Received: "
-            f"{model.name!r}, which has none. Call it once, or build it from `keras_attn.layers`."
+            f"{model.name!r}, which has none. Call it once if it is not built. If it has attention "
+            "of Keras or KerasHub, convert it with `keras_attn.from_keras(model)`."
         )
     return found
 

@@ -193,7 +193,8 @@ def attention_maps(model: Callable[..., Any], inputs: Nest, **kwargs: Any) -> At
         `AttentionMaps`, keyed by `AttentionKey(path, role, call)`.
 
     Raises:
-        ValueError: If no attention layer of this package was called.
+        ValueError: If no attention layer of this package was called. `keras_attn.from_keras`
+            converts a model with attention layers of Keras or KerasHub.
 
     Example:
 
@@ -209,7 +210,8 @@ def attention_maps(model: Callable[..., Any], inputs: Nest, **kwargs: Any) -> At
     if not maps:
         raise ValueError(
             f"No attention layer of keras_attn was called by {type(model).__name__} "
-            f"{getattr(model, 'name', model)!r}; stock Keras layers are not collected. Build the "
-            "model from `keras_attn.layers`. If it has no attention, gradients explain it."
+            f"{getattr(model, 'name', model)!r}. Layers of Keras and KerasHub do not report their "
+            "weights: convert the model with `keras_attn.from_keras(model)`, or build it from "
+            "`keras_attn.layers`. If it has no attention, gradients explain it."
         )
     return maps

@@ -273,7 +273,8 @@ def fit_resumable(
 
     Args:
         model: A compiled model.
-        batches: Training data, `TokenBatches` or `TextWindows`.
+        batches: Training data: batches of `keras_attn.batches`, such as `TokenBatches` or
+            `TextWindows`.
         checkpoint: The checkpoint of the run, called after `callbacks`.
         epochs: Number of passes over the data in all.
         callbacks: Keras callbacks. A run that resumes inside an epoch calls `fit`, and so
@@ -286,6 +287,8 @@ def fit_resumable(
         complete run it has the averaged weights if the optimizer keeps them, as after `fit`.
 
     Raises:
+        TypeError: If `batches` are data of another kind, such as a `tf.data.Dataset`. Train these
+            with `model.fit` and `keras.callbacks.BackupAndRestore`, which resumes whole epochs.
         ValueError: If the checkpoint belongs to another run, or the weights become infinite.
         OSError: If the checkpoint cannot be written. The one before it is still good.
 
@@ -300,6 +303,13 @@ def fit_resumable(
     >>> fit_resumable(model, batches, checkpoint, epochs=2, verbose=0), checkpoint.position
     (True, (2, 0))
     """
+    known = all(hasattr(batches, name) for name in ("seed", "num_examples", "set_epoch"))
+    if not known or not isinstance(batches, keras.utils.PyDataset):
+        raise TypeError(
+            "Expected `batches` of `keras_attn.batches`, such as `TokenBatches`. Received: "
+            f"{type(batches).__name__}, whose order cannot be repeated. Train other data with "
+            "`model.fit` and `keras.callbacks.BackupAndRestore`, which resumes whole epochs."
+        )
     remove_partial_files(checkpoint.path)
     checkpoint._begin(batches, callbacks)
     notes = checkpoint._notes()

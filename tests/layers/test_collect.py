@@ -201,7 +201,8 @@ def test_compiled_calls_have_no_values():
 def test_attention_maps_wants_attention():
     with pytest.raises(ValueError, match="No attention layer of keras_attn") as error:
         attention_maps(keras.Sequential([keras.layers.Dense(2)], name="dense"), ops.ones((1, 2)))
-    assert "'dense'" in str(error.value)
+    assert "'dense'. " in str(error.value)
+    assert "`keras_attn.from_keras(model)`" in str(error.value)
 
 
 def test_attention_maps_without_dropout():

@@ -346,6 +346,13 @@ def test_it_needs_fit_resumable(tmp_path):
         make_model().fit(make_batches(), callbacks=[TrainingCheckpoint(tmp_path / "c")], verbose=0)
 
 
+@pytest.mark.parametrize("data", [[(1, 2)], keras.utils.PyDataset()])
+def test_it_needs_an_order_that_can_be_repeated(tmp_path, data):
+    received = rf"Received: {type(data).__name__}, .*keras\.callbacks\.BackupAndRestore"
+    with pytest.raises(TypeError, match=received):
+        fit_resumable(keras.Sequential(), data, TrainingCheckpoint(tmp_path / "c.npz"), 1)
+
+
 @pytest.mark.slow
 def test_another_run_is_refused(tmp_path):
     checkpoint = TrainingCheckpoint(tmp_path / "c.npz", fingerprint={"data": ("a", 1), "dim": 16})
