@@ -34,6 +34,8 @@ translation
       test.data:folder test.pairs:examples test.pairs_target:examples model:model
     predict: Translate FILES, a sentence a line, in their order; standard input if there are none.
       model:model --renormalize --no-renormalize FILES:lines
+    explain: Write a page that shows what decided.
+      model:model --renormalize --no-renormalize FILES:lines
     score: Score given targets: how probable the model finds the second text of each pair.
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
@@ -218,6 +220,8 @@ conversation
     evaluate: Measure a model on answers of yours.
       data.train:examples test.data:examples test.vectors:file model:model
     predict: Answers conversations.
+      model:model --renormalize --no-renormalize FILES:lines
+    explain: Write a page that shows what decided.
       model:model --renormalize --no-renormalize FILES:lines
     chat: Talk with a model: each line of standard input is a turn, and is answered by a line.
       model:model

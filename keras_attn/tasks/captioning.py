@@ -296,6 +296,9 @@ class Captioner(PictureTask, SequenceToSequence):
     continues = True
     input_columns: ClassVar = {"image": ""}
     predicts: ClassVar = {"caption": str}
+    reads = "pictures"
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    page: Any = staticmethod(attention_viewer)
     gives = "caption"
     join = staticmethod(image_captioner)
     source = "regions"
@@ -627,6 +630,21 @@ class Captioner(PictureTask, SequenceToSequence):
         use = dataclasses.replace(use, num_return_sequences=1 if return_attention else None)
         results = self._captions_of(images, use, on_error, stacklevel=6)  # who called `predict`
         return [x and x[0] for x in results] if return_attention else results
+
+    def explained(self, images: list[Picture], use: CaptioningUse) -> list[AttentionView]:
+        """Returns views of where the model looked in an image for each token of its caption.
+
+        Args:
+            images: As `predict`.
+
+        Returns:
+            For each image, an `AttentionView`, which `page` writes.
+
+        Raises:
+            OSError: If a file does not exist or cannot be read.
+            ValueError: If an image is broken.
+        """
+        return [self.view(image, None, use) for image in images]
 
     caption: ClassVar[Callable[..., Any]]
     """Captions images: another name of `predict`."""

@@ -18,6 +18,7 @@ from keras import ops
 from keras_attn.arrays import ArrayModule
 from keras_attn.batches import AnswerBatches, TokenBatches
 from keras_attn.explain import Alignment
+from keras_attn.explain.alignment import alignment_page
 from keras_attn.fields import (
     MARKS,
     ODD_TEXTS,
@@ -292,6 +293,8 @@ class Talker(SequenceToSequence):
     reads = "turns"
     input_columns: ClassVar = {"turns": "turns"}
     predicts: ClassVar = {"answer": str}
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    page: Any = staticmethod(alignment_page)
 
     @property
     def tokenizer(self) -> PieceTokenizer:
@@ -678,6 +681,23 @@ class Talker(SequenceToSequence):
         weights = self.source_weights(source, ids, layer)
         tokens = readable_tokens(self.tokenizer, ids)
         return Alignment(self.tokenizer.tokens(source), tokens, weights)
+
+    def explained(self, conversations: Sequence[Any], use: ConversationUse) -> list[Alignment]:
+        """Shows which tokens of the turns each token of the model's answer attended to.
+
+        Args:
+            conversations: As in `predict`.
+
+        Returns:
+            An `Alignment` of each conversation, see `align`; `page` writes them.
+
+        Raises:
+            TypeError: If a turn is not a string.
+            ValueError: If there is no attention to the turns.
+        """
+        last = [turns if isinstance(turns, str) else turns[-1] for turns in conversations]
+        found = map(self.align, conversations)
+        return [dataclasses.replace(x, title=y) for x, y in zip(found, last, strict=True)]
 
     @staticmethod
     def readable(result: str) -> str:

@@ -24,7 +24,6 @@ from keras_attn.tasks.families.data_settings import COLUMN_OR_NUMBER, Files, Pie
 from keras_attn.tasks.families.text_to_text import TextToText, WrittenScores
 from keras_attn.tasks.families.use_settings import BootstrapTest, TextSearchUse
 from keras_attn.text.registry import PIECES, PieceTokenizer
-from keras_attn.visualize import AttentionView, attention_viewer
 
 _FORMATS = {"auto": "auto", "csv": "csv", "tsv": "tsv", "json_lines": "jsonl"}
 
@@ -147,10 +146,8 @@ class Summarizer(TextToText):
     Use, Test = SummarizationUse, SummarizationTest
     data: SummarizationData
     learned: SummarizationLearned
-    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     input_columns: ClassVar = {"text": ""}
     predicts: ClassVar = {"summary": str}
-    page: Any = staticmethod(attention_viewer)
     warmup = (0.1, 4000)
     adam: ClassVar = {"beta_2": 0.98, "epsilon": 1e-9}
 
@@ -273,22 +270,6 @@ class Summarizer(TextToText):
             ValueError: If there are no pairs.
         """
         return score_summaries(pairs, results[0], words, num_bootstrap)
-
-    def explained(self, texts: list[str], use: SummarizationUse) -> list[AttentionView]:
-        """Returns views of where the model looked in a text for each token of its summary.
-
-        Args:
-            texts: A string or a list of strings.
-
-        Returns:
-            For each text, an `AttentionView` of the cross-attention and the self-attention, which
-            `page` writes.
-
-        Raises:
-            TypeError: If an input is not a string.
-            ValueError: If the model has no attention.
-        """
-        return [self.view(text) for text in texts]
 
     @staticmethod
     def readable(result: str) -> str:

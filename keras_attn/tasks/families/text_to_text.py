@@ -37,11 +37,12 @@ from keras_attn.tasks.base.steps import step
 from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.families.from_others import FromOthers
 from keras_attn.tasks.families.served_xla import with_xla
+from keras_attn.tasks.families.use_settings import TextSearchUse
 from keras_attn.text.readable import readable_tokens
 from keras_attn.text.registry import TextTokenizer, vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 from keras_attn.training.token_means import token_means
-from keras_attn.visualize import AttentionView
+from keras_attn.visualize import AttentionView, attention_viewer
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class TextToText(FromOthers):
     """Advice about texts that are longer than the model reads."""
     examples_are = "pairs"
     inputs_are = "a string or a list of strings"
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    page: Any = staticmethod(attention_viewer)
     main_layer = "encoder"
 
     # What it reads
@@ -308,6 +311,22 @@ class TextToText(FromOthers):
                 yield json.dumps(line, ensure_ascii=False)
 
     # Explaining
+
+    def explained(self, texts: list[str], use: TextSearchUse) -> list[AttentionView]:
+        """Returns views of where the model looked in a text for each token that it writes.
+
+        Args:
+            texts: A string or a list of strings.
+
+        Returns:
+            For each text, an `AttentionView` of the cross-attention and the self-attention, which
+            `page` writes.
+
+        Raises:
+            TypeError: If an input is not a string.
+            ValueError: If the model has no attention.
+        """
+        return [self.view(text) for text in texts]
 
     def view(self, text: str, target: str | None = None) -> AttentionView:
         """Returns all attention of the model for a text.
