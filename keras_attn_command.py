@@ -343,7 +343,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     problem = input_problem(given)
     if problem:
         sys.exit(f"Error: {problem}")
-    plain_output("keras_attn.cli", progress=False, debug="--debug" in given)
+    try:
+        plain_output("keras_attn.cli", progress=False, debug="--debug" in given)
+    except ImportError as error:  # of a package that an extra brings
+        if "--debug" in given:
+            raise
+        sys.exit(f"Error: {error}")
     sys.modules["keras_attn.cli"].main(arguments)
 
 

@@ -1,6 +1,6 @@
 """Docstrings from functions, a task of summarization whose data is on every machine.
 
-    pip install rouge-score
+    pip install -e ".[examples,summarization]"
     python examples/summarization.py
 
 reads the functions of the installed packages, and takes about half an hour on two quiet cores:

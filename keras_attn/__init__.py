@@ -1,6 +1,10 @@
 """keras_attn: attention for Keras 3, from Bahdanau to GPT."""
 
-from keras_attn import (
+from keras_attn.packages import import_keras
+
+import_keras()  # before what imports it too: its backend may be missing
+
+from keras_attn import (  # noqa: E402
     adapt,
     batches,
     corpora,
@@ -20,9 +24,9 @@ from keras_attn import (
     training,
     visualize,
 )
-from keras_attn.interop import from_keras
-from keras_attn.layers import *  # noqa: F403  each layer is `keras_attn.X` too
-from keras_attn.version import __version__
+from keras_attn.interop import from_keras  # noqa: E402
+from keras_attn.layers import *  # noqa: E402, F403  each layer is `keras_attn.X` too
+from keras_attn.version import __version__  # noqa: E402
 
 __all__ = [
     *layers.__all__,

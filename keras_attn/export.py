@@ -19,6 +19,7 @@ import numpy.typing as npt
 from keras_attn.files import check_writable, folder_beside
 from keras_attn.hints import Size
 from keras_attn.ops.compilers import tracing_for
+from keras_attn.packages import check_installed
 from keras_attn.progress import tell
 
 _MARK = "saved_model.pb"
@@ -302,6 +303,7 @@ def export_in_child_process(
 ) -> None:
     """Exports a task from its saved file in a child process with the TensorFlow backend."""
     path = check_place(path, overwrite)
+    check_installed("tensorflow", "A SavedModel")
     script = (
         "import importlib, json, sys\n"
         "sys.path[:0] = json.loads(sys.argv[5])\n"

@@ -17,8 +17,8 @@ import keras_attn
 ROOT = Path(__file__).parents[1]
 # Each room may import from those before it.
 ROOMS = [
-    "version", "progress", "input_files", "archives", "files", "folder_headers", "inputs",
-    "line_ends", "white_space", "hints", "settings", "arrays", "ops", "layers", "text",
+    "version", "packages", "progress", "input_files", "archives", "files", "folder_headers",
+    "inputs", "line_ends", "white_space", "hints", "settings", "arrays", "ops", "layers", "text",
     "records", "images", "fields", "trained", "corpora", "batches",
     "training", "metrics", "adapt", "generation", "models", "export", "interop", "visualize",
     "explain", "tasks", "serve", "cli", "__main__",

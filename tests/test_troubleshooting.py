@@ -1,6 +1,7 @@
 """Each message of docs/troubleshooting.md is provoked, and none is there that is not."""
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -79,6 +80,13 @@ def no_parquet(monkeypatch):
     read_tsv("pairs.parquet")
 
 
+def no_backend():
+    script = "import sys; sys.modules['jax'] = None; import keras_attn"
+    there = {**os.environ, "KERAS_BACKEND": "jax"}
+    command = [sys.executable, "-c", script]
+    raise ImportError(subprocess.run(command, capture_output=True, text=True, env=there).stderr)
+
+
 def exploded():
     translator().fit(PAIRS, epochs=9, learning_rate=1e30, clip_norm=0, verbose=0)
 
@@ -142,7 +150,8 @@ PROVOKED = {
     "not valid Unicode": bad_encoding,
     "more unique pairs": few_pairs,
     "Expected labels among": new_label,
-    "pyarrow": no_parquet,
+    "needs the module": no_parquet,
+    "backend ... is not installed": no_backend,
     "A GPU is asked for": lambda: training.compute_on("gpu").__enter__(),
     "exploded": exploded,
     "run of other settings": lambda: other_settings(learning_rate=0.5),

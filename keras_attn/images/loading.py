@@ -18,6 +18,7 @@ from keras_attn.images.image_problems import (
     refuse_image_problems,
 )
 from keras_attn.input_files import kind_of, read_input
+from keras_attn.packages import needed
 from keras_attn.records.problems import many
 from keras_attn.records.reading import check_on_error, is_integer
 
@@ -63,7 +64,7 @@ def load_image(
         OSError: The file is not there or cannot be read.
         ValueError: If the file is empty, not an image, truncated, damaged or too large; the message
             names it.
-        ImportError: Pillow is not installed (`pip install pillow`).
+        ImportError: Pillow, of the extra `captioning`, is not installed.
 
     Example:
 
@@ -105,7 +106,7 @@ def decode_image(
 def _pixels(image: Image.Image, size: tuple[int, int] | None) -> np.ndarray:
     image = _as_rgb(image)
     if size is not None and image.size != size[::-1]:
-        image = image.resize(size[::-1], _pillow().Resampling.BILINEAR)
+        image = image.resize(size[::-1], pillow_image().Resampling.BILINEAR)
     return np.array(image, dtype="uint8")
 
 
@@ -123,7 +124,7 @@ def _of_array(image: np.ndarray, size: tuple[int, int] | None, max_pixels: int) 
         )
     if channels == (3,) and size in (None, image.shape[:2]):
         return image.copy()
-    return _pixels(_pillow().fromarray(image), size)
+    return _pixels(pillow_image().fromarray(image), size)
 
 
 @dataclass(frozen=True)
@@ -235,19 +236,16 @@ def as_problem(path: str, error: Exception) -> ImageProblem:
     return ImageProblem(path, "broken", str(error).removeprefix(f"{path}: "))
 
 
-def _pillow() -> Any:
-    try:
+def pillow_image() -> Any:
+    """Imports the module `PIL.Image`."""
+    with needed("A picture"):
         from PIL import Image
-    except ImportError as error:
-        raise ImportError(
-            "Pictures are read by Pillow, which is not installed. Install it: pip install pillow."
-        ) from error
     return Image
 
 
 def _open(raw: bytes, name: str, max_pixels: int) -> Any:
     """The picture with its header read only, if it is not too large."""
-    pillow = _pillow()
+    pillow = pillow_image()
     try:
         with _LIMIT_LOCK:  # ours counts here, not Pillow's; the pixels are not read yet
             limit, pillow.MAX_IMAGE_PIXELS = pillow.MAX_IMAGE_PIXELS, None
@@ -288,11 +286,11 @@ def _upright(image: Image.Image) -> Any:
     except Exception:  # as viewers do: the pixels are whole
         return image
     name = _TURNS.get(orientation) if isinstance(orientation, int) else None
-    return image if name is None else image.transpose(_pillow().Transpose[name])
+    return image if name is None else image.transpose(pillow_image().Transpose[name])
 
 
 def _as_rgb(image: Image.Image) -> Any:
-    pillow = _pillow()
+    pillow = pillow_image()
     if image.mode == "I" or image.mode.startswith("I;16"):
         values = np.asarray(image)
         if values.min() < 0 or values.max() > 65535:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from keras_attn.interop.json_files import read_object
 from keras_attn.interop.modern_bert_settings import KIND as MODERN_BERT
+from keras_attn.packages import needed
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.byte_pair_patterns import PATTERNS, pre_tokenizer
 
@@ -101,7 +102,8 @@ def write_byte_pairs(
             "transformers has no normalisation as that of this tokenizer. Received: a "
             "BytePairTokenizer with normalize=True. Train one with normalize=False."
         )
-    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
+    with needed("A byte-pair tokenizer"):
+        from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
 
     ids_of = {token: index for index, token in enumerate(tokenizer.vocabulary)}
     pairs = list(tokenizer.merges)

@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_attn.interop.matching import decoder_tensors, encoder_tensors
 from keras_attn.models import BertConfig, GptConfig, RobertaConfig
+from keras_attn.packages import needed
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
 if TYPE_CHECKING:
@@ -239,8 +240,6 @@ def _variables(backbone: keras.Model) -> dict[str, Any]:
 
 
 def _keras_hub() -> Any:
-    try:
+    with needed("A backbone of KerasHub"):
         import keras_hub
-    except ImportError as error:
-        raise ImportError("This needs KerasHub: `pip install keras-hub`.") from error
     return keras_hub

@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+from keras_attn.packages import needed
+
 _FILES = [
     "config.json", "model*.safetensors", "model.safetensors.index.json", "vocab.txt",
     "tokenizer.json", "tokenizer_config.json", "added_tokens.json", "vocab.json", "merges.txt",
@@ -30,13 +32,8 @@ def find_folder(place: str | os.PathLike[str]) -> Path:
         "Download its config.json, model.safetensors, the files of its tokenizer and "
         "tokenizer_config.json on a machine with network, and give the folder."
     )
-    try:
+    with needed(f"There is no folder {place!r}, and a name on Hugging Face's hub", way):
         from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise ImportError(
-            f"There is no folder {place!r}, and a name on Hugging Face's hub needs "
-            f"huggingface_hub: `pip install huggingface_hub`. {way}"
-        ) from error
     try:
         found = Path(snapshot_download(place, allow_patterns=_FILES))
         if not any(found.glob("model*.safetensors*")):

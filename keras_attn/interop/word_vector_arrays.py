@@ -11,6 +11,7 @@ import numpy as np
 from keras_attn.archives import map_array, open_archive
 from keras_attn.input_files import input_file
 from keras_attn.line_ends import with_newlines
+from keras_attn.packages import needed
 
 
 def read_vector_array(path: Path) -> np.ndarray:
@@ -67,13 +68,9 @@ def _beside(path: Path) -> Path:
 
 def _parquet(path: Path) -> list[str]:
     """The strings of the one column of strings in a Parquet file."""
-    try:
+    advice = "Or write the words to a text file, one on each line, and give that."
+    with needed(f"A Parquet file of words, {path},", advice):
         from pyarrow import ArrowInvalid, parquet, types
-    except ImportError as error:
-        raise ImportError(
-            f"The words in {path} need pyarrow: `pip install pyarrow`. Or write them to a text "
-            "file, one on each line, and give that."
-        ) from error
     try:
         file = parquet.ParquetFile(path)
         schema = file.schema_arrow

@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 
 from keras_attn.metrics.word_characters import word_characters
+from keras_attn.packages import needed
 
 TOKENIZATIONS = {
     "ptb": "PTB tokens by Stanford CoreNLP 3.4.1",
@@ -83,13 +84,8 @@ def has_java() -> bool:
 
 def metrics_folder() -> Path:
     """Returns the folder of `pycocoevalcap`; raises an ImportError if it is not installed."""
-    try:
+    with needed("A score of captions"):
         from pycocoevalcap.tokenizer import ptbtokenizer
-    except ImportError as error:
-        raise ImportError(
-            "Captions are scored by pycocoevalcap, which is not installed. "
-            "Install it: pip install pycocoevalcap==1.2."
-        ) from error
     return Path(ptbtokenizer.__file__).parents[1]
 
 

@@ -137,7 +137,7 @@ def caption_scores(
         A `CaptionScores`.
 
     Raises:
-        ImportError: If `pycocoevalcap` is not installed (`pip install pycocoevalcap==1.2`).
+        ImportError: If `pycocoevalcap`, of the extra `captioning`, is not installed.
         RuntimeError: If `"ptb"` or `meteor` need Java and there is none.
         ValueError: If candidates and references have different images, or there are no
             references.

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from keras_attn.metrics.reports import Estimate, Report, interval_of, json_safe
 from keras_attn.metrics.resampling import METRICS, ResampledMetrics
 from keras_attn.metrics.unknown import UnknownReport
+from keras_attn.packages import needed
 
 _NAMES = {
     "auc": "AUC",
@@ -398,7 +399,8 @@ def _scikit_learn(
     labels: np.ndarray, probabilities: np.ndarray, thresholds: np.ndarray
 ) -> tuple[dict[str, float], np.ndarray]:
     """Accuracy, macro F1, AUC and log loss, and the confusion matrix."""
-    from sklearn import metrics
+    with needed("A report of classes"):
+        from sklearn import metrics
 
     n, num_classes = probabilities.shape
     classes = np.arange(num_classes)

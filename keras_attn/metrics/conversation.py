@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keras_attn.metrics.word_characters import word_characters
+from keras_attn.packages import needed
 
 
 class Vectors(Protocol):
@@ -152,7 +153,8 @@ def answer_scores(
     >>> round(scores["BLEU"]), scores["distinct_1"], "version:" in signature
     (100, 1.0, True)
     """
-    import sacrebleu
+    with needed("BLEU"):
+        import sacrebleu
 
     if not answers or len(answers) != len(references):
         raise ValueError(
@@ -189,7 +191,8 @@ def nearest_answers(
     >>> nearest_answers(["A red car?"], ["A car.", "Tea, please."], ["Which?", "Milk?"])
     ['Which?']
     """
-    from sklearn.feature_extraction.text import TfidfVectorizer
+    with needed("A search for the nearest contexts"):
+        from sklearn.feature_extraction.text import TfidfVectorizer
 
     if not any(map(answer_words, train_contexts)):
         return [train_answers[0]] * len(contexts)

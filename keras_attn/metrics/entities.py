@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_attn.arrays import SCHEMES, entities, label_tables, scheme_of
 from keras_attn.metrics.reports import Interval, Report, draw_samples, interval_of
+from keras_attn.packages import needed
 
 
 class Entity(NamedTuple):
@@ -189,7 +190,8 @@ def score_tags(
     if not scheme:
         spread = right[samples].sum(1) / np.maximum(1, sizes[samples].sum(1))
         return replace(report, interval=interval_of(spread))
-    from seqeval.metrics import classification_report
+    with needed("F1 of entities"):
+        from seqeval.metrics import classification_report
 
     marked = [_marked(row_entities, len(row)) for row, row_entities in every]
     with warnings.catch_warnings():  # types that were never found have no precision

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.metrics.reports import Estimate, Report, mean_interval
+from keras_attn.packages import needed
 from keras_attn.text.sentences import split_sentences
 
 FIGURES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
@@ -78,12 +79,8 @@ def rouge(references: Sequence[str], summaries: Sequence[str], words: str = "eng
     >>> rouge(["the cat sat"], ["a cat sat"]).round(2).tolist()
     [[0.67, 0.5, 0.67]]
     """
-    try:
+    with needed("ROUGE"):
         from rouge_score.rouge_scorer import RougeScorer
-    except ImportError as error:
-        raise ImportError(
-            "ROUGE needs the package rouge-score: `pip install rouge-score`."
-        ) from error
     if words not in WORDS:
         raise ValueError(f"`words` must be one of {list(WORDS)}. Received: {words!r}.")
     if len(references) != len(summaries):

@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from keras_attn.packages import needed
+
 
 class TranslationScores(NamedTuple):
     """Corpus scores of translations, by sacrebleu (Post, 2018)."""
@@ -61,7 +63,8 @@ def score_translations(
     length_penalty_kind: str,
 ) -> TranslationScores:
     """Scores translations against the targets of pairs, compared in Unicode's form NFC."""
-    import sacrebleu
+    with needed("BLEU"):
+        import sacrebleu
 
     references = [[unicodedata.normalize("NFC", target) for _, target in pairs]]
     bleu, chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()

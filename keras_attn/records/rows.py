@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, Protocol, SupportsInt, cast
+
+from keras_attn.packages import check_installed
 
 PARQUET = (".parquet", ".pq")
 """Ends of the names of Parquet files."""
@@ -116,10 +117,7 @@ def has_rows(path: str | os.PathLike[str]) -> bool:
 
 def check_parquet(path: str | os.PathLike[str]) -> None:
     """Raises an ImportError if Parquet files cannot be read or written here."""
-    if importlib.util.find_spec("pyarrow") is None:
-        raise ImportError(
-            f"{os.fspath(path)}: Parquet files need pyarrow. Install it: pip install pyarrow."
-        )
+    check_installed("pyarrow", f"{os.fspath(path)}: a Parquet file")
 
 
 def parquet_rows(path: str | os.PathLike[str]) -> Rows:

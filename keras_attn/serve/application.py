@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from keras_attn.packages import needed
 from keras_attn.serve.chat import Chat
 from keras_attn.serve.measures import Measures
 from keras_attn.serve.open_api import open_api, open_api_page
@@ -96,15 +97,11 @@ def application(
     >>> answer.status_code, sorted(answer.json()["predictions"][0]["probabilities"])
     (200, ['no', 'yes'])
     """
-    try:
+    with needed("Serving"):
         from starlette.applications import Starlette
         from starlette.middleware import Middleware
         from starlette.middleware.trustedhost import TrustedHostMiddleware
         from starlette.routing import Route
-    except ImportError as error:
-        raise ImportError(
-            "Serving needs Starlette and uvicorn: pip install 'keras_attn[serve]'."
-        ) from error
     handlers = _Handlers(tasks, limits or Limits(), around)
 
     @contextlib.asynccontextmanager

@@ -23,6 +23,7 @@ from keras_attn.files import check_output, check_writable, open_output
 from keras_attn.interop.marian_files import save_marian
 from keras_attn.metrics import TranslationScores
 from keras_attn.metrics.translation import score_translations
+from keras_attn.packages import needed
 from keras_attn.records import ParallelText, read_pairs, split_pairs
 from keras_attn.records.parallel import ParallelPairs
 from keras_attn.records.readers import pair_columns
@@ -558,7 +559,8 @@ class Translator(TextToText):
         self, written: list[str], pairs: list[tuple[str, str]], training: TranslationTraining
     ) -> tuple[str, float]:
         """BLEU."""
-        import sacrebleu
+        with needed("BLEU"):
+            import sacrebleu
 
         references = [[unicodedata.normalize("NFC", target) for _, target in pairs]]
         metric = sacrebleu.BLEU(tokenize=training.score_tokenize)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from keras_attn.inputs import check_listed
+from keras_attn.packages import needed
 from keras_attn.text.byte_pair_patterns import PATTERNS, pre_tokenizer
 from keras_attn.text.bytes_of_text import BYTE_ALPHABET
 from keras_attn.text.checks import readable, well_formed
@@ -190,7 +191,8 @@ class BytePairTokenizer(PlacedTokenizer):
         ('os', 'ros', 'Ġros', 'Ġrose')
         """
         check_listed(texts, "texts")
-        from tokenizers import trainers
+        with needed("A byte-pair tokenizer"):
+            from tokenizers import trainers
 
         smallest = len(SPECIAL_TOKENS) + 256
         if vocabulary_size < smallest:
@@ -297,7 +299,8 @@ class BytePairTokenizer(PlacedTokenizer):
         >>> graph.encode(tf.constant(["a rose", ""])).to_list()
         [[67, 262], []]
         """
-        from keras_attn.text.byte_pair_graph import GraphBytePair
+        with needed("A tokenizer in a graph"):
+            from keras_attn.text.byte_pair_graph import GraphBytePair
 
         return GraphBytePair(self)
 
@@ -328,7 +331,8 @@ def _engine(
     whole_tokens: Sequence[str] = (),
 ) -> Any:
     """The encoder and trainer of the `tokenizers` library."""
-    from tokenizers import AddedToken, Tokenizer, models
+    with needed("A byte-pair tokenizer"):
+        from tokenizers import AddedToken, Tokenizer, models
 
     engine = Tokenizer(models.BPE(ids_of, list(merges), ignore_merges=ignore_merges))
     engine.pre_tokenizer = pre_tokenizer(pattern)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_attn.packages import needed
 from keras_attn.text.bytes_of_text import SPLIT_PATTERN
 
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -61,7 +62,8 @@ def graph_pattern(name: str) -> GraphPattern:
 
 def pre_tokenizer(name: str) -> Any:
     """Returns what cuts texts in Python, of the `tokenizers` library."""
-    from tokenizers import Regex, pre_tokenizers
+    with needed("A byte-pair tokenizer"):
+        from tokenizers import Regex, pre_tokenizers
 
     if name == "gpt2":
         return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
@@ -80,7 +82,8 @@ def _with_class(characters: str, bracket: re.Match[str]) -> str:
 @functools.cache
 def _code_points(kind: str) -> tuple[tuple[int, int], ...]:
     """The ranges of code points of a class, as the `tokenizers` library has them."""
-    from tokenizers import Regex, normalizers
+    with needed("A byte-pair tokenizer"):
+        from tokenizers import Regex, normalizers
 
     text = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
     others = normalizers.Replace(Regex(f"{kind}+"), "").normalize_str(text)

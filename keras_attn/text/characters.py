@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from keras_attn.inputs import check_listed
+from keras_attn.packages import needed
 from keras_attn.text.checks import readable, well_formed
 from keras_attn.text.row_tokenizer import Rows, RowTokenizer
 
@@ -128,7 +129,8 @@ class CharacterTokenizer(RowTokenizer):
         >>> graph.encode(tf.constant(["ban", ""])).to_list()
         [[6, 4, 5], []]
         """
-        from keras_attn.text.characters_graph import GraphCharacters
+        with needed("A tokenizer in a graph"):
+            from keras_attn.text.characters_graph import GraphCharacters
 
         return GraphCharacters(self)
 

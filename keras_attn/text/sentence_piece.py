@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import keras
 
 from keras_attn.hints import TensorLike
+from keras_attn.packages import needed
 from keras_attn.text.checks import checked_ids, for_each_row, well_formed
 from keras_attn.text.offsets import Offsets, original_offsets
 from keras_attn.text.row_tokenizer import PlacedTokenizer, Rows
@@ -332,7 +333,8 @@ class SentencePieceTokenizer(PlacedTokenizer):
         >>> graph.encode(tf.constant(["a rose", ""])).to_list() == tokenizer.encode(["a rose", ""])
         True
         """
-        from keras_attn.text.sentence_piece_graph import GraphSentencePiece
+        with needed("A tokenizer in a graph"):
+            from keras_attn.text.sentence_piece_graph import GraphSentencePiece
 
         return GraphSentencePiece(self)
 

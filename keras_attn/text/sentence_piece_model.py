@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from keras_attn.inputs import check_listed
+from keras_attn.packages import needed
 from keras_attn.text.checks import well_formed
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ _LONG_WORD = re.compile(r"(\S{100})(?=\S)")
 
 def read_model(model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
     """Reads a serialized model; returns the library's object and the pieces in its order."""
-    import sentencepiece
+    with needed("A SentencePiece tokenizer"):
+        import sentencepiece
 
     if not isinstance(model, bytes):
         raise TypeError(
@@ -55,7 +57,8 @@ def train_model(
     allow_fewer: bool,
 ) -> bytes:
     """Trains a SentencePiece model; see `SentencePieceTokenizer.train`."""
-    import sentencepiece
+    with needed("A SentencePiece tokenizer"):
+        import sentencepiece
 
     check_listed(texts, "texts")
     if model_type not in MODEL_TYPES:

@@ -12,6 +12,7 @@ import keras
 from keras_attn.input_files import read_input
 from keras_attn.inputs import check_listed
 from keras_attn.line_ends import with_newlines
+from keras_attn.packages import needed
 from keras_attn.text.checks import well_formed
 from keras_attn.text.offsets import Offsets, original_offsets
 from keras_attn.text.row_tokenizer import PlacedTokenizer, Rows
@@ -154,7 +155,8 @@ class WordPieceTokenizer(PlacedTokenizer):
         >>> tokenizer.vocabulary[-2:], tokenizer.tokens(tokenizer.encode("Lows Lowest!"))
         (('low', 'lowe'), ['low', '##s', 'lowe', '##s', '##t', '[UNK]'])
         """
-        from tokenizers import trainers
+        with needed("A WordPiece tokenizer"):
+            from tokenizers import trainers
 
         check_listed(texts, "texts")
         if isinstance(texts, Iterator):
@@ -279,7 +281,8 @@ class WordPieceTokenizer(PlacedTokenizer):
         >>> graph.encode(tf.constant(["High", ""])).to_list()
         [[4, 5], []]
         """
-        from keras_attn.text.word_piece_graph import GraphWordPiece
+        with needed("A tokenizer in a graph"):
+            from keras_attn.text.word_piece_graph import GraphWordPiece
 
         return GraphWordPiece(self)
 

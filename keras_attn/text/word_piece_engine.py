@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from keras_attn.packages import needed
+
 if TYPE_CHECKING:
     import tokenizers
 
@@ -32,7 +34,8 @@ def make_engine(
     whole: Sequence[str] = (),
 ) -> Any:
     """Makes an encoder and trainer of the `tokenizers` library, with BERT's cleaning and words."""
-    from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+    with needed("A WordPiece tokenizer"):
+        from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
     engine = Tokenizer(
         models.WordPiece(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from keras_attn.packages import needed
 from keras_attn.text.bytes_of_text import SYMBOL_RANGES, UNSPACED_RANGES
 from keras_attn.text.normalization import normalize_text
 
@@ -68,13 +69,8 @@ class WordScores:
     """
 
     def __init__(self, texts: Sequence[str]):
-        try:
+        with needed("A search by words", 'Or search by="vectors" (--by vectors).'):
             import bm25s
-        except ImportError as error:
-            raise ImportError(
-                "Answers are searched by their words with bm25s, which is not installed. Install "
-                'it: pip install bm25s; or search by="vectors" (--by vectors).'
-            ) from error
         self._numbers: dict[str, int] = {}
         numbers = self._numbers
         texts_of = [

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from keras_attn.inputs import check_listed, listed
+from keras_attn.packages import needed
 from keras_attn.text.checks import well_formed
 from keras_attn.text.normalization import normalize_text, normalize_with_offsets
 from keras_attn.text.offsets import Offsets, original_offsets
@@ -230,7 +231,8 @@ class WordTokenizer(PlacedTokenizer):
         >>> graph.encode(tf.constant(["To be!", ""])).to_list()
         [[5, 4, 3], []]
         """
-        from keras_attn.text.words_graph import GraphWords
+        with needed("A tokenizer in a graph"):
+            from keras_attn.text.words_graph import GraphWords
 
         return GraphWords(self)
 

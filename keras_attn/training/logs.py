@@ -11,6 +11,7 @@ from typing import Any
 import keras
 
 from keras_attn.files import atomic_write
+from keras_attn.packages import needed
 
 _SUFFIX = ".keras_attn"
 
@@ -50,13 +51,8 @@ class TrainingLog(keras.callbacks.Callback):
         self.tensorboard = None if tensorboard is None else Path(tensorboard)
         self._writer: Any = None
         if tensorboard is not None:
-            try:
+            with needed("A log for TensorBoard"):
                 import tensorboardX  # noqa: F401
-            except ImportError as error:
-                raise ImportError(
-                    "TensorBoard's logs are written by tensorboardX, which is not installed. "
-                    "Install it: pip install tensorboardX."
-                ) from error
 
     def memory(self) -> dict[str, Any]:
         """Returns the state for a checkpoint."""

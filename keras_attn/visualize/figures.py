@@ -4,13 +4,15 @@ import functools
 import io
 from collections.abc import Sequence
 
+from keras_attn.packages import needed
 from keras_attn.visualize.display import drawable
 
 
 @functools.cache
 def figure_class() -> type:
     """Makes the class of the figures. Matplotlib is imported only here and in the plots."""
-    from matplotlib import figure
+    with needed("A drawing"):
+        from matplotlib import figure
 
     class Figure(figure.Figure):
         """A figure that notebooks show. Pyplot would keep each figure open."""

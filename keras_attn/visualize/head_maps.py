@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from keras_attn.packages import needed
 from keras_attn.visualize.checks import checked_layers
 from keras_attn.visualize.display import displayed_tokens
 from keras_attn.visualize.figures import figure_class, label
@@ -53,7 +54,8 @@ def plot_attention_heads(
     >>> figure.axes[0].images[0].get_array().shape  # 2 x 4 maps with gaps
     (5, 15)
     """
-    from matplotlib.colors import PowerNorm
+    with needed("A drawing"):
+        from matplotlib.colors import PowerNorm
 
     source_tokens, target_tokens = _names(source_tokens), _names(target_tokens)
     rows, keys = len(target_tokens), len(source_tokens)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_attn.images import load_image
+from keras_attn.images.loading import pillow_image
 
 Picture: TypeAlias = str | os.PathLike[str] | bytes | npt.ArrayLike
 """A path, the bytes of a file, or an array `(H, W, 3)` of 0 to 255."""
@@ -39,34 +40,30 @@ def as_image(image: Picture) -> np.ndarray:
 
 def shrunk(image: np.ndarray) -> np.ndarray:
     """Makes a large picture smaller, at most 640 pixels wide and high."""
-    from PIL import Image
-
     height, width = image.shape[:2]
     if max(height, width) <= _LONGEST:
         return image
     share = _LONGEST / max(height, width)
     size = (max(1, round(width * share)), max(1, round(height * share)))
-    return np.array(Image.fromarray(image).resize(size, Image.Resampling.BILINEAR))
+    pillow = pillow_image()
+    return np.array(pillow.fromarray(image).resize(size, pillow.Resampling.BILINEAR))
 
 
 def image_address(image: np.ndarray) -> str:
     """Writes a picture as a `data:` address, at most 640 pixels wide and high."""
-    from PIL import Image
-
     image = shrunk(image)
     file = io.BytesIO()
     kind = "png" if max(image.shape[:2]) <= _SMALL else "jpeg"
-    Image.fromarray(image).save(file, kind, **({} if kind == "png" else {"quality": 88}))
+    pillow_image().fromarray(image).save(file, kind, **({} if kind == "png" else {"quality": 88}))
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def spread(weights: np.ndarray, height: int, width: int) -> np.ndarray:
     """Spreads a map of regions smoothly over a picture, so that its greatest weight is 1."""
-    from PIL import Image
-
     largest = float(weights.max())
     if largest <= 0:
         return np.zeros((height, width), "float32")
-    regions = Image.fromarray(np.ascontiguousarray(weights / largest, "float32"))
-    smooth = regions.resize((width, height), Image.Resampling.BICUBIC)
+    pillow = pillow_image()
+    regions = pillow.fromarray(np.ascontiguousarray(weights / largest, "float32"))
+    smooth = regions.resize((width, height), pillow.Resampling.BICUBIC)
     return np.clip(np.asarray(smooth), 0, 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_attn.packages import needed
 from keras_attn.visualize.figures import figure_class, label
 from keras_attn.visualize.shaded_text import ShadedText, TextWeights
 from keras_attn.visualize.text_segments import TextSegment
@@ -50,9 +51,10 @@ def plot_text_weights(
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['so', ' ', 'good']
     """
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LinearSegmentedColormap, Normalize
-    from matplotlib.patches import Rectangle
+    with needed("A drawing"):
+        from matplotlib.cm import ScalarMappable
+        from matplotlib.colors import LinearSegmentedColormap, Normalize
+        from matplotlib.patches import Rectangle
 
     shaded = ShadedText(explanation)
     lines = [line for pieces in shaded.texts for line in _wrapped(pieces)]

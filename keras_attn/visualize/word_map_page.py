@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_attn.metrics import WordSpace
+from keras_attn.packages import needed
 from keras_attn.visualize.display import drawable
 from keras_attn.visualize.web_page import json_for_page, page_files, source_hash, web_page
 
@@ -49,12 +50,8 @@ def word_places(vectors: npt.ArrayLike, seed: int = 0) -> np.ndarray:
     vectors = np.asarray(vectors, "float32")
     if len(vectors) < 5:
         raise ValueError(f"Expected at least five words for a map. Received: {len(vectors)}.")
-    try:
+    with needed("A map of words"):
         from sklearn.manifold import TSNE
-    except ImportError as error:
-        raise ImportError(
-            "A map of words needs scikit-learn: `pip install scikit-learn`."
-        ) from error
     perplexity = min(30.0, (len(vectors) - 1) / 3)
     start = "pca" if min(vectors.shape) > 1 else "random"
     found = TSNE(2, perplexity=perplexity, init=start, random_state=seed).fit_transform(vectors)

@@ -231,5 +231,5 @@ def test_check_images(folder):
 def test_without_pillow(monkeypatch):
     raw = data(Image.new("L", (1, 1)))
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=r"pip install pillow"):
+    with pytest.raises(ImportError, match=r"keras_attn\[captioning\]"):
         load_image(raw)

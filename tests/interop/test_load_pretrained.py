@@ -408,5 +408,5 @@ def test_a_name_on_the_hub(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=r"could not be fetched.*no route.*and give the folder"):
         read_pretrained("google/bert")
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
-    with pytest.raises(ImportError, match=r"pip install huggingface_hub.*give the folder"):
+    with pytest.raises(ImportError, match=r"keras_attn\[hub\].*give the folder"):
         read_pretrained("google/bert")

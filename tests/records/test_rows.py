@@ -147,7 +147,7 @@ def test_parquet_needs_a_package(tmp_path, monkeypatch):
     path = tmp_path / "a.parquet"
     path.write_bytes(b"PAR1")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"a.parquet: .* pip install pyarrow"):
+    with pytest.raises(ImportError, match=r"a.parquet: .* pyarrow, .*keras_attn\[tables\]"):
         read_labelled(path)
 
 

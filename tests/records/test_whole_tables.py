@@ -121,5 +121,5 @@ def test_bad_tables(table, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"a name that ends in .csv.*o.txt"):
         written_format(tmp_path / "o.txt", "csv")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"pip install pyarrow"):
+    with pytest.raises(ImportError, match=r"keras_attn\[tables\]"):
         written_format(tmp_path / "o.parquet", "csv")

@@ -352,13 +352,13 @@ def test_without_the_library_of_words(saved, monkeypatch):
 
     def without(name, *args, **kwargs):
         if name == "bm25s":
-            raise ImportError(name)
+            raise ModuleNotFoundError(name=name)
         return imported(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
     selector = AnswerSelector(TOKENIZER, ANSWERS, model=SIZES, data={"max_length": 16})
     for by in ("words", "both"):
-        with pytest.raises(ImportError, match=r"pip install bm25s.*--by vectors"):
+        with pytest.raises(ImportError, match=r"keras_attn\[search\].*--by vectors"):
             selector.predict("a dog", by=by)
 
 

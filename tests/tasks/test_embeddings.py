@@ -190,7 +190,7 @@ def test_the_page(embedder):
 
 def test_no_map_without_scikit_learn(embedder, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
-    with pytest.raises(ImportError, match="pip install scikit-learn"):
+    with pytest.raises(ImportError, match=r"keras_attn\[tasks\]"):
         embedder[0].word_page(6)
 
 

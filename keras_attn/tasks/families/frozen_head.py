@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_attn.batches import TextBatches
 from keras_attn.generation import CompiledFunction
+from keras_attn.packages import needed
 from keras_attn.settings import Settings, setting
 
 STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -146,7 +147,8 @@ def _heads(
     strengths: Iterable[float],
 ) -> Iterator[Head]:
     """Yields the heads of rising strengths, each of which starts the next one."""
-    from sklearn.linear_model import LogisticRegression, Ridge
+    with needed("A head on frozen vectors"):
+        from sklearn.linear_model import LogisticRegression, Ridge
 
     if labels.ndim == 1 and labels.dtype.kind == "f":
         for c in strengths:
