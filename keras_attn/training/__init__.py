@@ -24,6 +24,7 @@ from keras_attn.training.state import (
     read_training_notes,
     save_training_state,
 )
+from keras_attn.training.weighted_binary_loss import WeightedBinaryCrossentropy
 
 __all__ = [
     "ChunkedLossModel",
@@ -36,6 +37,7 @@ __all__ = [
     "TrainingCheckpoint",
     "TrainingLog",
     "WarmupCosineSchedule",
+    "WeightedBinaryCrossentropy",
     "averaged_weights",
     "compute_on",
     "fit_resumable",

@@ -66,6 +66,19 @@ def test_class_weights_change_the_guess():
     assert f"is not below {guess:.3f}, " in note
 
 
+def test_weights_of_several_labels_change_the_guess():
+    """Of 4 and 8 texts in 12, with weights 3 and 1 and none of the third label."""
+    task = classifier("several")
+    labels = np.array([[1, 0, 0]] * 4 + [[0, 1, 0]] * 8, "float32")
+    batches = [(None, labels, np.ones(12))]
+    p, q = 12 / (12 + 8), 8 / 12
+    first = -(12 * np.log(p) + 8 * np.log(1 - p)) / 12
+    second = -(8 * np.log(q) + 4 * np.log(1 - q)) / 12
+    task.model.loss = SimpleNamespace(pos_weight=[3.0, 1.0, 1.0])
+    note = task.doubt(batches, SimpleNamespace(history={"loss": [9.0, 9.0]}))
+    assert f"is not below {(first + second) / 3:.3f}, " in note
+
+
 def test_an_answer_is_pointed_at():
     task, examples = answerer(), answering_toys.questions(4)
     batches = task.dataset(examples, shuffle=False, batch_size=1)

@@ -62,6 +62,20 @@ def test_heads_of_several_labels_of_numbers_and_of_classes_without_examples():
     assert set(head.logits(x).argmax(1)) <= {0, 2, 4}
 
 
+@pytest.mark.slow
+def test_weights_of_decisions_are_those_of_scikit_learn():
+    (x, y), (other, truth) = clouds(3), clouds(3, 1)
+    members, true = (np.eye(3, dtype="float32")[labels] for labels in (y, truth))
+    weights = np.where(members > 0, [2.0, 5.0, 0.5], 1.0)
+    head, c = fit_head(x, members, 3, weights, (other, true))
+    centre, spread = x.mean(0), x.std(0).mean()
+    for label in range(3):
+        reference = LogisticRegression(C=c, tol=1e-6)
+        reference.fit((x - centre) / spread, members[:, label], weights[:, label])
+        expected = reference.decision_function((other - centre) / spread)
+        np.testing.assert_allclose(head.logits(other)[:, label], expected, atol=2e-2)
+
+
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
     """A classifier whose head alone is fitted, in a folder, by the command's call."""

@@ -124,7 +124,7 @@ def test_a_folder_of_another_run_is_refused(run, more, message):
         ({"dev": []}, "Expected development texts"),
         ({"dev": [("a", "ugly")]}, r"among the 2 classes \['bad', 'good'\]. Received: 'ugly'"),
         ({"texts": [("a", "x"), ("b", ("y", "z"))], "dev": [("a", "x")], "training": {
-            "class_weight": "balanced"}}, "`class_weight` is for texts of one label each"),
+            "class_weight": {"w": 2}}}, r"`class_weight` must name classes among \['x', 'y', 'z'"),
         ({"model": {"model": "rnn", "units": 9}}, "even"),
         ({"model": {"model": "rnn", "pooling": "first"}}, "pooling"),
         ({"data": TextClassificationData(vocabulary_size=9)}, "must be at least"),

@@ -234,9 +234,8 @@ def test_imbalance_is_named():
         warnings.simplefilter("error")
         classifier.fit(examples, epochs=1, class_weight="balanced", verbose=0)
         warn_of_imbalance([label for _, label in examples[1:]], classifier.class_names)
-    # No advice that cannot be followed.
     several = [("fine", ("good",))] * 11 + [("dull", ("bad",))]
-    with pytest.warns(UserWarning, match=r"look at macro F1\.$"):
+    with pytest.warns(UserWarning, match=r"look at macro F1, and consider class_weight"):
         warn_of_imbalance([label for _, label in several], classifier.class_names)
 
 

@@ -49,23 +49,24 @@ def doubt_of_guesses(guesses: Sequence[Hashable], true: Sequence[Hashable], what
     )
 
 
-def loss_of_shares(batches: Any) -> float:
+def loss_of_shares(batches: Any, pos_weight: Sequence[float] | None = None) -> float:
     """Returns the least cross-entropy of a guess that is the same for all rows, in nats.
 
         -sum_c share_c log share_c
 
     times the mean weight of a row. For labels `(B, C)` of 0 and 1 it is the mean of the binary one
-    over the classes.
+    over the classes, whose positive rows may have weights.
     """
     labels, weights = rows_of(batches)
     if labels.ndim == 1:
         shares = np.bincount(labels, weights)[:, None]
     else:
         of_one = weights @ labels
-        shares = np.stack([of_one, weights.sum() - of_one])
-    shares = shares / max(weights.sum(), 1e-9)
-    logs = np.log(np.where(shares > 0, shares, 1.0))
-    return float(weights.mean() * -(shares * logs).sum(axis=0).mean())
+        more = 1.0 if pos_weight is None else np.asarray(pos_weight)
+        shares = np.stack([of_one * more, weights.sum() - of_one])
+    total = np.maximum(shares.sum(axis=0), 1e-9)
+    logs = np.log(np.where(shares > 0, shares / total, 1.0))
+    return float(-(shares * logs).sum(axis=0).mean() / len(weights))
 
 
 def rows_of(batches: Any, name: str | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -354,7 +354,8 @@ class Fitted(Measured[Given]):
             training = sections["training"] = long_enough(training, batches, log)
         ours = self.model.compiled and self.model.optimizer is self._optimizer
         if compiles or ours or not self.model.compiled:
-            self._compile_model(training.epochs * len(batches), training, more)
+            of_loss = self.for_examples(training, examples)
+            self._compile_model(training.epochs * len(batches), of_loss, more)
             self._optimizer = self.model.optimizer
         if run_dir is None or not (run_dir / CHECKPOINT).exists():
             self.prepare(examples, held, training, log)

@@ -116,6 +116,15 @@ class Measured(Constructed[Given]):
 
         return score
 
+    def for_examples(self, training: Any, examples: Given) -> Any:
+        """Returns settings `Training` for `objective`, with what it takes from the examples.
+
+        Args:
+            training: Settings `Training`.
+            examples: Training examples.
+        """
+        return training
+
     def prepare(
         self, examples: Given, dev: Given | tuple[()], training: Any, log: Callable[[str], Any]
     ) -> None:

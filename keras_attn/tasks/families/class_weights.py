@@ -58,10 +58,14 @@ class ClassTraining(ClassWeights):
 def weights_of_classes(
     labels: Sequence[int] | np.ndarray, names: Sequence[str], class_weight: str | Mapping
 ) -> np.ndarray:
-    """Returns the weight of each class in the loss, float32 `(C,)`: 1 where none is given."""
+    """Returns the weight of each class in the loss, float32 `(C,)`: 1 where none is given.
+
+    If the labels are 0 and 1, `(n, C)`, it is the weight of the examples that have the class.
+    """
     check_class_weight(class_weight)
     if isinstance(class_weight, str):  # "balanced"
-        return class_weights(labels, len(names)).astype("float32")
+        labels = np.asarray(labels)
+        return pos_weights(labels) if labels.ndim == 2 else class_weights(labels, len(names))
     unknown = [name for name in class_weight if name not in names]
     if unknown:
         raise ValueError(
@@ -71,21 +75,31 @@ def weights_of_classes(
     return np.array([class_weight.get(name, 1.0) for name in names], "float32")
 
 
+def pos_weights(labels: np.ndarray) -> np.ndarray:
+    """Returns negative / positive examples of each label, of labels 0 and 1, `(n, C)`.
+
+    A label that no example has, or that all have, is counted once more.
+
+    Example:
+
+    >>> pos_weights(np.array([[1, 0], [0, 0], [0, 0], [0, 1]])).tolist()
+    [3.0, 3.0]
+    """
+    positive = labels.sum(axis=0)
+    return (np.maximum(len(labels) - positive, 1) / np.maximum(positive, 1)).astype("float32")
+
+
 def example_weights(
-    labels: np.ndarray,
-    names: Sequence[str],
-    class_weight: ClassWeight,
-    multi_label: bool = False,
+    labels: np.ndarray, names: Sequence[str], class_weight: ClassWeight
 ) -> np.ndarray | None:
-    """Returns the float32 weight of each text in the loss, or None if all are the same."""
+    """Returns the float32 weight of each example in the loss, or None if all are the same.
+
+    For labels of 0 and 1, `(n, C)`, it is the weight of each decision, `(n, C)`.
+    """
     if class_weight is None:
         return None
-    if multi_label:
-        raise ValueError(
-            "`class_weight` is for texts of one label each. Received: "
-            f"class_weight={class_weight!r}, with texts of several labels. Leave it out."
-        )
-    return weights_of_classes(labels, names, class_weight)[labels]
+    weights = weights_of_classes(labels, names, class_weight)
+    return np.where(labels > 0, weights, 1.0) if labels.ndim == 2 else weights[labels]
 
 
 def warn_of_imbalance(labels: Sequence[Label], class_names: Sequence[str]) -> None:
@@ -94,14 +108,9 @@ def warn_of_imbalance(labels: Sequence[Label], class_names: Sequence[str]) -> No
     few = min(counts[name] for name in class_names)
     if few * _UNEVEN < max(counts[name] for name in class_names):
         shown = ", ".join(f"{name}: {counts[name]:,}" for name in class_names)
-        several = any(not isinstance(label, str) for label in labels)  # these have no class weights
-        more = (
-            ""
-            if several
-            else ", and consider class_weight='balanced' (`fit --class-weight balanced`)"
-        )
         warnings.warn(
             f"The classes are uneven ({shown}). A model may do well by never naming the rare ones: "
-            f"look at macro F1{more}.",
-            stacklevel=5,  # who called `fit`
+            "look at macro F1, and consider class_weight='balanced' (`fit --class-weight "
+            "balanced`).",
+            stacklevel=6,  # who called `fit`
         )

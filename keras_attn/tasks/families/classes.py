@@ -22,9 +22,10 @@ from keras_attn.tasks.families.class_weights import (
     ClassWeight,
     example_weights,
     warn_of_imbalance,
+    weights_of_classes,
 )
 from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
-from keras_attn.training import num_data_shards
+from keras_attn.training import WeightedBinaryCrossentropy, num_data_shards
 
 TEMPERATURES = (0.2, 10.0)
 FEWEST_FOR_TEMPERATURE = 30
@@ -65,7 +66,9 @@ class ClassTask(ClassPredictions):
         Args:
             examples: Labelled texts or pairs, as for `fit`.
             class_weight: None: every example has the same weight. `"balanced"`: every class has. Or
-                the weights of classes by their names; a class that is not named has weight 1.
+                the weights of classes by their names; a class that is not named has weight 1. For
+                examples with several labels the weights belong to the loss, see
+                `WeightedBinaryCrossentropy`: give them to `fit`.
             **settings: Of the batches: `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
@@ -78,7 +81,13 @@ class ClassTask(ClassPredictions):
         """
         checked = self.of_classes(self.checked(examples))
         labels, inputs = self.numbers_of(checked), self.asked(self.inputs_of(checked))
-        weights = example_weights(labels, self.class_names, class_weight, self.multi_label)
+        if self.multi_label and class_weight is not None:
+            raise ValueError(
+                "`class_weight` belongs to the loss of examples with several labels. Received: "
+                f"class_weight={class_weight!r}. Give it to `fit`, or compile the model with "
+                "keras_attn.training.WeightedBinaryCrossentropy."
+            )
+        weights = example_weights(labels, self.class_names, class_weight)
         settings = {"rows_multiple_of": num_data_shards(), **settings}
         return self.labelled_batches(inputs, labels, weights, **settings)
 
@@ -86,10 +95,19 @@ class ClassTask(ClassPredictions):
         self, examples: Sequence[object], training: ClassTraining, shuffle: bool = True
     ) -> TextBatches:
         """Makes the batches of a training, see `dataset`, and warns of rare classes."""
-        batches = super().batches(examples, training, shuffle)
+        of_rows = dataclasses.replace(training, class_weight=None) if self.multi_label else training
+        batches = super().batches(examples, of_rows, shuffle)
         if training.class_weight is None:
             warn_of_imbalance(self.labels_of(self.checked(examples)), self.class_names)
         return batches
+
+    def for_examples(self, training: ClassTraining, examples: Sequence[Any]) -> ClassTraining:
+        """Returns settings with the balanced weights of several labels as numbers."""
+        if not self.multi_label or training.class_weight != "balanced":
+            return training
+        weights = weights_of_classes(self.targets(examples), self.class_names, "balanced")
+        table = dict(zip(self.class_names, weights.tolist(), strict=True))
+        return dataclasses.replace(training, class_weight=table)
 
     def objective(self, training: ClassTraining) -> dict[str, Any]:
         """Cross-entropy, or the binary one of each class where there may be several labels."""
@@ -97,6 +115,14 @@ class ClassTask(ClassPredictions):
         metric: keras.metrics.Metric
         if self.multi_label:
             loss = keras.losses.BinaryCrossentropy(from_logits=True)
+            if training.class_weight == "balanced":
+                raise ValueError(
+                    "`class_weight` must be a table from labels to weights here, as the examples "
+                    "are not known before `fit`. Received: 'balanced'. Give it to `fit`."
+                )
+            if training.class_weight is not None:
+                weights = weights_of_classes([], self.class_names, training.class_weight)
+                loss = WeightedBinaryCrossentropy(weights.tolist())
             # Of decisions. The reports' accuracy is of texts that have all labels right.
             metric = keras.metrics.BinaryAccuracy(name="binary_accuracy", threshold=0.0)
         else:
@@ -107,7 +133,9 @@ class ClassTask(ClassPredictions):
 
     def doubt(self, batches: TextBatches, run: TrainingRun) -> str:
         """Returns a warning if the training ended no better than a constant guess."""
-        return doubt_of(run, loss_of_shares(batches), "guessing labels only by their shares")
+        weights = getattr(getattr(self.model, "loss", None), "pos_weight", None)
+        guess = loss_of_shares(batches, weights)
+        return doubt_of(run, guess, "guessing labels only by their shares")
 
     def guesses(
         self, examples: Sequence[Any], results: Mapping[str, Any]
@@ -162,8 +190,8 @@ class ClassTask(ClassPredictions):
         return self.numbers_of(self.of_classes(self.checked(examples)))
 
     def weights_for(self, targets: np.ndarray, training: ClassTraining) -> np.ndarray | None:
-        """Returns what each example weighs in the loss, by its class."""
-        return example_weights(targets, self.class_names, training.class_weight, self.multi_label)
+        """Returns what each example weighs in the loss, by its class, or each of its labels."""
+        return example_weights(targets, self.class_names, training.class_weight)
 
     def finish(self, dev: Sequence[object], training: ClassTraining) -> str:
         """Fits the temperature to the development examples, if there are enough of them."""

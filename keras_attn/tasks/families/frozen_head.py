@@ -102,7 +102,7 @@ def fit_head(
         vectors: x, `(n, D)`.
         labels: y: classes int32 `(n,)`; 0 and 1, float32 `(n, C)`; or numbers float32 `(n,)`.
         num_classes: C, or 1 for numbers.
-        weights: w, `(n,)`; 1 if None.
+        weights: w, `(n,)`, or `(n, C)` for labels of 0 and 1; 1 if None.
         held: Vectors and labels of held-out examples.
         seed: Seed of the folds of the cross-validation.
 
@@ -158,7 +158,9 @@ def _heads(
     if labels.ndim == 2:
         columns = labels.astype("int32").T
         strengths = list(strengths)
-        each = (_heads(vectors, column, 2, weights, strengths) for column in columns)
+        of_columns = np.broadcast_to(weights.reshape(len(weights), -1), labels.shape).T
+        pairs = zip(columns, of_columns, strict=True)
+        each = (_heads(vectors, column, 2, some, strengths) for column, some in pairs)
         for heads in zip(*each, strict=True):
             # The difference of the two logits is that of yes.
             kernel, bias = (np.stack(x, axis=-1) for x in zip(*heads, strict=True))
