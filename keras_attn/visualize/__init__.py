@@ -10,7 +10,7 @@ from keras_attn.visualize.coloured_tokens import (
 )
 from keras_attn.visualize.contextual_page import contextual_page, main_directions
 from keras_attn.visualize.encoder_page import encoder_page
-from keras_attn.visualize.focus import Focus
+from keras_attn.visualize.focus import Focus, find_focus
 from keras_attn.visualize.head_importance import plot_head_importance
 from keras_attn.visualize.head_maps import plot_attention_heads
 from keras_attn.visualize.head_outcomes import HeadOutcomes, Outcome
@@ -42,6 +42,7 @@ __all__ = [
     "coloured_tokens_text",
     "contextual_page",
     "encoder_page",
+    "find_focus",
     "head_roles_fragment",
     "head_roles_html",
     "main_directions",

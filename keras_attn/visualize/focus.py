@@ -33,9 +33,8 @@ class Focus:
 
     >>> tokens = ["a", "b", "c", "d"]
     >>> weights = np.array([np.eye(4), np.eye(4)[::-1]])
-    >>> view = AttentionView([AttentionPart("self", tokens, tokens, [weights])], focus=Focus("d"))
-    >>> find_focus(view.parts, view.focus)
-    {'part': 0, 'layer': 0, 'head': 1, 'query': 3}
+    >>> AttentionView([AttentionPart("self", tokens, tokens, [weights])], focus=Focus("d", on="a"))
+    <AttentionView 'a b c d': self>
     """
 
     word: str | int | None = None
@@ -46,7 +45,27 @@ class Focus:
 
 
 def find_focus(parts: Sequence[Any], focus: Focus | None) -> dict[str, int]:
-    """Finds the part, layer, head (-1 is the mean) and query on which the viewer opens."""
+    """Finds the part, layer, head and word on which the viewer opens.
+
+    Args:
+        parts: The parts of an `AttentionView`.
+        focus: The focus, such as `view.focus`. If None, the strongest link is chosen.
+
+    Returns:
+        A dict of numbers from 0: `part`, `layer`, `head` and `query`, the number of the word that
+        looks. A layer or head of -1 is the mean.
+
+    Raises:
+        ValueError: If the view does not have the part, layer, head or word.
+
+    Example:
+
+    >>> tokens = ["a", "b", "c", "d"]
+    >>> weights = np.array([np.eye(4), np.eye(4)[::-1]])
+    >>> view = AttentionView([AttentionPart("self", tokens, tokens, [weights])])
+    >>> find_focus(view.parts, Focus("d", on="a"))
+    {'part': 0, 'layer': 0, 'head': 1, 'query': 3}
+    """
     focus = focus or Focus()
     if not 0 <= focus.part < len(parts):
         raise ValueError(f"`part` must be one of {len(parts)} parts. Received: {focus.part!r}.")

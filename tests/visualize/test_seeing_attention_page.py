@@ -6,27 +6,14 @@ from pathlib import Path
 import pytest
 
 from keras_attn import visualize
-from keras_attn.tasks import TextClassifier, Translator
-from keras_attn.text import BytePairTokenizer
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "seeing_attention.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-def test_the_code_runs(tmp_path, monkeypatch):
+def test_the_code_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    tokenizer = BytePairTokenizer.train(["a warm film", "ein Hund"], 259)
-    small = {"dim": 8, "num_heads": 2, "num_layers": 1, "intermediate_dim": 8}
-    for folder, task in (
-        ("translation", Translator(tokenizer, model=small)),
-        (
-            "sentiment",
-            TextClassifier(tokenizer, ["bad", "good"], model={"model": "transformer", **small}),
-        ),
-    ):
-        (tmp_path / folder).mkdir()
-        task.save(tmp_path / folder / "best.task")
     blocks = [text.split("```")[0] for text in PAGE.split("```python\n")[1:]]
     assert len(blocks) == 7
     views = []
@@ -35,12 +22,14 @@ def test_the_code_runs(tmp_path, monkeypatch):
         exec(block, names)
         views += names.get("views", [names["view"]] if "view" in names else [])
     assert [[part.name for part in view.parts] for view in views] == [
-        *[["cross-attention", "encoder self-attention", "decoder self-attention"]] * 2,
-        ["attention of the answer", "self-attention"],
         *[["self-attention"]] * 2,
+        *[["cross-attention", "encoder self-attention", "decoder self-attention"]] * 2,
         *[["self-attention"]] * 4,
         ["cross-attention"],
     ]
+    printed = capsys.readouterr().out.splitlines()
+    for line in ("attend self 0 (1, 4, 4, 4)", "{'part': 0, 'layer': 1, 'head': 2, 'query': 5}"):
+        assert line in printed and f"# {line}" in PAGE
     assert "Show “bank”" in (tmp_path / "encoder.html").read_text(encoding="utf-8")
     assert "Where it looked" in (tmp_path / "viewer.html").read_text(encoding="utf-8")
     for name in ("heads.png", "importance.png", "caption.png", "steps.html"):
