@@ -1,4 +1,4 @@
-"""Trained models made fit for something else: LoRA and int8."""
+"""Adaptation of trained models: LoRA and quantization."""
 
 from keras_attn.adapt.lora import LoraReport, enable_lora, load_lora, merge_lora, save_lora
 from keras_attn.adapt.quantization import quantize

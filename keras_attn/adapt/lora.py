@@ -63,7 +63,7 @@ class LoraReport(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Share of the weights that are trained."""
+        """Fraction of the weights that are trained."""
         return self.trainable / (self.trainable + self.frozen)
 
 
@@ -74,34 +74,36 @@ def enable_lora(
     feed_forward: bool = False,
     also: str | None = None,
 ) -> LoraReport:
-    """Prepares a model to train only low-rank changes of its attention (Hu et al., 2022).
+    """Prepares a model for training only low-rank changes of its attention (Hu et al., 2022).
 
         y = x (W + alpha / rank A B) + b,    W (D, U), A (D, rank), B (rank, U)
 
-    A is random and B is zero, so at first nothing changes. A and B are trained, and everything else
-    is frozen: `rank (D + U)` weights instead of `D U`. The layers are the projections of queries,
-    keys, values and outputs of all attention layers of this package. If a layer has one product for
-    query, key and value, they share A, and each has a part of B. Recurrent cells have no LoRA. The
-    low-rank change is computed by `keras.layers.Dense.enable_lora`.
+    A is initialized randomly and B with zeros, so that the outputs do not change at first. Only A
+    and B are trained, `rank (D + U)` weights instead of `D U`; everything else is frozen. LoRA is
+    applied to the projections of queries, keys, values and outputs in all attention layers of this
+    package. If queries, keys and values have a fused projection, they share A, and each has a part
+    of B. Recurrent cells do not support LoRA. `keras.layers.Dense.enable_lora` computes the
+    low-rank change.
 
-    Compile the model afterwards; `fit` of the tasks does so. Layers that are already frozen do not
-    change. `save` of a model or task writes merged kernels, so that a plain model with the same
-    outputs is loaded. (Load a compiled `.keras` file with `compile=False`, because its optimizer
-    knows only A and B.) `save_lora` writes A and B, `save_training_state` everything.
+    Compile the model afterwards; the `fit` methods of tasks do this. Layers that are already frozen
+    do not change. `save` of a model or task writes merged kernels, so that loading it gives a plain
+    model with the same outputs. (Load a compiled `.keras` file with `compile=False`, because its
+    optimizer has only states for A and B.) `save_lora` writes A and B; `save_training_state` writes
+    everything.
 
     Args:
-        model: A Keras model, functional or not, with layers of this package, or a task with one. It
-            is changed in place.
+        model: A Keras model with layers of this package, or a task. It is changed in place.
         rank: Rank of the changes.
-        alpha: Scale of the changes; `rank` if None, which makes the factor 1.
-        feed_forward: Whether the feed-forward networks get LoRA too.
-        also: Regular expression. `Dense` layers whose path contains a match get LoRA too.
+        alpha: Scale of the changes; if None, `rank`, so that the factor is 1.
+        feed_forward: Whether LoRA is also applied to feed-forward networks.
+        also: Regular expression. LoRA is also applied to `Dense` layers whose path contains a
+            match.
 
     Returns:
         A `LoraReport`.
 
     Raises:
-        ValueError: If a setting is wrong, the model already has LoRA, or has no layer for it.
+        ValueError: If a setting is wrong, or the model already has LoRA or has no suitable layer.
 
     Example:
 
@@ -156,7 +158,7 @@ def _model(model: keras.layers.Layer) -> keras.Model:
 
 
 def with_lora(model: keras.Model) -> dict[str, keras.layers.Dense]:
-    """Returns the layers of a model that have LoRA, by their paths."""
+    """Returns the layers of a model that have LoRA, keyed by path."""
     return {
         path: layer
         for path, layer in sublayers(model)
@@ -181,7 +183,7 @@ def _turn_on(
     found: dict[str, keras.layers.Dense],
     settings: dict[str, tuple[int, float | None]],
 ) -> LoraReport:
-    """Enables LoRA with a rank and an alpha for each layer; changes nothing if one cannot."""
+    """Enables LoRA with a rank and an alpha for each layer; changes nothing on failure."""
     for path, layer in found.items():
         mode = layer.quantization_mode
         if mode not in (None, "int8", "int4"):
@@ -224,7 +226,7 @@ def _turn_on(
 
 
 def _changed(model: keras.Model) -> None:
-    """Discards functions that were compiled for other weights."""
+    """Discards functions that were compiled for the previous weights."""
     for layer in model._flatten_layers():
         if isinstance(layer, keras.Model):
             layer.train_function = layer.test_function = layer.predict_function = None
@@ -236,17 +238,17 @@ def _changed(model: keras.Model) -> None:
 
 
 def merge_lora(model: keras.layers.Layer) -> None:
-    """Merges the low-rank changes of `enable_lora` into the kernels, which gives a plain model.
+    """Merges the low-rank changes of `enable_lora` into the kernels of a model.
 
         W <- W + alpha / rank A B
 
-    Outputs stay the same except for rounding; int8 kernels are rounded again. Weights that
-    `enable_lora` froze can be trained again, except in layers that were frozen afterwards
-    (`layer.trainable = False`). Layers that were unfrozen afterwards stay so. Compile the model
-    afterwards.
+    The result is a plain model whose outputs are the same except for rounding; int8 kernels are
+    rounded again. Weights that `enable_lora` froze become trainable again, except in layers that
+    were frozen later (`layer.trainable = False`). Layers that were unfrozen later do not change.
+    Compile the model afterwards.
 
     Args:
-        model: A Keras model with LoRA, or a task with one. It is changed in place.
+        model: A Keras model or task with LoRA. It is changed in place.
 
     Raises:
         ValueError: If the model has no LoRA, or is only a part of the model that was passed to
@@ -304,10 +306,10 @@ def _refuse_part(model: keras.Model) -> None:
 
 
 def save_lora(model: keras.layers.Layer, path: str | os.PathLike) -> None:
-    """Writes A, B, rank and alpha of each layer with LoRA to one file for any backend.
+    """Writes A, B, rank and alpha of each layer with LoRA to a file for any backend.
 
     Args:
-        model: A Keras model with LoRA, or a task with one.
+        model: A Keras model or task with LoRA.
         path: The file; its folder must exist.
 
     Raises:
@@ -345,13 +347,13 @@ def save_lora(model: keras.layers.Layer, path: str | os.PathLike) -> None:
 
 
 def load_lora(model: keras.layers.Layer, path: str | os.PathLike) -> LoraReport:
-    """Enables LoRA with the settings and weights of a file of `save_lora`.
+    """Enables LoRA with the settings and weights from a file of `save_lora`.
 
-    If the file does not fit, the model is not changed.
+    If the file does not match the model, nothing is changed.
 
     Args:
-        model: A Keras model, or a task with one, with the weights that the saved model had before
-            LoRA, because the file has only differences.
+        model: A Keras model or task with the weights that the saved model had before LoRA, because
+            the file contains only differences.
         path: The file.
 
     Returns:
@@ -359,8 +361,8 @@ def load_lora(model: keras.layers.Layer, path: str | os.PathLike) -> LoraReport:
 
     Raises:
         FileNotFoundError: If there is no file.
-        ValueError: If it is another file, has a newer format or does not fit the model, or the
-            model already has LoRA.
+        ValueError: If the file is of another kind, has a newer format or does not match the model,
+            or the model already has LoRA.
 
     Example:
 
@@ -396,7 +398,7 @@ def load_lora(model: keras.layers.Layer, path: str | os.PathLike) -> LoraReport:
 
 
 def _read_adapter(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header of a file of `save_lora`, and its arrays, which go together."""
+    """Reads and checks the header and arrays of a file of `save_lora`."""
     with open_archive(path, _EXPECTED) as archive:
         if _HEADER not in archive.arrays():
             raise ValueError(f"Expected {_EXPECTED}. Received: {path}, another file.")

@@ -1,4 +1,4 @@
-"""Kernels and embeddings of 8 bits instead of 32."""
+"""Quantization of kernels and embeddings."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,13 +21,13 @@ def quantize(
 
     Args:
         whole: The model.
-        mode: `"int8"`, `"int4"` or `"float8"`, which does not change embeddings.
-        filters: Called with a layer that could be quantized: whether it is to be; all if None.
-        others: Further models that hold some of its layers.
+        mode: `"int8"`, `"int4"` or `"float8"` (which does not change embeddings).
+        filters: Function that returns whether a layer is quantized; all layers if None.
+        others: Further models that share some of its layers.
 
     Raises:
-        ValueError: If the mode is unknown, nothing is left to quantize, or layers have LoRA, which
-            float8 cannot have.
+        ValueError: If the mode is unknown, no layer can be quantized, or layers have LoRA, which
+            float8 does not support.
 
     Example:
 

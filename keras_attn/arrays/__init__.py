@@ -1,9 +1,9 @@
-"""Functions from arrays to arrays that NumPy, `keras.ops` and a TensorFlow graph share.
+"""Array functions that work with NumPy, with `keras.ops` and in TensorFlow graphs.
 
 The first argument `xp` of each function is an array module: `numpy` or `keras.ops`. With
-`keras.ops` a function runs eagerly on every backend, and in a `tf.function` with unknown shapes.
-Sequences of several lengths are one flat array with their lengths beside it, so that memory grows
-with their values and not with their number times the longest one.
+`keras.ops`, a function runs eagerly on every backend, and in a `tf.function` with unknown shapes.
+Sequences of different lengths are stored as one flat array and an array of lengths, so that memory
+does not depend on the longest sequence.
 """
 
 from keras_attn.arrays.entities import SCHEMES, LabelTables, entities, label_tables, scheme_of

@@ -1,4 +1,4 @@
-"""Answers to questions: the spans of windows, and the best ones of texts."""
+"""Best answer spans of windows and of texts."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from keras_attn.arrays.windows import Windows, window_numbers
 
 Arrays = Mapping[str, Array]
 WINDOW = "row_seconds", "window_start", "window_size", "window_first", "window_behind"
-"""What `window_spans` wants to know of windows: names of arrays `(R,)`."""
+"""Names of the arrays `(R,)` that `window_spans` needs."""
 
 
 def window_spans(xp: ArrayModule, tensors: Arrays, longest: int, n_best: int) -> dict[str, Array]:
     """Finds the `n_best` spans of each row, and the score of no answer.
 
-    `tensors` has the arrays `WINDOW`, the scores `tokens (N, 2)` of the ids of all rows as the
-    first and the last one of a span, and `token_starts (R,)`, the first id of each row. Returns
-    `scores`, `first` and `last (R, n_best)`, `whole (R,)` (see `BestSpans`) and `none (R,)`.
+    `tensors` has the arrays `WINDOW`; `tokens (N, 2)`, the scores of all ids as the first and the
+    last id of a span; and `token_starts (R,)`, the first id of each row. Returns `scores`, `first`
+    and `last (R, n_best)`, `whole (R,)` (see `BestSpans`) and `none (R,)`.
     """
     starts = xp.expand_dims(tensors["token_starts"], 1)  # (R, 1)
     seconds, start, size, first, behind = (xp.expand_dims(tensors[name], 1) for name in WINDOW)
@@ -38,9 +38,9 @@ def window_spans(xp: ArrayModule, tensors: Arrays, longest: int, n_best: int) ->
 def text_answers(
     xp: ArrayModule, tensors: Arrays, windows: Windows, threshold: float | None
 ) -> dict[str, Array]:
-    """Finds the best answers of texts among those of their windows, and their places.
+    """Finds the best answers of texts among the answers of their windows.
 
-    `tensors` has what `window_spans` returns, `begins`, `pieces`, `rooms` and `margins (B,)`, and
+    `tensors` has the result of `window_spans`, `begins`, `pieces`, `rooms` and `margins (B,)`, and
     `piece_starts` and `piece_ends` of all pieces. Returns `starts`, `ends`, `probabilities` and
     `there (B, n)`; `answer_start`, `answer_end`, `probability`, `no_answer`, `refused`, `margin`,
     `window`, `first_piece` and `last_piece (B,)`.

@@ -1,4 +1,4 @@
-"""Entities that labels of words mark: repaired labels, and the entities that they mark."""
+"""Entities in labels of words, and repair of labels."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from keras_attn.arrays.modules import Array, ArrayModule
 from keras_attn.arrays.rows import kept, places_in_rows
 
 SCHEMES = {"BIO": "BIIB", "BIOES": "BIES", "BILOU": "BILU"}
-"""For each scheme the marks of the first word of an entity, of one inside it, of its last word, and
-of its only word."""
+"""For each scheme, the prefixes of the first, an inner, the last and the only word of an entity."""
 
 
 class LabelTables(NamedTuple):
@@ -25,29 +24,29 @@ class LabelTables(NamedTuple):
     """
 
     kind: Array
-    """The type of its entity, from 1; 0: none."""
+    """The type of its entity, from 1; 0 for no entity."""
     begins: Array
     """Whether it always begins an entity."""
     ends: Array
     """Whether it always ends an entity."""
     repaired: Array
-    """The labels of the same type in the four places of `SCHEMES`, `(4 C,)`."""
+    """The labels of the same type with the four prefixes of `SCHEMES`, `(4 C,)`."""
     kinds: list[str]
     """Names of the types, from 1."""
 
 
 def scheme_of(labels: Iterable[str]) -> str:
-    """Recognizes the scheme by which labels mark entities.
+    """Recognizes the labelling scheme of entities.
 
     Args:
         labels: The different labels.
 
     Returns:
-        `"BIO"`, `"BIOES"` or `"BILOU"`, the first that has all marks in front of types; `""` if
-        there are other labels, except `O`, or none.
+        `"BIO"`, `"BIOES"` or `"BILOU"`, the first that has all prefixes; `""` if any other label
+        except `O` occurs, or no label has a prefix.
 
     Raises:
-        ValueError: If all labels mark entities, but no scheme has all their marks.
+        ValueError: If all labels have prefixes, but no scheme has all of them.
 
     Example:
 
@@ -69,11 +68,11 @@ def scheme_of(labels: Iterable[str]) -> str:
 
 
 def label_tables(labels: Sequence[str], scheme: str = "BIO") -> LabelTables:
-    """Reads the names of labels.
+    """Parses the names of labels.
 
     Args:
-        labels: Marks and types, such as `B-X`; any other label, such as `O`, is of no entity. If a
-            label that a repair needs does not exist, the original label stays.
+        labels: Labels with prefix and type, such as `B-X`; any other label, such as `O`, belongs to
+            no entity. If a repair needs a label that does not exist, the original label is kept.
         scheme: One of `SCHEMES`, or `""` if the labels do not mark entities.
 
     Returns:
@@ -110,22 +109,24 @@ def label_tables(labels: Sequence[str], scheme: str = "BIO") -> LabelTables:
 def entities(
     xp: ArrayModule, labels: Array, lengths: Array, tables: LabelTables
 ) -> dict[str, Array]:
-    """Finds the entities that labels mark.
+    """Finds the entities in labels.
 
-    A word continues the entity of the word before it if both have the same type, its own mark does
-    not begin an entity, and the mark before it does not end one. These are the entities of
-    `seqeval` without strict mode. The labels are repaired, so that strict mode finds the same.
+    A word continues the entity of the previous word if both have the same type, its own prefix does
+    not begin an entity, and the previous prefix does not end one. The entities are the same as in
+    `seqeval` without strict mode. Labels are repaired such that strict mode finds the same
+    entities.
 
     Args:
         xp: `numpy` or `keras.ops`.
-        labels: Labels of words, int32 `(W,)`, sentence after sentence.
+        labels: Labels of the words of all sentences, int32 `(W,)`.
         lengths: Number of words of each sentence, int32 `(B,)`.
-        tables: What `label_tables` returns.
+        tables: The result of `label_tables`.
 
     Returns:
-        `labels`, repaired, `(W,)`; `entities`, the number of entities of each sentence, `(B,)`; for
-        each entity `kinds`, the numbers `first` and `behind` in its sentence, and the places
-        `first_word` and `last_word` among all words, `(E,)`. All int32.
+        A dict of int32 arrays: the repaired `labels (W,)`; `entities (B,)`, the number of entities
+        of each sentence; and for each entity, `(E,)`: its type `kinds`, `first` and `behind`, its
+        first word and the word after it in the sentence, and `first_word` and `last_word`, indices
+        among all words.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""The array modules, and the functions of them that shared code may call."""
+"""The array modules, and the functions that shared code may call."""
 
 from types import ModuleType
 from typing import TypeAlias
@@ -43,7 +43,6 @@ FUNCTIONS = frozenset(
         "zeros_like",
     }
 )
-"""The functions of an array module that code may call which runs with both.
-
-They do the same in NumPy and in `keras.ops`, except for what stands beside their names.
+"""The functions of an array module that shared code may call. They are equivalent in NumPy and
+`keras.ops`, except for the differences noted here.
 """

@@ -1,4 +1,4 @@
-"""Rows of several lengths as one flat array of values, with the lengths beside it."""
+"""Rows of different lengths, as a flat array of values and an array of lengths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keras_attn.arrays.modules import Array, ArrayModule
 
 
 def starts_of(xp: ArrayModule, lengths: Array) -> Array:
-    """Finds where each row begins.
+    """Returns the start of each row.
 
     Args:
         xp: `numpy` or `keras.ops`.
@@ -28,7 +28,7 @@ def starts_of(xp: ArrayModule, lengths: Array) -> Array:
 
 
 def owners(xp: ArrayModule, lengths: Array) -> Array:
-    """Finds the row of each value.
+    """Returns the row of each value.
 
     Args:
         xp: `numpy` or `keras.ops`.
@@ -49,7 +49,7 @@ def owners(xp: ArrayModule, lengths: Array) -> Array:
 
 
 def places_in_rows(xp: ArrayModule, lengths: Array) -> tuple[Array, Array]:
-    """Finds the row of each value, and its position in the row.
+    """Returns the row of each value, and its position in the row.
 
     Args:
         xp: `numpy` or `keras.ops`.
@@ -69,7 +69,7 @@ def places_in_rows(xp: ArrayModule, lengths: Array) -> tuple[Array, Array]:
 
 
 def row_sums(xp: ArrayModule, values: Array, lengths: Array) -> Array:
-    """Adds up the values of each row.
+    """Sums the values of each row.
 
     Args:
         xp: `numpy` or `keras.ops`.
@@ -98,8 +98,8 @@ def kept(xp: ArrayModule, mask: Array, lengths: Array) -> tuple[Array, Array]:
         lengths: Number of values of each row, int32 `(B,)`.
 
     Returns:
-        The places of the values that are kept, int32 `(M,)`, and how many of them each row has,
-        int32 `(B,)`.
+        The indices of the values that are kept, int32 `(M,)`, and their number in each row, int32
+        `(B,)`.
 
     Example:
 
@@ -114,14 +114,14 @@ def kept(xp: ArrayModule, mask: Array, lengths: Array) -> tuple[Array, Array]:
 def padded(
     xp: ArrayModule, values: Array, lengths: Array, blank: float = 0, least: int = 0
 ) -> Array:
-    """Writes rows into a table.
+    """Pads rows to a table.
 
     Args:
         xp: `numpy` or `keras.ops`.
         values: Numbers `(N,)`.
         lengths: Number of values of each row, int32 `(B,)`.
         blank: Padding value.
-        least: Least width.
+        least: Minimum width.
 
     Returns:
         `(B, W)`. W is the greatest length.
@@ -148,8 +148,8 @@ def places_of(xp: ArrayModule, table: Array, value: int) -> Array:
         value: The value.
 
     Returns:
-        int32 `(B, M)`, in rising order, with zeros behind them; M is the greatest number of places
-        of a row, at least 1.
+        int32 `(B, M)`, in ascending order, padded with zeros; M is the maximum number of columns of
+        a row, at least 1.
 
     Example:
 
@@ -166,12 +166,12 @@ def places_of(xp: ArrayModule, table: Array, value: int) -> Array:
 def joined(
     xp: ArrayModule, parts: Sequence[tuple[Array, Array, Array]], blank: int
 ) -> tuple[Array, Array]:
-    """Makes rows from parts of flat arrays, one after the other.
+    """Concatenates parts of flat arrays to rows.
 
     Args:
         xp: `numpy` or `keras.ops`.
-        parts: For each part the flat array that it is cut out of, int32 `(N,)`, and for each row
-            its first place there and its size, int32 `(R,)`.
+        parts: For each part, a flat array, int32 `(N,)`, and the start and size of the part of each
+            row in it, int32 `(R,)`.
         blank: Padding value.
 
     Returns:
@@ -201,17 +201,17 @@ def joined(
 
 
 def order(xp: ArrayModule, values: Array) -> Array:
-    """Finds the order of the values of each row, the least first.
+    """Returns the stable sorting order of the values of each row.
 
-    Equal values stay in their order, on every backend. (NumPy must be told so, and `keras.ops`
-    cannot be.)
+    Equal values keep their order on every backend. (NumPy needs an argument for this, which
+    `keras.ops` does not have.)
 
     Args:
         xp: `numpy` or `keras.ops`.
         values: Numbers `(..., N)`.
 
     Returns:
-        int32 `(..., N)`: the place of the least value, and so on.
+        int32 `(..., N)`, the indices of the values in ascending order.
 
     Example:
 

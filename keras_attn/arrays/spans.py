@@ -1,4 +1,4 @@
-"""Scores of all spans of texts of several windows: the best ones, and their sum."""
+"""Best spans of texts in windows, and the sum over all spans."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class BestSpans(NamedTuple):
     scores: Array
     """Their scores, float32 `(R, n)`; minus infinity if there are fewer."""
     first: Array
-    """Their first places, int32 `(R, n)`."""
+    """Their first positions, int32 `(R, n)`."""
     last: Array
-    """Their last places, int32 `(R, n)`."""
+    """Their last positions, int32 `(R, n)`."""
     whole: Array
     """The logarithm of the sum of the exponentials of the scores of all spans, `(R,)`."""
 
@@ -47,9 +47,9 @@ class TextSpans(NamedTuple):
 
     best: BestSpans
     none: Array
-    """The least score of no answer of all windows, `(B,)`."""
+    """The minimum score of no answer over all windows, `(B,)`."""
     doubtful: Array
-    """The window that has it, int32 `(B,)`."""
+    """The window with this score, int32 `(B,)`."""
 
 
 def log_sum(xp: ArrayModule, scores: Array) -> Array:
@@ -57,10 +57,10 @@ def log_sum(xp: ArrayModule, scores: Array) -> Array:
 
     Args:
         xp: `numpy` or `keras.ops`.
-        scores: float32 `(R, M)`, M at least 1; minus infinity counts for nothing.
+        scores: float32 `(R, M)`, M at least 1; minus infinity is ignored.
 
     Returns:
-        float32 `(R,)`; minus infinity if nothing counts.
+        float32 `(R,)`; minus infinity if all are ignored.
 
     Example:
 
@@ -76,17 +76,17 @@ def log_sum(xp: ArrayModule, scores: Array) -> Array:
 def best_spans(
     xp: ArrayModule, starts: Array, ends: Array, begin: Array, longest: int, n_best: int
 ) -> BestSpans:
-    """Finds the best spans of each window; of spans with equal scores the first ones.
+    """Finds the best spans of each window, and among equal scores the first ones.
 
-    The score of the span from place i to place j is `starts[i] + ends[j]`.
+    The score of the span from position i to position j is `starts[i] + ends[j]`.
 
     Args:
         xp: `numpy` or `keras.ops`.
-        starts: Scores of first places, float32 `(R, K)`, K at least 1; minus infinity outside the
-            window.
-        ends: Scores of last places, likewise.
-        begin: Whether a span may begin at a place, booleans `(R, K)`.
-        longest: Largest number L of places of a span.
+        starts: Scores of first positions, float32 `(R, K)`, K at least 1; minus infinity outside
+            the window.
+        ends: Scores of last positions, in the same way.
+        begin: Whether a span may begin at a position, booleans `(R, K)`.
+        longest: Maximum length L of a span.
         n_best: Number of spans.
 
     Returns:
@@ -122,7 +122,7 @@ def spans_of_texts(xp: ArrayModule, spans: BestSpans, none: Array, windows: Wind
 
     Args:
         xp: `numpy` or `keras.ops`.
-        spans: The `BestSpans` of R windows. Their places are those of the whole text.
+        spans: The `BestSpans` of R windows, with positions in the whole text.
         none: Score of no answer in each window, float32 `(R,)`.
         windows: The `Windows`.
 

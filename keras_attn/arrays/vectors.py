@@ -1,4 +1,4 @@
-"""Vectors that are compared by cosines, and the greatest of many scores."""
+"""Unit vectors, and the greatest scores of rows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from keras_attn.arrays.modules import Array, ArrayModule
 
 
 def unit_length(xp: ArrayModule, vectors: Array) -> Array:
-    """Divides vectors by their lengths.
+    """Scales vectors to length 1.
 
     Args:
         xp: `numpy` or `keras.ops`.
-        vectors: float32 `(..., D)`; a vector of zeros stays as it is.
+        vectors: float32 `(..., D)`; zero vectors do not change.
 
     Returns:
         float32 `(..., D)`.
@@ -28,17 +28,17 @@ def unit_length(xp: ArrayModule, vectors: Array) -> Array:
 
 
 def greatest(xp: ArrayModule, scores: Array, count: int) -> Array:
-    """Finds the greatest scores of each row; of equal ones those that come first.
+    """Finds the greatest scores of each row, and among equal ones the first.
 
-    (PyTorch leaves open which of equal ones come first.)
+    (PyTorch does not define the order of equal scores.)
 
     Args:
         xp: `numpy` or `keras.ops`.
         scores: float32 `(..., N)`.
-        count: Number of scores, N at most; with NumPy all if there are fewer.
+        count: Number of scores, at most N; with NumPy, all if there are fewer.
 
     Returns:
-        Their places, the greatest first, int32 `(..., count)`.
+        The indices of the scores, the greatest first, int32 `(..., count)`.
 
     Example:
 

@@ -1,9 +1,9 @@
 """Windows over sequences that are longer than a row of an encoder.
 
-A sequence that fits into `room` places is one window. A longer one has a window at every
-`room - 2 * margin` places, the last one at its end. What a model says of a place is read off in one
-window, in which at least `margin` places of context are on each side of it, as far as there are
-any.
+A sequence of at most `room` positions is one window. A longer one has a window every `room - 2 *
+margin` positions; the last window is at its end. The prediction for a position is read from one
+window, in which the position has at least `margin` positions of context on each side, unless the
+sequence ends there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from keras_attn.arrays.rows import places_in_rows, starts_of
 
 
 class Windows(NamedTuple):
-    """The windows of several sequences, one sequence after the other; int32 `(R,)` each.
+    """The windows of several sequences, in the order of the sequences; int32 `(R,)` each.
 
     Example:
 
@@ -24,15 +24,15 @@ class Windows(NamedTuple):
     """
 
     owner: Array
-    """The sequence that a window is of."""
+    """The sequence of the window."""
     start: Array
-    """Its first place in the sequence."""
+    """Its first position in the sequence."""
     size: Array
-    """Number of its places."""
+    """Its number of positions."""
     first: Array
-    """The first place that is read off in it."""
+    """The first position that is read from it."""
     behind: Array
-    """The place behind the last one."""
+    """The position after the last one that is read from it."""
     rows: Array
     """The first window of each sequence, `(B,)`."""
     counts: Array
@@ -44,16 +44,16 @@ def _counts(xp: ArrayModule, lengths: Array, room: Array | int, margin: Array | 
 
 
 def windows(xp: ArrayModule, lengths: Array, room: Array | int, margin: Array | int) -> Windows:
-    """Cuts sequences into windows that overlap.
+    """Splits sequences into overlapping windows.
 
     Args:
         xp: `numpy` or `keras.ops`.
-        lengths: Number of places of each sequence, int32 `(B,)`.
-        room: Maximum number of places of a window; int32 `(B,)` if sequences differ in it.
-        margin: Places of context on each side, less than half of `room`; `(B,)` likewise.
+        lengths: Number of positions of each sequence, int32 `(B,)`.
+        room: Maximum number of positions of a window, or int32 `(B,)` for each sequence.
+        margin: Number of context positions on each side, less than half of `room`, or int32 `(B,)`.
 
     Returns:
-        The `Windows`. A sequence without places has one window.
+        The `Windows`. An empty sequence has one window.
 
     Example:
 
@@ -77,17 +77,17 @@ def windows(xp: ArrayModule, lengths: Array, room: Array | int, margin: Array | 
 def window_numbers(
     xp: ArrayModule, places: Array, lengths: Array, room: Array | int, margin: Array | int
 ) -> Array:
-    """Finds the window of its sequence from which each position is read.
+    """Returns the index of the window (in its sequence) from which each position is read.
 
     Args:
         xp: `numpy` or `keras.ops`.
-        places: Places in their sequences, int32.
-        lengths: For each place the number of places of its sequence, int32.
+        places: Positions in their sequences, int32.
+        lengths: The length of the sequence of each position, int32.
         room: As in `windows`; for each position, or one for all.
         margin: As in `windows`; for each position, or one for all.
 
     Returns:
-        Numbers from 0, int32.
+        Indices, int32.
 
     Example:
 

@@ -1,7 +1,7 @@
-"""Batches for `fit` on any backend: bucketed by length, packed in rows, windows of a text.
+"""Batches for `fit` on any backend: bucketed by length, packed in rows, or windows of a text.
 
-All of them are a `keras.utils.PyDataset`, and none imports TensorFlow, so that the same batches
-work with `fit` on the TensorFlow, JAX and PyTorch backends.
+Each of them is a `keras.utils.PyDataset` that does not import TensorFlow, so that the same batches
+work on TensorFlow, JAX and PyTorch.
 """
 
 from keras_attn.batches.answer_batches import AnswerBatches

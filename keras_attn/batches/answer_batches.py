@@ -1,4 +1,4 @@
-"""Batches of prompts and answers in one row, for decoders that learn only the answers."""
+"""Batches of rows with a prompt and an answer, for decoder-only models."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from keras_attn.batches.epochs import check_least
 
 
 class AnswerBatches(BucketedBatches):
-    """Batches of rows with a prompt and its answer, of which only the answer is trained.
+    """Batches of prompts followed by answers, where only the answers are trained.
 
-    Each batch is `(ids, labels, sample_weight)`, NumPy arrays of one shape
+    Each batch is a tuple `(ids, labels, sample_weight)` of NumPy arrays with the same shape:
 
         ids            (B, T) int32     p_1, ..., p_m, y_1, ..., y_n,  then padding
         labels         (B, T) int32     0, ..., 0, y_1, ..., y_n, end, then padding
         sample_weight  (B, T) float32   1 on the n + 1 labels of the answer, 0 elsewhere
 
-    so that y_1 is predicted at the last token of the prompt, p_m. See `BucketedBatches` for
-    buckets and epochs. **Give `shuffle=False` to `fit`.**
+    The last token of the prompt, p_m, predicts y_1. See `BucketedBatches` for buckets and epochs.
+    **Pass `shuffle=False` to `fit`.**
 
     Args:
-        prompts: Ids of the prompts, at least one each.
-        answers: Ids of the answers, without end.
-        end_id: Id put after the answers.
+        prompts: Ids of the prompts; each has at least one.
+        answers: Ids of the answers, without end token.
+        end_id: Id that is appended to the answers.
         pad_id: Id of padding; it must not occur in the data.
         tokens_per_batch: Maximum number of positions of a batch.
-        max_length: Maximum number of ids of a prompt and its answer, to which the longest rows are
-            padded at most; longer ones are left out and counted in `dropped`. None: any.
+        max_length: Maximum number of ids of a prompt and its answer, and maximum length of padded
+            rows. Longer rows are left out and counted in `dropped`. No limit if None.
         **layout: `multiple`, `max_shapes`, `rows_multiple_of`, `shuffle`, `seed`, `workers` and
             `max_queue_size`, as in `BucketedBatches`.
 

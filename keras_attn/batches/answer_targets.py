@@ -1,4 +1,4 @@
-"""The labels of windows: where their answers begin and end."""
+"""Labels of windows: the positions of answers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _NO_TOKEN = "answers without a token were left out"
 
 
 class AnswerTargets:
-    """The first answers of questions as labels of the windows of their texts.
+    """Labels of text windows from the first answers of questions.
 
-    The window in which an answer is read off points at it. Windows without any of it point at
-    `[CLS]`, if a text may have no answer; others are left out.
+    The window from which an answer is read is labelled with its position. If texts may have no
+    answer, windows without any part of the answer are labelled with `[CLS]`; all others are left
+    out.
     """
 
     def __init__(self, max_question_length: int, unanswerable: bool, long_questions: str):
@@ -33,10 +34,10 @@ class AnswerTargets:
         rows: Mapping[str, Array],
         windows: Windows,
     ) -> tuple[list[int], list[tuple[int, int, int]]]:
-        """Labels windows.
+        """Labels the windows of a batch.
 
-        Returns the numbers of the rows to learn from, and of each the first and last id of its
-        answer, `(0, 0)` for no answer, and the number of its ids.
+        Returns the indices of the rows to train on, and for each row the first and last id of its
+        answer, `(0, 0)` for no answer, and its number of ids.
         """
         taken, labels = [], []
         for i, question in enumerate(questions):
@@ -73,7 +74,7 @@ class AnswerTargets:
         return taken, labels
 
     def _cut(self, question: AnsweredQuestion, count: int) -> bool:
-        """Whether a question that is too long is learned."""
+        """Whether a question that is too long is trained."""
         if self.long_questions == "error":
             raise ValueError(
                 f"Expected questions of at most {self.most} tokens. Received: {count} in "
@@ -87,7 +88,8 @@ class AnswerTargets:
     def _span(
         self, question: AnsweredQuestion, starts: Array, ends: Array
     ) -> tuple[int, ...] | None:
-        """First and last piece of the first answer; `()` for no answer, None to leave it out."""
+        """First and last piece of the first answer; `()` for no answer, None to leave the question
+        out."""
         if not question.answers:
             if self.unanswerable:
                 return ()

@@ -1,4 +1,4 @@
-"""Batches of about equally many tokens, in few shapes, for `fit` on any backend."""
+"""Batches of similar numbers of tokens in few shapes, for `fit` on any backend."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from keras_attn.batches.epochs import EpochBatches, check_least
 
 
 class TokenBatches(BucketedBatches):
-    """Batches of tokenised pairs for teacher forcing, bucketed by length.
+    """Batches of tokenized pairs for teacher forcing, bucketed by length.
 
-    Each batch is `({"source_ids", "target_ids"}, labels, sample_weight)`, NumPy arrays
+    Each batch is a tuple `({"source_ids", "target_ids"}, labels, sample_weight)` of NumPy arrays:
 
         source_ids     (B, S) int32     the source ids as given, then padding
         target_ids     (B, T) int32     start, y_1, ..., y_n,           then padding
         labels         (B, T) int32     y_1, ..., y_n, end,             then padding
         sample_weight  (B, T) float32   1 on the labels that count, 0 on padding
 
-    See `BucketedBatches` for buckets and epochs. A batch has as many pairs as fit into
-    `tokens_per_batch` positions of the longer side, `pairs * max(S, T) <= tokens_per_batch`. Rows
-    that are repeated have weight 0 and padding for labels: they count in no loss or metric that
-    respects the weights (all of `keras_attn.training`). **Give `shuffle=False` to `fit`**, and no
-    `steps_per_epoch`. For your own loops: `for n in range(epochs): batches.set_epoch(n); for batch
-    in batches: ...`.
+    See `BucketedBatches` for buckets and epochs. A batch has as many pairs as `pairs * max(S, T) <=
+    tokens_per_batch` allows. Repeated rows have weight 0 and only padding as labels, so that
+    weighted losses and metrics (such as those of `keras_attn.training`) ignore them. **Pass
+    `shuffle=False` to `fit`**, and no `steps_per_epoch`. In your own loops, write `for n in
+    range(epochs): batches.set_epoch(n); for batch in batches: ...`.
 
-    The mean loss that `fit` shows weighs batches by rows. For a mean over tokens, use metrics that
-    add up: `keras_attn.metrics.Perplexity` and `MaskedAccuracy`.
+    The mean loss that `fit` shows weights batches by rows. For a mean over tokens, use
+    `keras_attn.metrics.Perplexity` and `MaskedAccuracy`.
 
     Args:
-        sources: Token ids of the source sentences, with the special tokens that they need.
-        targets: Token ids of the target sentences, *without* start and end.
-        start_id: Id put before the decoder's input.
-        end_id: Id put after the labels.
+        sources: Token ids of the source sentences, including the special tokens that the model
+            needs.
+        targets: Token ids of the target sentences, *without* start and end token.
+        start_id: Id of the start token, the first input of the decoder.
+        end_id: Id of the end token, the last label.
         pad_id: Id of padding; it must not occur in the data.
-        tokens_per_batch: Maximum number of positions of a batch on its longer side, with padding
-            and without the rows that `rows_multiple_of` adds. A longer pair forms a batch by
-            itself.
-        max_length: Largest length of a side (of the target with its end token). Longer pairs are
-            left out and counted in `dropped`. None: any.
+        tokens_per_batch: Maximum number of positions in the sources and in the targets of a batch,
+            including padding but not the rows that `rows_multiple_of` adds. A longer pair forms a
+            batch by itself.
+        max_length: Maximum length of each sequence (of the target including its end token). Longer
+            pairs are left out and counted in `dropped`. No limit if None.
         **layout: `multiple`, `max_shapes`, `rows_multiple_of`, `shuffle`, `seed`, `workers` and
             `max_queue_size`, as in `BucketedBatches`.
 
@@ -94,13 +94,13 @@ class TokenBatches(BucketedBatches):
 
 
 class EpochOrder(keras.callbacks.Callback):
-    """Binds the order of `TokenBatches` or `TextWindows` to the epoch that `fit` counts.
+    """Sets the order of `TokenBatches` or `TextWindows` by the epoch number of `fit`.
 
-    With it `fit(..., initial_epoch=n)` sees the batches in the order that an uninterrupted run
-    has in its epoch n, regardless of earlier uses of the batches.
+    With this callback, `fit(..., initial_epoch=n)` sees the batches in the same order as an
+    uninterrupted run in its epoch n, regardless of earlier uses of the batches.
 
     Args:
-        batches: What is given to `fit`.
+        batches: The dataset that is passed to `fit`.
 
     Example:
 
@@ -116,5 +116,5 @@ class EpochOrder(keras.callbacks.Callback):
         self.batches = batches
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Called by Keras."""
+        """Passes the epoch on to the batches; called by Keras."""
         self.batches.set_epoch(epoch)

@@ -1,4 +1,4 @@
-"""The base of bucketed batches: rows of like lengths, and orders of epochs."""
+"""Base class of batches that are bucketed by length."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNLIMITED = 2**31
 
 
 class Layout(TypedDict, total=False):
-    """Settings of all bucketed batches; `BucketedBatches` describes them."""
+    """Settings of all bucketed batches; see `BucketedBatches`."""
 
     multiple: int
     max_shapes: int
@@ -36,14 +36,15 @@ class Rows(NamedTuple):
     share: np.float32  # rows of a batch / examples of a full batch
 
     def weights(self, of_examples: np.ndarray) -> np.ndarray:
-        """The weight of each row, 0 for repeated ones; their mean is that of the examples."""
+        """The weight of each row: 0 for repeated rows, and larger for the others, which keeps the
+        mean."""
         weights = of_examples[self.members] * self.share
         weights[self.real :] = 0.0
         return weights
 
 
 class Bucket(NamedTuple):
-    """Examples of like lengths, padded to one shape."""
+    """Examples of similar lengths, padded to one shape."""
 
     members: np.ndarray  # numbers of the examples
     arrays: dict[str, np.ndarray]  # each with a row for each example
@@ -51,7 +52,7 @@ class Bucket(NamedTuple):
     packing: Packing
 
     def rows(self, picked: np.ndarray) -> Rows:
-        """The rows of a batch of some of its examples."""
+        """The rows of a batch with some of its examples."""
         rows = np.resize(picked, self.packing.rows)
         arrays = {name: array[rows] for name, array in self.arrays.items()}
         share = np.float32(self.packing.rows / self.packing.examples)
@@ -59,40 +60,41 @@ class Bucket(NamedTuple):
 
 
 Plan = tuple[list[np.ndarray], list[tuple[int, int]], np.ndarray]
-"""The order of each bucket, the bucket and the part of it of each batch, and those taken."""
+"""The order of each bucket, the bucket and part of each batch, and the batches taken."""
 
 
 class BucketedBatches(EpochBatches):
-    """Base of the batches of examples that are bucketed by length.
+    """Base class of batches of examples that are bucketed by length.
 
-    Examples of like lengths (rounded up to multiples of `multiple`) form a bucket, and all batches
-    of a bucket have one shape. Buckets are merged until there are at most `max_shapes`, first those
-    that add the fewest padding tokens. A backend that compiles for each shape (JAX, XLA) compiles
-    at most `max_shapes` times, and all shapes occur in the first epoch (`shapes`). The examples of
-    a bucket are spread evenly over its batches. If the last batch is not full, or the rows are no
-    multiple of `rows_multiple_of`, some rows are repeated; they have weight 0. Each batch has the
-    same examples for any `rows_multiple_of`, so a run can be resumed on another number of devices.
+    Examples whose lengths are equal after rounding up to a multiple of `multiple` form a bucket,
+    and all batches of a bucket have the same shape. Buckets are merged until there are at most
+    `max_shapes`, beginning with the merges that add the fewest padding tokens. A backend that
+    compiles for each shape (JAX, XLA) therefore compiles at most `max_shapes` times, and all shapes
+    occur in the first epoch (`shapes`). The examples of a bucket are spread evenly over its
+    batches. If a batch is not full, or its number of rows is not a multiple of `rows_multiple_of`,
+    some rows are repeated with weight 0. Each batch has the same examples for any
+    `rows_multiple_of`, so that a run can resume on a different number of devices.
 
-    An epoch has each example once. Its order follows from `seed` and the number of the epoch alone.
-    `fit` takes the next epoch by itself; `set_epoch(n)` resumes a run, and the callback
-    `EpochOrder(batches)` and `fit_resumable` bind the order to the epochs that `fit` counts.
-    **Give `shuffle=False` to `fit`**: its default shuffles the batches again, with Python's global
-    random numbers.
+    An epoch contains each example once. Its order depends only on `seed` and the index of the
+    epoch. Successive epochs of `fit` use successive orders. To resume a run, call `set_epoch(n)`,
+    or use the callback `EpochOrder(batches)` or `fit_resumable`, which set the order by the epoch
+    number of `fit`. **Pass `shuffle=False` to `fit`**: by default, `fit` shuffles the batches again
+    with Python's global random numbers.
 
-    A subclass says how a row becomes arrays. Its `__init__` calls `_fill` with the rounded lengths
-    of all examples and a function that gives the arrays of some of them; `_batch` makes what the
-    model takes of the arrays of a batch.
+    The `__init__` of a subclass calls `_fill` with the rounded lengths of all examples and a
+    function that returns the arrays of some examples. Its `_batch` converts the arrays of a batch
+    to the arguments of `fit`.
 
     Args:
         multiple: Lengths are padded to multiples of this.
         max_shapes: Maximum number of shapes of batches.
-        rows_multiple_of: The rows of each batch are filled up to a multiple of this: the number of
+        rows_multiple_of: The number of rows of each batch is a multiple of this: the number of
             devices, with `keras.distribution` or `tf.distribute`.
-        shuffle: Whether each epoch has another order; False for validation and predictions.
-        seed: Seed of the orders, an integer >= 0.
-        workers: Number of threads that make batches in advance, if more than 1. That pays only if
-            images are read from files.
-        max_queue_size: Number of batches that several workers make in advance.
+        shuffle: Whether each epoch has a different order; set False for validation and predictions.
+        seed: Seed of the orders, a non-negative integer.
+        workers: Number of threads that create batches in advance, if more than 1. This helps only
+            if images are read from files.
+        max_queue_size: Maximum number of batches that workers create in advance.
 
     Example:
 
@@ -156,10 +158,10 @@ class BucketedBatches(EpochBatches):
         limit: int | Sequence[int] | None = None,
         least: int = 1,
     ) -> None:
-        """Makes the buckets, at the end of `__init__`.
+        """Creates the buckets, at the end of `__init__`.
 
-        `widths` are rounded lengths, `(N,)` or `(N, sides)`; `arrays(members, widths)` pads some of
-        the examples; `kept` is what `_keep` returns. Buckets of fewer than `least` examples are
+        `widths` are rounded lengths, `(N,)` or `(N, sides)`; `arrays(members, widths)` pads some
+        examples; `kept` is the result of `_keep`. Buckets of fewer than `least` examples are
         joined.
         """
         if kept is None:
@@ -178,7 +180,7 @@ class BucketedBatches(EpochBatches):
         self._ready()
 
     def _ready(self) -> None:
-        """Begins the first epoch, when the buckets are there."""
+        """Begins the first epoch, after the buckets are created."""
         self._batches = [
             (b, i) for b, bucket in enumerate(self._buckets) for i in range(bucket.packing.batches)
         ]
@@ -193,14 +195,14 @@ class BucketedBatches(EpochBatches):
         return self._batch(bucket.rows(picked))
 
     def _batch(self, rows: Rows) -> Batch:
-        """What `fit` takes: the inputs, perhaps with labels and weights."""
+        """The arguments of `fit`: inputs, and optionally labels and weights."""
         raise NotImplementedError
 
     def members(self, index: int) -> np.ndarray:
-        """Returns which examples a batch of this epoch has, without repeated ones.
+        """Returns the indices of the examples in a batch of this epoch, without repetitions.
 
         Args:
-            index: The number of the batch.
+            index: Index of the batch.
         """
         bucket, picked = self._part(self._plan, index)
         return bucket.members[picked]
@@ -213,12 +215,12 @@ class BucketedBatches(EpochBatches):
         """Computes values of all examples of this epoch, batch by batch.
 
         Args:
-            function: `function(inputs, members)` takes the inputs of a batch and the number of the
-                example of each row, and returns arrays with an entry for each row.
-            what: What the progress counts.
+            function: `function(inputs, members)` receives the inputs of a batch and the index of
+                the example in each row, and returns a dict of arrays with an entry for each row.
+            what: Name of the unit that the progress bar counts.
 
         Returns:
-            For each example, in their order, a dict of the entries.
+            A dict of the entries of each example, in the order of the examples.
         """
         values: dict[int, dict[str, np.ndarray]] = {}
         for index in range(len(self)):
@@ -231,7 +233,7 @@ class BucketedBatches(EpochBatches):
         return [values[member] for member in sorted(values)]
 
     def _keep(self, lengths: np.ndarray, name: str, most: int | None, noun: str) -> np.ndarray:
-        """Which examples are short enough; the others are counted as dropped."""
+        """Which examples are short enough; the others are counted in `dropped`."""
         kept = np.ones(len(lengths), "bool") if most is None else lengths <= most
         if not kept.any():
             raise ValueError(
@@ -243,7 +245,7 @@ class BucketedBatches(EpochBatches):
         return kept
 
     def _part(self, plan: Plan, index: int) -> tuple[Bucket, np.ndarray]:
-        """The bucket of a batch, and its rows there: fewer where the batch is not full."""
+        """The bucket of a batch, and its rows in the bucket."""
         orders, batches, _ = plan
         number, part = batches[index]
         most = self._buckets[number].packing.examples
@@ -261,7 +263,7 @@ class BucketedBatches(EpochBatches):
 
     @property
     def padded_share(self) -> float:
-        """Share of padding in all positions of an epoch, all sides, repeated rows included."""
+        """Fraction of padding among all positions of an epoch, including repeated rows."""
         positions = sum(
             bucket.packing.batches * bucket.packing.rows * self._positions(bucket.lengths)
             for bucket in self._buckets
@@ -275,7 +277,7 @@ class BucketedBatches(EpochBatches):
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of all batches, the number of rows first, from short to long."""
+        """The shapes of all batches (number of rows first), from short to long."""
         return [(bucket.packing.rows, *bucket.lengths) for bucket in self._buckets]
 
     def _make_plan(self) -> Plan:
@@ -291,10 +293,10 @@ class BucketedBatches(EpochBatches):
         return orders, order, np.zeros(len(order), "bool")
 
     def _vary_first_two(self, batches: np.ndarray) -> np.ndarray:
-        """Lets the first two batches differ in each length that varies.
+        """Makes the first two batches differ in each length that varies.
 
-        On TensorFlow, Keras infers the shapes of all batches from the first two, and only lengths
-        that differ there may differ later.
+        On TensorFlow, Keras infers the shapes of all batches from the first two; only lengths that
+        differ in these may vary later.
         """
         shapes = np.array(self.shapes)[:, 1:]
         varies = (shapes != shapes[0]).any(axis=0)

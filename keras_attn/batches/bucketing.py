@@ -1,4 +1,4 @@
-"""Sequences of ids in buckets: grouped by length, padded, checked."""
+"""Checks, padding and bucketing of sequences of ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Flat = tuple[np.ndarray, np.ndarray]
 
 
 class Packing(NamedTuple):
-    """How the examples of a bucket are laid out in batches."""
+    """The distribution of a bucket's examples over batches."""
 
     rows: int  # rows of each batch
     batches: int
@@ -22,7 +22,7 @@ class Packing(NamedTuple):
 
 
 def pack(size: int, most: int, multiple_of: int) -> Packing:
-    """As few batches as `most` examples allow, of equally many rows, filled up to a multiple."""
+    """The fewest batches of at most `most` examples and equal numbers of rows."""
     count = ceil(size, max(most, 1))
     examples = ceil(size, count)
     return Packing(ceil(examples, multiple_of) * multiple_of, count, examples)
@@ -34,7 +34,7 @@ def ceil(number: int, divisor: int) -> int:
 
 
 def check_ids(pad_id: int, start_id: int | None, end_id: int | None) -> None:
-    """Refuses an id of padding that has another meaning too."""
+    """Refuses a padding id that has another meaning."""
     if pad_id in (start_id, end_id):
         raise ValueError(
             "`pad_id` must differ from `start_id` and `end_id`. "
@@ -43,7 +43,7 @@ def check_ids(pad_id: int, start_id: int | None, end_id: int | None) -> None:
 
 
 def check_pairs(sources: Ids | None, targets: Ids, pad_id: int) -> list[Flat]:
-    """The ids and lengths of both sides, or of the targets alone, as `flatten` gives them."""
+    """The ids and lengths of both sides, or only of the targets, as in `flatten`."""
     if not len(targets) or (sources is not None and len(sources) != len(targets)):
         raise ValueError(
             "Expected as many sources as targets, and at least one. Received: "
@@ -114,7 +114,7 @@ def teacher_forcing(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Inputs, labels and weights (B, T) of rows (B, T + 1): start, ids, end, padding.
 
-    The labels of rows from `real` on, which only fill the batch, are padding with weight 0.
+    Rows from index `real` on only fill the batch; their labels are padding with weight 0.
     """
     labels = targets[:, 1:].copy()
     # Without the end token, which is inside the shorter rows.
@@ -126,9 +126,9 @@ def teacher_forcing(
 def join_small(
     groups: Sequence[tuple[tuple[int, ...], np.ndarray]], least: int
 ) -> list[tuple[tuple[int, ...], np.ndarray]]:
-    """Joins groups of `merge_buckets`, of one side, that have fewer than `least` examples.
+    """Joins groups of `merge_buckets` with fewer than `least` examples.
 
-    Each joins the next longer group; the longest one joins the group before it.
+    A group joins the next longer group; the longest one joins the previous group.
     """
     joined: list[tuple[tuple[int, ...], np.ndarray]] = []
     for widths, members in groups:
@@ -144,10 +144,10 @@ def join_small(
 def merge_buckets(
     widths: np.ndarray, kept: np.ndarray, max_shapes: int, most_cells: int = 256
 ) -> list[tuple[tuple[int, ...], np.ndarray]]:
-    """Groups the `kept` examples by their padded widths (N, sides), in `max_shapes` at most.
+    """Groups the `kept` examples by padded widths (N, sides) into at most `max_shapes` groups.
 
-    Returns the widths and the indices of the examples of each group. Two groups are merged to the
-    larger of both widths, first those for which that adds the fewest padding tokens.
+    Returns the widths and the indices of the examples of each group. Merged groups are padded to
+    the larger width; merges that add the fewest padding tokens come first.
     """
     indices = np.flatnonzero(kept)
     step = int(np.gcd.reduce(widths, axis=None))

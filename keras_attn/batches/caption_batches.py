@@ -16,38 +16,38 @@ from keras_attn.batches.picture_sources import Pictures, checked_numbers
 class CaptionBatches(BucketedBatches):
     """Batches of images with their tokenized captions for teacher forcing, bucketed by length.
 
-    Each batch is `({"regions", "target_ids"}, labels, sample_weight)`, NumPy arrays
+    Each batch is a tuple `({"regions", "target_ids"}, labels, sample_weight)` of NumPy arrays:
 
         regions        (B, R, D) float32   or "images": (B, H, W, 3) uint8, as `pictures` gives them
         target_ids     (B, T) int32        start, y_1, ..., y_n,           then padding
         labels         (B, T) int32        y_1, ..., y_n, end,             then padding
         sample_weight  (B, T) float32      1 on the labels that count, 0 on padding
 
-    An image with five captions is five examples, and an epoch has each caption once. A batch reads
-    its images when it is made, so they need not be in memory.
+    An image with five captions gives five examples, and an epoch contains each caption once. A
+    batch reads its images when it is created, so they need not be in memory.
 
-    See `BucketedBatches` for buckets and epochs; repeated rows have weight 0 and padding for
-    tokens and labels. **Give `shuffle=False` to `fit`.**
+    See `BucketedBatches` for buckets and epochs; repeated rows have weight 0 and padding for tokens
+    and labels. **Pass `shuffle=False` to `fit`.**
 
     Args:
         pictures: `CachedRegions`, `PictureFiles`, or any object with `len()`, the `shape` of one
             image and `read(numbers) -> (B, *shape)`.
         numbers: For each caption, the index of its image in `pictures`.
-        ids: Token ids of the captions, *without* start and end.
+        ids: Token ids of the captions, *without* start and end token.
         start_id: Id put before the decoder's input.
         end_id: Id put after the labels.
         pad_id: Id of padding; it must not occur in the data.
         name: Name of the model input of the images.
         batch_size: Maximum number of captions of a batch.
-        max_length: Maximum number of tokens of a caption, its end token included. Longer captions
-            are left out and counted in `dropped`. None: any.
+        max_length: Maximum number of tokens of a caption, including its end token. Longer captions
+            are left out and counted in `dropped`. No limit if None.
         **layout: `multiple` (default 4), `max_shapes` (4), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: If there are no captions, numbers and captions differ in number, there is no
-            image of a number, ids are not integers >= 0, `pad_id` is in the data, no caption is
-            short enough, or a setting is out of range.
+        ValueError: If there are no captions, the lengths of `numbers` and `ids` differ, an image
+            index is out of range, ids are not non-negative integers, `pad_id` is in the data, no
+            caption is short enough, or a setting is out of range.
 
     Example:
 

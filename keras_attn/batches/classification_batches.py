@@ -15,16 +15,16 @@ from keras_attn.text.truncation import truncate
 
 
 def class_weights(labels: Sequence[int] | np.ndarray, num_classes: int) -> np.ndarray:
-    """Computes weights with which all classes count the same: n / (classes * texts of the class).
+    """Computes weights that balance classes: n / (classes * texts of the class).
 
-    The mean weight over all texts is 1 if each class has a text.
+    If each class has a text, the mean weight over all texts is 1.
 
     Args:
         labels: The class of each text, from 0.
         num_classes: Number of classes.
 
     Returns:
-        float32 `(num_classes,)`; 0 for a class without a text. The weights of the texts are
+        float32 `(num_classes,)`; 0 for classes without texts. The weights of the texts are
         `class_weights(...)[labels]`.
 
     Raises:
@@ -51,44 +51,45 @@ def class_weights(labels: Sequence[int] | np.ndarray, num_classes: int) -> np.nd
 class TextBatches(BucketedBatches):
     """Batches of tokenized texts with their labels, bucketed by length.
 
-    Each batch is `(ids, labels, sample_weight)`, or `(ids,)` where there are no labels:
+    Each batch is `(ids, labels, sample_weight)`, or `(ids,)` without labels:
 
         ids            (B, S) int32        start, the ids of a text, end, then padding
         labels         (B,) int32          its class; or (B, C) float32, 0 or 1 for each class; or
                                            its number or numbers, (B,) or (B, n) float32
         sample_weight  (B,) float32        its weight; 0 in repeated rows
 
-    See `BucketedBatches` for buckets and epochs. If `rows_multiple_of` adds rows, the weights
-    of the others grow by `rows / rows without it`: Keras' losses are means over all rows, and stay
-    the same. A text without a token is a row of padding (and start and end), because each text
-    needs a prediction. **Give `shuffle=False` to `fit`.**
+    See `BucketedBatches` for buckets and epochs. If `rows_multiple_of` adds rows, the weights of
+    the other rows are scaled up accordingly, so that Keras' losses, which are means over all rows,
+    do not change. A text without tokens becomes a row of padding (with start and end token),
+    because each text needs a prediction. **Pass `shuffle=False` to `fit`.**
 
-    For predictions, leave `labels` out and set `shuffle=False`. The buckets change the order;
-    `batches.restore(model.predict(batches))` restores it.
+    For predictions, leave `labels` out and set `shuffle=False`.
+    `batches.restore(model.predict(batches))` restores the order of the texts, which the buckets
+    change.
 
     Args:
-        ids: Token ids of the texts, *without* start and end.
+        ids: Token ids of the texts, *without* start and end token.
         labels: The class of each text, integers from 0; or 0 and 1 of shape (texts, classes), for
             texts with several labels; or floats of shape (texts,) or (texts, n), for models that
-            predict numbers. None: there are none.
-        weights: Weight of each text, at least 0, such as `class_weights(labels, n)[labels]`.
-            None: 1.
-        batch_size: Maximum number of texts of a batch. None: what `tokens_per_batch` allows.
-        tokens_per_batch: Maximum number of positions of a batch, `texts * S`. None: any.
-        max_length: Maximum number of ids of a row, start and end included. Longer texts are
-            shortened, and counted in `truncated` and `lost_share`. None: any.
-        truncation: How they are shortened: `"head"`, `"tail"` or `"head_tail"`, as in `truncate`.
-        given_lengths: Number of ids of each text before it was shortened elsewhere, for `truncated`
-            and `lost_share`. None: it was not.
-        start_id: Id put before each text, such as the id of BERT's `[CLS]`. None: nothing.
-        end_id: Id put after it. None: nothing.
+            predict numbers. None for predictions.
+        weights: Weight of each text, at least 0, such as `class_weights(labels, n)[labels]`. 1 if
+            None.
+        batch_size: Maximum number of texts of a batch; limited only by `tokens_per_batch` if None.
+        tokens_per_batch: Maximum number of positions of a batch, `texts * S`. No limit if None.
+        max_length: Maximum number of ids of a row, including start and end token. Longer texts are
+            truncated, and counted in `truncated` and `lost_share`. No limit if None.
+        truncation: How texts are truncated: `"head"`, `"tail"` or `"head_tail"`, as in `truncate`.
+        given_lengths: Original number of ids of each text if it was already truncated, for
+            `truncated` and `lost_share`; None if it was not.
+        start_id: Id of the start token, such as BERT's `[CLS]`; no start token if None.
+        end_id: Id of the end token; no end token if None.
         pad_id: Id of padding; it must not occur in the data.
         **layout: `multiple` (default 16), `max_shapes` (12), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: If there are no texts, the numbers of texts, labels and weights differ, their
-            values are of another kind, `pad_id` is in the data, or a setting is out of range.
+        ValueError: If there are no texts, the numbers of texts, labels and weights differ, values
+            have the wrong type, `pad_id` is in the data, or a setting is out of range.
 
     Example:
 
@@ -160,7 +161,7 @@ class TextBatches(BucketedBatches):
         return rows.arrays["ids"], *self._targets(rows)
 
     def _targets(self, rows: Rows) -> tuple[np.ndarray, ...]:
-        """Labels and weights of the rows of a batch; nothing if there are no labels."""
+        """Labels and weights of the rows of a batch; empty if there are no labels."""
         if self._labels is None:
             return ()
         return self._labels[rows.members], rows.weights(self._weights)
@@ -203,17 +204,17 @@ class TextBatches(BucketedBatches):
 
     @property
     def truncated(self) -> int:
-        """Number of texts that were shortened to `max_length`."""
+        """Number of texts that were truncated to `max_length`."""
         return self._truncated
 
     @property
     def lost_share(self) -> float:
-        """Share of the ids of all texts that were removed by shortening."""
+        """Fraction of the ids of all texts that were removed by truncation."""
         return self._lost_share
 
 
 def check_labels(labels: ArrayLike, count: int, numbers: bool = False) -> np.ndarray:
-    """Classes as int32 (N,), or 0 and 1 as float32 (N, C); or `numbers` as float32 (N,), (N, C)."""
+    """Returns classes as int32 (N,), 0 and 1 as float32 (N, C), or `numbers` as float32."""
     labels = np.asarray(labels)
     if labels.shape[:1] == (count,) and labels.dtype.kind in "iufb":
         if labels.ndim == 1 and labels.dtype.kind in "iu" and labels.min() >= 0:
@@ -231,7 +232,7 @@ def check_labels(labels: ArrayLike, count: int, numbers: bool = False) -> np.nda
 
 
 def check_weights(weights: ArrayLike | None, count: int, labelled: bool) -> np.ndarray:
-    """Weights as float32 (N,), 1 where there are none."""
+    """Returns weights as float32 (N,), 1 by default."""
     if weights is None:
         return np.ones(count, "float32")
     if not labelled:

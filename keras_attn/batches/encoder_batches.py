@@ -1,4 +1,4 @@
-"""Batches of one text or two for encoders, with targets of any kind."""
+"""Batches of texts or pairs for encoders, with any kind of targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keras_attn.batches.bucketing import Ids, flatten, padded
 from keras_attn.batches.epochs import check_least
 
 Row = tuple[Sequence[int] | np.ndarray, int]
-"""Ids with their special tokens, and where the second segment begins (their number: nowhere)."""
+"""Ids including special tokens, and the start of the second segment (or the number of ids)."""
 
 Labels = Sequence[float] | Ids | np.ndarray
 
@@ -27,25 +27,25 @@ class EncoderBatches(BucketedBatches):
         labels         {head: (B, ...)}, or (B, T) for labels of each token
         sample_weight  {head: (B,)}, or (B, T); 0 in repeated rows, and for tokens without a label
 
-    See `BucketedBatches` for buckets and epochs. **Give `shuffle=False` to `fit`.**
+    See `BucketedBatches` for buckets and epochs. **Pass `shuffle=False` to `fit`.**
 
     Args:
-        rows: The ids of each row, with their special tokens, and where its second segment begins.
-        labels: For each head an array with an entry for each row; or, for labels of tokens, a list
-            with a sequence for each row that is as long as its ids; -1 means no label.
+        rows: The ids of each row, including special tokens, and the start of its second segment.
+        labels: For each head, an array with an entry for each row. For token labels, a list with a
+            sequence of labels for each row, one per id; -1 means no label.
         weights: Weight of each row, at least 0; 1 if None.
-        token_labels: Names of the heads whose labels are of tokens.
-        label_weights: For such heads the weight of each label, if not all are 1.
+        token_labels: Names of the heads with token labels.
+        label_weights: The weight of each label for heads with token labels; 1 by default.
         batch_size: Maximum number of rows of a batch.
         segments: Whether there are `segment_ids`.
         pad_id: Id of padding.
-        max_length: Maximum number of ids that a row may have; None if any.
+        max_length: Maximum number of ids that a row may have; no limit if None.
         **layout: `multiple` (default 16), `max_shapes` (12), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: If there are no rows, labels are not as many as rows or tokens, or a row is
-            longer than `max_length`.
+        ValueError: If there are no rows, the number of labels differs from the number of rows or
+            tokens, or a row is longer than `max_length`.
 
     Example:
 
@@ -150,7 +150,7 @@ class EncoderBatches(BucketedBatches):
             -sum_c share_c log share_c      added up over the heads
 
         Returns:
-            Nats; None if a head has no integer labels of rows or of tokens.
+            The loss in nats, summed over the heads; None if a head has no integer labels.
         """
         total = 0.0
         for name in (*self._labels, *self._of_tokens):
@@ -170,7 +170,7 @@ class EncoderBatches(BucketedBatches):
 
 
 def _of_tokens(name: str, given: Labels, lengths: np.ndarray) -> np.ndarray:
-    """The labels of all tokens in one vector."""
+    """The labels of all tokens as one vector."""
     sizes = np.fromiter(map(np.size, given), "int64", len(given))
     if (sizes != lengths).any():
         row = int(np.argmax(sizes != lengths))

@@ -1,4 +1,4 @@
-"""The base of all batches for `fit`: epochs whose order follows from a seed."""
+"""Base class of all batches for `fit`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 
 class EpochBatches(keras.utils.PyDataset):
-    """Base of the datasets whose order follows from a seed and the number of the epoch alone.
+    """Base of datasets whose order depends only on a seed and the index of the epoch.
 
-    A subclass makes the plan of an epoch; its last part says which batches were taken.
+    A subclass creates the plan of an epoch; its last part marks the batches that were taken.
     """
 
     _plan: tuple[Any, ...]
@@ -24,14 +24,14 @@ class EpochBatches(keras.utils.PyDataset):
 
     @property
     def padded_share(self) -> float:
-        """Share of the tokens that are padding; none unless a subclass says otherwise."""
+        """Fraction of the tokens that are padding; 0 unless a subclass overrides it."""
         return 0.0
 
     def _make_plan(self) -> tuple[Any, ...]:
         raise NotImplementedError
 
     def _taken(self, index: int) -> tuple[int, tuple[Any, ...]]:
-        """Takes a batch: its number from 0, and the plan of the epoch."""
+        """Marks a batch as taken, and returns its index and the plan of the epoch."""
         if not -len(self) <= index < len(self):
             raise IndexError(f"Batch {index} of {len(self)}")
         plan, index = self._plan, index % len(self)
@@ -39,13 +39,13 @@ class EpochBatches(keras.utils.PyDataset):
         return index, plan
 
     def set_epoch(self, epoch: int) -> None:
-        """Takes the order of epoch `epoch` (from 0), for the next `fit` or loop.
+        """Sets the order to that of an epoch, for the next `fit` or loop.
 
         Args:
-            epoch: Number of the epoch, >= 0.
+            epoch: Index of the epoch, from 0.
 
         Raises:
-            ValueError: A negative epoch.
+            ValueError: If the epoch is negative.
         """
         check_least(epoch=(epoch, 0))
         self.epoch = int(epoch)
@@ -53,25 +53,25 @@ class EpochBatches(keras.utils.PyDataset):
         self._plan = self._make_plan()  # replaced at once: workers read it from other threads
 
     def state(self) -> dict[str, int]:
-        """Returns what the order of the batches follows from: `{"epoch", "seed"}`."""
+        """Returns the values that determine the order: `{"epoch", "seed"}`."""
         return {"epoch": self.epoch, "seed": self.seed}
 
     def on_epoch_begin(self) -> None:
-        """Called by Keras: an epoch has begun."""
+        """Notes that an epoch has begun; called by Keras."""
         self._begun = True
 
     def on_epoch_end(self) -> None:
-        """Called by Keras: takes the order of the next epoch, if this one is at its end.
+        """Switches to the order of the next epoch if this one is complete; called by Keras.
 
-        `fit` also calls this before its first epoch, after it took a batch or two to see their
-        shapes. Nothing may change then.
+        `fit` also calls this before its first epoch, after it read a batch or two for their
+        shapes. The order must not change then.
         """
         if self._begun and np.all(self._plan[-1]):
             self.set_epoch(self.epoch + 1)
 
 
 def check_least(**settings: tuple[float | None, int]) -> None:
-    """Refuses settings below their least values; each is (value, least), and None passes."""
+    """Refuses settings `(value, least)` with values below the least; None is accepted."""
     for name, (value, least) in settings.items():
         if value is not None and value < least:
             raise ValueError(f"`{name}` must be >= {least}. Received: {value!r}")

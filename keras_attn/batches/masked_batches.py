@@ -1,4 +1,4 @@
-"""Batches with masked words and pairs of sentences, to pretrain encoders on any backend."""
+"""Batches for pretraining encoders on any backend: masked words and next sentences."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from keras_attn.batches.text_chunks import chunk_sentences
 from keras_attn.text.word_piece import WordPieceTokenizer
 
 BLOCK = 1 << 14
-"""Number of neighboring chunks of the files that are drawn together."""
+"""Number of consecutive chunks in a block that is shuffled as a whole."""
 _BLOCKS_AT_A_TIME = 4
 _PAIR = 2
 _Span = tuple[int, int, int]  # a shard, its first id, the id behind the last one
 
 
 class MaskedBatches(BucketedBatches):
-    """Batches of masked words and of sentence pairs, half of which are consecutive (BERT).
+    """Batches of masked words and next sentences, for BERT's pretraining.
 
     Each batch is `(inputs, labels, sample_weights)`, dicts of NumPy arrays:
 
@@ -35,36 +35,37 @@ class MaskedBatches(BucketedBatches):
                  next_sentence           (B,) int32       0: the second part follows the first
         weights  of both, in their shapes, float32        0 in padding and in repeated rows
 
-    A row is made of a chunk: as many consecutive sentences of a document as fit. The place where it
-    is cut in two parts is drawn. In half of the rows the second part is the end of another row's
-    chunk, of another document: the whole sentences that are nearest in length to its own second
-    part, so that the length of a row carries no information. Without `next_sentence` a row is a
-    whole chunk, `[CLS] text [SEP]`.
+    Each row is built from a chunk, as many consecutive sentences of a document as fit, which is
+    split into two parts at a random sentence. In half of the rows, the second part is replaced by
+    the end of a chunk from another document. These sentences are chosen to be as long as the
+    original part, so that the length of a row carries no information. Without `next_sentence`, a
+    row is a whole chunk, `[CLS] text [SEP]`.
 
-    Cuts, exchanges and masks are drawn again in each epoch, only from `seed`, the epoch and the
-    index of the batch, so that runs resume exactly. The order of an epoch is drawn by blocks:
-    neighboring chunks of the files are shuffled among about 65,000, so that files that are larger
-    than memory are read in large pieces. See `BucketedBatches` for buckets and epochs. **Give
-    `shuffle=False` to `fit`.**
+    Splits, replacements and masks are drawn anew in each epoch, from `seed`, the epoch and the
+    index of the batch, so that a resumed run draws the same. Chunks are shuffled in blocks:
+    consecutive chunks stay within about 65,000 positions, so that files larger than memory are read
+    in large pieces. See `BucketedBatches` for buckets and epochs. **Pass `shuffle=False` to
+    `fit`.**
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): masked words, next sentences.
 
     Args:
-        shards: The ids, as `open_shards` or `make_shard` give them.
+        shards: The ids, from `open_shards` or `make_shard`.
         tokenizer: A tokenizer whose vocabulary has `[MASK]`.
-        max_length: Largest number T of ids of a row.
+        max_length: Maximum number T of ids of a row.
         batch_size: Maximum number of rows of a batch.
         next_sentence: Whether rows are pairs.
         segments: Whether the inputs have `segment_ids`.
-        masked_share: Share of the words that are to be guessed.
+        masked_share: Fraction of the words to mask.
         whole_words: Whether all pieces of a word are masked together.
-        part: Which part of each batch this process makes, if several train together; it reads no
-            other rows. If None, the part of the `keras.distribution` in scope.
+        part: Index of the part of each batch that this process creates if several processes train
+            together; other rows are not read. If None, it is taken from the `keras.distribution` in
+            scope.
         parts: Number of parts.
         **layout: `multiple` (default 32), `max_shapes` (4), `rows_multiple_of`, `shuffle`, `seed`,
-            `workers` and `max_queue_size`, as in `BucketedBatches`. With `shuffle=False` all epochs
-            have the same batches.
+            `workers` and `max_queue_size`, as in `BucketedBatches`. With `shuffle=False`, all
+            epochs have the same batches.
 
     Raises:
         ValueError: If there are too few sentences or documents for pairs, the tokenizer has no
@@ -124,7 +125,7 @@ class MaskedBatches(BucketedBatches):
         chunks = [chunk_sentences(s, max_length - self._special, least) for s in self._shards]
         self._chunks = chunks
         self.left_out = sum(c.left_out for c in chunks)
-        """Number of tokens in no row: those of documents of one sentence, if rows are pairs."""
+        """Number of tokens in no row, such as documents of one sentence if rows are pairs."""
         sizes = [len(c.starts) for c in chunks]
         self._offsets = np.cumsum([0, *sizes])
         documents = np.cumsum([0, *(len(s.documents) - 1 for s in self._shards)])
@@ -134,7 +135,7 @@ class MaskedBatches(BucketedBatches):
         self._check_enough(int(documents[-1]))
         lengths = np.concatenate([c.lengths for c in chunks]) + self._special
         self.tokens = self._real_tokens = int(lengths.sum())
-        """Number of tokens of an epoch, special ones included."""
+        """Number of tokens of an epoch, including special tokens."""
         vocabulary = tokenizer.vocabulary
         self._continues = np.array([token.startswith("##") for token in vocabulary])
         special = {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, mask_id}
@@ -217,7 +218,7 @@ class MaskedBatches(BucketedBatches):
     def _spans(
         self, picked: np.ndarray, width: int, rng: np.random.Generator
     ) -> tuple[list[list[_Span]], np.ndarray]:
-        """The parts of each row, and which rows have the second part of another one."""
+        """The parts of each row, and which rows have a replaced second part."""
         shards = np.searchsorted(self._offsets, picked, side="right") - 1
         places = picked - self._offsets[shards]
         firsts, seconds = [], []
@@ -253,9 +254,9 @@ class MaskedBatches(BucketedBatches):
         return rows, source != np.arange(len(picked))
 
     def _end_of(self, shard: int, place: int, size: int, room: int) -> _Span | None:
-        """The whole sentences at the end of a chunk that are nearest to `size`; None if none fits.
+        """Whole sentences at the end of a chunk with about `size` ids; None if none fit.
 
-        Parts that follow the first part are ends of chunks too, so their lengths say nothing.
+        Original second parts are ends of chunks too, so that lengths carry no information.
         """
         chunks = self._chunks[shard]
         start, end = int(chunks.starts[place]), int(chunks.ends[place])
@@ -288,9 +289,9 @@ class MaskedBatches(BucketedBatches):
 
 
 def by_blocks(count: int, rng: np.random.Generator, block: int = BLOCK) -> np.ndarray:
-    """Draws an order of numbers in which close numbers stay within a few blocks.
+    """Draws an order of indices that keeps close indices within a few blocks.
 
-    Blocks of consecutive numbers are shuffled, then the numbers of each four blocks.
+    Blocks of consecutive indices are shuffled, then the indices within every four blocks.
     """
     blocks = rng.permutation(ceil(count, block))
     order = []
@@ -302,7 +303,7 @@ def by_blocks(count: int, rng: np.random.Generator, block: int = BLOCK) -> np.nd
 
 
 def _exchanged(documents: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """For each row the row whose second part it gets: for half of them one of another document."""
+    """The source row of each second part: for half of the rows, a row of another document."""
     rows = len(documents)
     source = np.arange(rows)
     count = (rows + int(rng.integers(2))) // 2
@@ -322,7 +323,7 @@ def _exchanged(documents: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _part(part: int | None, parts: int | None) -> tuple[int, int]:
-    """The part of this process, and their number, by the distribution in scope if not given."""
+    """The index of this process's part and the number of parts."""
     distribution = keras.distribution.distribution()
     if parts is None:
         parts = 1

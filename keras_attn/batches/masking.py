@@ -1,4 +1,4 @@
-"""Masked words: which words a model has to guess, and what it reads in their place."""
+"""Masking of words for masked language modelling."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import NamedTuple
 import numpy as np
 
 MASKED, REPLACED = 0.8, 0.1
-"""Share of the words to guess that are read as `[MASK]`, and as a word drawn at random."""
+"""Fractions of the masked words that become `[MASK]`, and a random word."""
 
 
 class Masks(NamedTuple):
     """Rows with masked words."""
 
     ids: np.ndarray
-    """`(B, T)`: what the model reads."""
+    """`(B, T)`: the input ids."""
     positions: np.ndarray
-    """`(B, M)`: places of the words to guess; 0 where a row has fewer."""
+    """`(B, M)`: positions of the masked words, padded with 0."""
     labels: np.ndarray
-    """`(B, M)`: the ids of these words; 0 where a row has fewer."""
+    """`(B, M)`: the original ids of these words, padded with 0."""
     weights: np.ndarray
-    """`(B, M)` float32: 1, or 0 where a row has fewer."""
+    """`(B, M)` float32: 1 for masked words, 0 for padding."""
 
 
 def draw_masks(
@@ -32,13 +32,13 @@ def draw_masks(
     share: float = 0.15,
     continues: np.ndarray | None = None,
 ) -> Masks:
-    """Draws the words that a model has to guess (Devlin et al., 2019).
+    """Draws the words to mask (Devlin et al., 2019).
 
-    Of the `n` maskable tokens of a row `max(1, round(share n))` are drawn. 80 % of them are read as
-    `[MASK]`, 10 % as a random token, 10 % as they are. `draws (2, B, T + 1)` are uniform numbers:
-    the first choose the tokens, the second what is read in their place. If `continues (B, T)` says
-    which ids continue a word, words are drawn whole: as many as fit into the number above, or one
-    that fits into `M = ceil(share T)`.
+    From the `n` maskable tokens of a row, `max(1, round(share n))` are drawn. 80 % of them are
+    replaced by `[MASK]`, 10 % by a random token, and 10 % are kept. `draws (2, B, T + 1)` are
+    uniform random numbers; the first choose the tokens, the second their replacements. If
+    `continues (B, T)` is given, which marks ids that continue a word, whole words are drawn: as
+    many as fit into this number, or one that fits into `M = ceil(share T)`.
     """
     width = ids.shape[1]
     most = int(np.ceil(share * width))

@@ -1,4 +1,4 @@
-"""Batches with several examples in each row, which have little padding."""
+"""Batches of packed rows, which have little padding."""
 
 from __future__ import annotations
 
@@ -12,48 +12,49 @@ from keras_attn.batches.epochs import check_least
 
 
 class PackedBatches(BucketedBatches):
-    """Batches of tokenised pairs for teacher forcing, several pairs a row.
+    """Batches of tokenized pairs for teacher forcing, with several pairs in each row.
 
-    Each batch is `(inputs, labels, sample_weight)`, NumPy arrays, with inputs
+    Each batch is a tuple `(inputs, labels, sample_weight)` of NumPy arrays, with the inputs
 
         source_ids       (B, S) int32    the source ids of the row's pairs one after the other
         source_segments  (B, S) int32    1, 1, 1, 2, 2, ...: the pair of each id; 0 is padding
         target_ids       (B, T) int32    start, y_1, ..., y_n of each pair
         target_segments  (B, T) int32    the same numbers
 
-    and labels y_1, ..., y_n, end and weights as in `TokenBatches`. `keras_attn.models`'
-    `packed_transformer` trains on them; your own models make masks and positions of the segments by
-    `keras_attn.ops.segment_mask` and `segment_positions`. Without sources the inputs are
-    `target_ids` and `target_segments`, for language models.
+    Labels (y_1, ..., y_n, end) and weights are as in `TokenBatches`.
+    `keras_attn.models.packed_transformer` builds a model for these batches; your own models can
+    compute masks and positions with `keras_attn.ops.segment_mask` and `segment_positions`. For
+    language models, leave out the sources: the inputs are then `target_ids` and `target_segments`.
 
-    Pairs are packed once, the long ones first, each into the first row that has room for both of
-    its sides (first-fit decreasing; Krell et al., 2021, https://arxiv.org/abs/2107.02027). All
-    batches have one shape, and a backend that compiles for each shape compiles once. If the last
-    batch is not full, rows are repeated with weight 0 and padding for labels.
+    Pairs are packed once by first-fit decreasing (Krell et al., 2021,
+    https://arxiv.org/abs/2107.02027): longest first, each into the first row that has room for
+    source and target. All batches have the same shape, so that a backend that compiles for each
+    shape compiles once. If the last batch is not full, rows are repeated with weight 0 and only
+    padding as labels.
 
-    Packing pays if lengths differ so much that buckets have much padding, and if compiling is
-    expensive. In the attention each token still costs products over its whole row, so rows should
-    not be much longer than the longest sentence. docs/speed.md has figures.
+    Packing helps if lengths differ so much that buckets have much padding, or if compilation is
+    expensive. Attention still computes products of each token with its whole row, so rows should
+    not be much longer than the longest sentence. See docs/speed.md for measurements.
 
-    Epochs, as in `BucketedBatches`, have an order of the rows. **Give `shuffle=False` to
+    As in `BucketedBatches`, each epoch has its own order of the rows. **Pass `shuffle=False` to
     `fit`.**
 
     Args:
-        sources: Token ids of the sources, with the special tokens that they need. None: there are
-            no sources.
-        targets: Token ids of the targets, *without* start and end.
+        sources: Token ids of the sources, including the special tokens that the model needs; None
+            for language models.
+        targets: Token ids of the targets, *without* start and end token.
         start_id: Id put before the decoder's input.
         end_id: Id put after the labels.
         pad_id: Id of padding; it must not occur in the data.
-        tokens_per_row: Maximum number of tokens of a row, on each side. Longer pairs (the target
-            with its end) are left out and counted in `dropped`.
-        tokens_per_batch: Maximum number of positions of a batch on one side: it has
-            `tokens_per_batch // tokens_per_row` rows.
+        tokens_per_row: Maximum number of source tokens and of target tokens of a row. Longer pairs
+            (including the end token) are left out and counted in `dropped`.
+        tokens_per_batch: Maximum number of source positions and of target positions of a batch,
+            which has `tokens_per_batch // tokens_per_row` rows.
         **layout: `rows_multiple_of`, `shuffle`, `seed`, `workers` and `max_queue_size`, as in
             `BucketedBatches`; lengths are not padded to a `multiple`.
 
     Raises:
-        ValueError: As `TokenBatches`.
+        ValueError: As in `TokenBatches`.
 
     Example:
 
@@ -120,9 +121,9 @@ def _laid(
     before: int | None = None,
     after: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Lays sequences into their rows (-1: none): ids `(N, width)`, and segments of that shape.
+    """Puts sequences into their rows (-1: none), and returns ids and segments `(N, width)`.
 
-    Each has the id `before` before it, or `after` after it.
+    The id `before` precedes each sequence, or the id `after` follows it.
     """
     around = int(before is not None) + int(after is not None)
     order = np.flatnonzero(row_of >= 0)
@@ -146,15 +147,16 @@ def _laid(
 
 
 def _spread(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each token of sequences of these lengths: its sequence, and its place there."""
+    """The sequence of each token, and its position in the sequence, given the lengths."""
     at = np.repeat(np.arange(len(lengths)), lengths)
     return at, np.arange(len(at)) - (np.cumsum(lengths) - lengths)[at]
 
 
 def first_fit(lengths: np.ndarray, room: int, most_open: int = 1024) -> np.ndarray:
-    """Packs sequences `(N, sides)`, longest first, each into the first row with room on all sides.
+    """Packs sequences `(N, sides)`, longest first, each into the first row with enough room.
 
-    Returns the row of each sequence. Of more than `most_open` open rows the fullest one is closed.
+    Returns the row of each sequence. If more than `most_open` rows are open, the fullest one is
+    closed.
     """
     sides = [np.zeros(most_open, "int64") for _ in range(lengths.shape[1])]  # what is free
     number = np.zeros(most_open, "int64")

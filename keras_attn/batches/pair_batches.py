@@ -1,4 +1,4 @@
-"""Batches of two texts with a label, for classifiers of pairs on any backend."""
+"""Batches of labelled pairs of texts, for classifiers on any backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIDES = ("premise_ids", "hypothesis_ids")
 
 
 class PairBatches(TextBatches):
-    """Batches of pairs of tokenised texts with their labels, bucketed by both lengths.
+    """Batches of tokenized pairs of texts with labels, bucketed by both lengths.
 
     Each batch is `({"premise_ids", "hypothesis_ids"}, labels, sample_weight)`, or
     `({"premise_ids", "hypothesis_ids"},)` without labels:
@@ -26,16 +26,16 @@ class PairBatches(TextBatches):
         labels          (B,) int32        the class of the pair
         sample_weight   (B,) float32      its weight; 0 in repeated rows
 
-    Everything else is as in `TextBatches`, with `restore` for predictions.
+    In all other respects, it works like `TextBatches`; use `restore` for predictions.
 
     Args:
         premises: Token ids of the first texts.
         hypotheses: Token ids of the second texts.
-        labels: The class of each pair, integers from 0. None: there are none.
+        labels: The class of each pair, integers from 0. None for predictions.
         weights: Weight of each pair, at least 0. None: 1.
         batch_size: Maximum number of pairs of a batch.
-        max_length: Maximum number of ids of a text; the rest is cut off, and counted in `truncated`
-            and `lost_share`. None: all is kept.
+        max_length: Maximum number of ids of a text; longer texts are cut, and counted in
+            `truncated` and `lost_share`. No limit if None.
         pad_id: Id of padding; it must not occur in the data.
         **layout: `multiple` (default 8), `max_shapes` (8), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.

@@ -1,4 +1,4 @@
-"""Sources of images and of their regions for batches: a cache, files and arrays."""
+"""Sources of images and regions for batches: a cache, files and arrays."""
 
 from __future__ import annotations
 
@@ -25,19 +25,18 @@ class Pictures(Protocol):
     def __len__(self) -> int: ...
 
     def read(self, numbers: Iterable[int]) -> np.ndarray:
-        """The images of these numbers, (B, *shape)."""
+        """Returns the images with these indices, (B, *shape)."""
         ...
 
 
 class CachedRegions:
     """The regions of images, from a `FeatureCache` on disk.
 
-    They are read when they are needed, so the features need not fit into memory; the system's file
-    cache keeps the ones that do.
+    Regions are read from disk when they are needed, so that they do not have to fit into memory.
 
     Args:
         cache: A cache with the features of all images.
-        paths: The image files, in the order of their numbers.
+        paths: The image files, in the order of their indices.
 
     Raises:
         ValueError: If there are no paths, or the features of an image are not in the cache.
@@ -76,13 +75,13 @@ class CachedRegions:
         """Reads the regions of some images.
 
         Args:
-            numbers: B numbers, from 0 to `len(self) - 1`.
+            numbers: B indices, from 0 to `len(self) - 1`.
 
         Returns:
             A NumPy array (B, R, D) of float32.
 
         Raises:
-            IndexError: If there is no image of a number.
+            IndexError: If an index is out of range.
         """
         numbers = checked_numbers(numbers, len(self))
         regions = np.empty((len(numbers), *self.shape), "float32")
@@ -92,14 +91,14 @@ class CachedRegions:
 
 
 class PictureFiles:
-    """Images of one size, read from files and kept in memory if all of them fit.
+    """Images of one size, read from files, and cached in memory if all of them fit.
 
     Args:
-        paths: The image files, in the order of their numbers. They are opened when they are first
-            needed; `check_images` finds broken ones before.
+        paths: The image files, in the order of their indices. They are opened when they are first
+            needed; use `check_images` to find broken files in advance.
         image_size: Size (H, W) after resizing, or one number for both, as in `load_image`.
-        keep_bytes: If all resized images take at most this much memory, each file is read once and
-            its image is kept; otherwise, files are read each time.
+        keep_bytes: If all resized images fit into this number of bytes, each file is read only
+            once; otherwise, files are read each time.
         max_pixels: As in `load_image`.
 
     Raises:
@@ -153,13 +152,13 @@ class PictureFiles:
         """Reads some images.
 
         Args:
-            numbers: B numbers, from 0 to `len(self) - 1`.
+            numbers: B indices, from 0 to `len(self) - 1`.
 
         Returns:
             A NumPy array (B, H, W, 3) of uint8.
 
         Raises:
-            IndexError: If there is no image of a number.
+            IndexError: If an index is out of range.
             OSError: If a file cannot be read.
             ValueError: If an image is broken; the message names it.
         """
@@ -181,7 +180,7 @@ class PictureFiles:
 
 
 class PictureArrays:
-    """Images, or their regions, in memory."""
+    """Images or regions in memory."""
 
     def __init__(self, arrays: np.ndarray):
         self.arrays = arrays
@@ -191,11 +190,11 @@ class PictureArrays:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one."""
+        """The shape of one image."""
         return self.arrays.shape[1:]
 
     def read(self, numbers: Iterable[int]) -> np.ndarray:
-        """Those of some numbers, `(m, ...)`."""
+        """Returns the images with these indices, `(m, ...)`."""
         return self.arrays[np.fromiter(numbers, "int64")]
 
 
@@ -209,7 +208,7 @@ def _at_least_one(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def checked_numbers(numbers: Iterable[int], count: int) -> np.ndarray:
-    """Numbers of images, as int64 (B,)."""
+    """Returns image indices as int64 (B,)."""
     given = np.asarray(numbers if isinstance(numbers, np.ndarray) else list(numbers))
     if given.ndim == 1 and not given.size:
         return given.astype("int64")

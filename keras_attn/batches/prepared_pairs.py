@@ -1,4 +1,4 @@
-"""Sentence pairs made into ids once, in a folder from which any backend can train."""
+"""Folders of tokenized sentence pairs, for training on any backend."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ Row = Sequence[int]
 
 @dataclass(frozen=True, eq=False)
 class PreparedPairs:
-    """Sentence pairs to train on and to test with. `prepare` writes them, `load` reads them.
+    """Tokenized training, development and test pairs; see `prepare` and `load`.
 
-    A subclass names the class `Data` of its settings: those of the files, `dev_size`, `test_size`,
-    `split_seed`, `tokenizer`, `vocabulary_size`, `separate_vocabularies` and `max_length`.
-    The ids of sources have the end token if the model reads it, those of targets neither start nor
-    end.
+    A subclass defines the class `Data` of its settings: the files, `dev_size`, `test_size`,
+    `split_seed`, `tokenizer`, `vocabulary_size`, `separate_vocabularies` and `max_length`. The ids
+    of sources include the end token if the model reads it; the ids of targets include neither start
+    nor end token.
     """
 
     Data: ClassVar[type[Settings]]
@@ -69,23 +69,23 @@ class PreparedPairs:
         folder: str | os.PathLike,
         log: Callable[[str], Any] = lambda text: None,
     ) -> Self:
-        """Reads and splits pairs, trains the tokenizers, and writes all of it to a new folder.
+        """Reads and splits pairs, trains the tokenizers, and writes everything to a new folder.
 
-        Training pairs whose source or target equals one of the development or test pairs, except
-        for case, digits and punctuation, are left out.
+        Training pairs whose source or target occurs in a development or test pair (ignoring case,
+        digits and punctuation) are left out.
 
         Args:
-            settings: Where the pairs are, and what is made of them.
-            folder: The folder; it must not be there, or be empty. It is written atomically.
-            log: Called with a line about each step.
+            settings: The files of the pairs, and how they are split and tokenized.
+            folder: The folder, which must be new or empty. It is written atomically.
+            log: Function that is called with a message about each step.
 
         Returns:
-            What `load` gives.
+            The result of `load`.
 
         Raises:
-            FileExistsError: If the folder is there and not empty.
-            ValueError: For bad lines, or too few pairs.
-            OSError: If a file cannot be read, or the folder not be written.
+            FileExistsError: If the folder exists and is not empty.
+            ValueError: If there are bad lines or too few pairs.
+            OSError: If a file cannot be read, or the folder cannot be written.
         """
         with atomic_folder(folder) as building:
             train, dev, test, removed = _read(settings, log)
@@ -115,23 +115,23 @@ class PreparedPairs:
     def tokenizers(
         cls, settings: Any, pairs: Sequence[Any]
     ) -> tuple[TextTokenizer, TextTokenizer, bool]:
-        """Makes the tokenizers of training pairs: of the sources and of the targets.
+        """Trains the tokenizers of the sources and of the targets.
 
         Returns:
-            Both, which may be one object, and whether sources have the end token.
+            Both tokenizers, which may be the same object, and whether sources have the end token.
         """
         return (*make_tokenizers(settings, pairs), True)
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> Self:
-        """Reads what `prepare` wrote.
+        """Loads a folder that `prepare` wrote.
 
         Args:
             folder: The folder.
 
         Raises:
             FileNotFoundError: If there is no such folder.
-            ValueError: If it is of another format version, or a file is damaged.
+            ValueError: If it has a different format version, or a file is damaged.
         """
         folder = Path(folder).expanduser()
         if not (folder / _HEADER).exists():
@@ -165,7 +165,8 @@ class PreparedPairs:
 def _read(
     settings: Any, log: Callable[[str], Any]
 ) -> tuple[list[TranslationPair], list[TranslationPair], list[TranslationPair], int]:
-    """Returns training, development and test pairs, and how many were left out as too alike."""
+    """Returns training, development and test pairs, and the number of pairs left out as too
+    similar."""
     if not settings.train:
         raise ValueError("Expected `train`, a file or a folder of pairs. Received: none.")
 
@@ -216,7 +217,7 @@ def _read(
 def make_tokenizers(
     settings: Any, pairs: Sequence[Sequence[str]]
 ) -> tuple[TextTokenizer, TextTokenizer]:
-    """Makes the tokenizers of the sources and the targets, which may be one object."""
+    """Trains the tokenizers of the sources and the targets, which may be the same object."""
     kind, size = PIECES[settings.tokenizer], settings.vocabulary_size
     sides = [[pair[0] for pair in pairs], [pair[1] for pair in pairs]]
     if settings.separate_vocabularies:
@@ -229,12 +230,12 @@ def make_tokenizers(
 def encode_sources(
     tokenizer: TextTokenizer, texts: Sequence[str], ends: bool = True
 ) -> list[list[int]]:
-    """Returns the ids of sources; a language mark in front of a text is one token.
+    """Returns the ids of sources; a leading language mark is one token.
 
     Args:
         tokenizer: Tokenizer of the sources.
         texts: Strings.
-        ends: Whether sources have the end token; if not, only an empty one has.
+        ends: Whether sources have the end token. If False, only empty sources have it.
     """
     return [ended(row, tokenizer.end_id, ends) for row in encode_marked(tokenizer, texts)]
 
@@ -242,7 +243,7 @@ def encode_sources(
 def _short_enough(
     sources: Sequence[Row], targets: Sequence[Row], most: int
 ) -> tuple[list[Row], list[Row], int]:
-    """Returns the pairs that are no longer than `most`, and how many were longer."""
+    """Returns the pairs with at most `most` ids, and the number of longer ones."""
     rows = zip(sources, targets, strict=True)
     kept = [(s, t) for s, t in rows if len(s) <= most and len(t) < most]
     if not kept:
@@ -295,7 +296,7 @@ def _write(
 def _read_rows(
     path: Path, source: TextTokenizer, target: TextTokenizer
 ) -> tuple[list[Row], list[Row]]:
-    """The ids of both sides, which their lengths cut into rows."""
+    """The ids of sources and targets, split into rows."""
     rows: list[Any] = []
     with open_archive(path, _OF_IDS) as archive:
         for side, tokenizer in (("source", source), ("target", target)):

@@ -1,4 +1,4 @@
-"""Batches of pairs of texts, each of which an encoder reads separately."""
+"""Batches of pairs of texts that an encoder reads separately."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keras_attn.batches.epochs import check_least
 
 
 class ScoredPairBatches(BucketedBatches):
-    """Batches of pairs of texts with a target, for an encoder that reads each text separately.
+    """Batches of pairs of texts with targets, for an encoder that reads each text separately.
 
     Each batch is `(inputs, labels, sample_weight)`:
 
@@ -21,25 +21,26 @@ class ScoredPairBatches(BucketedBatches):
         labels         {name: (B,)} float32, or (B, R)
         sample_weight  {name: (B,)}; 0 in repeated rows
 
-    The longer text of a pair decides its bucket. See `BucketedBatches` for
-    buckets and epochs. **Give `shuffle=False` to `fit`.**
+    The longer text of a pair determines its bucket. See `BucketedBatches` for buckets and epochs.
+    **Pass `shuffle=False` to `fit`.**
 
     Args:
-        firsts: The ids of the first texts, with their special tokens.
+        firsts: The ids of the first texts, including special tokens.
         seconds: The ids of the second texts.
-        targets: A number for each pair, or R of them.
-        name: Name of the output that the targets are for.
+        targets: One number or R numbers for each pair.
+        name: Name of the model output for the targets.
         batch_size: Maximum number of pairs of a batch.
         segments: Whether there are `segment_ids`, all 0.
         pad_id: Id of padding.
-        max_length: Maximum number of ids that a text may have; None if any.
-        least: Buckets of fewer pairs are joined with others. If the rows of a batch are compared
-            with each other, give it `batch_size`, so that no batch has less than half of it.
+        max_length: Maximum number of ids that a text may have; no limit if None.
+        least: Buckets with fewer pairs are joined with others. If the loss compares the rows of a
+            batch with each other, set it to `batch_size`, so that each batch has at least half as
+            many pairs.
         **layout: `multiple` (default 16), `max_shapes` (12), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: If there are no pairs, the sides and targets are not equally many, or a text is
+        ValueError: If there are no pairs, the numbers of texts and targets differ, or a text is
             longer than `max_length`.
 
     Example:

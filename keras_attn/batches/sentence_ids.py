@@ -1,4 +1,4 @@
-"""Sentences of documents as ids, in memory or in a folder of prepared ids."""
+"""Ids of the sentences of documents, in memory or in a folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SentenceIds:
     Args:
         tokenizer: The tokenizer.
         shards: The ids.
-        fingerprint: Names the ids.
+        fingerprint: Digest that identifies the ids.
 
     Example:
 
@@ -46,13 +46,13 @@ class SentenceIds:
         return sum(len(shard.documents) - 1 for shard in self.shards)
 
     def summary(self) -> str:
-        """Returns how much there is."""
+        """Returns the numbers of documents, sentences and tokens as text."""
         sentences = sum(len(shard.sentences) - 1 for shard in self.shards)
         tokens = sum(len(shard.ids) for shard in self.shards)
         return f"{len(self):,} documents, {sentences:,} sentences, {tokens:,} tokens"
 
     def documents_of(self, least: int) -> int:
-        """Returns the number of documents that have so many sentences."""
+        """Returns the number of documents with at least this number of sentences."""
         counts = (shard.documents[1:] - shard.documents[:-1] for shard in self.shards)
         return sum(int((sentences >= least).sum()) for sentences in counts)
 
@@ -89,12 +89,12 @@ class SentenceIds:
         tokenizer: WordPieceTokenizer,
         folder: Path | None = None,
     ) -> tuple[SentenceIds, SentenceIds]:
-        """Encodes documents to learn from and held-out ones.
+        """Encodes training documents and held-out documents.
 
         Args:
-            documents: Lists of sentences, each with whether it is held out.
+            documents: Tuples of a list of sentences and whether the document is held out.
             tokenizer: The tokenizer.
-            folder: Where the ids are written, in the folders `train` and `dev`; in memory if None.
+            folder: Folder for the ids, with the subfolders `train` and `dev`; in memory if None.
 
         Returns:
             Training and held-out documents.
@@ -110,16 +110,16 @@ class SentenceIds:
 
 
 def describe_prepared(folder: Path, sides: Sequence[SentenceIds]) -> None:
-    """Writes what a folder of prepared ids needs besides the ids, for `load_prepared`."""
+    """Writes the metadata of a folder of prepared ids, for `load_prepared`."""
     sides[0].tokenizer.save_assets(folder / "tokenizer")
     fingerprints = [side.fingerprint for side in sides]
     write_header(folder / _HEADER, PREPARED_VERSION, files=True, fingerprints=fingerprints)
 
 
 def load_prepared(folder: str | os.PathLike) -> tuple[SentenceIds, SentenceIds]:
-    """Opens prepared ids, which are mapped into memory, not loaded.
+    """Opens prepared ids as memory-mapped files.
 
-    All files are read once, to compare their checksums.
+    All files are read once, to check their checksums.
     """
     folder = Path(folder).expanduser()
     if not (folder / _HEADER).exists():
@@ -144,9 +144,9 @@ def load_prepared(folder: str | os.PathLike) -> tuple[SentenceIds, SentenceIds]:
 def encoded_documents(
     documents: Iterable[tuple[Sequence[str], _Mark]], tokenizer: WordPieceTokenizer
 ) -> Iterator[tuple[list[list[int]], _Mark]]:
-    """Encodes documents, many at a time, on all cores, while the next ones are read.
+    """Encodes documents in groups on all cores, while the next ones are read.
 
-    Each comes with a mark, which is handed on.
+    Each document has a mark, which is passed on.
     """
     with ThreadPoolExecutor(1) as pool:
         waiting: deque[tuple[list[tuple[Sequence[str], _Mark]], Future]] = deque()
@@ -170,7 +170,7 @@ def _regrouped(
 def _parts(
     documents: Iterable[tuple[Sequence[str], _Mark]],
 ) -> Iterator[list[tuple[Sequence[str], _Mark]]]:
-    """Documents with some thousand sentences together."""
+    """Groups documents with a few thousand sentences in total."""
     part: list[tuple[Sequence[str], _Mark]] = []
     count = 0
     for document, mark in documents:

@@ -1,4 +1,4 @@
-"""Ids of the sentences of documents, in files that are mapped into memory and not loaded."""
+"""Ids of the sentences of documents, in memory-mapped files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AT_A_TIME = 1 << 22
 
 
 class Shard(NamedTuple):
-    """Ids of some documents, one after the other.
+    """The concatenated ids of some documents.
 
     Example:
 
@@ -31,11 +31,11 @@ class Shard(NamedTuple):
     """
 
     ids: np.ndarray
-    """All ids, of the smallest unsigned integers that hold them."""
+    """All ids, in the smallest possible unsigned dtype."""
     sentences: np.ndarray
-    """Where each sentence begins in `ids`; at the end their number."""
+    """The start of each sentence in `ids`, and finally the number of ids."""
     documents: np.ndarray
-    """The first sentence of each document; at the end the number of sentences."""
+    """The first sentence of each document, and finally the number of sentences."""
 
 
 def make_shard(documents: Sequence[Sequence[Sequence[int]]], dtype: str = "int32") -> Shard:
@@ -46,7 +46,7 @@ def make_shard(documents: Sequence[Sequence[Sequence[int]]], dtype: str = "int32
         dtype: Dtype of the ids.
 
     Returns:
-        A `Shard`, without sentences that have no ids and documents that have no sentences.
+        A `Shard`, without empty sentences and documents.
 
     Raises:
         ValueError: If there is no id.
@@ -63,7 +63,7 @@ def make_shard(documents: Sequence[Sequence[Sequence[int]]], dtype: str = "int32
 
 
 def _flat(document: Sequence[Sequence[int]], dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """The ids of a document, and the sizes of its sentences that have any."""
+    """The ids of a document, and the sizes of its non-empty sentences."""
     sizes = np.array([len(row) for row in document if len(row)], "int64")
     return np.fromiter(chain.from_iterable(document), dtype, int(sizes.sum())), sizes
 
@@ -83,11 +83,11 @@ class ShardWriter:
 
     Args:
         vocabulary_size: Number of ids of the vocabulary.
-        folder: Folder of the files, which is created; None: the shards stay in memory.
+        folder: Folder of the files, which is created; in memory if None.
         shard_tokens: Number of tokens after which a new shard begins.
 
     Attributes:
-        counts: Numbers of `documents`, `sentences`, `tokens` and `shards` so far.
+        counts: Current numbers of `documents`, `sentences`, `tokens` and `shards`.
 
     Example:
 
@@ -145,10 +145,10 @@ class ShardWriter:
         self._waiting, self._tokens = [], 0
 
     def close(self) -> list[Shard]:
-        """Writes what is left.
+        """Writes the remaining ids.
 
         Returns:
-            The shards; those in files are mapped into memory. None if there was no id.
+            The shards, memory-mapped if they are files; None if there are no ids.
         """
         if self._waiting:
             self._write()
@@ -158,14 +158,14 @@ class ShardWriter:
 
     @property
     def digest(self) -> str:
-        """Hexadecimal digits that name the ids so far."""
+        """Hexadecimal digest of the ids so far."""
         return self._digest.hexdigest()[:32]
 
 
 def check_ids(
     ids: np.ndarray, vocabulary_size: int, path: str | os.PathLike, expected: str
 ) -> None:
-    """Refuses ids of a file, read a part at a time, that are not below the vocabulary size."""
+    """Refuses a file with ids outside the vocabulary, reading it in parts."""
     for start in range(0, len(ids), _AT_A_TIME):
         part = ids[start : start + _AT_A_TIME]
         wrong = np.flatnonzero((part < 0) | (part >= vocabulary_size))
@@ -180,20 +180,20 @@ def check_ids(
 
 
 def open_shards(folder: str | os.PathLike, vocabulary_size: int | None = None) -> list[Shard]:
-    """Opens the files of a `ShardWriter`, mapped into memory.
+    """Opens the files of a `ShardWriter`, memory-mapped.
 
     Args:
         folder: The folder.
         vocabulary_size: Number of ids of the vocabulary. If given, all ids are read once and
-            compared with it.
+            checked against it.
 
     Returns:
-        The shards. Their arrays take no memory of the process until they are read, and what was
-        read can be dropped by the system at any time.
+        The shards. Their arrays are loaded into memory only when they are read, and the system can
+        release this memory at any time.
 
     Raises:
         FileNotFoundError: If there is no shard.
-        ValueError: If a file is damaged, or the files do not belong together.
+        ValueError: If a file is damaged, or the files are inconsistent.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Chunks of documents that fill a row, from the ids of their sentences."""
+"""Splits of documents into chunks that fit into rows."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class Chunks(NamedTuple):
     """Consecutive sentences of one document that fit into a row."""
 
     units: np.ndarray
-    """Where each unit begins in the ids: a sentence, or a piece of a long one."""
+    """The start of each unit (a sentence, or a piece of a long one) in the ids."""
     starts: np.ndarray
     """The first unit of each chunk."""
     ends: np.ndarray
-    """The unit behind each chunk."""
+    """The unit after each chunk."""
     documents: np.ndarray
     """The document of each chunk."""
     left_out: int
-    """Number of ids in no chunk."""
+    """Number of ids that are in no chunk."""
 
     @property
     def lengths(self) -> np.ndarray:
@@ -30,11 +30,11 @@ class Chunks(NamedTuple):
 
 
 def chunk_sentences(shard: Shard, room: int, least: int) -> Chunks:
-    """Cuts documents into chunks of at most `room` ids, with as many whole sentences as fit.
+    """Splits documents into chunks of at most `room` ids, with as many whole sentences as fit.
 
-    A sentence of more than `room // least` ids is cut into pieces of that length, so that `least`
-    units (1 or 2) fit. If the last chunk of a document would have fewer units, it takes some from
-    the chunk before it, if that has more than it needs and they fit; else it is left out.
+    A sentence of more than `room // least` ids is split into pieces of this length, so that `least`
+    units (1 or 2) fit. If the last chunk of a document has fewer units, it gets some from the
+    previous chunk if that is possible, and is left out otherwise.
     """
     units, first = _units(shard, room // least)
     # All documents at once: in each round the next chunk of those that are not at their end.
@@ -66,7 +66,7 @@ def chunk_sentences(shard: Shard, room: int, least: int) -> Chunks:
 
 
 def _units(shard: Shard, longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where units begin, with the end; and the first unit of each document, with the number."""
+    """The starts of units and the end; the first unit of each document and the number of units."""
     sentences = np.asarray(shard.sentences)
     sizes = np.diff(sentences)
     pieces = -(-sizes // longest)

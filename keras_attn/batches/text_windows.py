@@ -1,4 +1,4 @@
-"""Windows of one long text, or of many documents, for language models on any backend."""
+"""Windows of a long text or of many documents, for language models on any backend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class TextWindows(EpochBatches):
-    """A stream of ids cut into windows, in which each token is predicted from earlier ones.
+    """Windows of a stream of ids, for training language models.
 
     Each batch is `(ids, labels, sample_weight)`, NumPy arrays of one shape
 
@@ -25,22 +25,23 @@ class TextWindows(EpochBatches):
         labels         (B, T) int32     c_s, ..., c_{s+T-1}
         sample_weight  (B, T) float32   1; 0 in rows that only fill a batch
 
-    Every window begins with the start token, which thus means "somewhere in a text".
+    Every window begins with the start token, which therefore means "somewhere in a text".
 
-    An epoch is one pass over windows that are side by side. Their first place is drawn for each
-    epoch; less than two windows are left over before and after them. The order of an epoch depends
-    only on `seed` and the number of the epoch. `set_epoch(n)` resumes a run, and the callback
-    `EpochOrder(windows)` binds the order to the epochs that `fit` counts. **Give `shuffle=False` to
-    `fit`.**
+    An epoch is one pass over adjacent windows. The start of the first one is drawn for each epoch;
+    less than two windows remain unused at both ends. The order of an epoch depends only on `seed`
+    and the index of the epoch. To resume a run, call `set_epoch(n)`, or pass the callback
+    `EpochOrder(windows)`, which sets the order by the epoch number of `fit`. **Pass `shuffle=False`
+    to `fit`.**
 
     Args:
-        ids: The stream, integers of the vocabulary, at least `sequence_length` of them.
-        start_id: Id put before each window.
+        ids: The stream of ids, with at least `sequence_length` of them.
+        start_id: Id of the start token of each window.
         sequence_length: Length T of a window.
-        batch_size: Windows of a batch.
-        shuffle: False: always the same windows, from the beginning, in their order.
-        seed: Any integer >= 0.
-        rows_multiple_of: Rows B of each batch are filled up to a multiple of this: the number of
+        batch_size: Number of windows of a batch.
+        shuffle: Whether to draw the start and order of the windows. If False, they are always the
+            same, in order.
+        seed: Seed of the order, a non-negative integer.
+        rows_multiple_of: The number of rows B of each batch is a multiple of this: the number of
             devices, with `keras.distribution` or `tf.distribute`.
 
     Raises:
@@ -108,7 +109,7 @@ class TextWindows(EpochBatches):
         return ids, labels, weight
 
     def _labels(self, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The labels of windows of the plan, and their weights."""
+        """The labels of windows in the plan, and their weights."""
         labels = self.ids[windows[:, None] + np.arange(self.sequence_length)]
         return labels, np.ones(labels.shape, "float32")
 
@@ -118,7 +119,7 @@ class TextWindows(EpochBatches):
         return self._count
 
     def _make_plan(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where the windows begin, and which batches were taken."""
+        """The starts of the windows, and which batches were taken."""
         starts = np.arange(self._count) * self.sequence_length
         if self.shuffle:
             rng = np.random.default_rng([self.seed, self.epoch])
@@ -128,24 +129,23 @@ class TextWindows(EpochBatches):
 
 
 class DocumentWindows(TextWindows):
-    """Documents packed into windows, in which each token is predicted from earlier ones.
+    """Documents packed into windows, for training language models.
 
-    A window contains as many whole documents as fit, with the start token before each of them, and
-    padding after the last one. The start token is not learned. A document of more than
-    `sequence_length` ids is cut; its last part shares a window with the documents after it.
-    Attention is not blocked: a token is predicted from the documents before it in the window, too.
+    A window contains as many whole documents as fit, each preceded by the start token, and padding
+    after the last one. The start token is not trained. A document of more than `sequence_length`
+    ids is split; its last part shares a window with the next documents. Attention is not restricted
+    to a document: tokens are also predicted from earlier documents in the window.
 
         ids            (B, T) int32     start, d_1, ..., end, start, e_1, ..., end, start, pad, ...
         labels         (B, T) int32     d_1, ..., end, start, e_1, ..., end, start, pad, pad, ...
         sample_weight  (B, T) float32   1; 0 for the start token, padding and what is given
 
-    The order of the documents is drawn once, and that of the windows for each epoch.
+    The order of the documents is drawn once, and the order of the windows in each epoch.
 
     Args:
         documents: Ids of each document, with its end token.
-        given: Number of ids at the beginning of each document that are given and not trained: the
-            prompt.
-        start_id: Id put before each document.
+        given: Number of ids at the beginning of each document that are not trained (the prompt).
+        start_id: Id of the start token of each document.
         pad_id: Id of padding.
         **settings: As in `TextWindows`: `sequence_length`, `batch_size`, `shuffle`, `seed`, ...
 
@@ -204,14 +204,14 @@ class DocumentWindows(TextWindows):
 
     @property
     def padded_share(self) -> float:
-        """Share of the tokens that are padding."""
+        """Fraction of the tokens that are padding."""
         return 1 - float(self._sizes.sum()) / (len(self._sizes) * self.sequence_length)
 
     def _windows(self) -> int:
         return len(self._starts)
 
     def _make_plan(self) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the windows, and which batches were taken."""
+        """The indices of the windows, and which batches were taken."""
         windows = np.arange(self._count)
         if self.shuffle:
             windows = np.random.default_rng([self.seed, self.epoch]).permutation(windows)
@@ -233,22 +233,23 @@ def scoring_windows(
     context: int,
     given: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cuts a stream into overlapping windows in which each token is scored exactly once.
+    """Splits a stream into overlapping windows in which each token is scored exactly once.
 
-    The first window scores all of its tokens, each later one those after its first `context`: a
-    token is predicted from at least `context` tokens before it, where the text has them.
+    The first window scores all of its tokens; each later one scores the tokens after its first
+    `context`. A token is therefore predicted from at least `context` earlier tokens, if the text
+    has them.
 
     Args:
         ids: The stream `(N,)`, at least one id.
-        start_id: Id put before each window.
-        pad_id: Id that fills the last window.
+        start_id: Id of the start token of each window.
+        pad_id: Id of the padding of the last window.
         sequence_length: Length T of a window.
-        context: Least context, below `sequence_length`.
-        given: How many ids at the beginning are given and not scored.
+        context: Minimum context, below `sequence_length`.
+        given: Number of ids at the beginning that are not scored.
 
     Returns:
-        Windows int32 `(R, T + 1)`, the start token first; and bool `(R, T)`, whether the token
-        after it is scored here.
+        Windows, int32 `(R, T + 1)`, beginning with the start token; and bool `(R, T)`, True where
+        the next token is scored in this window.
 
     Example:
 

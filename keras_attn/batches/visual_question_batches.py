@@ -1,4 +1,4 @@
-"""Batches of pictures with the questions about each, for `fit` on any backend."""
+"""Batches of images with questions, for `fit` on any backend."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from keras_attn.batches.picture_sources import Pictures
 
 
 class VisualQuestionBatches(BucketedBatches):
-    """Batches of images, each with several questions, so that it is encoded once for all of them.
+    """Batches of images with several questions each, so that an image is encoded only once.
 
-    Each batch is `({"regions", "question_ids"}, labels, sample_weight)`, NumPy arrays
+    Each batch is a tuple `({"regions", "question_ids"}, labels, sample_weight)` of NumPy arrays:
 
         regions        (B, R, D) float32   or "images": (B, H, W, 3) uint8, as `pictures` gives them
         question_ids   (B, Q, T) int32     the ids of each question, then padding
@@ -28,7 +28,7 @@ class VisualQuestionBatches(BucketedBatches):
 
     The questions of an image are in one row, or spread evenly over as few rows as
     `questions_per_row` allows. Rows with similar numbers and lengths of questions form buckets. See
-    `BucketedBatches` for buckets and epochs. **Give `shuffle=False` to `fit`.**
+    `BucketedBatches` for buckets and epochs. **Pass `shuffle=False` to `fit`.**
 
     Args:
         pictures: `CachedRegions`, `PictureFiles`, or any object with `len()`, the `shape` of one
@@ -39,15 +39,15 @@ class VisualQuestionBatches(BucketedBatches):
         name: Name of the model's input for images.
         batch_size: Maximum number of rows of a batch.
         questions_per_row: Maximum number of questions of a row.
-        max_length: Maximum number of ids of a question; the rest is cut off, and counted in
-            `truncated`. None: all is kept.
+        max_length: Maximum number of ids of a question; longer texts are cut, and counted in
+            `truncated`. No limit if None.
         pad_id: Id of padding; it must not occur in the data.
         **layout: `multiple` (default 2), `max_shapes` (4), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: If there are no questions, numbers, ids and labels differ in length, there is no
-            picture of a number, or a setting is out of range.
+        ValueError: If there are no questions, `numbers`, `ids` and `labels` differ in length, an
+            image index is out of range, or a setting is out of range.
 
     Example:
 
@@ -145,12 +145,12 @@ class VisualQuestionBatches(BucketedBatches):
 
     @property
     def truncated(self) -> int:
-        """Number of questions that were shortened to `max_length`."""
+        """Number of questions that were truncated to `max_length`."""
         return self._truncated
 
 
 def question_rows(numbers: np.ndarray, most: int) -> list[np.ndarray]:
-    """Puts the questions of each picture into rows of at most `most`, as equal as possible."""
+    """Distributes the questions of each image evenly over rows of at most `most`."""
     order = np.argsort(numbers, kind="stable")
     starts = np.flatnonzero(np.diff(numbers[order])) + 1
     groups = np.split(order, starts)

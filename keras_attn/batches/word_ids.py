@@ -1,4 +1,4 @@
-"""The words of plain texts as ids, without rare words."""
+"""Ids of the words of texts, without rare words."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from keras_attn.text.words import SPECIAL_TOKENS
 
 @dataclass(frozen=True)
 class WordChoice(Settings):
-    """Which words of texts get an id."""
+    """Settings of the words that get an id."""
 
     min_frequency: int = setting(
-        5, "smallest number of occurrences of a word that gets a vector", at_least=1
+        5, "minimum number of occurrences of a word that gets a vector", at_least=1
     )
     vocabulary_size: int | None = setting(
-        None, "largest number of words with 4 special tokens; no limit if none", kind=int,
+        None, "maximum number of words, including 4 special tokens; no limit if none", kind=int,
         at_least=6,
     )  # fmt: skip
     lowercase: bool = setting(True, "lower-case all letters")
@@ -33,14 +33,14 @@ class WordChoice(Settings):
 
 @dataclass(frozen=True, eq=False)
 class WordIds:
-    """The words of texts as ids, without rare words, and how often each occurs.
+    """Ids and counts of the words of texts, without rare words.
 
     Args:
-        tokenizer: The words with an id.
-        ids: int32 `(n,)`, text after text.
+        tokenizer: Tokenizer with the words that have an id.
+        ids: int32 `(n,)`, the concatenated ids of all texts.
         lengths: Number of words of each text.
-        counts: Occurrences of each id.
-        words_read: Number of words before the rare ones were left out.
+        counts: Number of occurrences of each id.
+        words_read: Number of words including rare ones.
 
     Example:
 
@@ -67,7 +67,7 @@ class WordIds:
         return digest.hexdigest()[:16]
 
     def summary(self) -> str:
-        """Returns how much there is."""
+        """Returns the numbers of words as text."""
         return (
             f"{len(self):,} texts, {self.words_read:,} words, of which {len(self.ids):,} are one of"
             f" {len(self.tokenizer.vocabulary) - len(SPECIAL_TOKENS):,} with a vector"
@@ -77,7 +77,7 @@ class WordIds:
     def counted(
         cls, texts: Iterable[str], data: WordChoice | Mapping[str, Any] | None = None
     ) -> WordIds:
-        """Reads texts once, and gives an id to each word that occurs often enough.
+        """Counts the words of texts, and assigns an id to each word that is frequent enough.
 
         Args:
             texts: Strings.
@@ -88,7 +88,7 @@ class WordIds:
 
         Raises:
             TypeError: If `texts` is a string, or contains something other than strings.
-            ValueError: If there are no two words that occur often enough.
+            ValueError: If fewer than two words are frequent enough.
         """
         data = data if isinstance(data, WordChoice) else WordChoice.made(data or {})
         cutter = WordTokenizer([*SPECIAL_TOKENS], data.lowercase)
@@ -107,18 +107,18 @@ class WordIds:
 
     @classmethod
     def encoded(cls, texts: Iterable[str], tokenizer: WordTokenizer) -> WordIds:
-        """Reads texts with the words of a tokenizer.
+        """Encodes texts with the words of a tokenizer.
 
         Args:
             texts: Strings.
-            tokenizer: Its words have ids; others are left out.
+            tokenizer: The tokenizer; words that it does not know are left out.
 
         Returns:
             A `WordIds`.
 
         Raises:
             TypeError: If `texts` is a string, or contains something other than strings.
-            ValueError: If there are no two words of the tokenizer.
+            ValueError: If the texts have fewer than two words of the tokenizer.
         """
         ids, lengths = _read(texts, tokenizer.encode)
         ids = np.where(ids == tokenizer.unknown_id, -1, ids)
@@ -149,7 +149,7 @@ class WordIds:
 def _read(
     texts: Iterable[str], ids_of: Callable[[str], Sequence[int]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The ids of texts, int32 `(n,)`, and the number of each text."""
+    """The ids of texts, int32 `(n,)`, and the number of ids of each text."""
     check_listed(texts, "texts")
     read, lengths = array("i"), array("q")
     for text in texts:

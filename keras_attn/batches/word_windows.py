@@ -11,18 +11,18 @@ from keras_attn.batches.bucketing import ceil
 from keras_attn.batches.epochs import EpochBatches, check_least
 
 SPAN = 16
-"""Number P of neighboring words that are one row and share their noise words."""
+"""Number P of consecutive words that form a row and share noise words."""
 
 Batch = tuple[dict[str, np.ndarray], np.ndarray]
 
 
 def kept_shares(counts: ArrayLike, subsample: float) -> np.ndarray:
-    """Computes how often each word is kept, as word2vec does.
+    """Computes the probability with which word2vec keeps each word.
 
-        p = min(1, sqrt(t / f) + t / f)       f: share of the word among all, t: `subsample`
+        p = min(1, sqrt(t / f) + t / f)       f: frequency of the word, t: `subsample`
 
     Args:
-        counts: Occurrences of each word, `(V,)`.
+        counts: Number of occurrences of each word, `(V,)`.
         subsample: The threshold t; 0 keeps every word.
 
     Returns:
@@ -41,7 +41,7 @@ def kept_shares(counts: ArrayLike, subsample: float) -> np.ndarray:
 
 
 def noise_shares(counts: ArrayLike, noise_power: float = 0.75) -> np.ndarray:
-    """How often each word is drawn as noise: count^power / sum(count^power)."""
+    """The probability of each noise word, count^power / sum(count^power)."""
     counts = np.asarray(counts, "float64")
     noise = np.where(counts > 0, counts**noise_power, 0.0)
     return noise / noise.sum()
@@ -59,20 +59,20 @@ def row_loads(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Computes the mean number of updates of each word in a batch.
 
-    word2vec makes these steps one after the other. A batch adds up their gradients, which
-    overshoots where a word has hundreds of them.
+    word2vec makes these updates one after the other. A batch sums their gradients, which overshoots
+    if a word has hundreds of them.
 
     Args:
-        counts: Occurrences of each word, `(V,)`.
-        batch_size: Words of a batch.
+        counts: Number of occurrences of each word, `(V,)`.
+        batch_size: Number of words of a batch.
         window: See `WordWindows`.
-        negatives: Noise words for each pair.
+        negatives: Number of noise words for each pair.
         subsample: See `WordWindows`.
         noise_power: See `WordWindows`.
         cbow: See `WordWindows`.
 
     Returns:
-        float64 `(V,)` each: for the vectors of words, and for the vectors of context words.
+        Two arrays, float64 `(V,)`, for word vectors and for context vectors.
 
     Example:
 
@@ -90,50 +90,51 @@ def row_loads(
 class WordWindows(EpochBatches):
     """Batches of words and their context, for skip-gram and CBOW with negative sampling.
 
-    A row is a span of P = 16 neighboring words, so that the vectors of its words, of the words
-    around it and of its noise words are fetched only once. With W = `window`, C = P + 2W and
-    N = `noise_words`, a batch of skip-gram is
+    A row is a span of P = 16 consecutive words, so that the vectors of its words, its context and
+    its noise words are fetched only once. With W = `window`, C = P + 2W and N = `noise_words`, a
+    batch of skip-gram is
 
         word_ids     (G, P)      int32   the words of each span
-        context_ids  (G, C + N)  int32   those from W before to W behind it, then noise words
-        labels       (G, P, C)   uint8   1 where a word is around another one
+        context_ids  (G, C + N)  int32   from W before to W after the span, then noise words
+        labels       (G, P, C)   uint8   1 for context words of a word
 
     and one of CBOW is
 
         context_ids      (G, C)      int32
-        context_weights  (G, P, C)   float32   1/n for the n words around a word, else 0
+        context_weights  (G, P, C)   float32   1/n for the n context words, else 0
         word_ids         (G, P + N)  int32     the words of each span, then noise words
-        labels           (G, P, P)   uint8     1 where word and place are the same
+        labels           (G, P, P)   uint8     1 on the diagonal
 
-    which is what the models and `NegativeSamplingLoss` take. How many words are around a word is
-    drawn from 1 to W for each word of each epoch; they never reach into another text. Frequent
-    words are left out at random before that (`kept_shares`). Noise words are drawn with the
-    probability count^0.75 / sum(count^0.75).
+    as the models and `NegativeSamplingLoss` expect. The width of the context is drawn from 1 to W
+    for each word in each epoch; the context never extends into another text. Frequent words are
+    first left out at random (`kept_shares`). Noise words are drawn with probability count^0.75 /
+    sum(count^0.75).
 
-    An epoch depends only on `seed` and its number, and a batch on these and its own index. All
-    epochs have the same number of batches, so a few spans may be left out, chosen by the order.
-    `set_epoch(n)` resumes a run, and the callback `EpochOrder(windows)` binds the order to the
-    epochs that `fit` counts. **Give `shuffle=False` to `fit`.**
+    An epoch depends only on `seed` and its index, and a batch also on its own index. All epochs
+    have the same number of batches, so a few random spans may be left out. To resume a run, call
+    `set_epoch(n)`, or pass the callback `EpochOrder(windows)`, which sets the order by the epoch
+    number of `fit`. **Pass `shuffle=False` to `fit`.**
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1310.4546): negative sampling, subsampling.
 
     Args:
-        ids: The words of all texts, one text after the other, integers `(n,)`.
+        ids: The concatenated word ids of all texts, integers `(n,)`.
         lengths: Number of words of each text.
-        counts: Occurrences of each id, `(V,)`, for subsampling and noise.
-        window: Largest number W of words on each side.
+        counts: Number of occurrences of each id, `(V,)`, for subsampling and noise.
+        window: Maximum number W of context words on each side.
         noise_words: Number N of noise words of a span.
         subsample: Threshold of subsampling; 0 keeps every word.
-        noise_power: The exponent of the noise distribution.
-        batch_size: Words of a batch; it is rounded up to whole spans.
+        noise_power: Exponent of the noise distribution.
+        batch_size: Number of words of a batch, rounded up to whole spans.
         cbow: Whether the batches are for CBOW.
-        shuffle: False: the spans in their order, and the same draws in each epoch.
-        seed: Any integer >= 0.
+        shuffle: Whether to shuffle the spans. If False, they are in order, and each epoch has the
+            same random numbers.
+        seed: Seed of the order, a non-negative integer.
 
     Raises:
-        ValueError: If there are no two words, the numbers do not fit each other, or a setting is
-            out of range.
+        ValueError: If there are fewer than two words, lengths do not match, or a setting is out of
+            range.
 
     Example:
 
@@ -196,7 +197,7 @@ class WordWindows(EpochBatches):
         """Returns the number of positions for words in a batch, in whole spans.
 
         Args:
-            batch_size: Words of a batch.
+            batch_size: Number of words of a batch.
         """
         return ceil(batch_size, SPAN) * SPAN
 
@@ -237,7 +238,7 @@ class WordWindows(EpochBatches):
         return inputs, np.eye(SPAN, dtype="uint8") * (sizes > 0).astype("uint8")
 
     def _make_plan(self) -> tuple[np.ndarray, ...]:
-        """The order of the spans; the words that are kept, with the ends of their texts."""
+        """The order of the spans, the words that are kept, and the ends of their texts."""
         self._drawn = self.epoch if self.shuffle else 0
         rng = np.random.default_rng([self.seed, self._drawn])
         kept = rng.random(len(self.ids), "float32") < np.take(self._kept, self.ids)

@@ -1,4 +1,4 @@
-"""The lines and prompts that commands read."""
+"""Reading of lines and prompts for the command."""
 
 import itertools
 import os
@@ -18,17 +18,17 @@ _CHUNK = 1024
 
 
 def check_files(files: tuple[Path, ...]) -> None:
-    """Checks before the work that files exist; `-` is standard input."""
+    """Checks that files exist; `-` is standard input."""
     for path in files:
         if str(path) != "-" and (path.is_dir() or not path.exists()):  # a pipe is one too
             raise FileNotFoundError(f"Expected a file. Received: {path}, which is none.")
 
 
 def read_chunks(files: tuple[Path, ...], size: int = 0) -> Iterator[list[str]]:
-    r"""Reads the lines of files, or of standard input, some at a time.
+    r"""Reads lines of files or of standard input in chunks.
 
     Lines end at "\n", "\r\n" or "\r". Bytes that are not UTF-8 are read as U+FFFD, with a warning
-    at the end. A terminal is read line by line, if `size` does not say otherwise.
+    at the end. A terminal is read line by line unless `size` is given.
     """
     standard = sys.stdin is not None and (not files or Path("-") in files)
     one = standard and sys.stdin.isatty()  # who types wants an answer
@@ -69,26 +69,26 @@ def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 class Reader(NamedTuple):
-    """How a step gets its inputs."""
+    """The inputs of a step."""
 
     argument: str
-    """Name of the argument with the paths; empty if there is none."""
+    """Name of the argument for paths; empty if there is none."""
     help: str
     check: Callable[[tuple[Path, ...], bool], None]
-    """Called before the work, with the paths and whether bad inputs are left out."""
+    """Check that is called first, with the paths and whether bad inputs are skipped."""
     chunks: Callable[[tuple[Path, ...]], Iterable[Any]]
-    """Called with the paths; returns lists of inputs."""
+    """Function of the paths that yields lists of inputs."""
 
 
 def _pairs(files: tuple[Path, ...]) -> Iterator[list[Any]]:
-    """Lines, those with a tab as pairs of what stands before and after it."""
+    """Lines; lines with a tab become pairs."""
     for lines in read_chunks(files):
         parts = [line.partition("\t") for line in lines]
         yield [(first, second) if tab else first for first, tab, second in parts]
 
 
 def _only_pairs(files: tuple[Path, ...]) -> Iterator[list[Any]]:
-    """Lines with a tab as pairs; a ValueError at one without a tab."""
+    """Lines as pairs separated by a tab; raises a ValueError for a line without a tab."""
     for path in files or (Path("-"),):
         before = 0
         for pairs in _pairs((path,)):
@@ -100,9 +100,9 @@ def _only_pairs(files: tuple[Path, ...]) -> Iterator[list[Any]]:
 
 
 def _check_pairs(files: tuple[Path, ...], pictures: bool = False) -> None:
-    """Finds a bad line before the work; those of pipes are met in their turn.
+    """Finds bad lines of files in advance; lines of pipes are checked when they are read.
 
-    It has no tab or, with `pictures`, has the path of no file before it.
+    A line is bad if it has no tab or, with `pictures`, if its first part is not a file.
     """
     check_files(files)
     for path in files:
@@ -129,13 +129,13 @@ def _no_tab(path: Path, number: int, line: str) -> ValueError:
 
 
 def _turns(files: tuple[Path, ...]) -> Iterator[list[Any]]:
-    """Lines as tuples of what stands between their tabs."""
+    """Lines as tuples of their parts, separated by tabs."""
     for lines in read_chunks(files):
         yield [tuple(line.split("\t")) for line in lines]
 
 
 def _prompts(files: tuple[Path, ...]) -> Iterator[list[str]]:
-    """Lines of the files, else of standard input if it is not a terminal."""
+    """Lines of the files, or of standard input unless it is a terminal."""
     piped = sys.stdin is not None and not sys.stdin.isatty()
     yield from read_chunks(files) if files or piped else ()
 
@@ -209,4 +209,4 @@ READERS = {
         find_pictures,
     ),
 }  # fmt: skip
-"""What a step can read, by the names that `Step.reads` and `Task.reads` have."""
+"""The readers, keyed by the names in `Step.reads` and `Task.reads`."""

@@ -50,7 +50,7 @@ TASKS = (
     Captioner,
     VisualQuestionAnswerer,
 )
-"""The tasks of the package, in the order in which the command lists them."""
+"""The tasks of the package, in the order of the command's list."""
 EPILOG = (
     "Exit codes: 0 done; 1 the data, the files or the machine are not as they must be; 2 wrong "
     "use; 128 + n ended by signal n (130: Ctrl-C), with what was learnt kept. The environment "
@@ -60,7 +60,7 @@ _EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError, BadZipFi
 
 
 class _Commands(click.Group):
-    """The tasks of the package, and tasks of your own as `FILE.py:CLASS` or `MODULE:CLASS`."""
+    """The tasks of the package, and your own tasks as `FILE.py:CLASS` or `MODULE:CLASS`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command and exits.
 
     Args:
-        arguments: Instead of those of the process.
+        arguments: Arguments; by default the arguments of the process.
 
     Raises:
         SystemExit: Always.

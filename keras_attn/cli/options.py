@@ -1,4 +1,4 @@
-"""Options of the command line: those of many steps, and those made of settings."""
+"""Command line options, common ones and options made from settings."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _or_none(
 
 
 def setting_option(option: Option) -> click.Option:
-    """Makes an option of a setting; it is None if not given, so that a settings file can decide."""
+    """Makes an option from a setting. It is None if not given, so that a settings file applies."""
     name, shown = option.name.replace("_", "-"), option.default
     if isinstance(shown, bool):
         shown = "yes" if shown else "no"

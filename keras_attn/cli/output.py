@@ -1,4 +1,4 @@
-"""What commands write: checks before the work, and the ends of interrupted runs."""
+"""Output of the command: checks, lines, and exit after interruptions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from keras_attn.tasks import Note, TrainingRun
 
 
 def check_new_model(path: Path, overwrite: bool) -> None:
-    """Checks that a model can be written, and that it replaces none without being asked to."""
+    """Checks that a model can be written, and replaces no other one without `--overwrite`."""
     check_output(path)
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists already. Give another file, or --overwrite.")
@@ -34,18 +34,18 @@ def _check_file(path: Path | None, overwrite: bool) -> None:
 
 
 def _check_nothing(path: Path, overwrite: bool) -> None:
-    """The step checks the place itself."""
+    """Checks nothing, because the step checks the path itself."""
 
 
 class Writer(NamedTuple):
-    """A kind of what a step writes: its option, and the check before the work."""
+    """A kind of output of a step: its option, and its check."""
 
     name: str
     help: str
     required: bool = True
     check: Callable[..., None] = _check_file
     replaces: str = ""
-    """What `--overwrite` replaces; empty if there is no such option."""
+    """Description of what `--overwrite` replaces; empty if there is no such option."""
     option: str = "--to"
     callback: Callable[..., Path] | None = None
 
@@ -81,11 +81,11 @@ WRITERS = {
     ),
     "run": Writer("run_dir", "folder of the run", check=_check_nothing, option="--run-dir"),
 }
-"""What a step can write, by the names that `Step.writes` has."""
+"""The writers, keyed by the names in `Step.writes`."""
 
 
 def write_lines(lines: Iterable[Iterable[str] | Note], path: Path | None, printed: bool) -> bool:
-    """Writes what a step yields, as it comes; returns whether a `Note` said something failed."""
+    """Writes the lines of a step as they arrive; returns whether a `Note` reported a failure."""
     failed = False
     with contextlib.ExitStack() as stack:
         file = None if printed else stack.enter_context(open_output(path))
@@ -109,7 +109,7 @@ def write_lines(lines: Iterable[Iterable[str] | Note], path: Path | None, printe
 
 
 def exit_if_interrupted(run: TrainingRun) -> None:
-    """Ends the command where a signal ended a run, with the exit code of that signal."""
+    """Exits with the exit code of a signal if it interrupted a run."""
     if run.complete:
         return
     with contextlib.suppress(OSError):  # who read our output may be gone

@@ -1,4 +1,4 @@
-"""The pictures that commands read."""
+"""Images that the command reads."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ SUFFIXES = frozenset(
 
 
 def find_pictures(given: tuple[Path, ...]) -> list[Path]:
-    """Finds the pictures of files (whatever their names are) and folders, each file once."""
+    """Finds the images in files (with any name) and folders, each file once."""
     found: dict[Path, None] = {}
     for path in given:
         if not path.is_dir():

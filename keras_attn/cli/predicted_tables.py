@@ -1,4 +1,4 @@
-"""Tables that `predict` reads and writes with the columns of the predictions."""
+"""Tables to which `predict` adds columns with predictions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from keras_attn.tasks import Step, Task
 
 _SIZE = 1024
 _WITH_LINES = ("on_error",)
-"""Settings of the steps of tasks that tables have too."""
+"""Settings of steps that also apply to tables."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TableSettings(Settings):
-    """How a table is read, and how the new columns are called."""
+    """Settings for reading a table and naming its new columns."""
 
     delimiter: str = setting(
         "", "of a table: character between columns; if empty, inferred from its first row",
@@ -35,7 +35,7 @@ class TableSettings(Settings):
 
 
 def with_tables(task: type[Task], step: Step) -> Step:
-    """Returns the step `predict` of a task that reads tables, with the settings of tables."""
+    """Returns the step `predict` of a task, with the settings of tables."""
     names = [*task.input_columns]
     if step.name != "predict" or not names:
         return step
@@ -57,7 +57,7 @@ def with_tables(task: type[Task], step: Step) -> Step:
 
 
 def asks_for_table(task: type[Task], settings: Any, files: tuple[Path, ...]) -> bool:
-    """Whether files are a table: a column of them is named, or they are Parquet."""
+    """Whether files are tables: a column is given, or they are Parquet."""
     named = [name for name in task.input_columns if getattr(settings, name, "")]
     if not task.input_columns:
         return False

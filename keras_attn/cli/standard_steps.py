@@ -1,4 +1,4 @@
-"""The steps that most tasks have: fit, evaluate, predict, explain, quantize and export."""
+"""The standard steps: fit, evaluate, predict, explain, quantize and export."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ outputs differ a little. docs/speed.md says where it is faster, and where slower
 
 @dataclass(frozen=True)
 class ExplainPage(Settings):
-    """The page that `explain` writes."""
+    """Settings of the page that `explain` writes."""
 
-    limit: int = setting(50, "largest number of texts", at_least=1)
+    limit: int = setting(50, "maximum number of texts", at_least=1)
     title: str = setting("Explained texts", "title of the page")
 
 
 @dataclass(frozen=True)
 class Quantization(Settings):
-    """What `quantize` makes of a model."""
+    """Settings of `quantize`."""
 
     mode: str = setting("int8", "data type of kernels and embeddings", choices=tuple(MODES))
 
 
 def standard_steps(task: type[Task]) -> dict[str, Step]:
-    """Returns the steps that are written once for all tasks, by name."""
+    """Returns the standard steps, keyed by name."""
     read = (
         task.read
         if inspect.getattr_static(task, "read") is not vars(Task)["read"]
@@ -122,7 +122,7 @@ def _about(method: Callable[..., object]) -> str:
 
 
 def _say(line: str) -> None:
-    """Writes a progress line where it cannot get into the results."""
+    """Writes a progress line to standard error."""
     click.echo(line, err=True)
 
 

@@ -1,4 +1,4 @@
-"""The settings of a step, as options."""
+"""Settings of a step as options."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def _has(step: Step, name: str, option: Option, section: Any) -> bool:
 def values_of(
     task: type[Task], step: Step, settings: Mapping[str, Settings], method: Callable[..., object]
 ) -> dict[str, Any]:
-    """Returns the settings of a step that a method of the task takes, by name.
+    """Returns the settings of a step that a task method accepts, keyed by name.
 
-    The test file has been read by its settings, which the method takes for tables.
+    Settings for reading the test file are left out, because it has already been read.
     """
     taken = [*inspect.signature(method).parameters][1:]
     of_tables = task.table_settings()

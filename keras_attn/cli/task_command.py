@@ -39,14 +39,14 @@ _GIVEN = (
     "inputs", "files", "to", "overwrite", "log", "skip", "terminal", "model_file", "step",
     "settings",
 )  # fmt: skip
-"""What the function of a step may take, besides sections of settings."""
+"""Arguments of a step's function other than sections of settings."""
 
 
 def task_command(task: type[Task]) -> click.Group:
-    """Makes the command of a task: a group with a command for each of its steps.
+    """Creates the command of a task: a group with a command for each step.
 
-    Each setting of the task is an option of the steps that it belongs to. The values come from the
-    command line, else from the file given by `--config`, else from the defaults.
+    Each setting of the task is an option of the steps that it belongs to. The command line
+    overrides the file given by `--config`, which overrides the defaults.
     """
     group = TaskGroup(task.name, help=task.about)
     for step in all_steps(task).values():
@@ -55,7 +55,7 @@ def task_command(task: type[Task]) -> click.Group:
 
 
 def all_steps(task: type[Task]) -> dict[str, Step]:
-    """Returns the steps of a task by name, in the order in which they are used."""
+    """Returns the steps of a task, keyed by name, in the order of their use."""
     known = standard_steps(task)
     found = {name: known[name] for name in task.steps}
     own = steps_of(task)
@@ -94,8 +94,8 @@ class StepCommand(click.Command):
         super().__init__(step.name, help=step.help, **more)
         self.line = step.line
         self.paths = paths
-        """What is read, as `SECTION.OPTION:KIND`, see `keras_attn.settings.setting`, and `FILES`;
-        with them the options without a value."""
+        """Inputs as `SECTION.OPTION:KIND` (see `keras_attn.settings.setting`) and `FILES`, and the
+        options without a value."""
         self._titles = titles
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -118,9 +118,9 @@ class StepCommand(click.Command):
 def merged(
     task: type[Task] | Task, step: Step | str, file: Path | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Makes the settings of a step: the command line overrides the file, the file the defaults.
+    """Merges the settings of a step: the command line overrides the file.
 
-    Where a task is given in place of its class, its `own_use` replaces defaults.
+    If a task is given instead of its class, its `own_use` overrides defaults.
     """
     owner, task = (None, task) if isinstance(task, type) else (task, type(task))
     steps = all_steps(task)
@@ -166,7 +166,7 @@ def _named(name: str) -> str:
 
 
 def _command(task: type[Task], step: Step) -> StepCommand:
-    """Makes the command of a step."""
+    """Creates the command of a step."""
     options = options_of(task, step)
     known = [*_GIVEN, *dict.fromkeys(section for section, _ in options)]
     unknown = [name for name in step.names() if name not in known]
@@ -250,7 +250,7 @@ def _command(task: type[Task], step: Step) -> StepCommand:
 
 
 def _reads_texts(step: Step, options: Sequence[tuple[str, Option]]) -> bool:
-    """Whether a step reads files whose encoding may be given."""
+    """Whether a step reads files with a selectable encoding."""
     reader = READERS.get(step.reads)
     lines = reader is not None and reader.argument == "files"
     tables = step.name == "predict" and any(name == "delimiter" for _, (name, *_) in options)
@@ -283,7 +283,7 @@ def _inputs(reads: str) -> list[click.Parameter]:
 def _titles(
     step: Step, parameters: Sequence[click.Parameter], options: Sequence[tuple[str, Option]]
 ) -> dict[str, str]:
-    """The group of each option in the help, by its name: the groups in their order."""
+    """The group of each option in the help, keyed by option, in the order of the groups."""
     required = [p.name for p in parameters if p.required]
     required += [option.name for _, option in options if option.required]
     titles = dict.fromkeys(required, "Required")

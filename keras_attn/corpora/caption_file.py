@@ -24,32 +24,32 @@ from keras_attn.records.reading import open_lines
 from keras_attn.records.rows import has_rows
 
 WITH_SIDES = ("karpathy", "ucm", "emoji")
-"""Formats of files that may name sides."""
+"""File formats that may contain the part of each image."""
 _FLICKR_LINE = re.compile(rb"[^\t]+#\d+\t")
 
 
 @dataclass(frozen=True)
 class CaptionFile:
-    """A file of captioned images: its place, its format, and how it is read."""
+    """A file of captioned images: path, format and reading options."""
 
     path: Location
-    """The file, or the folder of UCM-Captions; emoji if empty. With `format="emoji"` the folder of
-    their wheels."""
+    """The file, or the folder of UCM-Captions; emoji are used if empty. With `format="emoji"`, the
+    folder of their wheels."""
     image_dir: str = ""
     """Folder of the images; the folder of the file if empty."""
     names: str = ""
-    """`"flickr8k"`: a file with the names of the images of one side; all if empty."""
+    """`"flickr8k"`: a file with the image names of one part; all images if empty."""
     format: str = "auto"
     image: str = "image"
     """`"csv"`: column of the images."""
     caption: str = "caption"
     """`"csv"`: column of the captions."""
     delimiter: str = ""
-    """`"csv"`: character between columns; if empty, as the columns' names tell."""
+    """`"csv"`: character between columns; if empty, inferred from the column names."""
     emoji_style: str = "twitter"
-    """Who drew the emoji."""
+    """Style of the emoji."""
     on_error: str = "error"
-    """What is done about images that are missing, as in `read_karpathy`."""
+    """Treatment of missing images, as in `read_karpathy`."""
 
     @cached_property
     def kind(self) -> str:
@@ -78,7 +78,7 @@ class CaptionFile:
 
     @cached_property
     def sides(self) -> dict[str, int]:
-        """How many images the sides have that the file names; images are not looked for."""
+        """The number of images in each part of the file, without checking that they exist."""
         if self.kind == "emoji":
             return dict.fromkeys(EMOJI_SIDES, 1)
         if self.kind not in WITH_SIDES:

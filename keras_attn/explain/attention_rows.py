@@ -1,4 +1,4 @@
-"""The self-attention of a batch, text by text, without padding."""
+"""The self-attention of each text of a batch, without padding."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
@@ -17,23 +17,23 @@ _MOST_ON_PADDING = 1e-3
 
 
 class TextAttention(NamedTuple):
-    """The self-attention of one text: n tokens, specials included."""
+    """The self-attention of one text of n tokens, including special tokens."""
 
     layers: list[np.ndarray]
     """For each layer float64 `(N, n, n)`, whose rows sum to 1 (or are zero)."""
     special: np.ndarray
-    """Boolean `(n,)`: which tokens are special ones."""
+    """Boolean `(n,)`, True for special tokens."""
 
     @property
     def words(self) -> np.ndarray:
-        """Boolean `(n,)`: which tokens are none of the special ones."""
+        """Boolean `(n,)`, True for all tokens except special ones."""
         return ~self.special
 
 
 def attention_of_texts(
     maps: Maps, padding_mask: npt.ArrayLike | None = None, special_mask: npt.ArrayLike | None = None
 ) -> Iterator[TextAttention]:
-    """Cuts the maps of a batch into those of its texts."""
+    """Splits the maps of a batch into maps of its texts."""
     given = maps.select("self") if isinstance(maps, AttentionMaps) else list(maps)
     layers = [np.asarray(layer) for layer in given]
     if not layers:

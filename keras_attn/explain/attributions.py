@@ -1,4 +1,4 @@
-"""Token weights of models of texts: their own attention, and gradients of their decisions."""
+"""Token weights of text models by attention or by gradients."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -20,16 +20,16 @@ def has_attention(model: keras.Model) -> bool:
 
 
 def has_self_attention(model: keras.Model) -> bool:
-    """Checks whether the tokens of a text classifier look at each other."""
+    """Checks whether the tokens of a text classifier attend to each other."""
     return known_kind(model) in ("transformer", "bert")
 
 
 def attention_function(model: keras.Model) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """Makes a function that classifies and returns how much each token weighed.
+    """Makes a function that returns logits and the attention weight of each token.
 
-    With attention pooling the weights are those of the pooling. In a bag, a token's weight is its
-    share of the sum of the learned weights. If the bag has pairs, it is the mean of that share and
-    of the pairs' shares, of which each of the two tokens gets a half.
+    With attention pooling, these are the weights of the pooling. In a bag, a token's weight is its
+    share of the sum of the learned weights. If the bag has pairs, it is the mean of this share and
+    of the token's half of the shares of its pairs.
     """
     if not has_attention(model):
         raise ValueError(
@@ -63,7 +63,7 @@ def _shares(weights: Tensor) -> Tensor:
 
 
 def split_pairs_evenly(values: Tensor) -> Tensor:
-    """Gives each token half of the value of each pair that it belongs to."""
+    """Gives each token half of the value of each of its pairs."""
     before = ops.concatenate([ops.zeros_like(values[:, :1]), values[:, :-1]], axis=1)
     return 0.5 * (values + before)
 
@@ -71,7 +71,7 @@ def split_pairs_evenly(values: Tensor) -> Tensor:
 def gradient_function(
     model: keras.Model, multi_label: bool = False
 ) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Makes a function that classifies and returns what each token added to the decision.
+    """Makes a function that returns logits and the contribution of each token.
 
     It computes gradient times input (Shrikumar et al., 2016). With e[s] the embedding of token s
     and c the explained class,
@@ -79,11 +79,11 @@ def gradient_function(
         weights[s] = e[s] . d odds_c / d e[s]
         odds_c     = logit_c - log sum_{k != c} exp(logit_k) = log(p_c / (1 - p_c))
 
-    A weight above 0 speaks for the class, one below 0 against it. (A single logit says nothing,
-    because the softmax depends on differences of logits alone.) If there are two classes and the
-    model is linear in its embeddings, as a bag without a hidden layer is, the weights and the
-    difference of the biases sum to the log-odds. The weight of a pair of tokens is split evenly
-    between the two.
+    A positive weight supports the class; a negative weight speaks against it. (The softmax depends
+    only on differences of logits, so the gradient of a single logit would not explain it.) If there
+    are two classes and the model is linear in its embeddings, like a bag without a hidden layer,
+    the weights and the difference of the biases sum to the log-odds. The weight of a pair of tokens
+    is split evenly between its tokens.
     """
     embed, rest = embedding_and_rest(model)
 
@@ -119,7 +119,7 @@ def log_odds(logits: Tensor, classes: Tensor, multi_label: bool = False) -> Tens
 def encoder_gradient_function(
     model: keras.Model, pick: Callable[[dict[str, Tensor], Any], Tensor]
 ) -> Callable[[dict[str, Tensor], Tensor], tuple[dict[str, Tensor], Tensor]]:
-    """Makes a function from the inputs of an encoder with heads to what each token added.
+    """Makes a function that returns the contribution of each token of an encoder with heads.
 
     It computes gradient times input, with e[t] the sum of the embeddings of token t, its segment
     and its position, after the norm:
@@ -165,7 +165,7 @@ def encoder_gradient_function(
 def pair_gradient_function(
     model: keras.Model,
 ) -> Callable[[dict[str, Tensor], Tensor], tuple[Tensor, dict[str, Tensor]]]:
-    """Makes a function that classifies pairs and returns what each word of both texts added.
+    """Makes a function that returns logits of text pairs and the contribution of each word.
 
     It computes gradient times input of the log-odds of a class, as `gradient_function` does.
     """
@@ -194,7 +194,7 @@ def pair_gradient_function(
 
 
 def _chosen(logits: Tensor, classes: Tensor) -> Tensor:
-    """The classes; in place of those below 0, the ones with the greatest logits."""
+    """The classes; negative ones are replaced by the class with the greatest logit."""
     best = ops.cast(ops.argmax(logits, axis=-1), "int32")
     return ops.where(classes < 0, best, ops.cast(classes, "int32"))
 
@@ -234,19 +234,21 @@ def _gradients(function: Callable, inputs: list[Tensor]) -> tuple[Any, list[Tens
 
 
 def label_log_odds(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
-    """Picks the log-odds `(B,)` of labels of `tags (B, T, C)`; `index (B, 2)`: place and label."""
+    """Picks the log-odds `(B,)` of labels of `tags (B, T, C)`; `index (B, 2)` is position and
+    label."""
     at = ops.take_along_axis(logits["tags"], index[:, :1, None], axis=1)[:, 0]
     return log_odds(at, index[:, 1])
 
 
 def span_score(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
-    """Picks the scores `(B,)` of spans of `spans (B, T, 2)`; `index (B, 2)`: first and last one."""
+    """Picks the scores `(B,)` of spans of `spans (B, T, 2)`; `index (B, 2)` is first and last
+    token."""
     picked = ops.take_along_axis(logits["spans"], index[:, :, None], axis=1)  # (B, 2, 2)
     return picked[:, 0, 0] + picked[:, 1, 1]
 
 
 def cosine(logits: Mapping[str, Array], index: Array) -> Array:
-    """Computes the cosines `(B,)` of `vectors (B, D)` and others of length 1, `index (B, D)`."""
+    """Computes the cosines `(B,)` of `vectors (B, D)` and unit vectors `index (B, D)`."""
     vectors = unit_length(ops, cast(Array, logits["vectors"]))
     return ops.sum(vectors * index, axis=-1)
 

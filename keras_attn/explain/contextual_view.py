@@ -1,4 +1,4 @@
-"""One word in many sentences: its vectors in each layer of an encoder, beside its static one."""
+"""Contextual vectors of one word in many sentences, compared with its static vector."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _EQUAL = 1e-6  # cosines that differ by less are equal, except for rounding
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class ContextualView:
-    """The vectors that an encoder computes for one word in many sentences, from `contextual_view`.
+    """The vectors of one word in many sentences, from `contextual_view`.
 
-    Layer 0 is the embeddings, with their positions; layer l is the output of block l.
+    Layer 0 is the embeddings including positions; layer l is the output of block l.
 
     Args:
         word: The word.
         sentences: The sentences.
         senses: The sense of the word in each of them, or None.
-        vectors: float32 `(L + 1, S, D)`, the word in each layer and sentence. If the word has
-            several tokens, it is their mean.
+        vectors: float32 `(L + 1, S, D)`, the vector of the word in each layer and sentence,
+            averaged over its tokens.
         neighbours: The words nearest to its static vector.
         places: Indices of the first and last token of the word in each sentence, counting `[CLS]`.
-        study: All attention of the encoder for these sentences.
+        study: The attention of the encoder for these sentences, an `EncoderStudy`.
 
     Example:
 
@@ -65,12 +65,13 @@ class ContextualView:
 
     @property
     def accuracies(self) -> np.ndarray:
-        """The share of sentences whose nearest neighbour has their sense, by layer: `(L + 1,)`.
+        """The fraction of sentences whose nearest neighbour has the same sense, in each layer, `(L
+        + 1,)`.
 
         This is the leave-one-out accuracy of a nearest-neighbour classifier. If several sentences
-        are equally near (their cosines differ by less than 1e-6), the share of them with the same
-        sense counts. This happens in layer 0, where all sentences with the word at the same
-        position have the same vector.
+        are equally near (their cosines differ by less than 1e-6), the fraction of them with the
+        same sense is used. This happens in layer 0, where the vector of the word depends only on
+        its position.
 
         Raises:
             ValueError: If the senses are unknown or too few to compare.
@@ -186,7 +187,7 @@ class ContextualView:
 
 
 class HasVectors(Protocol):
-    """Words with their vectors: `WordVectors` or a `WordSpace`."""
+    """An object with words and their vectors: `WordVectors` or a `WordSpace`."""
 
     @property
     def words(self) -> Sequence[str]:
@@ -207,10 +208,10 @@ def contextual_view(
     """Compares a word in many sentences, layer by layer, with its static vector.
 
     Args:
-        encoder: A task with an encoder, such as a `Pretrainer` or a `SimilarityScorer`; or a model
-            of `BertConfig` and its tokenizer, as a tuple.
-        sentences: Strings, each with the word once, in any case; or a dict of such lists by sense,
-            such as `WORD_SENSES["spring"]` of `examples/word_senses.py`.
+        encoder: A task with an encoder, such as a `Pretrainer` or a `SimilarityScorer`, or a tuple
+            of a model built by `BertConfig` and its tokenizer.
+        sentences: Strings that contain the word exactly once, in upper or lower case; or a dict of
+            such lists keyed by sense, such as `WORD_SENSES["spring"]` of `examples/word_senses.py`.
         word: The word.
         static: Static vectors of words: `WordVectors` or a `WordSpace`. If None, the encoder's own
             token embeddings, without positions.
@@ -221,8 +222,8 @@ def contextual_view(
 
     Raises:
         TypeError: If the encoder has another type, or a sentence is not a string.
-        ValueError: If a sentence does not have the word once, or it is cut off; or the word has no
-            static vector.
+        ValueError: If a sentence does not contain the word exactly once or is truncated before it,
+            or the word has no static vector.
 
     Example:
 
@@ -264,7 +265,7 @@ def sense_layer(views: Sequence[ContextualView]) -> int:
         views: Views of words with known senses, by the same encoder.
 
     Returns:
-        The layer with the highest mean accuracy; if several are equal, the one with the largest
+        The layer with the highest mean accuracy; among equal ones, the layer with the largest
         margin.
 
     Example:
@@ -319,7 +320,7 @@ def _vectors(
     sentences: Sequence[str],
     places: Sequence[tuple[int, int]],
 ) -> np.ndarray:
-    """The word in each layer and sentence, `(L + 1, S, D)`."""
+    """The vectors of the word in each layer and sentence, `(L + 1, S, D)`."""
     ids, segments = field.encode(sentences)
     inputs = {
         "token_ids": ids,

@@ -1,4 +1,4 @@
-"""All attention of an encoder for some texts: views, roles of the heads, and pairs of heads."""
+"""Views, head roles and head divergence of an encoder for some texts."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -49,15 +49,16 @@ class EncoderStudy:
         """Returns an HTML page made by `keras_attn.visualize.encoder_page`.
 
         Args:
-            notes: For each text a `LectureSentence`, or anything with a `query` and a `note`, or
-                None.
+            notes: A `LectureSentence`, any object with a `query` and a `note`, or None for each
+                text.
             title: Heading of the page.
 
         Returns:
             The page as an HTML string; write it as UTF-8.
 
         Raises:
-            ValueError: If the notes do not fit the texts.
+            ValueError: If the number of notes differs from the number of texts, or a text lacks the
+                word of its note.
 
         Example:
 
@@ -88,10 +89,10 @@ def study_encoder(
     """Calls an encoder and collects the attention of its heads.
 
     Args:
-        model: A model of `BertConfig`, with or without heads, or another that reads `token_ids` and
-            has self-attention.
-        inputs: `token_ids`, `padding_mask`, and other inputs of the model, `(B, T)`. The texts are
-            padded on the right.
+        model: A model built by `BertConfig`, with or without heads, or any model that reads
+            `token_ids` and has self-attention.
+        inputs: `token_ids`, `padding_mask`, and other inputs of the model, `(B, T)`, padded on the
+            right.
         tokens: For each row, its readable tokens without padding.
         special_mask: `(B, T)`, True for special tokens such as `[CLS]` and `[SEP]`. If None, there
             are none.
@@ -101,7 +102,7 @@ def study_encoder(
         An `EncoderStudy`. The roles of the heads and their divergence are over all texts.
 
     Raises:
-        ValueError: If the tokens, masks or titles do not fit the inputs.
+        ValueError: If the tokens, masks or titles do not match the inputs.
 
     Example:
 
@@ -142,7 +143,7 @@ def study_maps(
     special_mask: npt.ArrayLike | None,
     titles: Sequence[str],
 ) -> EncoderStudy:
-    """Makes a study of what a model's heads looked at."""
+    """Makes a study from the attention maps of a model."""
     views = [
         AttentionView.from_maps(maps, row, row=i, title=title)
         for i, (row, title) in enumerate(zip(tokens, titles, strict=True))
@@ -160,7 +161,7 @@ def study_texts(
     """Calls an encoder on texts and collects the attention of its heads.
 
     Args:
-        model: A model of `BertConfig`, with or without heads; or a text classifier with
+        model: A model built by `BertConfig`, with or without heads, or a text classifier with
             self-attention, which reads only ids.
         field: Field that converts texts to inputs.
         texts: Strings, or pairs of strings.

@@ -1,4 +1,4 @@
-"""A page of what a task's `explain` returned."""
+"""An HTML page of the result of a task's `explain`."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from keras_attn.visualize import text_weights_html
 
 
 def explained_page(found: EncoderStudy | Sequence[Explanation], title: str) -> str:
-    """Writes a page of HTML: the study of an encoder, or texts with the weights of their words.
+    """Returns an HTML page of an encoder study, or of texts with the weights of their words.
 
     Example:
 

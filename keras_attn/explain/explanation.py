@@ -1,4 +1,4 @@
-"""An explanation of a text classifier's answer: the weight of each token."""
+"""Explanation of a text classifier's prediction by token weights."""
 
 import dataclasses
 import os
@@ -14,33 +14,33 @@ from keras_attn.visualize.text_segments import strongest_pieces
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """The weight of each token of a text in a classifier's answer.
+    """The weight of each token of a text in a classifier's prediction.
 
     Notebooks display it as the text with its tokens shaded.
 
     Attention weights are 0 or more. They show where the model looked, which does not prove that a
-    token was decisive. The weights of gradient times input have a sign: positive tokens support
-    `label`, negative tokens speak against it. `deletion_curve` measures how well weights identify
-    the decisive tokens.
+    token was decisive. The weights of gradient times input are signed: tokens with positive weights
+    support `label`, and tokens with negative weights speak against it. `deletion_curve` measures
+    how well weights identify the decisive tokens.
 
     Args:
         text: The text.
         tokens: T readable tokens.
-        offsets: T `(start, end)` ranges of characters of `text`. Several tokens of one character
-            have equal or overlapping ranges. A token that is not in the text, such as `[CLS]`, has
-            an empty range.
+        offsets: T `(start, end)` ranges of characters of `text`. Tokens that share a character have
+            equal or overlapping ranges. A token that is not in the text, such as `[CLS]`, has an
+            empty range.
         weights: T finite numbers.
         label: Name of the class that the weights explain.
         probabilities: The probability of each class, keyed by its name.
-        method: Name of the method for readers, such as `"attention"` or `"gradient x input"`.
+        method: Displayed name of the method, such as `"attention"` or `"gradient x input"`.
         second: The second text of a pair; None if there is one text.
-        segments: T numbers: 0 for tokens of `text`, and 1 for tokens of `second`, whose offsets are
-            ranges of characters of `second`. If empty, all are 0.
-        marked: A `(start, end)` range of characters of the last text, such as the answer to a
-            question, which pages show in a frame; None for no frame.
+        segments: T numbers, 0 for tokens of `text` and 1 for tokens of `second`, whose offsets
+            refer to `second`. If empty, all are 0.
+        marked: A `(start, end)` range of characters of the last text that pages show in a frame,
+            such as the answer to a question; None for no frame.
 
     Raises:
-        ValueError: If the parts do not fit each other.
+        ValueError: If the numbers of tokens, offsets, weights or segments differ.
 
     Example:
 
@@ -116,7 +116,7 @@ class Explanation:
             count: Maximum number of pieces.
 
         Returns:
-            (piece, weight), the strongest first. Tokens that share a character are one piece with
+            (piece, weight), the strongest first. Tokens that share a character form one piece with
             the sum of their weights.
 
         Example:

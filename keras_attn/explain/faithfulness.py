@@ -1,4 +1,4 @@
-"""Deletion curves: do token weights name the tokens that decided?"""
+"""Deletion curves, which test whether token weights identify the decisive tokens."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -20,11 +20,11 @@ class DeletionCurve:
     """Result of `deletion_curve`. `print` shows it as a table.
 
     Args:
-        fractions: F shares of deleted tokens. The first is 0.
-        probabilities: `(n, F)`, the probability of the whole text's class when the tokens of
-            highest weight are deleted.
-        random_probabilities: `(n, F)`, the same when as many tokens are deleted at random. This is
-            the mean of several draws.
+        fractions: F fractions of deleted tokens. The first is 0.
+        probabilities: `(n, F)`, the probability of the class of the whole text when the tokens with
+            the highest weights are deleted.
+        random_probabilities: `(n, F)`, the same when the same number of random tokens is deleted,
+            averaged over several draws.
 
     Example:
 
@@ -49,7 +49,7 @@ class DeletionCurve:
 
     @property
     def comprehensiveness(self) -> float:
-        """Mean fall of the probability over the fractions above 0. Higher is better."""
+        """Mean decrease of the probability over the fractions above 0. Higher is better."""
         return float((self.probabilities[:, :1] - self.probabilities[:, 1:]).mean())
 
     @property
@@ -61,8 +61,8 @@ class DeletionCurve:
         """Computes how far the curve is below the curve of random deletions.
 
         Args:
-            num_bootstrap: Number of bootstrap samples of the texts for the interval. With 0 there
-                is no interval.
+            num_bootstrap: Number of bootstrap samples of the texts for the interval; 0 for no
+                interval.
             seed: Seed of these samples.
 
         Returns:
@@ -136,30 +136,29 @@ def deletion_curve(
     keep: Collection[int] = (),
     seed: int = 0,
 ) -> DeletionCurve:
-    """Deletes the tokens with the highest weights and measures how much the probability falls.
+    """Deletes the tokens with the highest weights and measures how much the probability decreases.
 
     The class of a text is the one that the model predicts for the whole text. For each fraction f,
     the `ceil(f * T)` of its T tokens with the highest weights are deleted, and the model predicts
-    the probability of that class again. If the weights identify the decisive tokens, it falls
-    faster than when as many random tokens are deleted. The area under the curve summarizes this
-    (Samek et al., 2017, "Evaluating the Visualization of What a Deep Neural Network Has Learned").
-    So does the mean fall, the comprehensiveness of DeYoung et al., 2020, "ERASER: A Benchmark to
-    Evaluate Rationalized NLP Models":
+    the probability of that class again. If the weights identify the decisive tokens, the
+    probability decreases faster than when the same number of random tokens is deleted. The area
+    under the curve summarizes this (Samek et al., 2017, "Evaluating the Visualization of What a
+    Deep Neural Network Has Learned"). So does the mean decrease, which is called comprehensiveness
+    in DeYoung et al., 2020, "ERASER: A Benchmark to Evaluate Rationalized NLP Models":
 
         comprehensiveness = mean_{f > 0} (p(class | x) - p(class | x without its top f))
 
-    The model was not trained on texts with missing words, which causes a part of the fall. Always
-    compare the curve with the random deletions.
+    A part of the decrease is only due to missing words, which the model has not seen in training.
+    Therefore always compare the curve with random deletions.
 
     Args:
         predict: Function from a list of lists of ids, which may be empty, to an array of
             probabilities `(n, C)`.
         ids: The ids of n texts without padding.
-        weights: For each text a weight for each id. Signed weights must be about the class that the
-            model predicts: the highest are deleted first, the negative ones last. Tokens of equal
-            weight are deleted in a random order, because the order of the text would influence the
-            result.
-        fractions: Ascending shares of the tokens from 0 to 1. If 0 is missing, it is put first.
+        weights: For each text, a weight for each id. Signed weights must refer to the predicted
+            class: the highest are deleted first, the negative ones last. Tokens of equal weight are
+            deleted in random order, so that the order of the text has no effect.
+        fractions: Ascending fractions of the tokens from 0 to 1. If 0 is missing, it is added.
         num_random: Number of random orders of each text.
         keep: Ids that are never deleted and do not count, such as the ids of `[CLS]` and `[SEP]`.
         seed: Seed of the random orders, and of the order of equal weights.
@@ -168,7 +167,7 @@ def deletion_curve(
         A `DeletionCurve`.
 
     Raises:
-        ValueError: If texts, weights, fractions or probabilities do not fit.
+        ValueError: If texts, weights, fractions or probabilities do not match.
 
     Example:
 
@@ -220,7 +219,7 @@ def _orders(
     keep: Collection[int],
     rng: np.random.Generator,
 ) -> list[np.ndarray]:
-    """Places of the tokens of each text that may be deleted, the highest weight first."""
+    """Indices of the deletable tokens of each text, the highest weight first."""
     checked = [np.asarray(row, "float64") for row in weights]
     if not rows or len(checked) != len(rows):
         raise ValueError(

@@ -13,16 +13,16 @@ def head_divergence(
 ) -> np.ndarray:
     """Measures how much the attention of the heads of an encoder differs.
 
-    For two heads with the attention weights P and Q of the same word (a token that is neither
-    padding nor special) it is the Jensen-Shannon divergence, as in Clark et al. (2019):
+    The measure is the Jensen-Shannon divergence, as in Clark et al. (2019). For the attention
+    weights P and Q of two heads from the same word (a token that is neither padding nor special):
 
         M  = (P + Q) / 2
         JS = (KL(P || M) + KL(Q || M)) / 2 = H(M) - (H(P) + H(Q)) / 2
 
-    in nats, averaged over the words of all texts. It is 0 if two heads look at the same tokens with
-    the same weights, and log 2 = 0.693 if they never look at the same token. Its square root is a
-    distance. The time grows with the square of the number of heads: 72 heads and 2,900 words in
-    short sentences take a second on one core.
+    It is measured in nats and averaged over the words of all texts. It is 0 if two heads have the
+    same attention weights, and log 2 = 0.693 if they never attend to the same token. Its square
+    root is a distance. The time grows with the square of the number of heads: for 72 heads and
+    2,900 words in short sentences, it is a second on one core.
 
     References:
         - [Clark et al., 2019](https://arxiv.org/abs/1906.04341): What Does BERT Look At?
@@ -36,10 +36,10 @@ def head_divergence(
 
     Returns:
         float64 `(layers * heads, layers * heads)`, symmetric, with zeros on the diagonal. Row
-        `layer * heads + head` belongs to a head.
+        `layer * heads + head` belongs to head `head` of layer `layer`.
 
     Raises:
-        ValueError: If the maps or masks do not fit each other, or there is no word.
+        ValueError: If the maps and masks do not match, or there is no word.
 
     Example:
 

@@ -27,9 +27,10 @@ class HeadImportance:
     `print` shows a table, the most important head first.
 
     Args:
-        values: For each multi-head layer, by its path, floats `(N,)`: the importance of its heads.
+        values: The importance of the heads of each multi-head layer, floats `(N,)`, keyed by its
+            path.
         method: `"ablation"` or `"gradient"`.
-        score: The score of the whole model, by ablation.
+        score: With ablation, the score of the whole model.
 
     Example:
 
@@ -109,23 +110,23 @@ def head_importance(
 
         importance_n = score(model) - score(model without head n)
 
-    By gradients (section 4.1 there) it is the mean, over examples, of the absolute derivative of
-    the loss by a factor xi_n = 1 of the context of the head. With Wo_n, the part of the output
-    projection that reads the head, this is
+    By gradients (section 4.1 of the same paper), the importance is the absolute derivative of the
+    loss with respect to a factor xi_n = 1 of the head's context, averaged over examples. With Wo_n,
+    the part of the output projection that belongs to the head, this is
 
         importance_n = mean over examples | sum(Wo_n * dLoss / dWo_n) |
 
-    which takes one pass for all heads, and estimates the change of the loss without the head.
+    It takes one pass for all heads, and estimates how the loss changes without the head.
 
     References:
         - [Michel et al., 2019](https://arxiv.org/abs/1905.10650): Are Sixteen Heads Really Better
           than One?
 
     Args:
-        model: A built Keras model; for gradients, and without a `score`, a compiled one. For a
-            task, pass `task.model`.
+        model: A built Keras model. It must be compiled for gradients, or if there is no `score`.
+            For a task, pass `task.model`.
         data: Batches `(x, y)` or `(x, y, sample_weight)`, such as `task.dataset(examples)`; not
-            needed with a `score`.
+            needed if `score` is given.
         score: Function of the model that returns a number, where higher is better, such as `lambda
             model: task.evaluate(examples).accuracy`. If None, minus the loss on `data`.
         method: `"ablation"` or `"gradient"`.
@@ -175,7 +176,7 @@ def head_importance(
 
 
 def _batches(data: Iterable[Any] | keras.utils.PyDataset) -> Iterable[Any]:
-    """The batches of an epoch; a `PyDataset` is read by its length."""
+    """The batches of an epoch."""
     if isinstance(data, keras.utils.PyDataset):
         return (data[i] for i in range(len(data)))
     return data

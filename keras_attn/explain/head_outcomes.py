@@ -1,4 +1,4 @@
-"""What a model answers without each of its attention heads."""
+"""Predictions of a model without each of its attention heads."""
 
 from collections.abc import Callable
 
@@ -9,15 +9,15 @@ from keras_attn.visualize import HeadOutcomes, Outcome
 
 
 def head_outcomes(model: keras.layers.Layer, answer: Callable[[], Outcome]) -> HeadOutcomes:
-    """Asks a model once with all heads, and once without each head.
+    """Runs a model once with all heads, and once without each head.
 
-    It takes as many calls as the model has heads, so it is for small models and single inputs. The
-    viewer shows the answers when its readers switch heads off.
+    The number of calls is the number of heads plus one, so this is for small models and single
+    inputs. The attention viewer shows the outcomes when its user switches heads off.
 
     Args:
         model: A built model. For a task, pass `task.whole`.
-        answer: Function that asks the model and returns an `Outcome`. The heads are switched off
-            by `ablate` while it runs.
+        answer: Function that runs the model and returns an `Outcome`. `ablate` switches heads off
+            while it runs.
 
     Returns:
         `HeadOutcomes`, for `AttentionView(outcomes=...)`.

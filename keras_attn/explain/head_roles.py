@@ -1,4 +1,4 @@
-"""The roles of attention heads: attention to neighbours, to special tokens or to the whole text."""
+"""Roles of attention heads: attention to neighbours, special tokens or the whole text."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SHARES = ("previous", "next", "same", "special")
 class HeadRoles:
     """The role of each head of each layer, from `head_roles`.
 
-    `print(roles)` writes a table. Notebooks display a coloured table.
+    `print(roles)` prints a table. Notebooks display a coloured table.
 
     Args:
         values: `(layers, heads, 5)`, numbers from 0 to 1 in the order of `measures`.
-        tokens: Number of tokens that the values are means over.
+        tokens: Number of tokens over which the values are averaged.
         texts: Number of texts that contain these tokens.
 
     Raises:
@@ -79,9 +79,9 @@ class HeadRoles:
             spread_threshold: Minimum spread for the role `"spread"`.
 
         Returns:
-            The greatest of the four shares, `"previous"`, `"next"`, `"same"` or `"special"`, if it
-            is `threshold` or more. Otherwise `"spread"` if the spread is `spread_threshold` or
-            more, and `"mixed"` if not.
+            The name of the greatest share, `"previous"`, `"next"`, `"same"` or `"special"`, if it
+            is at least `threshold`. Otherwise `"spread"` if the spread is at least
+            `spread_threshold`, or else `"mixed"`.
 
         Example:
 
@@ -183,9 +183,9 @@ class HeadRoles:
 def head_roles(
     maps: Maps, padding_mask: npt.ArrayLike | None = None, special_mask: npt.ArrayLike | None = None
 ) -> HeadRoles:
-    """Measures where each head of an encoder looks, in one or more texts.
+    """Measures where each head of an encoder attends, in one or more texts.
 
-    For a word q, a token that is neither padding nor special, with the attention weights w of one
+    For a word q (a token that is neither padding nor special) and the attention weights w of one
     head over the n tokens of its text:
 
         special  = sum of w[k] over the special tokens k
@@ -194,13 +194,13 @@ def head_roles(
         next     = w[q + 1], or 0 if that token is special or there is none
         spread   = -sum_k w[k] log w[k] / log n, or 0 if n = 1
 
-    No attention is counted twice, and the rest of the four shares is attention to other words. The
-    spread is 1 if a head attends uniformly to all n tokens, and 0 if it attends to a single token.
-    Each number is the mean over the words of all texts, so long texts count more than short ones.
+    The four shares do not overlap; the rest is attention to other words. The spread is 1 if a head
+    attends uniformly to all n tokens, and 0 if it attends to a single token. Each number is the
+    mean over the words of all texts, so long texts count more than short ones.
 
-    Clark et al. (2019) found heads of BERT that look at the previous token, the next one or at
-    `[SEP]`, and heads that spread their attention widely; Kovaleva et al. (2019) found the same
-    kinds. Attention shows where a head looks. It does not show what the model uses the head for.
+    Clark et al. (2019) and Kovaleva et al. (2019) found heads of BERT that attend to the previous
+    token, the next token or `[SEP]`, and heads that spread their attention widely. Attention shows
+    where a head looks, but not what the model uses the head for.
 
     References:
         - [Clark et al., 2019](https://arxiv.org/abs/1906.04341): What Does BERT Look At?

@@ -10,7 +10,7 @@ METHODS = ("attention", "gradient")
 
 
 def checked_method(model: keras.Model, method: str | None = None) -> str:
-    """Chooses the method that weights the tokens of a text classifier."""
+    """Returns the method that weights the tokens of a text classifier."""
     known = METHODS if has_attention(model) else METHODS[1:]
     if method is None:
         return known[0]
@@ -21,7 +21,7 @@ def checked_method(model: keras.Model, method: str | None = None) -> str:
 
 
 def check_label(label: str | None, method: str) -> None:
-    """Refuses a class where it makes no difference."""
+    """Refuses a class if the method does not use it."""
     if label is not None and method == "attention":
         raise ValueError(
             "`label` goes with method='gradient': attention is the same for all classes. "
@@ -36,9 +36,9 @@ def weighed_tokens(
     multi_label: bool = False,
     classes: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Computes the logits of rows of ids, and what each token weighed, on every backend.
+    """Computes the logits of rows of ids and the weight of each token, on every backend.
 
-    `classes (B,)` are explained by gradients; if None or below 0, the most probable ones.
+    Gradients explain `classes (B,)`; where these are None or negative, the most probable classes.
     """
     if method == "attention":
         return attention_function(model)(ids)

@@ -18,14 +18,15 @@ class NBestTranslations(NamedTuple):
     scores: list[float]
     """Log-probability divided by the length penalty `((5 + length) / 6) ** alpha`."""
     truncated: list[bool]
-    """Whether a translation was cut at its greatest length, without an end."""
+    """Whether a translation was cut at its maximum length, without an end token."""
     source_truncated: bool
-    """Whether the text was longer than `max_source_length`: the rest of it was not read."""
+    """Whether the text was longer than `max_source_length`, so that its end was not read."""
     alignments: list[Alignment]
-    """Of each: the mean over the heads of the last cross-attention; zeros without attention."""
+    """The alignment of each translation: the mean over the heads of the last cross-attention, or
+    zeros without attention."""
 
     def _repr_html_(self) -> str:
-        """A table, for notebooks."""
+        """Returns a table for notebooks."""
         cells = "<td style='text-align:right'>{:.3f}</td><td style='text-align:left'>{}{}</td>"
         rows = [
             cells.format(score, html.escape(text), " <i>(cut)</i>" if cut else "")
@@ -44,7 +45,7 @@ def aligned(
     weights: np.ndarray,
     text: str | None = None,
 ) -> Alignment:
-    """Returns an alignment of ids by weights `(T, S)`; `text` gives the borders of source words."""
+    """Returns an alignment of ids by weights `(T, S)`; `text` defines the source words."""
     source_text, target_text = None, None
     if isinstance(source_tokenizer, BytePairTokenizer) and text is not None:
         source_text = source_tokenizer.normalized(text)

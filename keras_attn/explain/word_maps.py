@@ -1,4 +1,4 @@
-"""Texts about an image, with a map over its regions for each word."""
+"""Captions and answers about an image, with a map over its regions for each word."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Caption:
         text: The caption.
         score: Log-probability divided by the length penalty `((5 + length) / 6) ** alpha`.
         truncated: Whether it was cut at the maximum length, without an end token.
-        tokens: T readable tokens, as `BytePairTokenizer.tokens` gives them; the last one is `</s>`
-            if the caption was not cut.
-        attention: float32 `(T, rows, columns)`: the attention weights over the regions when a token
-            was predicted, in the encoder's `grid`; they sum to 1. For a Transformer it is the mean
+        tokens: T readable tokens, as returned by `BytePairTokenizer.tokens`; the last one is `</s>`
+            unless the caption was cut.
+        attention: float32 `(T, rows, columns)`: the attention weights over the regions of the
+            encoder's `grid` when a token was predicted, which sum to 1. For a Transformer, the mean
             over the heads of the last cross-attention.
 
     Example:
@@ -45,8 +45,8 @@ class Caption:
     attention: np.ndarray
 
     def words(self) -> list[tuple[str, np.ndarray]]:
-        """Returns the words, each with the mean `(rows, columns)` of the maps of its tokens. The
-        end token has no map.
+        """Returns the words, each with the mean `(rows, columns)` of the maps of its tokens,
+        without the end token.
         """
         count, *grid = self.attention.shape
         regions = [f"▁{number}" for number in range(grid[0] * grid[1])]  # each of them a word
@@ -65,7 +65,7 @@ class Caption:
     def plot(
         self, image: Picture, path: str | os.PathLike[str] | None = None, title: str | None = None
     ) -> Any:
-        """Draws the image, and for each word the image with its map over it.
+        """Draws the image, and a copy of the image with its attention map for each word.
 
         This needs matplotlib.
 
@@ -86,7 +86,7 @@ class Caption:
 
 
 class VisualAnswer(NamedTuple):
-    """The answer of a model to a question about an image.
+    """A model's answer to a question about an image.
 
     Example:
 
@@ -111,7 +111,7 @@ class VisualExplanation:
         tokens: The T words of the question that were read.
         attention: float32 `(T, rows, columns)`: the attention weights of each word over the regions
             of the image, which sum to 1; the mean over the heads of the last block.
-        view: All attention of all blocks and heads, for `attention_viewer`.
+        view: The attention of all blocks and heads, for `attention_viewer`.
 
     Example:
 
@@ -142,7 +142,7 @@ class VisualExplanation:
         return list(zip(self.tokens, self.attention, strict=True))
 
     def plot(self, path: str | os.PathLike | None = None, title: str | None = None) -> Any:
-        """Draws the image, and for each word the image with its map over it.
+        """Draws the image, and a copy of the image with its attention map for each word.
 
         This needs matplotlib.
 

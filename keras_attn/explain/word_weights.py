@@ -1,4 +1,4 @@
-"""Weights of words, from those of their pieces."""
+"""Word weights from the weights of word pieces."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ class WeightedWord(NamedTuple):
 
     text: str
     place: tuple[int, int]
-    """Its first character, and the character after its last one."""
+    """Indices of the first character and after the last character."""
     weight: float
 
 
@@ -23,7 +23,7 @@ def weighted_words(
     weights: Sequence[float] | np.ndarray,
     marked: tuple[int, int] | None = None,
 ) -> list[WeightedWord]:
-    """Adds the weights of the pieces of each word."""
+    """Sums the weights of the pieces of each word."""
     starts = [word.start for word in split_words(text)]
     parts: dict[tuple[int, bool], list] = {}
     for (start, end), weight in zip(places, weights, strict=False):

@@ -1,4 +1,4 @@
-"""Kinds of inputs and outputs of tasks: the same in Python and in a TensorFlow graph."""
+"""Inputs and outputs of tasks, equal in Python and in TensorFlow graphs."""
 
 from keras_attn.fields.aligned_tokens import AttentionWeights, ReadableTokens
 from keras_attn.fields.answer_index import AnswerIndex, FoundAnswer

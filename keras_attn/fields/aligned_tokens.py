@@ -1,4 +1,4 @@
-"""Tokens and the attention between them, as outputs."""
+"""Tokens and attention weights as outputs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from keras_attn.text.readable import END, readable_tokens
 from keras_attn.text.tokenizer import Tokenizer
 
 Rows = Mapping[str, Any]
-"""Arrays by their names, with a list of arrays, one for each row, in the place of a table."""
+"""A dict of arrays, or of lists with an array for each row."""
 
 
 class ReadableTokens:
     """Ids as readable tokens, with `</s>` for the end and `""` for padding.
 
     Args:
-        tokenizer: Has `tokens` and `to_graph`.
-        of: Name of the ids `(B, ...)`; in Python a list of arrays, one for each row.
+        tokenizer: A tokenizer with `tokens` and `to_graph`.
+        of: Name of the ids `(B, ...)`; in Python, a list with an array for each row.
         graph: Function that returns the tokenizer's graph, which other fields may share;
             `tokenizer.to_graph` if None.
 
@@ -45,15 +45,15 @@ class ReadableTokens:
         self._graph: Any = None
 
     def modules(self) -> list[object]:
-        """Returns the `tf.Module`s that `graph` uses, which must be called after it."""
+        """Returns the `tf.Module`s that `graph` uses; call it before `graph`."""
         self._graph = self._make_graph()
         return [self._graph]
 
     def decode(self, rows: Rows) -> np.ndarray:
-        """Returns the tokens, an array of strings.
+        """Returns the tokens as an array of strings.
 
         Args:
-            rows: Arrays by their names.
+            rows: A dict of arrays.
         """
         ids = stacked(rows[self.of], self.tokenizer.pad_id)
         tokens = readable_tokens(self.tokenizer, ids.ravel().tolist())
@@ -61,11 +61,11 @@ class ReadableTokens:
         return np.where(pad, "", np.array(tokens, object).reshape(ids.shape))
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
-        """Returns the same as TensorFlow ops.
+        """Returns `decode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors by their names.
+            tensors: A dict of tensors.
         """
         ids = tensors[self.of]
         tokens = tf.where(ids == self.tokenizer.end_id, END, self._graph.tokens(ids))
@@ -77,8 +77,8 @@ class AttentionWeights:
 
     Args:
         of: Name of the weights `(B, R, T, S)`.
-        grid: Rows and columns of the source's regions, which replace the last axis; None for a
-            source without.
+        grid: Rows and columns of the source's regions, which replace the last axis; None for text
+            sources.
 
     Example:
 
@@ -95,17 +95,17 @@ class AttentionWeights:
         """Returns float32 `(B, R, T, S)`, or `(B, R, T, rows, columns)`.
 
         Args:
-            rows: Arrays by their names.
+            rows: A dict of arrays.
         """
         weights = stacked(rows[self.of], 0.0)
         return weights.reshape(*weights.shape[:3], *self.grid) if self.grid else weights
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
-        """Returns the same as TensorFlow ops.
+        """Returns `decode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors by their names.
+            tensors: A dict of tensors.
         """
         weights = tensors[self.of]
         if self.grid is None:
@@ -114,7 +114,7 @@ class AttentionWeights:
 
 
 def stacked(rows: Sequence[Any], fill: float) -> np.ndarray:
-    """Returns arrays of the same rank as one array, filled up to the largest in every axis."""
+    """Stacks arrays of the same rank, padded to the largest size in every axis."""
     arrays = [np.asarray(row) for row in rows]
     shape = np.max([array.shape for array in arrays], axis=0)
     found = np.full((len(arrays), *shape), fill, arrays[0].dtype)

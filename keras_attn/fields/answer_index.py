@@ -1,4 +1,4 @@
-"""Answers that are searched by words, by vectors, or by both, and answers that are found."""
+"""Search for answers by words, by vectors, or by both."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from keras_attn.text.word_scores import WordScores
 
 Candidates = Sequence[Sequence[str]]
 Embedder = Callable[[Sequence[str]], np.ndarray]
-"""For each question the answers to choose from."""
+"""The candidates of each question."""
 
 
 class FoundAnswer(NamedTuple):
-    """An answer that was found.
+    """An answer from a search.
 
     Example:
 
@@ -29,9 +29,10 @@ class FoundAnswer(NamedTuple):
     answer: str
     """The answer."""
     score: float
-    """By vectors a cosine; by words BM25; by both from 0 to 1; after a reranker its score."""
+    """The cosine (vectors), the BM25 score (words), a number from 0 to 1 (both), or the score of a
+    reranker."""
     number: int
-    """Its place among the answers of the task, or among the candidates of the question, from 0."""
+    """Its index among the answers of the task, or among the candidates of the question."""
 
 
 def found_answers(answers: Sequence[str], scores: np.ndarray, count: int) -> list[FoundAnswer]:
@@ -41,14 +42,15 @@ def found_answers(answers: Sequence[str], scores: np.ndarray, count: int) -> lis
 
 
 def reranked(scores: np.ndarray, first: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Returns new scores of the answers `first`; the others follow them in their order."""
+    """Returns new scores of the answers `first`; all others are ranked below them in their old
+    order."""
     behind = np.asarray(scores, "float64") - scores.max() + new.min() - 1
     behind[first] = new
     return behind
 
 
 def checked_candidates(given: Candidates | Sequence[str], count: int) -> list[list[str]]:
-    """Checks the candidates: a list (or one string) for each question, or those of one question."""
+    """Checks candidates: a list or a string for each question, or a list for a single question."""
     if count == 1 and all(isinstance(own, str) for own in given):
         given = [[own for own in given if isinstance(own, str)]]
     found = [[own] if isinstance(own, str) else checked_texts(own) for own in given]
@@ -62,12 +64,12 @@ def checked_candidates(given: Candidates | Sequence[str], count: int) -> list[li
 
 
 class AnswerIndex:
-    """Answers with derived values, which are computed once when they are first needed.
+    """Answers with vectors and words, which are computed once when they are first needed.
 
     Args:
-        answers: Strings, all different.
-        embed: Makes vectors of length 1 of answers.
-        embed_questions: Makes vectors of length 1 of questions; `embed` if None.
+        answers: Distinct strings.
+        embed: Function that returns unit vectors of answers.
+        embed_questions: Function that returns unit vectors of questions; `embed` if None.
 
     Example:
 
@@ -84,10 +86,10 @@ class AnswerIndex:
         self._weights = 0
 
     def read_by(self, weights: int) -> None:
-        """Forgets the vectors if a model has other weights than when this was last called.
+        """Discards the vectors if the model's weights have changed since the last call.
 
         Args:
-            weights: Names the weights of the model whose vectors `embed` makes.
+            weights: Value that identifies the weights of the model in `embed`.
         """
         if weights != self._weights:
             vars(self).pop("vectors", None)
@@ -100,12 +102,12 @@ class AnswerIndex:
 
     @functools.cached_property
     def words(self) -> WordScores:
-        """Their words."""
+        """Words of the answers."""
         return WordScores(self.answers)
 
     @functools.cached_property
     def places(self) -> dict[str, int]:
-        """Numbers of the answers."""
+        """Indices of the answers."""
         return {answer: i for i, answer in enumerate(self.answers)}
 
     def searched(
@@ -115,13 +117,13 @@ class AnswerIndex:
         lexical_weight: float,
         candidates: Candidates | None = None,
     ) -> Iterator[tuple[Sequence[str], np.ndarray]]:
-        """Scores the candidates of each question, see `scores`.
+        """Scores the candidates of each question; see `scores`.
 
         Args:
             questions: The questions.
             by: `"vectors"`, `"words"` or `"both"`.
             lexical_weight: Weight of the words in `"both"`.
-            candidates: For each question the answers to choose from; all answers if None.
+            candidates: The candidates of each question; all answers if None.
 
         Yields:
             The candidates of each question, and their scores.
@@ -147,11 +149,11 @@ class AnswerIndex:
             questions: The questions.
             by: `"vectors"`, `"words"` or `"both"`.
             lexical_weight: Weight of the words in `"both"`.
-            members: For each question the numbers of its candidates; all answers if None.
-            rows: Questions whose products are computed at a time.
+            members: The indices of the candidates of each question; all answers if None.
+            rows: Number of questions that are processed at a time.
 
         Yields:
-            For each question a score for each of its candidates.
+            The scores of the candidates of each question.
         """
         words = self.words if by != "vectors" else None  # says first what is not installed
         asked = self._embed_questions(questions) if by != "words" else None
@@ -175,7 +177,7 @@ class AnswerIndex:
 
 
 def scaled(scores: np.ndarray) -> np.ndarray:
-    """Scales scores to 0 to 1; equal ones are all 0."""
+    """Scales scores to the range from 0 to 1; if all are equal, they become 0."""
     if not len(scores):
         return scores
     lowest, spread = scores.min(), np.ptp(scores)

@@ -1,4 +1,4 @@
-"""Spans of texts as outputs: the best answers to questions."""
+"""Spans of texts as answers to questions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from keras_attn.fields.signature import OutputField
 
 
 class AnswerSpan(NamedTuple):
-    """A span of a text that may be the answer.
+    """A candidate answer, a span of a text.
 
     Attributes:
         text: The span, as written in the text.
-        start: Place of its first character.
+        start: Index of its first character.
         end: Position after its last character.
         probability: Its probability.
 
@@ -56,10 +56,11 @@ class Answer(NamedTuple):
     no_answer: float
 
     def probabilities(self, none: bool) -> dict[str, float]:
-        """Returns the probabilities of the candidates; of those that read alike, with their places.
+        """Returns the probabilities of the candidates, keyed by text (with positions for equal
+        texts).
 
         Args:
-            none: Whether the probability of no answer is among them.
+            none: Whether to include the probability of no answer.
         """
         found: dict[str, float] = {}
         for span in self.candidates:
@@ -84,7 +85,7 @@ def answer_outputs() -> dict[str, OutputField]:
 
 
 def read_answers(texts: Sequence[str], tensors: Mapping[str, Any]) -> list[Answer]:
-    """Returns what a person reads, of the arrays of `text_answers`."""
+    """Converts the arrays of `text_answers` to `Answer`s."""
     names = "starts", "ends", "probabilities", "there", "refused", "no_answer"
     columns = (tensors[name].tolist() for name in names)
     answers = []

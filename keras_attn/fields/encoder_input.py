@@ -1,4 +1,4 @@
-"""One text or two as the input of an encoder: ids between special tokens, and segments."""
+"""Texts and pairs as inputs of an encoder: ids with special tokens, and segments."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ T = TypeVar("T")
 
 
 class ReadText(NamedTuple):
-    """The tokens that are read of a text or of a pair, and where they are in it."""
+    """The tokens of a text or pair after truncation, and their positions."""
 
     tokens: list[str]
     offsets: list[tuple[int, int]]
-    """First and last character of each token; of a separator, none behind the first text."""
+    """The character span of each token; empty for separators."""
     segments: list[int]
     """1 for the tokens of the second text."""
 
 
 class EncoderInput:
-    """A text, or two, as BERT reads them, in Python and in a TensorFlow graph.
+    """Converts texts and pairs to BERT's inputs, in Python and in a TensorFlow graph.
 
         one text    [CLS] text [SEP]
         two texts   [CLS] first [SEP] second [SEP]       segments 0 ... 0 1 ... 1
 
-    RoBERTa has two end tokens `between` two texts, `<s> first </s></s> second </s>`, which are of
-    segment 0. For models that do not read special tokens at the ends, `start` and `end` leave them
-    out; those between two texts stay.
+    RoBERTa has two end tokens `between` two texts, `<s> first </s></s> second </s>`, in segment 0.
+    For models without special tokens at the ends, set `start` and `end` to False; the tokens
+    between two texts remain.
 
-    If a single text is too long, `truncation` determines which part of it is kept. Two texts lose
-    the end of the longer one until both fit.
+    If a single text is too long, `truncation` determines which part is kept. In a pair, tokens are
+    removed from the end of the longer text until both fit.
 
     Args:
-        tokenizer: Has `encode`, `pad_id`, `start_id`, `end_id` and `to_graph`.
-        max_length: Maximum number of ids of a row, special tokens included.
-        start: Whether there is a token before the texts.
-        end: Whether there is a token after them.
+        tokenizer: A tokenizer with `encode`, `pad_id`, `start_id`, `end_id` and `to_graph`.
+        max_length: Maximum number of ids of a row, including special tokens.
+        start: Whether there is a start token before the texts.
+        end: Whether there is an end token after the texts.
         between: Number of end tokens between two texts.
         truncation: Which part of a single text is kept: `"head"`, `"tail"` or `"head_tail"`, as in
             `keras_attn.text.truncation.truncate`.
@@ -63,7 +63,7 @@ class EncoderInput:
     """
 
     examples = ODD_TEXTS
-    """The inputs that exports are checked with."""
+    """Example inputs for checking exports."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class EncoderInput:
 
     @property
     def room(self) -> int:
-        """Maximum number of ids of a row between the ends, those between two texts included."""
+        """Maximum number of ids of a row between the special tokens at the ends."""
         return self.max_length - len(self.start) - len(self.end)
 
     def encode(
@@ -98,15 +98,15 @@ class EncoderInput:
 
         Args:
             texts: Strings.
-            seconds: A second string for each of them, or None.
-            multiple: The width is a multiple of this, `max_length` at most.
+            seconds: A second string for each text, or None.
+            multiple: The width is a multiple of this, but at most `max_length`.
 
         Returns:
             int32 `(B, T)` each, padded on the right.
 
         Raises:
             TypeError: If an input is not a string.
-            ValueError: If there are not as many seconds as texts.
+            ValueError: If the numbers of first and second texts differ.
         """
         texts = checked_texts(texts)
         pieces = [self.tokenizer.encode(texts)]
@@ -129,21 +129,21 @@ class EncoderInput:
         return ids, segments
 
     def rows(self, *pieces: Sequence[list[int]]) -> list[tuple[list[int], int]]:
-        """Puts special tokens around ids.
+        """Adds special tokens to ids.
 
         Args:
-            *pieces: The ids of the texts; and, for pairs, those of the second ones.
+            *pieces: The ids of the texts, and for pairs the ids of the second texts.
 
         Returns:
-            For each text its row of ids, and where the second segment begins.
+            The row of ids of each text, and the start of its second segment.
         """
         return [self._row(parts) for parts in zip(*pieces, strict=True)]
 
     def kept(self, parts: Sequence[Sequence[T]]) -> list[Sequence[T]]:
-        """Returns what is read of one text or two.
+        """Truncates texts or pairs.
 
         Args:
-            parts: For each text what it has for each of its ids: the id, or its place.
+            parts: For each text, a value for each of its ids: the id itself, or its index.
         """
         if len(parts) == 1:
             return [truncate(parts[0], self.room, self.truncation)]
@@ -152,7 +152,7 @@ class EncoderInput:
         return [first, parts[1][: room - len(first)]]
 
     def read(self, texts: Sequence[str | tuple[str, str]]) -> Iterator[ReadText]:
-        """Finds what is read of texts or of pairs, without the special tokens at the ends.
+        """Returns the tokens of truncated texts or pairs, without the special tokens at the ends.
 
         Args:
             texts: Strings, or pairs of strings.
@@ -171,15 +171,14 @@ class EncoderInput:
             yield ReadText(self.tokenizer.tokens(ids), offsets, segments)
 
     def between_ends(self, ids: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
-        """Leaves out the special tokens before the texts, and counts the ids up to those behind.
+        """Removes the special tokens at the ends of rows.
 
         Args:
             ids: The ids of rows `(B, T)`.
-            *values: What else the rows have, `(B, T)`.
+            *values: Further values of the rows, `(B, T)`.
 
         Returns:
-            The number of ids of each row, int32 `(B,)`, the ids, and the values, which are 0 behind
-            them.
+            The number of ids of each row, int32 `(B,)`, the ids, and the values, padded with 0.
         """
         first = len(self.start)
         real = ops.cast(ops.not_equal(ids, self.tokenizer.pad_id), "int32")
@@ -191,20 +190,20 @@ class EncoderInput:
         return sizes, ids, *own
 
     def _row(self, parts: Sequence[list[int]]) -> tuple[list[int], int]:
-        """The ids of a row, and where its second segment begins."""
+        """The ids of a row, and the start of its second segment."""
         first, *second = self.kept(parts)
         head = [*self.start, *first, *(self.between if second else self.end)]
         return [*head, *(chain(*second, self.end) if second else ())], len(head)
 
     def to_graph(self, tf: ModuleType) -> tuple[Callable[..., tuple[Tensor, Tensor]], list[Any]]:
-        """Returns the same as TensorFlow ops.
+        """Returns `encode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
 
         Returns:
-            A function from strings `(B,)`, and second ones or None, to ids and segments `(B, T)`;
-            and the `tf.Module`s that it uses.
+            A function from strings `(B,)`, and second strings or None, to ids and segments `(B,
+            T)`; and the `tf.Module`s that it uses.
         """
         graph, tokenizer = self.module, self.tokenizer
         begin = len(self.start) + len(self.between)

@@ -1,4 +1,4 @@
-"""Texts that a model writes as outputs, and the prompts that they continue as inputs."""
+"""Prompts as inputs, and generated texts as outputs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from keras_attn.text.tokenizer import Tokenizer
 
 
 class PromptInput:
-    """Prompts with a seed for each and the number of new tokens, as the inputs of a signature.
+    """Prompts, their seeds and the number of new tokens, as the inputs of a signature.
 
-    The last tokens of each prompt are read, after the start token.
+    Prompts are truncated from the left, after which the start token is added.
 
     Args:
-        tokenizer: Has `encode`, `start_id`, `pad_id` and `to_graph`.
-        max_length: Maximum number of tokens that is read.
+        tokenizer: A tokenizer with `encode`, `start_id`, `pad_id` and `to_graph`.
+        max_length: Maximum number of tokens of a prompt.
         limit: `limit(tf, number)` returns the number of new tokens of a request, or raises an
             error.
-        graph: Returns the tokenizer's graph; that of the tokenizer if None.
+        graph: Function that returns the tokenizer's graph; `tokenizer.to_graph` if None.
 
     Example:
 
@@ -52,7 +52,7 @@ class PromptInput:
         self._graph = graph or tokenizer.to_graph
 
     def encode(self, texts: Sequence[str], seeds: Any, num_tokens: int) -> dict[str, Any]:
-        """Returns the prompts, a list of ids for each, the seeds and the number of new tokens.
+        """Returns the ids of each prompt, the seeds and the number of new tokens.
 
         Args:
             texts: Strings.
@@ -70,7 +70,7 @@ class PromptInput:
         }
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same as TensorFlow ops, the ids as a tensor `(B, P)` padded on the right.
+        """Returns `encode` as TensorFlow ops, with ids `(B, P)` padded on the right.
 
         Args:
             tf: The module `tensorflow`.
@@ -88,14 +88,14 @@ class PromptInput:
 
 
 class GeneratedText:
-    """Texts of generated tokens.
+    """Texts decoded from generated tokens.
 
     Args:
-        tokenizer: Has `decode` and `to_graph`.
-        of: Name of the ids `(B, T)` or `(B, R, T)`; in Python also lists of rows.
-        some: Name of booleans `(B,)`: texts of rows without it are empty. None: all have it.
-        after: Name of the texts `(B,)` that are continued; None if there are none.
-        stops: Strings. A text ends where the first of them begins in it.
+        tokenizer: A tokenizer with `decode` and `to_graph`.
+        of: Name of the ids `(B, T)` or `(B, R, T)`; in Python, also lists of rows.
+        some: Name of booleans `(B,)`; where False, texts are empty. All True if None.
+        after: Name of the texts `(B,)` that are continued, or None.
+        stops: Stop strings; a text is cut before the first one.
         graph: Function that returns the tokenizer's graph, which other fields may share;
             `tokenizer.to_graph` if None.
 
@@ -127,7 +127,7 @@ class GeneratedText:
         """Returns a text, or a list of texts, for each row.
 
         Args:
-            tensors: Arrays by their names.
+            tensors: A dict of arrays.
         """
         ids = tensors[self.of]
         if self.after and isinstance(self.tokenizer, SentencePieceTokenizer):
@@ -148,16 +148,16 @@ class GeneratedText:
         return texts
 
     def modules(self) -> list[object]:
-        """Returns the `tf.Module`s that `graph` uses, which must be called after it."""
+        """Returns the `tf.Module`s that `graph` uses; call it before `graph`."""
         self._graph = self._make_graph()
         return [self._graph]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Array:
-        """Returns the same as TensorFlow ops.
+        """Returns `decode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors by their names.
+            tensors: A dict of tensors.
         """
         ids = tensors[self.of]
         if self.after and isinstance(self.tokenizer, SentencePieceTokenizer):
@@ -180,7 +180,7 @@ class GeneratedText:
 
 
 def _begun(text: str) -> str:
-    """A text that begins with what was written, without the space of its first piece."""
+    """A text without the leading space of its first piece."""
     return text.removeprefix(" ")
 
 

@@ -1,4 +1,4 @@
-"""Words that are guessed for the masks of texts."""
+"""Predictions of masked words."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Guess(NamedTuple):
     text: str
     """The text, or the first of two."""
     masks: list[list[tuple[str, float]]]
-    """For each `[MASK]` the most probable words with their probabilities, the best first."""
+    """For each `[MASK]`, the most probable words with their probabilities, the best first."""
     filled: str
-    """The text, or both with a space between them, with the best words in the masks."""
+    """The text (or both, joined by a space) with the masks replaced by the best words."""
     second: str | None = None
     """The second text, if there is one."""
     follows: float | None = None
@@ -34,12 +34,12 @@ class Guess(NamedTuple):
         of_first: int,
         follows: float | None,
     ) -> Guess:
-        """Makes the guesses of a text or a pair, and fills its masks.
+        """Creates the predictions for a text or a pair, and fills its masks.
 
         Args:
-            texts: One text, or two.
-            masks: As in `Guess`, of the masks that were read.
-            of_first: How many of them are of the first text.
+            texts: One or two texts.
+            masks: As in `Guess`, for the masks that were read.
+            of_first: Number of masks in the first text.
             follows: As in `Guess`.
 
         Example:
@@ -53,7 +53,7 @@ class Guess(NamedTuple):
         return cls(texts[0], masks, filled, texts[1] if len(texts) > 1 else None, follows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the guesses as a JSON-safe dict, rounded."""
+        """Returns the rounded predictions as a JSON-safe dict."""
         return {
             "text": self.text,
             "second": self.second,
@@ -67,7 +67,7 @@ class Guess(NamedTuple):
 
 
 def _filled(text: str, words: Sequence[str]) -> str:
-    """Puts words into the first masks of a text."""
+    """Replaces the first masks of a text by words."""
     for word in words:
         text = text.replace("[MASK]", word, 1)
     return text

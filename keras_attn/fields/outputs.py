@@ -1,4 +1,4 @@
-"""Kinds of outputs: what a model computes, as people read it."""
+"""Output fields for numbers, strings, names and labels."""
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
@@ -11,7 +11,7 @@ class Numbers:
     """Numbers, returned unchanged.
 
     Args:
-        of: Name of the tensor among those that `Task.run` returns.
+        of: Name of the tensor in the result of `Task.run`.
 
     Example:
 
@@ -27,15 +27,15 @@ class Numbers:
         return np.asarray(tensors[self.of]).tolist()
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns the same as TensorFlow ops."""
+        """Returns `decode` as TensorFlow ops."""
         return tensors[self.of]
 
 
 class Strings(Numbers):
-    """Strings as they are, such as the words of a text that an input field cut it into.
+    """Strings, returned unchanged, such as the words that an input field produced.
 
     Args:
-        of: Name of the strings, an array in a graph and lists in Python.
+        of: Name of the strings, which are a tensor in a graph and lists in Python.
 
     Example:
 
@@ -49,11 +49,11 @@ class Strings(Numbers):
 
 
 class Names(Numbers):
-    """Names by their numbers.
+    """Names, given by their indices.
 
     Args:
-        names: The names, in the order of their numbers.
-        of: Name of the numbers, of any shape, among the tensors that `Task.run` returns.
+        names: The names, in the order of their indices.
+        of: Name of the indices, of any shape, in the result of `Task.run`.
 
     Example:
 
@@ -70,17 +70,17 @@ class Names(Numbers):
         return np.array(self.names, object)[np.asarray(tensors[self.of])].tolist()
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns the same as TensorFlow ops."""
+        """Returns `decode` as TensorFlow ops."""
         with tf.device("CPU:0"):
             return tf.gather(tf.constant(self.names), tensors[self.of])
 
 
 class Label(Numbers):
-    """The name of the greatest of some numbers.
+    """The name of the class with the greatest number.
 
     Args:
-        names: Name of each.
-        of: Name of the tensor `(B, C)` among those that `Task.run` returns.
+        names: Names of the classes.
+        of: Name of the tensor `(B, C)` in the result of `Task.run`.
 
     Example:
 
@@ -97,5 +97,5 @@ class Label(Numbers):
         return [self.names[i] for i in np.asarray(tensors[self.of]).argmax(axis=-1)]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns the same as TensorFlow ops."""
+        """Returns `decode` as TensorFlow ops."""
         return tf.gather(tf.constant(self.names), tf.argmax(tensors[self.of], axis=-1))

@@ -1,4 +1,4 @@
-"""Tables of numbers, as wide as the longest row of a batch."""
+"""Tables of numbers that are as wide as the longest row of a batch."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from keras_attn.arrays import Array
 
 
 class PaddedNumbers:
-    """Tables of numbers without the columns that no row has.
+    """Tables of numbers without unused columns.
 
     Args:
-        of: Name of the numbers `(B, ...)`, which are 0 behind those of a row.
-        *sizes: For each further axis the name of the number of values of each row, int32 `(B,)`; or
-            the number itself, if all rows have as many.
-        least: Least width of the output.
+        of: Name of the numbers `(B, ...)`, padded with 0.
+        *sizes: For each further axis, the name of the sizes of the rows, int32 `(B,)`, or a number
+            if all rows have the same size.
+        least: Minimum width of the output.
 
     Example:
 
@@ -33,17 +33,17 @@ class PaddedNumbers:
         """Returns a table of all rows.
 
         Args:
-            tensors: Arrays by their names.
+            tensors: A dict of arrays.
         """
         axes = [x if isinstance(x, int) else max(self.least, *tensors[x]) for x in self.sizes]
         return tensors[self.of][(slice(None), *map(slice, axes))]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
-        """Returns the same as TensorFlow ops.
+        """Returns `decode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors by their names.
+            tensors: A dict of tensors.
         """
         axes = [
             x if isinstance(x, int) else tf.maximum(self.least, tf.reduce_max(tensors[x]))

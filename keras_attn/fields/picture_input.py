@@ -1,4 +1,4 @@
-"""Images as inputs: bytes of files to pixels, in Python and in a TensorFlow graph."""
+"""Images as inputs, in Python and in a TensorFlow graph."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from keras_attn.images.loading import MAX_PIXELS
 from keras_attn.images.picture_graph import decode_picture, decode_pictures
 
 PIXEL_TOLERANCE = {"png": 1, "jpeg": 4}
-"""Levels of 255 by which decoding and resizing in the graph may differ from Pillow's."""
+"""Maximum difference of pixels from Pillow's, in levels of 255."""
 
 
 class PictureInput:
-    """The bytes of image files as an input: pixels of the size that an encoder reads.
+    """Converts the bytes of image files to pixels of the size that an encoder reads.
 
-    An image that is given several times is decoded once.
+    Repeated images are decoded only once.
 
     Args:
         size: Rows and columns to which images are resized.
@@ -42,18 +42,18 @@ class PictureInput:
 
     @property
     def examples(self) -> list[bytes]:
-        """The files that exports are checked with: images of several kinds and sizes."""
+        """Example files for checking exports: images of several formats and sizes."""
         return example_files(self.size)
 
     def encode(self, files: Sequence[bytes]) -> dict[str, Array]:
-        """Decodes files as the SavedModel does, and compares the pixels with Pillow's.
+        """Decodes files like the SavedModel, and compares the pixels with Pillow's.
 
         Args:
             files: The bytes of images.
 
         Returns:
-            The `pixels` of different images, uint8 `(P, rows, columns, 3)`, and the `number` of
-            each given image among them, int32 `(B,)`.
+            The `pixels` of the distinct images, uint8 `(P, rows, columns, 3)`, and the index of
+            each given image among them, `number`, int32 `(B,)`.
 
         Raises:
             RuntimeError: If the pixels differ from Pillow's by more than `PIXEL_TOLERANCE`.
@@ -74,13 +74,13 @@ class PictureInput:
         return {"pixels": pixels, "number": np.array([numbers[raw] for raw in files], "int32")}
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same as TensorFlow ops.
+        """Returns `encode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
 
         Returns:
-            A function of strings `(B,)`, and no `tf.Module`s.
+            A function of strings `(B,)`, and an empty list of `tf.Module`s.
         """
 
         def encode(image):
@@ -92,7 +92,7 @@ class PictureInput:
 
 
 def example_files(size: tuple[int, int]) -> list[bytes]:
-    """Returns images of several kinds and sizes, as the bytes of their files."""
+    """Returns the bytes of image files of several formats and sizes."""
     import tensorflow as tf
     from PIL import Image
 

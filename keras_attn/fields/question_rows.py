@@ -1,4 +1,4 @@
-"""Questions and texts as inputs of an encoder that reads long texts in windows."""
+"""Questions and long texts as inputs of an encoder, in windows."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from keras_attn.text.tokenizer import OffsetTokenizer
 
 
 class QuestionRows:
-    """Pairs of a question and a text as rows of ids, in Python and in a TensorFlow graph.
+    """Converts questions and texts to rows of ids, in Python and in a TensorFlow graph.
 
     The text is split into windows (`keras_attn.arrays.windows`), each of which becomes a row `[CLS]
     question [SEP] part of the text [SEP]`.
 
     Args:
-        tokenizer: Such as a `WordPieceTokenizer`, with `encode_with_offsets` and `to_graph`.
+        tokenizer: A tokenizer with `encode_with_offsets` and `to_graph`, such as a
+            `WordPieceTokenizer`.
         max_length: Maximum number of ids of a row, special tokens included.
-        max_question_length: Maximum number of pieces of a question; the rest is cut off.
+        max_question_length: Maximum number of pieces of a question; longer questions are cut.
         overlap: Number of pieces that two consecutive windows share; at most half of a window's
             room for the text.
         between: Number of end tokens between question and text.
@@ -55,17 +56,18 @@ class QuestionRows:
         self.between = between
 
     def encode(self, questions: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
-        """Returns the pieces of questions and texts, and where those of the texts are.
+        """Returns the pieces of questions and texts, and the positions of the texts' pieces.
 
         Args:
             questions: Strings.
-            texts: A string for each of them.
+            texts: A text for each question.
 
         Returns:
-            The `text`s, and int32 arrays: `question`, the pieces of all questions, cut, with the
-            number `questions` of each, and `asked`, their numbers before they were cut; `ids` of
-            different texts; for each text the place `begins` of its first piece there and the
-            number `pieces`; and the places `piece_starts` and `piece_ends` of characters.
+            A dict of the `text`s and int32 arrays: `question`, the truncated pieces of all
+            questions; `questions`, the number of pieces of each; `asked`, this number before
+            truncation; `ids`, the pieces of all distinct texts; `begins` and `pieces`, the index of
+            each text's first piece in `ids` and its number of pieces; and `piece_starts` and
+            `piece_ends`, the character positions of pieces.
         """
         different = list(dict.fromkeys(texts))
         ids, places = ids_and_places(self.tokenizer, different)
@@ -88,7 +90,7 @@ class QuestionRows:
         }
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same with TensorFlow ops, without `asked`; positions are counted in bytes.
+        """Returns `encode` as TensorFlow ops, without `asked`; positions are in bytes.
 
         Bytes that are not UTF-8 are read as U+FFFD.
 
@@ -120,16 +122,16 @@ class QuestionRows:
         return encode, [tokenizer]
 
     def rows(self, xp: ArrayModule, given: Mapping[str, Array]) -> dict[str, Array]:
-        """Makes the rows that an encoder reads.
+        """Creates the rows that an encoder reads.
 
         Args:
             xp: `numpy` or `keras.ops`.
-            given: What `encode` returns.
+            given: The result of `encode`.
 
         Returns:
-            int32 arrays: `row_ids (R, T)`, `row_sizes` and `row_seconds (R,)`, where the text
-            begins; `rooms` and `margins (B,)` of the windows of each text; and the fields of the
-            `Windows` as `window_owner`, ...
+            A dict of int32 arrays: `row_ids (R, T)`; `row_sizes (R,)`; `row_seconds (R,)`, the
+            start of the text; `rooms` and `margins (B,)` of the windows of each text; and the
+            fields of the `Windows` as `window_owner` and so on.
         """
         room = self.max_length - 2 - self.between - given["questions"]
         margin = xp.minimum(self.overlap // 2, room // 4)

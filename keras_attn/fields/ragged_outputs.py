@@ -1,4 +1,4 @@
-"""Outputs of several values for each text: flat arrays as padded tables."""
+"""Outputs with several values for each text: flat arrays as padded tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NumberRows:
     """Rows of numbers, padded with zeros.
 
     Args:
-        of: Name of the numbers `(N,)`, row after row.
+        of: Name of the concatenated numbers of all rows, `(N,)`.
         lengths: Name of the number of values of each row, int32 `(B,)`.
 
     Example:
@@ -37,16 +37,16 @@ class NumberRows:
         """Returns a row for each text.
 
         Args:
-            tensors: Arrays by their names.
+            tensors: A dict of arrays.
         """
         return padded(np, tensors[self.of], tensors[self.lengths])
 
     def graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """Returns the same as TensorFlow ops.
+        """Returns `decode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors by their names.
+            tensors: A dict of tensors.
         """
         return _table(tf, tensors[self.of], tensors[self.lengths])
 
@@ -55,7 +55,7 @@ class StringRows(NumberRows):
     """Rows of strings, padded with `""`.
 
     Args:
-        of: Name of the strings `(N,)`, row after row.
+        of: Name of the concatenated strings of all rows, `(N,)`.
         lengths: Name of the number of values of each row, int32 `(B,)`.
 
     Example:
@@ -70,14 +70,14 @@ class StringRows(NumberRows):
         return list(tensors[self.of])
 
     def values_graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """The same as TensorFlow ops."""
+        """The values as TensorFlow ops."""
         return tensors[self.of]
 
     def decode(self, tensors: Tensors) -> list[list[str]]:
         """Returns a row for each text.
 
         Args:
-            tensors: Arrays by their names.
+            tensors: A dict of arrays.
         """
         values = iter(self.values(tensors))
         lengths = tensors[self.lengths].tolist()
@@ -85,11 +85,11 @@ class StringRows(NumberRows):
         return [[next(values) for _ in range(n)] + [""] * (width - n) for n in lengths]
 
     def graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """Returns the same as TensorFlow ops.
+        """Returns `decode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors by their names.
+            tensors: A dict of tensors.
         """
         return _table(tf, self.values_graph(tf, tensors), tensors[self.lengths])
 
@@ -99,7 +99,7 @@ class NameRows(StringRows):
 
     Args:
         names: The names, in the order of their numbers.
-        of: Name of the numbers `(N,)`, row after row.
+        of: Name of the concatenated numbers of all rows, `(N,)`.
         lengths: Name of the number of values of each row, int32 `(B,)`.
 
     Example:
@@ -118,19 +118,19 @@ class NameRows(StringRows):
         return [self.names[i] for i in tensors[self.of].tolist()]
 
     def values_graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """The same as TensorFlow ops."""
+        """The values as TensorFlow ops."""
         return tf.gather(tf.constant(self.names), tensors[self.of])
 
 
 class PlaceRows(NumberRows):
     """Rows of positions in texts, in bytes or characters, padded with zeros.
 
-    Its source positions are characters in Python and bytes in a graph.
+    The input positions are in characters in Python and in bytes in a graph.
 
     Args:
-        of: Name of the places `(N,)`, row after row; or `(B, n)`.
+        of: Name of the positions: concatenated `(N,)`, or `(B, n)`.
         lengths: Name of the number of values of each row, int32 `(B,)`; None for `(B, n)`.
-        characters: Whether the output counts characters instead of UTF-8 bytes.
+        characters: Whether the output is in characters instead of UTF-8 bytes.
 
     Example:
 
@@ -147,7 +147,7 @@ class PlaceRows(NumberRows):
         """Returns a row for each text.
 
         Args:
-            tensors: Arrays by their names, and the `text`s.
+            tensors: A dict of arrays, including the `text`s.
         """
         table = tensors[self.of]
         if self.lengths:
@@ -159,11 +159,11 @@ class PlaceRows(NumberRows):
         return np.array(found, "int32").reshape(table.shape)
 
     def graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """Returns the same as TensorFlow ops.
+        """Returns `decode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors by their names, and the `text`s.
+            tensors: A dict of tensors, including the `text`s.
         """
         places = tensors[self.of]
         if self.characters:
@@ -174,14 +174,14 @@ class PlaceRows(NumberRows):
 
 
 class PartRows(StringRows):
-    """Rows of parts of texts, padded with `""`; or one part of each text.
+    """Rows of parts of texts, padded with `""`, or one part of each text.
 
     Args:
-        starts: Name of their first places `(N,)`, row after row; of characters in Python and of
-            bytes in a graph. Or `(B,)` or `(B, n)`.
-        ends: Name of the places behind them.
-        lengths: Name of the number of values of each row, int32 `(B,)`; None for places `(B,)` or
-            `(B, n)`.
+        starts: Name of the start positions, in characters in Python and in bytes in a graph:
+            concatenated `(N,)`, `(B,)` or `(B, n)`.
+        ends: Name of the end positions.
+        lengths: Name of the number of values of each row, int32 `(B,)`; None for positions `(B,)`
+            or `(B, n)`.
 
     Example:
 
@@ -204,27 +204,27 @@ class PartRows(StringRows):
         return [texts[row][start:end] for row, start, end in places]
 
     def values_graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """The same as TensorFlow ops."""
+        """The values as TensorFlow ops."""
         rows = _texts_of(ops, tensors, tensors[self.of], self.lengths)
         places = (tf.reshape(tensors[name], [-1]) for name in (self.of, self.ends))
         return cut_texts_graph(tf, tensors["text"], rows, *places)
 
     def decode(self, tensors: Tensors) -> list:
-        """Returns a row, or a part, for each text.
+        """Returns a row or a part for each text.
 
         Args:
-            tensors: Arrays by their names, and the `text`s.
+            tensors: A dict of arrays, including the `text`s.
         """
         if self.lengths:
             return super().decode(tensors)
         return np.array(self.values(tensors), object).reshape(tensors[self.of].shape).tolist()
 
     def graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """Returns the same as TensorFlow ops.
+        """Returns `decode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors by their names, and the `text`s.
+            tensors: A dict of tensors, including the `text`s.
         """
         if self.lengths:
             return super().graph(tf, tensors)
@@ -232,12 +232,12 @@ class PartRows(StringRows):
 
 
 def _table(tf: ModuleType, values: Array, lengths: Array) -> Array:
-    """Rows as a table, with zeros or `""` behind them."""
+    """Rows as a table, padded with zeros or `""`."""
     return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False).to_tensor()
 
 
 def _texts_of(xp: ArrayModule, tensors: Tensors, places: Array, lengths: str) -> Array:
-    """The number of the text of each place, int32 `(N,)`."""
+    """The index of the text of each position, int32 `(N,)`."""
     if lengths:
         return owners(xp, tensors[lengths])
     texts = xp.arange(xp.shape(places)[0], dtype="int32")
@@ -246,5 +246,5 @@ def _texts_of(xp: ArrayModule, tensors: Tensors, places: Array, lengths: str) ->
 
 
 def _shaped(tf: ModuleType, flat: Array, places: Array) -> Array:
-    """Values in the shape of their places."""
+    """Values in the shape of their positions."""
     return tf.ensure_shape(tf.reshape(flat, tf.shape(places)), places.shape)

@@ -1,4 +1,4 @@
-"""The inputs and outputs of a signature of a SavedModel."""
+"""Inputs and outputs of a SavedModel signature."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from keras_attn.arrays import Array
 
 Encode = Callable[..., Any]
-"""Function from raw inputs to arrays: one, or several by their names."""
+"""Function from raw inputs to an array or a dict of arrays."""
 
 
 class InputField(Protocol):
-    """Raw inputs as arrays, in Python and as TensorFlow ops."""
+    """Interface of input fields, which convert raw inputs to arrays."""
 
     @property
     def encode(self) -> Encode:
         """Function of the raw inputs, in the order of the signature."""
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same function as TensorFlow ops, and the `tf.Module`s that it uses."""
+        """Returns `encode` as TensorFlow ops, and the `tf.Module`s that it uses."""
 
 
 class OutputField(Protocol):
-    """An output made of arrays, in Python and as TensorFlow ops."""
+    """Interface of output fields, which convert arrays to results."""
 
     def decode(self, tensors: Mapping[str, Array]) -> Any:
         """Returns a value for each row."""
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
-        """Returns the same as TensorFlow ops."""
+        """Returns `decode` as TensorFlow ops."""
 
 
 @runtime_checkable
 class WithModules(Protocol):
-    """An output whose ops use `tf.Module`s, such as the tables of a tokenizer."""
+    """Interface of output fields that use `tf.Module`s, such as the tables of a tokenizer."""
 
     def modules(self) -> list[object]:
         """Returns the modules; called once, before `graph`."""
 
 
 class Signature(NamedTuple):
-    """The inputs and outputs of a signature of a SavedModel.
+    """Inputs and outputs of a SavedModel signature.
 
     Example:
 
@@ -54,19 +54,19 @@ class Signature(NamedTuple):
     inputs: tuple[str, ...]
     """Names of the raw inputs."""
     field: InputField
-    """Makes arrays of them."""
+    """Input field that converts the raw inputs."""
     outputs: Mapping[str, OutputField]
-    """Fields of the outputs by their names."""
+    """Output fields, keyed by name."""
     use: Any = None
-    """Settings of `Task.run`, if they differ from those of the export."""
+    """Settings of `Task.run`; the settings of the export if None."""
 
 
 class Together:
-    """Inputs with a separate field each.
+    """Combines several inputs, each with its own field.
 
     Args:
-        fields: Fields by the names of the inputs; None for an input that is an array as it is. If
-            a field makes several arrays, their names follow the name of the input.
+        fields: Fields, keyed by the names of the inputs; None for an input that is already an
+            array. If a field returns several arrays, the name of the input is their prefix.
 
     Example:
 
@@ -80,10 +80,10 @@ class Together:
         self.fields = fields
 
     def encode(self, *values: object) -> dict[str, Array]:
-        """Returns the arrays of the inputs by their names.
+        """Returns the arrays of the inputs as a dict.
 
         Args:
-            *values: Raw values of each input.
+            *values: The raw values of each input.
         """
         return _arrays(
             {name: None if field is None else field.encode for name, field in self.fields.items()},
@@ -91,7 +91,7 @@ class Together:
         )
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same as TensorFlow ops.
+        """Returns `encode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
@@ -106,7 +106,7 @@ class Together:
 
 
 def _arrays(functions: Mapping[str, Encode | None], values: Sequence[object]) -> dict[str, Any]:
-    """What the functions of the inputs make of their values."""
+    """Applies the functions of the inputs to their values."""
     arrays: dict[str, Any] = {}
     for (name, function), value in zip(functions.items(), values, strict=True):
         made = value if function is None else function(value)

@@ -1,4 +1,4 @@
-"""Texts as the sources of an encoder-decoder: strings to rows of ids."""
+"""Texts as sources of an encoder-decoder."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from keras_attn.white_space import normalize_white_space, normalize_white_space_
 
 
 class SourceText:
-    """Texts as the sources of an encoder-decoder: their ids, with an end or without.
+    """Converts source texts of an encoder-decoder to ids.
 
     Args:
-        tokenizer: Has `encode`, `end_id`, `pad_id` and `to_graph`.
-        max_length: Maximum number of ids of a row, including its end token; longer rows are cut.
+        tokenizer: A tokenizer with `encode`, `end_id`, `pad_id` and `to_graph`.
+        max_length: Maximum number of ids of a row, including the end token; longer rows are cut.
         graph: Function that returns the tokenizer's graph, which other fields may share;
             `tokenizer.to_graph` if None.
         prefix: Text that is put before each text.
-        one_line: Whether each run of white space, of line breaks too, becomes one space.
+        one_line: Whether each run of white space, including line breaks, becomes one space.
         language: Target language of texts without a language mark, if the tokenizer has marks; see
             `keras_attn.text.language_marks`.
-        ends: Whether sources have the end token; if not, only an empty one has.
+        ends: Whether sources have the end token. If False, only empty sources have it.
 
     Example:
 
@@ -68,7 +68,7 @@ class SourceText:
         self._graph = graph or tokenizer.to_graph
 
     def read(self, text: str) -> str:
-        """Returns a text as the tokenizer reads it."""
+        """Returns the text that the tokenizer encodes."""
         return self.prefix + (normalize_white_space(text) if self.one_line else text)
 
     def encode(self, texts: Sequence[str]) -> dict[str, Any]:
@@ -78,12 +78,12 @@ class SourceText:
             texts: Strings.
 
         Returns:
-            `source_ids`, a list of ids for each text; `cut`, whether a text was longer, and `some`,
-            whether it has more than white space, boolean arrays `(B,)`.
+            A dict with `source_ids`, a list of ids for each text, and the boolean arrays `cut
+            (B,)`, True for truncated texts, and `some (B,)`, False for blank texts.
 
         Raises:
             TypeError: If an input is not a string.
-            ValueError: If the tokenizer has language marks, but not the mark of a text.
+            ValueError: If the tokenizer has language marks, but lacks the mark of a text.
         """
         texts, most = checked_texts(texts), self.max_length - self.ends
         read = [*map(self.read, texts)]
@@ -95,7 +95,7 @@ class SourceText:
         }
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same as TensorFlow ops, with `source_ids` as a table `(B, S)`.
+        """Returns `encode` as TensorFlow ops, with `source_ids` as a table `(B, S)`.
 
         Args:
             tf: The module `tensorflow`.
@@ -123,9 +123,9 @@ class SourceText:
         return encode, [tokenizer]
 
     def _parted_in_graph(self, tf: ModuleType, text: Array) -> tuple[Array, Array]:
-        """The ids of language marks in front of texts, `(B, 0 or 1)`, and the rests of the texts.
+        """The ids of leading language marks, `(B, 0 or 1)`, and the rest of each text.
 
-        A mark that the model lacks is an error.
+        Raises an error for a mark that the model lacks.
         """
         named = tf.strings.regex_full_match(text, IN_FRONT)
         mark = tf.where(

@@ -1,4 +1,4 @@
-"""Labels of words as outputs, and the entities that they mark."""
+"""Labels of words and their entities as outputs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class EntityPlace(NamedTuple):
 
     Attributes:
         kind: Its type.
-        text: The entity as written in the text; joined by spaces if words were given.
-        start: Place of its first character in the text; None if words were given.
+        text: The entity as in the text; joined by spaces if words were given.
+        start: Index of its first character in the text; None if words were given.
         end: Position after its last character.
         first: Index of its first word.
         behind: Index after its last word.
@@ -42,10 +42,10 @@ class TaggedWords(NamedTuple):
 
     Attributes:
         text: The text; None if words were given.
-        words: Its words.
+        words: The words.
         labels: The label of each word.
-        probabilities: Probability of each of these labels.
-        entities: The entities, if the labels mark any.
+        probabilities: The probability of each label.
+        entities: The entities in the labels.
 
     Example:
 
@@ -64,10 +64,10 @@ class TaggedWords(NamedTuple):
         occurrence).
 
         Args:
-            word: A number or a word. If None, the first word of the first entity, or of the text.
+            word: An index or a word. If None, the first word of the first entity, or of the text.
 
         Returns:
-            The number; None if None was given and there are no words.
+            The index; None if `word` is None and there are no words.
 
         Raises:
             ValueError: If there is no such word.
@@ -88,11 +88,12 @@ class TaggedWords(NamedTuple):
 
 
 class LabelledWords:
-    """Labels of words and the entities that they mark, as outputs.
+    """Output fields for labels of words and their entities.
 
     Args:
         labels: The labels, in the order of the logits.
-        scheme: How they mark entities, one of `keras_attn.arrays.SCHEMES`; `""` if they mark none.
+        scheme: The scheme of the labels, one of `keras_attn.arrays.SCHEMES`; `""` if they mark no
+            entities.
 
     Example:
 
@@ -105,7 +106,7 @@ class LabelledWords:
 
     @cached_property
     def tables(self) -> LabelTables:
-        """What each label marks."""
+        """The meaning of each label."""
         return label_tables(self.labels, self.scheme)
 
     def outputs(self, of_texts: bool) -> dict[str, OutputField]:
@@ -141,12 +142,12 @@ class LabelledWords:
         }
 
     def read(self, tensors: Mapping[str, Any]) -> list[TaggedWords]:
-        """Returns the results for users in Python.
+        """Returns the results in Python.
 
         Args:
-            tensors: What `TextWords.encode` returns, and these arrays: `labels` and `probabilities`
-                of all words; of all entities what `keras_attn.arrays.entities` returns, and
-                `entity_starts` and `entity_ends`, their places in the texts.
+            tensors: The result of `TextWords.encode` with additional arrays: `labels` and
+                `probabilities` of all words, the result of `keras_attn.arrays.entities`, and
+                `entity_starts` and `entity_ends`, the positions of entities in the texts.
         """
         columns = (tensors[name].tolist() for name in ("labels", "probabilities"))
         words = zip(tensors["word"], *columns, strict=True)

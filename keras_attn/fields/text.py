@@ -1,4 +1,4 @@
-"""Texts as inputs: checked, and the odd ones that every export is tried with."""
+"""Texts as inputs, their checks, and example texts for checking exports."""
 
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
@@ -22,7 +22,7 @@ ODD_TEXTS = [
     "a \x00 b\x01",
     "word " * 700,
 ]
-"""Texts that every export is tried with: the odd beside the ordinary."""
+"""Example texts for checking exports, including unusual ones."""
 
 
 def checked_texts(texts: Iterable[str]) -> list[str]:
@@ -32,7 +32,7 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
         texts: Strings.
 
     Returns:
-        A list of them.
+        A list of the strings.
 
     Raises:
         TypeError: If an input is not a string.
@@ -130,17 +130,17 @@ def _cut(shown: str) -> str:
 
 
 def sides_of(inputs: Sequence[str | tuple[str, str]]) -> list[list[str]]:
-    """Returns the texts in one list; or, of pairs, the first and the second ones."""
+    """Returns the texts as a list, or the first and the second texts of pairs."""
     rows = [(given,) if isinstance(given, str) else given for given in inputs]
     return [list(side) for side in zip(*rows, strict=True)]
 
 
 class TextInput:
-    """A text as an input: strings to ids, in Python and in a TensorFlow graph.
+    """Converts texts to ids, in Python and in a TensorFlow graph.
 
     Args:
-        tokenizer: Has `encode`, `pad_id` and `to_graph`.
-        max_length: Maximum number of tokens that is read; the rest of a text is cut off.
+        tokenizer: A tokenizer with `encode`, `pad_id` and `to_graph`.
+        max_length: Maximum number of tokens; longer texts are cut.
 
     Example:
 
@@ -163,7 +163,7 @@ class TextInput:
             texts: Strings.
 
         Returns:
-            int32 `(B, S)`, padded on the right, S at least 1.
+            int32 `(B, S)`, padded on the right, with S of at least 1.
 
         Raises:
             TypeError: If an input is not a string.
@@ -175,7 +175,7 @@ class TextInput:
         return ids
 
     def to_graph(self, tf: ModuleType) -> tuple[Callable[[Any], Any], list[Any]]:
-        """Returns the same as TensorFlow ops.
+        """Returns `encode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.

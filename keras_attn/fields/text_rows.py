@@ -1,4 +1,4 @@
-"""Texts and pairs of texts as the rows that an encoder reads."""
+"""Texts and pairs of texts as rows of an encoder."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from keras_attn.fields.word_rows import int32_of
 
 
 class TextRows:
-    """Texts, each a row of ids; or pairs of texts, both in one row.
+    """Converts texts, or pairs of texts, to rows of ids.
 
     Args:
-        field: Puts special tokens around the ids.
-        prompt: Is put before each text.
+        field: `EncoderInput` that adds special tokens.
+        prompt: Text that is put before each text.
 
     Example:
 
@@ -40,11 +40,11 @@ class TextRows:
         """Returns rows of ids.
 
         Args:
-            *texts: Strings; and, for pairs, the second ones.
+            *texts: Strings, and for pairs the second strings.
 
         Returns:
-            `row_ids (R, T)`, padded on the right, `row_sizes (R,)`, the number of ids of a row, and
-            `row_seconds (R,)`, where its second segment begins; int32 each.
+            A dict of int32 arrays: `row_ids (R, T)`, padded on the right; `row_sizes (R,)`, the
+            number of ids of each row; and `row_seconds (R,)`, the start of its second segment.
         """
         tokenizer = self.field.tokenizer
         read = ([self.prompt + text for text in checked_texts(side)] for side in texts)
@@ -52,7 +52,7 @@ class TextRows:
         return row_table(rows, tokenizer.pad_id)
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same as TensorFlow ops.
+        """Returns `encode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
@@ -72,11 +72,11 @@ class TextRows:
 
 
 class SeparateTexts(TextRows):
-    """Pairs of texts that are encoded separately. Each different text is a row once.
+    """Pairs of texts that are encoded separately, with one row for each distinct text.
 
     Args:
-        field: Puts special tokens around the ids.
-        prompt: Is put before each text.
+        field: `EncoderInput` that adds special tokens.
+        prompt: Text that is put before each text.
 
     Example:
 
@@ -88,7 +88,8 @@ class SeparateTexts(TextRows):
     """
 
     def encode(self, *texts: Sequence[str]) -> dict[str, Array]:
-        """Returns rows of ids as `TextRows`, and int32 `first` and `second`, the rows of a pair.
+        """Returns rows of ids like `TextRows`, and int32 `first` and `second`, the rows of each
+        pair.
 
         Args:
             *texts: The first and the second texts.
@@ -102,7 +103,7 @@ class SeparateTexts(TextRows):
         return found
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same as TensorFlow ops.
+        """Returns `encode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
@@ -118,13 +119,13 @@ class SeparateTexts(TextRows):
 
 
 class SearchTexts(TextRows):
-    """Query texts, and the search index: names and their vectors.
+    """Query texts and the search index, which consists of names and vectors.
 
     Args:
-        field: Puts special tokens around the ids.
+        field: `EncoderInput` that adds special tokens.
         names: Strings `(N,)`.
-        vectors: Returns their vectors, float32 `(N, D)`.
-        prompt: Is put before each text that is searched with.
+        vectors: Function that returns the vectors of the names, float32 `(N, D)`.
+        prompt: Text that is put before each query.
 
     Example:
 
@@ -148,7 +149,7 @@ class SearchTexts(TextRows):
         self.vectors = vectors
 
     def encode(self, *texts: Sequence[str]) -> dict[str, Any]:
-        """Returns rows of ids as `TextRows`, the `names`, and the `index`, `(D, N)`.
+        """Returns rows of ids like `TextRows`, the `names`, and the `index` `(D, N)`.
 
         Args:
             *texts: The texts.
@@ -156,7 +157,7 @@ class SearchTexts(TextRows):
         return {**super().encode(*texts), "names": self.names, "index": self.vectors().T}
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same as TensorFlow ops, and a `tf.Module` with names and vectors.
+        """Returns `encode` as TensorFlow ops, and a `tf.Module` with names and vectors.
 
         Args:
             tf: The module `tensorflow`.
@@ -175,10 +176,10 @@ class SearchTexts(TextRows):
 
 
 class FoundNames(Numbers):
-    """The names that a search found, by their numbers.
+    """The names found by a search, given by their indices.
 
     Args:
-        of: Name of the numbers `(B, k)`. The names are those of `SearchTexts`.
+        of: Name of the indices `(B, k)` into the names of `SearchTexts`.
 
     Example:
 
@@ -192,7 +193,7 @@ class FoundNames(Numbers):
         return [[names[i] for i in row] for row in tensors[self.of].tolist()]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns the same as TensorFlow ops."""
+        """Returns `decode` as TensorFlow ops."""
         return tf.gather(tensors["names"], tensors[self.of])
 
 
@@ -200,7 +201,7 @@ class Tokens(Numbers):
     """Tokens, given by their ids, padded with `""`.
 
     Args:
-        field: Has the tokenizer.
+        field: Field with the tokenizer.
         of: Name of the ids `(B, T)`.
         sizes: Name of the number of ids of each row, int32 `(B,)`.
 
@@ -225,7 +226,7 @@ class Tokens(Numbers):
         return [[*row, *[""] * (max(sizes) - len(row))] for row in tokens]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns the same as TensorFlow ops."""
+        """Returns `decode` as TensorFlow ops."""
         sizes = tensors[self.sizes]
         ids = tensors[self.of][:, : tf.reduce_max(sizes)]
         inside = tf.range(tf.shape(ids)[1]) < sizes[:, None]
@@ -233,7 +234,7 @@ class Tokens(Numbers):
 
 
 def row_table(rows: Sequence[tuple[Sequence[int], int]], pad_id: int) -> dict[str, Array]:
-    """Returns what `TextRows.encode` does, of the ids of rows and the places of second segments."""
+    """Returns the result of `TextRows.encode` from ids of rows and starts of second segments."""
     sizes = int32_of([len(ids) for ids, _ in rows])
     ids = int32_of([*chain.from_iterable(ids for ids, _ in rows)])
     return {

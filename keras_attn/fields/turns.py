@@ -1,4 +1,4 @@
-"""The turns of a conversation as inputs: strings to rows of ids with marks of who speaks."""
+"""Turns of a conversation as inputs, with speaker marks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from keras_attn.text.registry import PieceTokenizer
 from keras_attn.white_space import normalize_white_space_in_graph
 
 MARKS = ("<other>", "<self>")
-"""Special tokens before the turns of others and of whoever answers, never made of a text."""
+"""Speaker marks: special tokens before the turns of others and of the answering speaker."""
 
 
 def with_marks(tokenizer: PieceTokenizer) -> PieceTokenizer:
-    """Returns a tokenizer with the marks of who speaks as further special tokens.
+    """Returns a tokenizer with the speaker marks as additional special tokens.
 
     Args:
-        tokenizer: Byte pairs, or SentencePiece.
+        tokenizer: A byte-pair or SentencePiece tokenizer.
 
     Example:
 
@@ -41,11 +41,11 @@ def with_marks(tokenizer: PieceTokenizer) -> PieceTokenizer:
 
 
 def spoken(turns: Sequence[str], max_turns: int) -> list[str]:
-    """Returns the turns that are read: the last ones with a word.
+    """Returns the last turns that are not blank.
 
     Args:
         turns: The turns so far.
-        max_turns: Maximum number of them.
+        max_turns: Maximum number of turns.
 
     Example:
 
@@ -56,7 +56,7 @@ def spoken(turns: Sequence[str], max_turns: int) -> list[str]:
 
 
 def checked_conversations(conversations: Iterable[Any]) -> list[tuple[str, ...]]:
-    """Returns a tuple of turns for each conversation: a string, or a tuple or list of strings."""
+    """Checks conversations, and returns a tuple of turns for each of them."""
     return [
         tuple(checked_texts([turns] if isinstance(turns, str) else turns))
         for turns in listed(conversations, "a string, a tuple of strings, or a list of these")
@@ -64,18 +64,19 @@ def checked_conversations(conversations: Iterable[Any]) -> list[tuple[str, ...]]
 
 
 class TurnRows:
-    """The turns so far as one row of ids, from old to new, each after the mark of its speaker.
+    """Converts the turns of a conversation to one row of ids.
 
-    A last mark asks for the answer:
+    Turns are ordered from old to new, each after the mark of its speaker. A final mark requests the
+    answer:
 
         ... <self> ids of a turn <other> ids of the last turn <self>
 
-    A row that is too long loses its old end; of a turn that is cut the last ids stay, behind its
-    mark.
+    If a row is too long, the oldest ids are removed; a truncated turn keeps its mark and its last
+    ids.
 
     Args:
-        tokenizer: Byte pairs, or SentencePiece, with the special tokens `MARKS`.
-        max_turns: Maximum number of turns that are read.
+        tokenizer: A byte-pair or SentencePiece tokenizer with the special tokens `MARKS`.
+        max_turns: Maximum number of turns in a row.
         max_context: Maximum number of ids of a row.
         graph: Function that returns the tokenizer's graph, which other fields may share;
             `tokenizer.to_graph` if None.
@@ -106,11 +107,11 @@ class TurnRows:
         """Returns rows of ids.
 
         Args:
-            conversations: Strings, and tuples or lists of strings, the turns so far.
+            conversations: The turns of each conversation: a string, or a tuple or list of strings.
 
         Returns:
-            `source_ids`, a list of ids for each conversation, and `some`, whether anything was
-            said, boolean `(B,)`.
+            A dict with `source_ids`, a list of ids for each conversation, and `some`, boolean
+            `(B,)`, False for blank conversations.
 
         Raises:
             TypeError: If a turn is not a string.
@@ -130,7 +131,7 @@ class TurnRows:
         return {"source_ids": rows, "some": np.array([bool(some) for some in turns], bool)}
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same as TensorFlow ops, of strings `(B, T)` padded with `""`.
+        """Returns `encode` as TensorFlow ops, for strings `(B, T)` padded with `""`.
 
         Args:
             tf: The module `tensorflow`.

@@ -1,4 +1,4 @@
-"""Words as inputs of an encoder: given as lists, or cut out of texts."""
+"""Words as inputs of an encoder, given as lists or split from texts."""
 
 from __future__ import annotations
 
@@ -32,19 +32,21 @@ from keras_attn.text.tokenizer import OffsetTokenizer
 
 
 def int32_of(numbers: Sequence[int]) -> np.ndarray:
-    """Numbers as an int32 array, also where there are none."""
+    """Returns numbers as an int32 array, which may be empty."""
     return np.array(numbers, "int32")
 
 
 class WordRows:
-    """Sentences of words as rows of ids that overlap, in Python and in a TensorFlow graph.
+    """Converts sentences of words to overlapping rows of ids.
 
     The pieces of the words of a sentence are split into windows (`keras_attn.arrays.windows`), each
-    of which becomes a row `[CLS] pieces [SEP]`. Byte pairs read each word with a space before it. A
-    word without a piece, of characters that the tokenizer removes, becomes an unknown one.
+    of which becomes a row `[CLS] pieces [SEP]`. A byte-pair tokenizer reads each word with a
+    preceding space. A word whose characters are all removed by the tokenizer becomes the unknown
+    token.
 
     Args:
-        tokenizer: Such as a `WordPieceTokenizer`, with `encode`, `unknown_id` and `to_graph`.
+        tokenizer: A tokenizer with `encode`, `unknown_id` and `to_graph`, such as a
+            `WordPieceTokenizer`.
         max_length: Maximum number of ids of a row, special tokens included.
 
     Example:
@@ -71,8 +73,8 @@ class WordRows:
             sentences: The words of each sentence.
 
         Returns:
-            int32 arrays: `ids` of the pieces of all words, `pieces`, the number of pieces of each
-            word, and `words`, the number of words of each sentence.
+            A dict of int32 arrays: `ids` of the pieces of all words; `pieces`, the number of pieces
+            of each word; and `words`, the number of words of each sentence.
         """
         words = [self.lead + word for word in chain.from_iterable(sentences)]
         encoded = cast("list[list[int]]", self.tokenizer.encode(words))
@@ -120,10 +122,10 @@ class WordRows:
             given: What `encode` returns.
 
         Returns:
-            int32 arrays: `row_ids (R, T)`, `row_sizes` and `row_seconds (R,)`, where there is no
-            second segment; for each word its `row` and its `column` there, in which its label is
-            read off; `row_starts (R,)`, the first piece of a row, and `word_pieces (W,)`, the first
-            piece of a word, in the sentence.
+            A dict of int32 arrays: `row_ids (R, T)`, `row_sizes` and `row_seconds (R,)` (there is
+            no second segment); `row` and `column`, the position from which the label of each word
+            is read; `row_starts (R,)`, the first piece of each row in its sentence; and
+            `word_pieces (W,)`, the first piece of each word in its sentence.
         """
         lengths = row_sums(xp, given["pieces"], given["words"])  # pieces of each sentence
         found = windows(xp, lengths, self.room, self.margin)
@@ -176,7 +178,7 @@ class WordLists:
         return self.rows.encode([row[:end] for row, end in zip(words, ends, strict=True)])
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same as TensorFlow ops.
+        """Returns `encode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
@@ -210,7 +212,7 @@ class TextWords:
     """
 
     examples = ODD_TEXTS
-    """What exports are tried with."""
+    """Example inputs for checking exports."""
 
     def __init__(
         self,
@@ -221,17 +223,17 @@ class TextWords:
         self.rows, self.split, self.limit = rows, split, limit
 
     def encode(self, texts: Sequence[str | Sequence[str]]) -> dict[str, Any]:
-        """Returns the pieces of words, and where they are.
+        """Returns the pieces and positions of words.
 
         Args:
-            texts: Strings, or lists of words, whose places are not told.
+            texts: Strings, or lists of words, which have no positions.
 
         Returns:
-            What `WordRows.encode` returns; the `text`s; each `word`; and the places `word_starts`
-            and `word_ends` of characters.
+            The result of `WordRows.encode` with the `text`s, each `word`, and the character
+            positions `word_starts` and `word_ends`.
 
         Raises:
-            TypeError: If one of the texts is something else.
+            TypeError: If an input is neither a string nor a list of words.
         """
         cut = [self._cut(text, i) for i, text in enumerate(texts)]
         words, starts = zip(*chain.from_iterable(cut), strict=True) if any(cut) else ((), ())
@@ -245,7 +247,7 @@ class TextWords:
         }
 
     def _cut(self, text: Any, number: int) -> list[tuple[str, int]]:
-        """The words of a text, and where they begin."""
+        """The words of a text and their start positions."""
         if isinstance(text, str):
             if self.split:
                 return [(word.text, word.start) for word in split_words(text)]
@@ -258,7 +260,7 @@ class TextWords:
         )
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same with TensorFlow ops; positions are counted in bytes.
+        """Returns `encode` as TensorFlow ops; positions are in bytes.
 
         Bytes that are not UTF-8 are read as U+FFFD.
 

@@ -15,7 +15,7 @@ from keras_attn.hints import Tensor
 def signed_words(words: Iterable[str]) -> list[tuple[str, int]]:
     """Returns the words of a sum such as `king - man + woman` with their signs, 1 or -1.
 
-    A sign counts only for the word after it.
+    A sign applies only to the word after it.
     """
     signed, sign = [], 1
     for word in words:
@@ -28,14 +28,14 @@ def signed_words(words: Iterable[str]) -> list[tuple[str, int]]:
 
 
 class WordSum:
-    """Words with plus and minus between them as an input: `"king - man + woman"`.
+    """Converts sums and differences of words, such as `"king - man + woman"`, to signed ids.
 
-    White space separates words and signs. A word that is not in the vocabulary is looked up with
-    lower-case letters a to z.
+    White space separates words and signs. If a word is not in the vocabulary, its form with
+    lower-case letters a to z is looked up.
 
     Args:
         vocabulary: The words in the order of their ids. Ids 0 to 3 are special tokens.
-        unknown_id: Id of words that are not there.
+        unknown_id: Id of words that are not in the vocabulary.
 
     Example:
 
@@ -52,13 +52,13 @@ class WordSum:
         self._ids = {word: i for i, word in enumerate(self.vocabulary[4:], start=4)}
 
     def encode(self, texts: Iterable[str]) -> np.ndarray:
-        """Returns ids, negative for words that are taken away.
+        """Returns ids, which are negative for words that are subtracted.
 
         Args:
             texts: Strings.
 
         Returns:
-            int32 `(B, T)`, zeros behind the words.
+            int32 `(B, T)`, padded with zeros.
 
         Raises:
             TypeError: If an input is not a string.
@@ -79,7 +79,7 @@ class WordSum:
         return self._ids.get(word.translate(_LOWER), self.unknown_id) if found is None else found
 
     def to_graph(self, tf: ModuleType) -> tuple[Callable[[Any], Any], list[Any]]:
-        """Returns the same as TensorFlow ops.
+        """Returns `encode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.

@@ -1,4 +1,4 @@
-"""Texts as inputs whose words are an output too."""
+"""Texts as inputs, with their words as an output."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from keras_attn.text import WordTokenizer
 
 
 class WordTokens:
-    """A text as ids of its words, and the words, in Python and in a TensorFlow graph.
+    """Converts texts to words and their ids, in Python and in a TensorFlow graph.
 
     Args:
         tokenizer: A `WordTokenizer`.
-        max_length: Maximum number of words that is read; the rest of a text is cut off.
+        max_length: Maximum number of words; longer texts are cut.
 
     Example:
 
@@ -40,8 +40,8 @@ class WordTokens:
             texts: Strings.
 
         Returns:
-            `ids`, int32 `(B, T)`, and `words`, lists of T strings. Both are padded on the right,
-            and T is at least 1.
+            A dict with `ids`, int32 `(B, T)`, and `words`, lists of T strings, both padded on the
+            right. T is at least 1.
 
         Raises:
             TypeError: If an input is not a string.
@@ -51,7 +51,7 @@ class WordTokens:
         return {"ids": ids, "words": [[*row, *[""] * (ids.shape[1] - len(row))] for row in rows]}
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns the same as TensorFlow ops.
+        """Returns `encode` as TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.

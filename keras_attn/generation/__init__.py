@@ -1,4 +1,4 @@
-"""Greedy search, beam search and sampling with any decoder that has `prefill` and `step`."""
+"""Greedy search, beam search and sampling with any decoder that implements `prefill` and `step`."""
 
 from keras_attn.generation.compiled import CompiledFunction
 from keras_attn.generation.compiled_steps import CompiledSteps

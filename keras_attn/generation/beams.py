@@ -1,4 +1,4 @@
-"""Beams: which sequences a search keeps, which it collects, and when it is over."""
+"""Beams: the sequences that a search keeps and collects, and its end."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from keras_attn.generation.ranking import EarlyStopping, Ranking
 from keras_attn.hints import Size, Tensor
 
 Chosen: TypeAlias = tuple[Tensor, Generation, Generation, Tensor, Tensor]
-"""Next tokens and beams `(B, K)`, the collected sequences `(B, P)`, whether rows are over `(B, 1)`,
-and the beams that the new ones continue `(B, K)`."""
+"""Next tokens and beams `(B, K)`, the collected sequences `(B, P)`, whether rows have finished `(B,
+1)`, and the beams that the new ones continue `(B, K)`."""
 
 
 class Beams(NamedTuple):
     """K beams for each row of a batch, and the best sequences that have ended.
 
-    Frozen beams (`early_stopping` None): a sequence that has ended keeps its place while it is
-    among the K best. Else the K beams are always open, and sequences that end are put aside: those
-    that are among the K best of all when they end.
+    With frozen beams (`early_stopping` None), a sequence that has ended keeps its place while it is
+    among the K best. Otherwise the K beams are always open, and a sequence that ends is collected
+    if it is among the K best of all at that time.
     """
 
     num_beams: int
@@ -32,7 +32,7 @@ class Beams(NamedTuple):
     """The number R of sequences that are returned."""
     vocabulary: int
     limits: Tensor
-    """int32 `(B, 1)`, the largest lengths."""
+    """int32 `(B, 1)`, the maximum lengths."""
     slots: Tensor
     """int32 `(1, 1, L)`, the numbers of the steps."""
     ranking: Ranking
@@ -47,7 +47,7 @@ class Beams(NamedTuple):
 
     @property
     def candidates(self) -> int:
-        """Number of best candidates of which the next beams are taken."""
+        """Number of best candidates from which the next beams are chosen."""
         ends = 0 if self.frozen else max(1, len(end_ids_of(self.end_id)))
         return self.num_beams * (1 + ends)
 
@@ -68,7 +68,7 @@ class Beams(NamedTuple):
         )
 
     def begin(self) -> tuple[Generation, Generation, Tensor]:
-        """Returns the beams, of which only the first is possible, nothing collected, not over."""
+        """Returns the initial beams: only the first is possible, and nothing is collected."""
         first = ops.convert_to_tensor(np.arange(self.num_beams)[None] == 0)
         beams = self.nothing(self.num_beams)
         beams = beams._replace(scores=ops.where(first, 0.0, beams.scores))
@@ -78,8 +78,8 @@ class Beams(NamedTuple):
     def following(self, allowed: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Returns log-probabilities of the best next tokens and their ids, `(..., most)`.
 
-        `allowed` are logits `(..., V)`, with -inf for forbidden tokens; the probabilities of
-        `logits` are 1 together.
+        `allowed` are logits `(..., V)`, with -inf for forbidden tokens. Probabilities are
+        normalized over all `logits`.
         """
         values, tokens = greatest_k(allowed, self.most)
         return values - log_total(logits), tokens
@@ -95,8 +95,8 @@ class Beams(NamedTuple):
     ) -> Chosen:
         """Chooses the next beams, after `step` new tokens, by the log-probabilities `(B, K, most)`.
 
-        The scores of `beams` are sums; those of `best`, the collected ones, have the length
-        penalty.
+        The scores of `beams` are sums; the scores of the collected sequences, `best`, are divided
+        by the length penalty.
         """
         if self.frozen:
             beams, parent, token, ended = self._frozen(step, logp, tokens, beams)
@@ -114,7 +114,7 @@ class Beams(NamedTuple):
         return token, beams, best, over, parent
 
     def result(self, best: Generation) -> Generation:
-        """Returns the R best of the collected sequences, and padding where there are fewer."""
+        """Returns the R best collected sequences, and padding if there are fewer."""
         best = Generation(*(x[:, : self.returned] for x in best))
         there = best.scores > IMPOSSIBLE
         return Generation(
@@ -130,7 +130,7 @@ class Beams(NamedTuple):
     def _frozen(
         self, step: Size, logp: Tensor, tokens: Tensor, beams: Generation
     ) -> tuple[Generation, Tensor, Tensor, Tensor]:
-        """The K best of K beams with their next tokens, where ended ones stay as they are."""
+        """The K best of K beams with their next tokens; sequences that have ended do not change."""
         K, most = self.num_beams, self.most
         once = np.where(np.arange(most) == 0, 0.0, IMPOSSIBLE)
         once = ops.convert_to_tensor(once, "float32")
@@ -160,7 +160,7 @@ class Beams(NamedTuple):
     def _candidates(
         self, step: Size, logp: Tensor, tokens: Tensor, beams: Generation
     ) -> tuple[Generation, Tensor, Tensor]:
-        """The best sequences of one more token; of equal lengths, so their sums rank them."""
+        """The best sequences with one more token, ranked by sums because lengths are equal."""
         width = self.num_beams * self.most
         total = ops.reshape(ops.expand_dims(beams.scores, -1) + logp, (-1, width))
         scores, index = ordered_top_k(total, min(self.candidates, width))
@@ -176,7 +176,7 @@ class Beams(NamedTuple):
         return found, parent, token
 
     def _remember(self, best: Generation, beams: Generation, which: Tensor) -> Generation:
-        """The best of `best` and the beams in `which`; scores have the length penalty."""
+        """The best of `best` and the beams in `which`; scores are divided by the length penalty."""
         ranked = beams.scores / self.ranking.penalty(beams.lengths)
         beams = beams._replace(scores=ops.where(which, ranked, IMPOSSIBLE))
         pairs = zip(best, beams, strict=True)
@@ -184,7 +184,7 @@ class Beams(NamedTuple):
         return _take(joined, ordered_top_k(joined.scores, best.scores.shape[1])[1])
 
     def _over(self, length: Size, beams: Generation, best: Generation) -> Tensor:
-        """Whether no open beam of a row, of a length, is to be continued."""
+        """Whether the search of each row has finished, given the length of its open beams."""
         open_scores = ops.where(self._is_open(beams), beams.scores, IMPOSSIBLE)
         top = ops.max(open_scores, axis=1, keepdims=True)
         last = best.scores[:, -1:]

@@ -23,11 +23,11 @@ _KINDS = {
 class CompiledFunction:
     """Compiles `function(ids, max_length, *numbers)` for the current backend.
 
-    TensorFlow traces once for any batch and length. With `jit_compile` it traces once for each
+    TensorFlow traces once for any batch and length. With `jit_compile`, it traces once for each
     `max_length`, and again for single rows, and XLA compiles each shape. JAX compiles once for each
-    shape and `max_length`, by `jax.jit`. Therefore use few different shapes with XLA. PyTorch runs
-    without gradients and does not compile. Every call uses the current values of the variables. A
-    batch without rows gives results without rows.
+    shape and `max_length`, by `jax.jit`. Therefore use only a few different shapes with XLA.
+    PyTorch runs without gradients and does not compile. Every call uses the current values of the
+    variables. A batch without rows gives results without rows.
 
     Instead of ids, the function may take regions (`dtype="float32", rank=3`) or images
     (`dtype="uint8", rank=4`). TensorFlow then traces once for each shape without the batch size,
@@ -36,9 +36,10 @@ class CompiledFunction:
     Args:
         function: `function(ids (B, S) int32, max_length, *numbers (B, ...)) -> nest of batch-first
             tensors`.
-        variables: The variables that the function reads; on JAX, others would keep their current
-            values. Or the layer or model whose variables it reads; if these are replaced, as by
-            `quantize` and `enable_lora`, the function is compiled again.
+        variables: The variables that the function reads, or a layer or model that owns them. On
+            JAX, all other variables keep the values they have at compilation. If the variables of a
+            layer or model are replaced, as by `quantize` and `enable_lora`, the function is
+            compiled again.
         jit_compile: Whether TensorFlow uses XLA. JAX always does.
         dtype: Dtype of the first argument: `"int32"`, `"float32"` or `"uint8"`.
         rank: Rank of the first argument, at least 2.
@@ -132,7 +133,7 @@ class CompiledFunction:
         )
 
     def _check(self, ids: np.ndarray) -> None:
-        """Refuses inputs of the wrong kind or rank; the kind of empty inputs is not checked."""
+        """Refuses inputs of the wrong dtype kind (unless they are empty) or rank."""
         name = ids.dtype.name
         if self.dtype == "float32":
             right = keras.backend.is_float_dtype(name)

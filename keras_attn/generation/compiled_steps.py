@@ -1,4 +1,4 @@
-"""Compilation of generation in parts, whose state stays where it was computed."""
+"""Compilation of generation in several calls, whose state stays on the device."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from keras_attn.ops.compilers import tracing_for, untold
 
 
 def _not_begun(*arguments) -> NoReturn:
-    raise RuntimeError("`go_on` continues from a state: call `begin` first.")
+    raise RuntimeError("`advance` continues from a state: call `begin` first.")
 
 
 class CompiledSteps:
-    """Compiles `begin(ids, max_length, *numbers) -> state` and `go_on(state) -> found, state`.
+    """Compiles `begin(ids, max_length, *numbers) -> state` and `advance(state) -> results, state`.
 
-    The state stays a nest of tensors of the backend, so that a call costs no more than its steps.
+    The state remains a nest of tensors of the backend, so that a call costs no more than its steps.
     TensorFlow traces each function once. JAX compiles `begin` once for each shape and `max_length`,
-    and `go_on` for each shape of the state. PyTorch runs without gradients and does not compile.
+    and `advance` for each shape of the state. PyTorch runs without gradients and does not compile.
     Every call uses the current values of the variables.
 
     Args:
         begin: Function of ids int32 `(B, S)`, an integer, and numbers `(B,)`, such as seeds, to a
             nest of batch-first tensors.
-        go_on: Function of such a nest to a nest of results and the next state.
-        model: Layer or model whose variables both read; if these are replaced, as by `quantize` and
-            `enable_lora`, the functions are compiled again.
+        advance: Function of such a state to a nest of results and the next state.
+        model: Layer or model whose variables both functions read. If they are replaced, as by
+            `quantize` and `enable_lora`, the functions are compiled again.
 
     Example:
 
@@ -39,19 +39,19 @@ class CompiledSteps:
     ...     keras.Sequential(),
     ... )
     >>> state = add.begin([[3], [5]], 1)
-    >>> first, state = add.go_on(state)
-    >>> second, state = add.go_on(state)
+    >>> first, state = add.advance(state)
+    >>> second, state = add.advance(state)
     >>> first.tolist(), second.tolist()
     ([3, 5], [4, 6])
     """
 
-    def __init__(self, begin: Callable, go_on: Callable, model: keras.layers.Layer):
-        self._functions = begin, go_on
+    def __init__(self, begin: Callable, advance: Callable, model: keras.layers.Layer):
+        self._functions = begin, advance
         self._model = model
         self._variables: list[Any] = []
         self._made_for: list[Any] | None = None
         self._begin: Callable = _not_begun
-        self._go_on: Callable = _not_begun
+        self._advance: Callable = _not_begun
 
     def begin(self, ids: TensorLike, max_length: int, *numbers: Any) -> Any:
         """Computes the first state.
@@ -72,20 +72,20 @@ class CompiledSteps:
             self._variables, self._made_for = variables, made_for
             makers = {"tensorflow": self._tensorflow, "jax": self._jax}
             make = makers.get(keras.backend.backend(), self._eager)
-            self._begin, self._go_on = make([x.dtype.name for x in more])
+            self._begin, self._advance = make([x.dtype.name for x in more])
         return self._begin(np.asarray(ids, "int32"), max_length, *more)
 
-    def go_on(self, state: Nest) -> tuple[Any, Any]:
-        """Computes results and the next state.
+    def advance(self, state: Nest) -> tuple[Any, Any]:
+        """Computes the next results and the next state.
 
         Args:
-            state: State from `begin` or the last `go_on`.
+            state: State from `begin` or the last `advance`.
 
         Returns:
-            `(found, state)`, the results as NumPy arrays.
+            `(results, state)`, with the results as NumPy arrays.
         """
-        found, state = self._go_on(state)
-        return keras.tree.map_structure(keras.ops.convert_to_numpy, found), state
+        results, state = self._advance(state)
+        return keras.tree.map_structure(keras.ops.convert_to_numpy, results), state
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -102,8 +102,8 @@ class CompiledSteps:
         begin = tf.function(first, input_signature=signature, autograph=False)
         state = begin.get_concrete_function().structured_outputs
         state = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), state)
-        go_on = tf.function(further, input_signature=[state], autograph=False)
-        return lambda ids, length, *more: begin(ids, tf.constant(length, tf.int32), *more), go_on
+        advance = tf.function(further, input_signature=[state], autograph=False)
+        return lambda ids, length, *more: begin(ids, tf.constant(length, tf.int32), *more), advance
 
     def _jax(self, dtypes: list[str]) -> tuple[Callable, Callable]:
         import jax
@@ -117,14 +117,14 @@ class CompiledSteps:
             return run
 
         begin = jax.jit(stateless(self._functions[0]), static_argnums=2)
-        go_on = jax.jit(stateless(self._functions[1]))
+        advance = jax.jit(stateless(self._functions[1]))
 
         def now():
             return [v.value for v in self._variables]
 
         return (
             lambda ids, length, *more: begin(now(), ids, length, *more),
-            lambda state: go_on(now(), state),
+            lambda state: advance(now(), state),
         )
 
     def _eager(self, dtypes: list[str]) -> tuple[Callable, Callable]:
@@ -137,8 +137,8 @@ class CompiledSteps:
                 tensors = map(keras.ops.convert_to_tensor, more)
                 return first(keras.ops.convert_to_tensor(ids), length, *tensors)
 
-        def go_on(state: Nest):
+        def advance(state: Nest):
             with torch.no_grad():
                 return further(state)
 
-        return begin, go_on
+        return begin, advance

@@ -16,12 +16,12 @@ State = TypeVar("State")
 
 
 class Decoder(Protocol[State]):
-    """The interface of decoding; `state` is a nest of batch-first tensors.
+    """The interface of decoders. `state` is a nest of batch-first tensors.
 
     If the beams of a sentence share a part of the state, such as its memory, a decoder may have two
     more methods. Row `i times + j` of `repeat(state, times)` is the j-th beam of row i. Row i of
     `reorder(state, rows)` continues row `rows[i]` of the same sentence. A third method,
-    `laid_out()`, may return an equal decoder that is faster for one search with more than one row.
+    `laid_out()`, may return an equivalent decoder that is faster for a search over several rows.
     """
 
     def prefill(
@@ -78,16 +78,16 @@ def repeat_rows(state: State, times: int) -> State:
 
 
 class RecomputeDecoder:
-    """Decodes with any model, by running it on the whole sequence at each step.
+    """Decodes with any model by running it on the whole sequence at each step.
 
-    It is slow, but works with every causal model, and is the reference for cached decoders.
+    It is slow, but works with every causal model, and serves as the reference for cached decoders.
 
     Args:
         function: `function(ids (B, L), memory, memory_mask) -> logits (B, L, V)`. The logits at a
             position must not depend on later ids. If it has an argument `padding_mask`, it gets a
             boolean `(B, L)`, True for tokens. A model with an id for padding needs it, because a
             search may produce that id as a token.
-        pad_id: Id that fills the row after the last token.
+        pad_id: Id of the padding after the last token.
 
     Example:
 

@@ -12,8 +12,8 @@ from keras_attn.ops.compilers import compiler
 def greatest(x: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the greatest entry of each row and its index, the first of equal ones.
 
-    It avoids argmax under XLA, which does not vectorise it: that would take longer than the rest of
-    a step of a small model. (On JAX zero is greater than negative zero.)
+    XLA does not vectorize argmax, which would take longer than the rest of a step of a small model,
+    so it is not used there. (On JAX, zero is greater than negative zero.)
     """
     if keras.backend.backend() == "torch" or compiler() == "none":
         return ops.max(x, axis=-1), _argmax(x)
@@ -35,7 +35,7 @@ def _argmax(x: Tensor) -> Tensor:
 
 
 def greatest_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Returns the k greatest entries of each row in order, equal ones in order of their index.
+    """Returns the k greatest entries of each row in order, equal entries by their index.
 
     The rows are cut into blocks. The k greatest entries are in the k blocks with the greatest
     maxima, so only these blocks are searched after one pass over the row.
@@ -72,7 +72,7 @@ def ordered_top_k(x: Tensor, k: int) -> tuple[Any, Any]:
 
 
 def _block_width(size: int, k: int) -> int | None:
-    """Width of the blocks for rows of a size; None if blocks do not pay."""
+    """Width of the blocks for rows of a size; None if blocks are not worthwhile."""
     if size < 512 or k * 32 > size:
         return None
     # top_k reads size / width + k * width entries, which is least near sqrt(size / k).

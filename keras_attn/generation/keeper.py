@@ -1,4 +1,4 @@
-"""Compiled functions and decoders that an object keeps while it stays as it is."""
+"""Cache of compiled functions and decoders, which is cleared when its owner changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keras_attn.generation.recent import Recent
 Made = TypeVar("Made")
 
 MOST = 16
-"""Number of things that an object keeps."""
+"""Maximum number of cached values."""
 
 
 class Keeper:
@@ -54,7 +54,7 @@ class Keeper:
     _kept: tuple[list[Any], Recent[Any]] | None = None
 
     def kept(self, make: Callable[[], Made], *key: Any) -> Made:
-        """Returns what `make` returned for this key before, or returns now.
+        """Returns the cached value of a key, or creates it with `make`.
 
         Args:
             make: Function without arguments. Its result must depend only on the key and the public
@@ -82,7 +82,7 @@ _BY_VALUE = (type(None), bool, int, float, complex, str, bytes)
 
 
 class _Same:
-    """An object that equals itself alone, whatever its class says."""
+    """Compares an object by identity, whatever its class defines."""
 
     def __init__(self, of: object):
         self.of = of
@@ -95,7 +95,7 @@ class _Same:
 
 
 def _comparable(value: Any) -> Hashable:
-    """Stands for a value in a key: 1, 1.0 and True differ."""
+    """Replaces a value in a key, so that 1, 1.0 and True differ."""
     if isinstance(value, tuple):
         return (type(value), *map(_comparable, value))
     if type(value) in _BY_VALUE:

@@ -1,4 +1,4 @@
-"""Prompts, rules, loop and result of greedy search, beam search and sampling."""
+"""Prompts, loops and results that all searches share."""
 
 import functools
 import operator
@@ -21,7 +21,7 @@ class Generation(NamedTuple):
     a beam search.
 
     A sequence that does not end within `max_length` tokens (or its row's `max_lengths`) is cut
-    there: it has no end token, `finished` is False, and it is ranked by its score so far.
+    there: it has no end token, `finished` is False, and it is ranked by its current score.
     """
 
     tokens: Tensor
@@ -36,7 +36,7 @@ class Generation(NamedTuple):
 
 
 def checked_lengths(max_length: Size, min_length: Size) -> tuple[Size, Size]:
-    """Returns checked lengths; of tensors, which both may be in a graph, only known values are."""
+    """Checks lengths and returns them. In a graph, only known values are checked."""
     for value in values_of(min_length):
         integer("min_length", value, 0)
     if ops.is_tensor(max_length):
@@ -56,8 +56,8 @@ def row_limits(
 ) -> Tensor:
     """Returns the maximum number of new tokens of each row, int32 `(B,)`.
 
-    Rows for which a decoder has not so many positions are refused. In a graph, where the lengths of
-    prompts are not known, they are cut.
+    If a decoder does not have enough positions for a row, it is refused, or cut in a graph, where
+    the lengths of prompts are not known.
     """
     every = ops.zeros_like(lengths) + max_length
     limits = every if max_lengths is None else _asked_limits(max_lengths, every)
@@ -72,7 +72,7 @@ def row_limits(
 
 
 def within_room(decoder: Decoder, positions: Tensor) -> Tensor:
-    """Returns positions of the next tokens, those of rows that have ended within a table."""
+    """Returns positions of the next tokens; in rows that have ended, they stay within the table."""
     longest = getattr(decoder, "longest", None)
     return positions if longest is None else ops.minimum(positions, longest - 1)
 
@@ -98,7 +98,7 @@ def prefilled(
     spare: int = 0,
 ) -> tuple[Decoder, Tensor, Any, Tensor]:
     """Returns the decoder for the steps, the logits after the prompts, the state, and the lengths
-    `(B,)` of the prompts. The cache has `spare` slots more than are needed.
+    `(B,)` of the prompts. The cache has `spare` additional slots.
     """
     prompt = ops.convert_to_tensor(prompt)
     if len(prompt.shape) != 2 or prompt.shape[1] == 0:
@@ -119,7 +119,7 @@ def prefilled(
 
 
 def end_ids_of(end_id: int | Sequence[int] | None) -> list[int]:
-    """The ids of the tokens that end a sequence, of which there may be none, one or several."""
+    """The ids of the tokens that end a sequence, as a tuple."""
     if end_id is None:
         return []
     ends = end_id if isinstance(end_id, list | tuple) else [cast(int, end_id)]
@@ -127,7 +127,7 @@ def end_ids_of(end_id: int | Sequence[int] | None) -> list[int]:
 
 
 def is_end(token: Tensor, end_id: int | Sequence[int] | None) -> Tensor:
-    """Whether tokens of any shape end their sequences."""
+    """Whether tokens are end tokens, for any shape."""
     ends = [ops.equal(token, i) for i in end_ids_of(end_id)]
     return functools.reduce(ops.logical_or, ends, ops.zeros_like(token, dtype="bool"))
 
@@ -135,8 +135,8 @@ def is_end(token: Tensor, end_id: int | Sequence[int] | None) -> Tensor:
 def log_total(logits: Tensor) -> Tensor:
     """Returns the log of the sum of exponentials of logits `(..., V)`, float32 `(..., 1)`.
 
-    Subtracted from logits it gives log-probabilities. It is that of the decoder's own logits, so
-    forbidden tokens do not raise the probabilities of the others.
+    Logits minus this number are log-probabilities. Pass the decoder's own logits, so that
+    forbidding tokens does not raise the probabilities of the others.
     """
     return ops.logsumexp(ops.cast(logits, "float32"), axis=-1, keepdims=True)
 

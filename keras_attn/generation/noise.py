@@ -14,13 +14,13 @@ _GOLDEN = 0x9E3779B9 - 2**32
 
 
 def mixed_bits(x: Tensor) -> Tensor:
-    """Mixes the bits of integers one to one, so that each bit changes half of the output bits.
+    """Mixes the bits of integers (a bijection in which each bit changes half of the output bits).
 
         x ^= x >> 16;  x *= 0x7feb352d;  x ^= x >> 15;  x *= 0x846ca68b;  x ^= x >> 16
 
-    This is "lowbias32" of Wellons (https://nullprogram.com/blog/2018/07/31/), a finalizer like that
-    of MurmurHash3. It uses int32, which every backend has: products wrap around, and the sign bits
-    of arithmetic shifts are cleared.
+    This is "lowbias32" of Wellons (https://nullprogram.com/blog/2018/07/31/), a finalizer like the
+    one of MurmurHash3. It uses int32, which every backend has: products wrap around, and the sign
+    bits of arithmetic shifts are cleared.
     """
     x = ops.bitwise_xor(x, _shifted(x, 16)) * _FIRST
     x = ops.bitwise_xor(x, _shifted(x, 15)) * _SECOND
@@ -65,7 +65,7 @@ def row_seeds(seed: TensorLike, rows: Tensor) -> Tensor:
         int32 `(B,)`.
 
     Raises:
-        ValueError: If `seed` is neither.
+        ValueError: If `seed` is neither an integer in this range nor an array `(B,)`.
 
     Example:
 
@@ -100,7 +100,7 @@ def row_seeds(seed: TensorLike, rows: Tensor) -> Tensor:
 
 
 def seeds_of(seed: int | Sequence[int] | np.ndarray, count: int) -> np.ndarray:
-    """Returns the seeds of prompts, int32 `(count,)`, of one integer or one for each prompt."""
+    """Returns the seeds of prompts, int32 `(count,)`, from one integer or one for each prompt."""
     given = np.asarray(seed)
     if given.ndim and len(given) != count:
         raise ValueError(

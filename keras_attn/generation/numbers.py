@@ -1,7 +1,7 @@
 """Settings of generation as run-time inputs of compiled functions.
 
-A compiled function that has a temperature in its code is compiled for each temperature. So numbers
-are inputs, one for each row, and only what changes the code is a part of it.
+A function with a constant temperature is compiled again for each temperature. Therefore numbers are
+inputs, one for each row, and only settings that change the code are constants.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INTEGERS = ("top_k", "min_length", "seed")
 
 
 def is_tensor(value: object) -> TypeIs[Tensor]:
-    """Returns whether a setting is a tensor or an array, and not a number of Python."""
+    """Returns whether a setting is a tensor or an array, not a Python number."""
     return isinstance(value, np.ndarray) or ops.is_tensor(value)
 
 
@@ -43,7 +43,7 @@ def of_rows(name: str, value: float | Tensor) -> Any:
 
 
 def values_of(setting: object) -> list[Any]:
-    """Returns the values of a setting that are known: of a tensor in a graph none."""
+    """Returns the known values of a setting; a tensor in a graph has none."""
     if not is_tensor(setting):
         return [setting]
     known = known_value(setting)
@@ -57,10 +57,10 @@ def rounded_count(count: int) -> int:
 
 
 def sampling_inputs(settings: Mapping[str, float | None]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parts settings of a sample into numbers and what a function is compiled for.
+    """Splits settings of sampling into run-time numbers and compile-time settings.
 
-    A filter that is off costs nothing: it is not among the numbers. The least k probable tokens are
-    looked for among 64, 256, 1024, ... greatest logits.
+    A filter that is off has no number and costs nothing. The k most probable tokens are selected
+    from the 64, 256, 1024, ... greatest logits.
     """
     off = {"top_k": (None,), "top_p": (None, 1), "min_p": (None, 0), "repetition_penalty": (1,)}
     numbers: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""How a beam search ranks sequences, and when it stops."""
+"""Ranking of sequences in beam search, and its stopping rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keras_attn.hints import Size, Tensor
 PENALTY_KINDS = ("gnmt", "power")
 """The kinds of length penalties."""
 EARLY_STOPPING = (None, True, False, "never")
-"""When a beam search stops."""
+"""The values of `early_stopping`."""
 EarlyStopping: TypeAlias = bool | Literal["never"] | None
 
 
@@ -68,20 +68,20 @@ def check_ranking(length_penalty_kind: object, early_stopping: object) -> None:
 
 
 class Ranking(NamedTuple):
-    """The score of sequences: their log-probabilities divided by the length penalty."""
+    """Scores sequences by their log-probability divided by the length penalty."""
 
     alpha: float | Tensor
     """The exponent, or `(B, 1)`."""
     kind: str = "gnmt"
     given: int | Tensor = 0
-    """Number of tokens of each sequence that do not count, int32 `(B, 1)`: its given beginning."""
+    """Number of tokens in each sequence's given beginning, which do not count, int32 `(B, 1)`."""
 
     @classmethod
     def of(cls, alpha: float | Tensor, kind: str, given: int | Tensor) -> Ranking:
-        """Returns the ranking for settings, of which `alpha` may be a tensor `(B,)`."""
+        """Returns the ranking for settings; `alpha` may be a tensor `(B,)`."""
         return cls(of_rows("alpha", alpha), kind, given)
 
     def penalty(self, lengths: Size) -> Tensor:
-        """Returns the length penalties of sequences of lengths `(B, n)`, or of one length."""
+        """Returns the length penalties for lengths `(B, n)`, or for one length."""
         counted = ops.maximum(lengths - self.given, 1)
         return length_penalty(counted, self.alpha, self.kind)

@@ -1,4 +1,4 @@
-"""A cache of the objects that were used last."""
+"""A thread-safe cache of the most recently used objects."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Recent(Generic[T]):
         self._lock = threading.RLock()  # `make` may ask for another key
 
     def __reduce__(self) -> tuple:
-        """Returns how `copy` and `pickle` make an empty one."""
+        """Makes `copy` and `pickle` create an empty cache."""
         return type(self), (self.most,)
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class Recent(Generic[T]):
         return len(self._made)
 
     def __iter__(self) -> Iterator[tuple[Hashable, T]]:
-        """Returns an iterator over the keys and what was made for them, the oldest first."""
+        """Returns an iterator over the keys and their values, the oldest first."""
         with self._lock:
             return iter(list(self._made.items()))
 

@@ -10,7 +10,7 @@ from keras_attn.ops.masks import token_mask
 
 
 class History:
-    """Remembers the prompt and new tokens of each row for penalties.
+    """Tracks the prompt and new tokens of each row for penalties.
 
     The history is a dict of tensors, for the state of a loop: `"seen"`, bool `(B, V)`, with a
     repetition penalty, and `"ids"`, int32 `(B, L)`, if n-grams are blocked.
@@ -53,7 +53,7 @@ class History:
         return ops.where(history["seen"], less, logits)
 
     def repeats(self, history: Mapping[str, Tensor], count: Tensor) -> Tensor | None:
-        """Returns whether tokens would repeat an n-gram, bool `(B, V)`; None if any may."""
+        """Returns whether tokens would repeat an n-gram, bool `(B, V)`, or None."""
         if "ids" not in history:
             return None
         ids, before = history["ids"], self.n - 1

@@ -1,4 +1,4 @@
-"""Rules on the next token, the same for greedy search, beam search and sampling."""
+"""Rules for the next token, shared by greedy search, beam search and sampling."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def check_single(suppressed_ids: Sequence[object]) -> None:
 
 
 class TokenRules:
-    """Says which tokens may come next.
+    """Decides which tokens may come next.
 
-    In this order: suppressed tokens never come; the end does not come before `min_length`; no
-    n-gram repeats, if another token is left; and a token that is forced is the only one. A forced
-    token is given and not predicted, so its log-probability is 0.
+    The rules apply in this order: suppressed tokens are never chosen; the end token is not chosen
+    before `min_length`; no n-gram repeats unless no other token is left; and if a token is forced,
+    it is the only choice. A forced token is given and not predicted, so its log-probability is 0.
 
     Tensors have a row for each row of the logits `(B, V)`: `limits (B,)`, the maximum numbers of
-    new tokens; the `lengths (B,)` of the prompts; and `beginning (B, P)`, the first new tokens,
-    padded on the right, which `forced_first_id` precedes.
+    new tokens; the `lengths (B,)` of the prompts; and `beginning (B, P)`, the first new tokens
+    after `forced_first_id`, padded on the right.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class TokenRules:
         return ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True) if self.begins else 0
 
     def of_beams(self, count: int) -> Self:
-        """Returns the rules for `count` rows of logits in place of each row."""
+        """Returns the rules with each row repeated `count` times."""
         other = copy.copy(self)
         other.rows = {
             name: ops.repeat(x, count, axis=0) if is_tensor(x) and len(x.shape) else x
@@ -116,7 +116,7 @@ class TokenRules:
     def allowed(
         self, logits: Tensor, step: Size, history: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Returns float32 logits `(B, V)`, with -inf for tokens forbidden after `step` new ones."""
+        """Returns float32 logits `(B, V)`, with -inf for tokens forbidden after `step` tokens."""
         raw = logits
         logits = ops.cast(logits, "float32")
         if self.never.any():

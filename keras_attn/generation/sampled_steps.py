@@ -1,4 +1,4 @@
-"""Sampling in parts: some tokens at a time, with a state that goes from call to call."""
+"""Sampling in several calls, which pass on a state."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class SampledSteps:
     """Draws the tokens of `sample` in several calls.
 
         state         = begin(prompt, ...)
-        tokens, state = go_on(state, count);  tokens, state = go_on(state, count);  ...
+        tokens, state = advance(state, count);  tokens, state = advance(state, count);  ...
 
-    All calls together draw the tokens that `sample` draws with the same settings and seeds. A state
+    Together, the calls draw the same tokens as `sample` with the same settings and seeds. A state
     is a nest of batch-first tensors. It has the size of the decoder's own state, so both functions
     can be compiled once; see `CompiledSteps`. Numbers that are passed to `begin` as tensors are
     stored in the state, and replace the numbers given here, so that one compiled function serves
@@ -32,7 +32,7 @@ class SampledSteps:
 
     Args:
         decoder: Any object with `prefill` and `step`.
-        end_id: Id of the token that ends a sequence, or of several, or None.
+        end_id: Id of the token that ends a sequence, a list of such ids, or None.
         pad_id: Id of the padding after the end; it may be `end_id`.
         min_length: Minimum number of new tokens, including the end token.
         suppressed_ids: Ids of tokens that are never generated.
@@ -53,11 +53,11 @@ class SampledSteps:
     >>> steps = SampledSteps(language_decoder(model), end_id=None)
     >>> prompt, seeds = ops.array([[1, 5]]), ops.array([7])
     >>> state = steps.begin(prompt, None, seeds, max_length=6)
-    >>> first, state = steps.go_on(state, 4)
-    >>> second, state = steps.go_on(state, 4)
-    >>> found = [int(i) for i in [*first["tokens"][0], *second["tokens"][0][:2]]]
+    >>> first, state = steps.advance(state, 4)
+    >>> second, state = steps.advance(state, 4)
+    >>> results = [int(i) for i in [*first["tokens"][0], *second["tokens"][0][:2]]]
     >>> whole = sample(language_decoder(model), prompt, max_length=6, end_id=None, seed=seeds)
-    >>> found == [int(i) for i in whole.tokens[0]], int(second["lengths"][0])
+    >>> results == [int(i) for i in whole.tokens[0]], int(second["lengths"][0])
     (True, 2)
     """
 
@@ -99,7 +99,7 @@ class SampledSteps:
         max_length: Size,
         numbers: Mapping[str, Tensor] | None = None,
     ) -> State:
-        """Reads prompts.
+        """Reads the prompts.
 
         Args:
             prompt: Ids `(B, P)`.
@@ -108,14 +108,14 @@ class SampledSteps:
             limits: int32 `(B,)`, the number of new tokens of each row, at most `max_length`;
                 `max_length` if None.
             max_length: Maximum number of new tokens.
-            numbers: `(B,)` by the names `temperature`, `top_k`, `top_p`, `min_p`,
-                `repetition_penalty` and `min_length`.
+            numbers: A dict of tensors `(B,)` that replace settings: `temperature`, `top_k`,
+                `top_p`, `min_p`, `repetition_penalty` and `min_length`.
 
         Returns:
             The state.
 
         Raises:
-            ValueError: If a number has another name.
+            ValueError: If `numbers` has any other name.
         """
         numbers = {name: ops.convert_to_tensor(value) for name, value in (numbers or {}).items()}
         if not numbers.keys() <= self.settings.keys():
@@ -123,7 +123,7 @@ class SampledSteps:
                 f"`numbers` must be among {', '.join(self.settings)}. "
                 f"Received: {', '.join(numbers)}."
             )
-        # `go_on` reads the last new token too: there may be more calls.
+        # `advance` reads the last new token too: there may be more calls.
         _, logits, state, lengths = prefilled(
             self.decoder, prompt, prompt_mask, None, None, max_length, spare=1
         )
@@ -146,17 +146,17 @@ class SampledSteps:
         penalty = numbers.get("repetition_penalty", self.settings["repetition_penalty"])
         return History(ids, mask, logits, penalty, self.no_repeat_ngram_size)
 
-    def go_on(self, state: State, count: int) -> tuple[dict[str, Tensor], State]:
-        """Draws tokens.
+    def advance(self, state: State, count: int) -> tuple[dict[str, Tensor], State]:
+        """Draws the next tokens.
 
         Args:
-            state: State from `begin` or the last `go_on`.
+            state: State from `begin` or the last `advance`.
             count: Maximum number of tokens.
 
         Returns:
-            `(found, state)`. `found` has `tokens`, int32 `(B, count)`, with padding after the last
-            one; their number `lengths`, int32 `(B,)`; and `finished`, bool `(B,)`, whether the row
-            has its end token.
+            `(results, state)`. `results` is a dict of `tokens`, int32 `(B, count)`, padded after
+            the last one; their number `lengths`, int32 `(B,)`; and `finished`, bool `(B,)`, True
+            for rows that have an end token.
         """
         logits, before = state["logits"], ops.max(state["steps"])
         lengths, limits = state["prompt_lengths"], state["limits"]
@@ -221,8 +221,8 @@ class SampledSteps:
             state["finished"], logits, state["history"], state["decoder"],
         )  # fmt: skip
         step, tokens, written, finished, logits, history, inner = ops.while_loop(going, body, start)
-        found = {"tokens": tokens, "lengths": written, "finished": finished}
-        return found, {
+        results = {"tokens": tokens, "lengths": written, "finished": finished}
+        return results, {
             **state, "logits": logits, "decoder": inner, "history": history,
             "steps": state["steps"] + step, "finished": finished,
         }  # fmt: skip

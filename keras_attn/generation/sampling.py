@@ -1,4 +1,4 @@
-"""Sampling with filters of the distribution, as one loop in one graph."""
+"""Sampling from filtered distributions, as one loop in one graph."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ LEAST_TEMPERATURE = 1e-30
 SAMPLING = (
     "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "no_repeat_ngram_size",
 )  # fmt: skip
-"""The settings of a sample, which `check_sampling` checks."""
+"""The settings that `check_sampling` checks."""
 
 
 def check_sampling(
@@ -41,7 +41,7 @@ def check_sampling(
 ) -> None:
     """Raises a ValueError if a setting of `sample` is out of range.
 
-    The values of tensors are checked if they are known, which they are not in a graph.
+    Values of tensors are checked only if they are known, which they are not in a graph.
     """
 
     def is_number(value: object) -> bool:
@@ -92,12 +92,12 @@ def filter_logits(
         top_p: keep the smallest set with probability >= p          Holtzman et al., 2020
         min_p: keep p_i >= min_p * max(p)                           Nguyen et al., 2024
 
-    p is the softmax over the tokens that the filters before have kept, as in `transformers`. Equal
-    logits are all kept or all removed, so that ids make no difference. At least one token is always
-    kept.
+    p is the softmax over the tokens that earlier filters have kept, as in `transformers`. Equal
+    logits are all kept or all removed, so that the order of ids makes no difference. At least one
+    token is always kept.
 
-    For logits `(B, V)` each number may be a tensor, `()` or `(B,)`: then one compiled function
-    serves all its values.
+    For logits `(B, V)`, each number may be a tensor, `()` or `(B,)`, so that one compiled function
+    works for all values.
     """
     x = ops.cast(logits, "float32")
     x = (x - ops.max(x, axis=-1, keepdims=True)) / of_rows("temperature", temperature)
@@ -125,13 +125,13 @@ def filter_logits(
 
 
 def _kth(descending: Tensor, k: Tensor) -> Tensor:
-    """The k-th entry of each row, `(B, 1)`; -inf where k is 0. A row has more than k or all."""
+    """The k-th greatest entry of each row, `(B, 1)`; -inf where k is 0."""
     least = ops.take_along_axis(descending, ops.clip(k, 1, descending.shape[-1]) - 1, axis=-1)
     return ops.where(k > 0, least, IMPOSSIBLE)
 
 
 def _most_probable(x: Tensor, k: Tensor | None, p: float | Tensor) -> Tensor:
-    """The filters `top_k`, if it is given, and `top_p`, by one sort of each row."""
+    """Applies `top_k` (if it is given) and `top_p` by one sort of each row."""
     descending = ops.flip(ops.sort(x, axis=-1), axis=-1)
     least: float | Tensor = IMPOSSIBLE
     if k is not None:
@@ -146,7 +146,7 @@ def _most_probable(x: Tensor, k: Tensor | None, p: float | Tensor) -> Tensor:
 
 
 def draw(logits: Tensor, noise: Tensor) -> Tensor:
-    """Draws a token from each row of logits `(B, V)` by the inverse of the distribution function.
+    """Draws a token from each row of logits `(B, V)` by inverse transform sampling.
 
         token = the first i with sum_{j <= i} p_j > u,  p = softmax(logits)
 
@@ -219,14 +219,14 @@ def sample(
         p     = softmax(filter_logits(z, temperature, top_k, top_p, min_p))
         token = the first i with sum_{j <= i} p_j > u(seed of the row, step)
 
-    The random number u is `uniform_noise`, a hash of the row's seed and the step. So the tokens of
-    a row do not depend on its batch, and the same seeds give the same tokens eagerly, in a
-    `tf.function`, under `jax.jit`, on PyTorch and in a SavedModel, unless u falls between two
+    The random number u is `uniform_noise`, a hash of the row's seed and the step. Therefore the
+    tokens of a row do not depend on its batch, and the same seeds give the same tokens eagerly, in
+    a `tf.function`, under `jax.jit`, on PyTorch and in a SavedModel, unless u falls between two
     tokens where logits differ in their last bits.
 
     The numbers `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty` and `min_length` may
-    be tensors, `()` or `(B,)`, a number for each row. They can then be inputs of a compiled
-    function, which is compiled once for all values.
+    be tensors, `()` or `(B,)`, with a number for each row. As inputs of a compiled function, they
+    do not cause it to be compiled again.
 
     References:
         - [Keskar et al., 2019](https://arxiv.org/abs/1909.05858): the repetition penalty r (CTRL).
@@ -243,14 +243,14 @@ def sample(
         memory_mask: `(B, S)`, or None.
         max_length: Maximum number of new tokens, including the end token; an integer, or a tensor
             in a graph.
-        end_id: Id of the token that ends a sequence, or a list of several such ids. With None
+        end_id: Id of the token that ends a sequence, or a list of several such ids. With None,
             sequences end at their maximum length.
         seed: Integer from 0 to 2^31 - 1, from which row i gets `row_seeds(seed, [i])`; or int32
             `(B,)`, the seeds of the rows.
         temperature: Divisor of the logits, above 0.
         top_k: Number of most probable tokens to keep; all if None, or 0 in a tensor.
         top_p: Probability of the smallest set of tokens that is kept; all if None.
-        min_p: Minimum probability of a kept token, as a share of the largest probability; all if
+        min_p: Minimum probability of a kept token, relative to the largest probability; all if
             None.
         repetition_penalty: Penalty r; above 1 makes tokens that already occurred less probable, and
             1 has no effect.

@@ -43,7 +43,7 @@ def greedy_search(
     beginning_mask: Tensor | None = None,
     renormalize: bool = False,
 ) -> Generation:
-    """Takes the most probable token at each step, like a beam of one.
+    """Chooses the most probable token at each step, like beam search with one beam.
 
     It runs eagerly, in a `tf.function`, under `jax.jit` and on PyTorch, and stops when all rows
     have ended. See `Generation` for sequences that do not end.
@@ -157,7 +157,7 @@ def beam_search(
     beginning_mask: Tensor | None = None,
     renormalize: bool = False,
 ) -> Generation:
-    """Keeps the `num_beams` best sequences at each step, and returns the best of them.
+    """Keeps the `num_beams` best sequences at each step and returns the best of them.
 
     Sequences are ranked by their log-probability divided by the `length_penalty` of their length. A
     sequence that has reached the end token is frozen: it keeps its score, and its place in the beam
@@ -183,13 +183,13 @@ def beam_search(
             so that results do not depend on the batch; `max_length` for all if None.
         num_return_sequences: Number R of sequences returned, at most K.
         alpha: Exponent of the length penalty; 0 for none, 0.6 to 1 are usual in translation. A
-            number, or a tensor `()` or `(B,)`, so that one compiled function serves all values.
+            number, or a tensor `()` or `(B,)`, so that one compiled function works for all values.
         length_penalty_kind: `"gnmt"` or `"power"`; see `length_penalty`.
         early_stopping: None works as described above. The other values work as in `transformers`:
-            finished sequences make room for open ones, and the K best of them are kept. A row then
-            stops when K have finished (True); when no open beam, at its current length, has a
-            better score than the K-th best of them (False); or when none can reach such a score at
-            any length (`"never"`).
+            finished sequences leave the beam, and the K best of them are kept. A row then stops
+            when K have finished (True); when no open beam, at its current length, has a better
+            score than the K-th best of them (False); or when no open beam can reach a better score
+            at any length (`"never"`).
         min_length: Minimum number of new tokens, including the end token; an integer, or a tensor
             `()` or `(B,)`.
         pad_id: Id of the padding after the end; it may be `end_id`.

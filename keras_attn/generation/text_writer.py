@@ -1,4 +1,4 @@
-"""Texts written by a language model: continuations of prompts, whole or while they are written."""
+"""Continuation of prompts by a language model, complete or streamed."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from keras_attn.text.pieces import StopReader, TokenReader
 from keras_attn.text.registry import PieceTokenizer
 
 PIECES = ((2e6, 64), (2e7, 16))
-"""Tokens of a piece of a stream for models with so many weights at most; 4 for larger ones. A call
-costs about a millisecond beside its steps, and those of small models take a tenth of that."""
+"""Tokens per piece of a stream, by the maximum number of weights; 4 for larger models. A call adds
+about a millisecond to its steps, and a step of a small model takes a tenth of that."""
 STEPS_TO_STOP = 32
-"""Tokens after which stop strings are looked for."""
+"""Number of tokens after which stop strings are searched for."""
 _ROOM = 256
-"""Texts in parts have room for a multiple of so many tokens, since JAX compiles for each room."""
+"""Capacities of streams are multiples of this number of tokens, because JAX compiles for each."""
 
 
 class NBestTexts(NamedTuple):
@@ -47,7 +47,7 @@ class NBestTexts(NamedTuple):
     scores: list[float]
     """Log-probabilities of the new tokens, divided by the length penalty."""
     truncated: list[bool]
-    """Whether a text has no end token, since it has as many tokens as were asked for."""
+    """Whether a text was cut at the requested number of tokens, without an end token."""
 
 
 class Writing(NamedTuple):
@@ -61,19 +61,19 @@ class Writing(NamedTuple):
     """
 
     sampling: tuple[tuple[str, Any], ...] = ()
-    """Arguments of `sample` with their names."""
+    """Arguments of `sample` by their names."""
     ends: bool = False
-    """Whether the end token ends a text; if not, it is never written."""
+    """Whether the end token ends a text; otherwise it is never written."""
     min_length: int = 0
-    """Number of new tokens before which there is no end token."""
+    """Minimum number of new tokens before the end token."""
     beams: int | None = None
-    """Width of a beam search for the most probable text, instead of a sample."""
+    """Number of beams, to search for the most probable text instead of sampling."""
     stops: tuple[str, ...] = ()
     """Strings at which a text ends."""
     ranking: tuple[tuple[str, Any], ...] = (("alpha", 1.0),)
-    """Arguments of `beam_search` that rank texts, with their names."""
+    """Arguments of `beam_search` that rank texts, by their names."""
     suppressed_ids: tuple[int, ...] = ()
-    """Ids that are never written, beside those of special tokens."""
+    """Ids that are never written, in addition to special tokens."""
 
     @property
     def no_repeat_ngram_size(self) -> int:
@@ -142,7 +142,7 @@ class TextWriter:
         numbers: Mapping[str, Tensor] | None = None,
         count: int | None = None,
     ) -> Generation:
-        """Samples or searches after prompts; for any backend, and for the export.
+        """Samples or searches continuations on any backend, and in exported graphs.
 
         Args:
             ids: `(B, P)`: the start token, the prompt, padding.
@@ -151,7 +151,7 @@ class TextWriter:
             seeds: int32 `(B,)`.
             max_lengths: int32 `(B,)`, the number of new tokens of each row; `max_length` if None.
             numbers: Tensors `(B,)` that replace arguments of the search.
-            count: Number R of texts of a beam search; None for only the best text.
+            count: Number R of texts that beam search returns; None for only the best text.
 
         Returns:
             A `Generation` `(B, ...)`, or `(B, R, ...)` if `count` is given.
@@ -191,7 +191,7 @@ class TextWriter:
         """Samples or searches continuations of prompts.
 
         Args:
-            rows: Ids of each prompt, the start token first.
+            rows: Ids of each prompt, beginning with the start token.
             seeds: int32 `(N,)`.
             count: Maximum number of new tokens.
             how: Settings.
@@ -220,14 +220,15 @@ class TextWriter:
         """Finds the best texts after prompts by a beam search.
 
         Args:
-            rows: Ids of each prompt, the start token first.
+            rows: Ids of each prompt, beginning with the start token.
             count: Maximum number of new tokens.
             how: Settings, with `beams`.
             several: Number R of texts for each prompt.
             batch_size: As in `tokens`.
 
         Returns:
-            The fields of a `Generation` by their names: for each prompt an array `(R, ...)`.
+            The fields of a `Generation` by their names, each with an array `(R, ...)` for each
+            prompt.
         """
         found: dict[str, list[np.ndarray]] = {
             name: [np.zeros(0)] * len(rows) for name in Generation._fields
@@ -242,7 +243,7 @@ class TextWriter:
     def _batches(
         self, rows: Sequence[Sequence[int]], batch_size: int
     ) -> Iterator[tuple[list[int], np.ndarray]]:
-        """Numbers of prompts of like lengths, and their padded ids."""
+        """Indices of prompts of similar lengths, and their padded ids."""
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
         for first in range(0, len(rows), batch_size):
             members = order[first : first + batch_size]
@@ -254,7 +255,7 @@ class TextWriter:
         """Continues a prompt, and yields pieces of the text while it is written.
 
         Args:
-            row: Ids of the prompt, the start token first.
+            row: Ids of the prompt, beginning with the start token.
             seed: int32 `(1,)`.
             count: Maximum number of new tokens.
             how: Settings for sampling.
@@ -286,7 +287,7 @@ class TextWriter:
         how: Writing,
         several: int | None = None,
     ) -> dict[str, np.ndarray]:
-        """What `search` returns for padded prompts, by a compiled function."""
+        """The compiled result of `search` for padded prompts."""
         kind, numbers = how.parted()
         names = tuple(numbers)
 
@@ -303,7 +304,7 @@ class TextWriter:
     def _pieces(
         self, ids: np.ndarray, seeds: np.ndarray, rows: int, count: int, how: Writing, steps: int
     ) -> Iterator[tuple[list[list[int]], list[str]]]:
-        """What is written after padded prompts, `steps` tokens at a time: ids and texts of rows."""
+        """The ids and texts that are written after padded prompts, `steps` tokens at a time."""
         readers = [(TokenReader(self.tokenizer), StopReader(how.stops)) for _ in range(rows)]
         kind, numbers = how.parted()
         run = self._steps(kind, tuple(numbers), steps)
@@ -311,7 +312,7 @@ class TextWriter:
         state = run.begin(ids, _room(count), limits, seeds, *columns(numbers, len(ids)))
         left, over = count, False
         while not over:
-            part, state = run.go_on(state)
+            part, state = run.advance(state)
             left -= part["tokens"].shape[1]
             ids_of, texts, ended = [], [], []
             for row, (tokens, stopping) in enumerate(readers):
@@ -340,7 +341,7 @@ class TextWriter:
                 mask = self._mask(ids)
                 return steps.begin(ids, mask, seeds, limits, max_length=room, numbers=numbers)
 
-            return CompiledSteps(begin, lambda state: steps.go_on(state, count), self.model)
+            return CompiledSteps(begin, lambda state: steps.advance(state, count), self.model)
 
         return self._compiled.get(("steps", count, kind, names), make)
 
@@ -365,10 +366,10 @@ class TextWriter:
         }
 
     def padded(self, rows: Sequence[Sequence[int]], batch_size: int) -> np.ndarray:
-        """Returns ids `(B, P)` of prompts, padded on the right; on JAX with rows that only fill it.
+        """Returns ids `(B, P)` of prompts, padded on the right; on JAX, also with padding rows.
 
         Args:
-            rows: Ids of each prompt, the start token first.
+            rows: Ids of each prompt, beginning with the start token.
             batch_size: Maximum number of rows.
         """
         width, count = max(map(len, rows)), len(rows)

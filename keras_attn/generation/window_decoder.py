@@ -1,4 +1,4 @@
-"""Decoding without end by a model that reads a limited number of tokens."""
+"""Decoding of any length with a model that reads a limited number of tokens."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ State: TypeAlias = dict[str, Any]
 class WindowDecoder:
     """Decodes texts of any length with a model of at most `sequence_length` tokens.
 
-    It takes the steps of the decoder until `sequence_length // 4` tokens are added. The last tokens
-    are then read again as a prompt, after the start token, and the steps continue from there. Each
-    token is therefore predicted from at least the last three quarters of a window, if there are
-    that many tokens. This depends only on the number of steps, so a row depends neither on its
-    batch nor on the number of tokens still to come.
+    Every `sequence_length // 4` steps, the last tokens are read again as a prompt, after the start
+    token, and the steps continue from there. Each token is therefore predicted from at least the
+    last three quarters of a window, if there are that many tokens. The windows depend only on the
+    number of steps, so the result of a row depends neither on its batch nor on the number of
+    further tokens.
 
     Args:
         decoder: Any object with `prefill` and `step`, without a memory.
@@ -66,7 +66,7 @@ class WindowDecoder:
         """Reads a prompt.
 
         Args:
-            prompt: Ids `(B, P)`: in each row the start token and at most `longest_prompt - 1`
+            prompt: Ids `(B, P)`; each row has the start token and at most `longest_prompt - 1`
                 others.
             prompt_mask: `(B, P)`, True for tokens, with padding on either side; all if None.
             memory: None.
@@ -159,7 +159,7 @@ class WindowDecoder:
         return ops.expand_dims(ops.arange(count, dtype="int32"), 0)
 
     def laid_out(self) -> WindowDecoder:
-        """Returns an equal decoder that may be faster for one search with more than one row."""
+        """Returns an equivalent decoder that may be faster for a search over several rows."""
         if not hasattr(self.decoder, "laid_out"):
             return self
         other = copy.copy(self)

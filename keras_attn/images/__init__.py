@@ -1,4 +1,4 @@
-"""Pictures with captions or questions from files, checked, and a cache of their features."""
+"""Readers of images with captions or questions, and a cache of image features."""
 
 from keras_attn.images.captioned_images import CaptionedImage, CaptionedImages
 from keras_attn.images.captions import (

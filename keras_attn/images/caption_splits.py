@@ -1,4 +1,4 @@
-"""Splits of captioned images without shared files."""
+"""Leak-free splits of captioned images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keras_attn.records.splitting import draw, together
 
 
 def refuse_shared(train: Sequence[CaptionedImage], dev: Sequence[CaptionedImage]) -> None:
-    """Raises a ValueError if images for development are training images, too."""
+    """Raises a ValueError if development images are also training images."""
     shared = {os.path.realpath(image.path) for image in train}
     shared &= {os.path.realpath(image.path) for image in dev}
     if shared:
@@ -28,7 +28,7 @@ def refuse_shared(train: Sequence[CaptionedImage], dev: Sequence[CaptionedImage]
 def split_captioned(
     images: Sequence[CaptionedImage], share: float, seed: int
 ) -> tuple[list[CaptionedImage], list[CaptionedImage]]:
-    """Draws a share of images for development; files with the same bytes stay on one side."""
+    """Splits images at random; files with the same bytes stay together."""
     sizes = [os.path.getsize(image.path) for image in images]
     count = Counter(sizes)
 

@@ -1,4 +1,4 @@
-"""Pictures with captions, and what came of reading a file of them."""
+"""Captioned images, and the result of reading them from a file."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class CaptionedImage(NamedTuple):
     """An image and its captions.
 
     Args:
-        path: The picture's file.
-        captions: Its captions, one or more.
-        id: Its name in the data set.
-        split: The side of the data set to which it belongs; empty if unknown.
+        path: The image file.
+        captions: One or more captions.
+        id: Its id in the dataset.
+        split: The part of the dataset it belongs to, such as "train"; empty if unknown.
 
     Example:
 
@@ -47,16 +47,16 @@ class CaptionedImage(NamedTuple):
 
 @dataclass(frozen=True)
 class CaptionedImages(Items[CaptionedImage]):
-    """The pictures of a file, in its order, and a report of the skipped ones.
+    """The captioned images of a file, and a report of the skipped ones.
 
-    It is a sequence of `CaptionedImage`.
+    The object is a sequence of `CaptionedImage`s.
 
     Args:
-        images: The pictures with their captions.
-        where: The file they were read from, for messages.
-        entries: Number of pictures that the file has (of the sides that were asked for).
+        images: The images with their captions.
+        where: The file, for messages.
+        entries: Number of images in the file (in the requested parts).
         problems: Problems of the skipped images and captions.
-        learnt: Captions that a model learned from, to count copies of them; None if unknown.
+        learnt: Training captions of a model, for counting copies; None if unknown.
 
     Example:
 
@@ -75,7 +75,7 @@ class CaptionedImages(Items[CaptionedImage]):
 
     @property
     def paths(self) -> list[str]:
-        """The pictures' files."""
+        """The image files."""
         return [image.path for image in self.images]
 
     @property
@@ -85,14 +85,14 @@ class CaptionedImages(Items[CaptionedImage]):
 
     @property
     def split_counts(self) -> dict[str, int]:
-        """The number of images on each side, in the order of the names."""
+        """The number of images in each part, sorted by name."""
         return dict(sorted(Counter(image.split for image in self.images).items()))
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of entries, pictures, captions, and of those with problems by kind.
+        """Numbers of entries, images and captions, and of problems by kind.
 
-        An image with two kinds of problems is counted under both.
+        An image with two kinds of problems is counted for both.
         """
         return {
             "entries": self.entries,
@@ -102,7 +102,7 @@ class CaptionedImages(Items[CaptionedImage]):
         }
 
     def summary(self) -> str:
-        """Returns the counts as text, with the names of the first bad images."""
+        """Returns a summary of the counts, with the names of the first bad images."""
         captions = many(self.counts["captions"], "caption")
         text = f"{self.where}: {many(len(self.images), 'picture')} of {self.entries:,}, {captions}."
         if set(self.split_counts) - {""}:
@@ -120,12 +120,12 @@ class CaptionedImages(Items[CaptionedImage]):
         """Reads every image, to find broken ones before training.
 
         Args:
-            on_error: `"error"`: broken pictures are a ValueError, one for all of them. `"skip"`:
-                they are left out and listed in `problems`.
+            on_error: `"error"` raises one ValueError for all broken images. `"skip"` leaves them
+                out, and lists them in `problems`.
             max_pixels: As in `load_image`.
 
         Returns:
-            A `CaptionedImages` of the whole ones.
+            A `CaptionedImages` with the valid images.
         """
         checked = check_images(self.paths, on_error, max_pixels)
         broken = {problem.where for problem in checked.problems}
@@ -137,14 +137,14 @@ class CaptionedImages(Items[CaptionedImage]):
 
 
 class CaptionChecks(TypedDict, total=False):
-    """Settings that all readers of captions have; `read_karpathy` describes them."""
+    """Settings of all readers of captions; see `read_karpathy`."""
 
     on_error: str
     check_files: bool
 
 
 class CaptionReading(ImageReading[CaptionedImage]):
-    """Collects the pictures and the problems of one reading."""
+    """Collects the images and the problems of one file."""
 
     expected = "pictures with captions"
     one = "picture with a caption"
@@ -155,7 +155,7 @@ class CaptionReading(ImageReading[CaptionedImage]):
         self.paths: set[str] = set()
 
     def has_type(self, where: str, value: object, kind: type | UnionType, name: str) -> bool:
-        """Whether a value of the file is what it must be; else a problem."""
+        """Whether a value has the right type; notes a problem otherwise."""
         if isinstance(value, kind) and not isinstance(value, bool):
             return True
         self.problem(where, "type", f"{name} is of type {type(value).__name__}")
@@ -164,7 +164,7 @@ class CaptionReading(ImageReading[CaptionedImage]):
     def add(
         self, name: str, captions: Sequence[Any], id: str = "", split: str = "", subfolder: str = ""
     ) -> None:
-        """A picture by its file name, with its captions."""
+        """Adds an image file with its captions."""
         self.entries += 1
         given = [self.text(name, text, f"caption {n}") for n, text in enumerate(captions, start=1)]
         kept = [caption for caption in given if caption]
@@ -180,7 +180,7 @@ class CaptionReading(ImageReading[CaptionedImage]):
         self.found.append(CaptionedImage(path, tuple(kept), id, split))
 
     def _file(self, name: str, subfolder: str) -> str | None:
-        """The path of a picture, or None and a problem."""
+        """The path of an image; None, with a problem noted, if it is bad."""
         choices = [self.place(name, subfolder), self.place(name)]
         if not self.check:
             return os.fspath(choices[0])
@@ -191,7 +191,7 @@ class CaptionReading(ImageReading[CaptionedImage]):
         return None
 
     def finish(self) -> CaptionedImages:
-        """Returns the images; raises an error that lists all problems."""
+        """Returns the images, or raises an error that lists all problems."""
         self.refuse()
         return CaptionedImages(self.found, self.where, self.entries, self.problems)
 
@@ -205,10 +205,10 @@ class CaptionedPictures(NamedTuple):
     pictures: list[Picture]
     captions: list[list[str]]
     learnt: list[str] | None = None
-    """Captions that a model learned from; None if unknown."""
+    """Training captions of a model; None if unknown."""
 
     def names(self) -> list[Any]:
-        """Returns a name for each: its path if all have different ones, else its position."""
+        """Returns a name for each image: its path if paths are unique, else its index."""
         paths = [p for p in self.pictures if isinstance(p, str | os.PathLike)]
         names = [os.fspath(p).encode("utf-8", "surrogateescape") for p in paths]
         if len(set(names)) < len(self.pictures):
@@ -217,7 +217,7 @@ class CaptionedPictures(NamedTuple):
 
 
 def checked_captioned(images: Iterable[Captioned]) -> CaptionedPictures:
-    """Checks `CaptionedImage`s, or (picture, caption) or (picture, captions) pairs."""
+    """Checks `CaptionedImage`s, or tuples (image, caption) or (image, captions)."""
     found = CaptionedPictures(
         [], [], images.learnt if isinstance(images, CaptionedImages) else None
     )

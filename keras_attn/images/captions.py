@@ -1,6 +1,6 @@
-"""Readers of captioned pictures: the layouts that the known data sets come in, and tables.
+"""Readers of captioned images: formats of known datasets, and tables.
 
-All of them look for the pictures, and tell all that is wrong with a data set at once.
+They check that the image files exist, and report all problems of a dataset at once.
 """
 
 from __future__ import annotations
@@ -29,36 +29,34 @@ def read_karpathy(
     split: str | Sequence[str] | None = None,
     **checks: Unpack[CaptionChecks],
 ) -> CaptionedImages:
-    """Read the JSON of Karpathy's splits: `dataset_flickr8k.json`, `dataset_coco.json` and so on.
+    """Reads the JSON of Karpathy's splits, such as `dataset_flickr8k.json` and `dataset_coco.json`.
 
-    It has for each picture its file name (COCO also its folder), its side and its sentences.
-    RSICD, Sydney-Captions and UCM-Captions come in this layout too. White space in captions becomes
-    single spaces; they stay as they are otherwise.
+    For each image, it has the file name (and in COCO the folder), the part of the dataset, and the
+    sentences. RSICD, Sydney-Captions and UCM-Captions also have this format. White space in
+    captions becomes single spaces; they are otherwise unchanged.
 
     References:
         - [Karpathy and Fei-Fei, 2015](https://arxiv.org/abs/1412.2306).
 
     Args:
         path: The JSON file, plain or gzipped.
-        image_dir: Folder of the pictures, or of their folders. Default: that of the file.
-        split: Side or sides, such as `"train"`, or `("train", "restval")` for COCO's usual
-            training. Default: all of them.
-        **checks: What all readers of captions have.
-            `on_error`: `"error"` (default): pictures that are not there or have no caption, and
-            captions that are empty, are a ValueError, one for all of them. `"skip"`: they are left
-            out, and listed in the `problems` of what is returned; a picture keeps its other
-            captions.
-            `check_files`: Whether to look for the pictures (default True). Without them the
-            captions alone can be read.
+        image_dir: Folder of the images, or of their folders. Default: the folder of the file.
+        split: One or several parts, such as `"train"`, or `("train", "restval")`, the usual
+            training set of COCO. Default: all parts.
+        **checks: Settings of all readers of captions. `on_error`: `"error"` (default) raises one
+            ValueError for all images that are missing or have no caption, and all empty captions.
+            `"skip"` leaves them out, and lists them in `problems` of the result; an image keeps its
+            other captions. `check_files`: Whether to check that image files exist (default True).
+            Set False to read only the captions.
 
     Returns:
-        A `CaptionedImages`: a sequence of `CaptionedImage` with `problems`, `counts`,
-        `split_counts`, `summary()`, and `check_images()`, which reads the pictures too.
+        A `CaptionedImages`, a sequence of `CaptionedImage` with `problems`, `counts`,
+        `split_counts`, `summary()`, and `check_images()`, which also reads the images.
 
     Raises:
-        OSError: The file or the folder is not there or cannot be read.
-        ValueError: The JSON is broken or has another layout; there is no such side (the message
-            has those that are there); pictures or captions as said.
+        OSError: If the file or the folder is missing or cannot be read.
+        ValueError: If the JSON is invalid or has another format, there is no such part (the message
+            lists the parts), or images or captions are bad (see `on_error`).
 
     Example:
 
@@ -78,25 +76,26 @@ def read_karpathy(
 def read_coco_captions(
     path: Location, image_dir: Location | None = None, **checks: Unpack[CaptionChecks]
 ) -> CaptionedImages:
-    """Read COCO's own JSON of captions: `annotations/captions_train2017.json` and its like.
+    """Reads COCO's own JSON of captions, such as `annotations/captions_train2017.json`.
 
-    Its pictures and its captions stand in two lists, joined by the pictures' ids. A file has one
-    side, which is not written in it: `split` is empty.
+    Images and captions are in two lists, which are joined by image ids. The file does not contain
+    the part of the dataset, so `split` is empty.
 
     References:
         - [Chen et al., 2015](https://arxiv.org/abs/1504.00325): Microsoft COCO Captions.
 
     Args:
         path: The JSON file, plain or gzipped.
-        image_dir: Folder of the pictures, such as `train2017`. Default: that of the file.
+        image_dir: Folder of the images, such as `train2017`. Default: the folder of the file.
         **checks: As in `read_karpathy`.
 
     Returns:
-        A `CaptionedImages`, in the order of the list of pictures.
+        A `CaptionedImages`, in the order of the list of images.
 
     Raises:
-        OSError: The file or the folder is not there or cannot be read.
-        ValueError: As in `read_karpathy`; also captions of pictures that are not in the list.
+        OSError: If the file or the folder is missing or cannot be read.
+        ValueError: As in `read_karpathy`, or if a caption belongs to an image that is not in the
+            list.
 
     Example:
 
@@ -144,30 +143,30 @@ def read_flickr8k(
     split_file: Location | None = None,
     **checks: Unpack[CaptionChecks],
 ) -> CaptionedImages:
-    r"""Read the captions of Flickr8k or Flickr30k, as their authors give them.
+    r"""Reads the captions of Flickr8k or Flickr30k in their original format.
 
-    A line is `NAME.jpg#0`, a tab and a caption (`Flickr8k.token.txt`, `results_20130124.token`).
-    The sides are further files with a picture's name on each line (`Flickr_8k.trainImages.txt`).
-    Flickr8k's captions name one picture that it does not have, `2258277193_586949ec62.jpg.1`:
-    without a `split_file` give `on_error="skip"`.
+    Each line has `NAME.jpg#0`, a tab and a caption (`Flickr8k.token.txt`,
+    `results_20130124.token`). Further files define the parts, with an image name on each line
+    (`Flickr_8k.trainImages.txt`). Flickr8k has captions of one missing image,
+    `2258277193_586949ec62.jpg.1`, so pass `on_error="skip"` if there is no `split_file`.
 
     References:
         - [Hodosh et al., 2013](https://doi.org/10.1613/jair.3994): Flickr8k.
 
     Args:
-        token_file: The captions, plain or gzipped.
-        image_dir: Folder of the pictures (`Flicker8k_Dataset`). Default: that of the file.
-        split_file: The names of one side. Default: all pictures.
+        token_file: The file of captions, plain or gzipped.
+        image_dir: Folder of the images (`Flicker8k_Dataset`). Default: the folder of the file.
+        split_file: The file with the image names of one part. Default: all images.
         **checks: As in `read_karpathy`.
 
     Returns:
-        A `CaptionedImages`, in the order of the captions' file. `split` is "train", "dev" or
-        "test" by the name of `split_file`; without such a word it is that name.
+        A `CaptionedImages`, in the order of the captions. `split` is "train", "dev" or "test" if
+        the name of `split_file` contains this word, and otherwise the name itself.
 
     Raises:
-        OSError: A file or the folder is not there or cannot be read.
-        ValueError: As in `read_karpathy`; also lines of another kind, and pictures of `split_file`
-            that have no caption.
+        OSError: If a file or the folder is missing or cannot be read.
+        ValueError: As in `read_karpathy`, or if a line has another format, or an image of
+            `split_file` has no caption.
 
     Example:
 
@@ -209,31 +208,30 @@ def read_caption_csv(
     header: bool | None = None,
     **checks: Unpack[CaptionChecks],
 ) -> CaptionedImages:
-    r"""Read a table of pictures and captions, one caption a row; rows of one picture are joined.
+    r"""Reads a table of images and captions, one caption per row.
 
-    Cells may be quoted, as in `read_labelled`. This is how Kaggle gives Flickr8k (`captions.txt`:
-    image, caption) and Flickr30k (`results.csv`, with `delimiter="|"`, `image="image_name"`,
-    `caption="comment"`).
+    Rows with the same image are joined. Cells may be quoted, as in `read_labelled`. This is
+    Kaggle's format of Flickr8k (`captions.txt`: image, caption) and Flickr30k (`results.csv`, with
+    `delimiter="|"`, `image="image_name"`, `caption="comment"`).
 
     Args:
         path: The table, plain or gzipped.
-        image: Name of the pictures' column, or its number (from 0). Its cells are paths, within
+        image: Name or number (from 0) of the column of the images. Its cells are paths, relative to
             `image_dir` unless they are absolute.
-        caption: Name or number of the captions' column.
-        image_dir: Folder of the pictures. Default: that of the table.
-        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, inferred from
-            the names of the columns; otherwise, a tab in `*.tsv` and a comma in all other files.
-        header: Whether the first row names the columns. Default: True where a column is given by
-            its name.
+        caption: Name or number of the column of the captions.
+        image_dir: Folder of the images. Default: the folder of the table.
+        delimiter: The character between cells. Default: `,`, `;`, `|` or a tab, inferred from the
+            names of the columns; otherwise, a tab in `*.tsv` and a comma in all other files.
+        header: Whether the first row names the columns. Default: True if a column is given by name.
         **checks: As in `read_karpathy`.
 
     Returns:
-        A `CaptionedImages`, in the order of the pictures' first rows.
+        A `CaptionedImages`, in the order of the images' first rows.
 
     Raises:
-        OSError: The table or the folder is not there or cannot be read.
-        ValueError: As in `read_karpathy`; also rows with another number of cells, no such column
-            (the message has those that are there), a quotation mark that is never closed.
+        OSError: If the table or the folder is missing or cannot be read.
+        ValueError: As in `read_karpathy`, or if a row has a different number of cells, there is no
+            such column (the message lists the columns), or a quotation mark is never closed.
 
     Example:
 
@@ -263,26 +261,26 @@ def read_caption_csv(
 def read_ucm_captions(
     folder: Location, split: str | Sequence[str] | None = None, **checks: Unpack[CaptionChecks]
 ) -> CaptionedImages:
-    """Read UCM-Captions: 2,100 aerial photographs of 21 kinds of places, five captions each.
+    """Reads UCM-Captions: 2,100 aerial photographs of 21 kinds of places, with five captions each.
 
     The folder has `captions.json` (a list of `{"image", "split", "captions"}`) or `dataset.json`
-    (as `read_karpathy` has it), and the pictures in `images` or `imgs`. The sides are "train"
-    (1,680), "val" (210) and "test" (210). Its captions repeat: 10,500 are 2,032 different ones,
-    and 55 % of the test side's stand word by word in the training side.
+    (the format of `read_karpathy`), and the images in `images` or `imgs`. The parts are "train"
+    (1,680 images), "val" (210) and "test" (210). Captions are repetitive: only 2,032 of 10,500 are
+    distinct, and 55 % of the test captions also occur in the training part.
 
     References:
         - [Qu et al., 2016](https://doi.org/10.1109/CITS.2016.7546397).
 
     Args:
         folder: The folder.
-        split: Side or sides. Default: all of them.
+        split: One or several parts. Default: all parts.
         **checks: As in `read_karpathy`.
 
     Returns:
         A `CaptionedImages`, in the file's order.
 
     Raises:
-        OSError: The folder or its file is not there or cannot be read.
+        OSError: If the folder or its file is missing or cannot be read.
         ValueError: As in `read_karpathy`.
 
     Example:
@@ -329,7 +327,7 @@ def _read_karpathy(
 
 
 def _sentence(sentence: object) -> object:
-    """The text of a sentence; `tokens` where there is no `raw`."""
+    """The text of a sentence, from `tokens` if there is no `raw`."""
     if not isinstance(sentence, dict):
         return sentence
     tokens = sentence.get("tokens")
@@ -345,7 +343,7 @@ def _read_entries(
     split: str | Sequence[str] | None,
     checks: CaptionChecks,
 ) -> CaptionedImages:
-    """Read entries of "image", "split", "captions", and perhaps "id" and "folder"."""
+    """Reads entries with "image", "split", "captions", and optionally "id" and "folder"."""
     sides = Counter(str(e["split"]) for e in entries if isinstance(e, dict) and "split" in e)
     wanted = None if split is None else {split} if isinstance(split, str) else set(split)
     if wanted is not None and (not wanted or wanted - set(sides)):

@@ -1,4 +1,4 @@
-"""Features of pictures, computed once and kept on the disk."""
+"""A cache of image features on disk."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _DTYPES = ("float16", "float32")
 
 
 def encoder_fingerprint(model: keras.Model) -> str:
-    """A short name of a model's weights, which another set of weights does not share.
+    """Returns a hash of a model's weights.
 
-    It says nothing of what is done between the weights: write the architecture's name and the
-    size of the pictures into the cache's key as well.
+    It does not depend on the architecture, so add the architecture's name and the image size to the
+    key of the cache.
 
     Args:
         model: The encoder.
@@ -57,28 +57,28 @@ def encoder_fingerprint(model: keras.Model) -> str:
 
 
 class FeatureCache:
-    """A folder with features (R, D) of images, computed once by an encoder.
+    """A folder with features (R, D) of images, which an encoder computes once.
 
-    An encoder that is not trained gives a picture the same features in each epoch. `fill` encodes
-    the missing images and writes their features in shards, each atomically: after `kill -9` at any
+    A frozen encoder computes the same features of an image in each epoch. `fill` encodes missing
+    images and writes their features in shards, each of them atomically: after `kill -9` at any
     moment, the next `fill` resumes after the last complete shard. Shards are memory-mapped, so the
     features need not fit into memory.
 
     A folder belongs to one `key`, which contains everything that determines the features. A cache
     with another key raises an error. An image is identified by its path, size and modification
-    time, and encoded again when its file has changed.
+    time, and is encoded again when its file has changed.
 
     Args:
-        folder: The folder; it is made by `fill`.
+        folder: The folder, which `fill` creates.
         key: A dictionary of JSON values, such as `{"encoder": "vgg16", "weights":
             encoder_fingerprint(model), "image_size": [224, 224]}`.
         dtype: `"float16"` (half the space, three digits) or `"float32"`.
-        shard_bytes: About how large a shard is. What is computed since the last whole shard is
-            lost when the process is killed, and held in memory until then.
+        shard_bytes: Approximate size of a shard. Features since the last complete shard are kept in
+            memory, and are lost if the process is killed.
 
     Raises:
-        ValueError: The settings are wrong, the folder's cache is of another key or dtype
-            (the message has both), of a newer format, or damaged.
+        ValueError: If a setting is wrong, or the cache in the folder has another key or dtype (the
+            message has both), has a newer format, or is damaged.
 
     Example:
 
@@ -114,7 +114,7 @@ class FeatureCache:
         self.dtype = dtype
         self.shard_bytes = shard_bytes
         self.shape: tuple[int, int] | None = None
-        """(R, D); None while nothing is there."""
+        """The shape (R, D); None if the cache is empty."""
         self._places: dict[str, tuple[int, int, Any]] = {}  # path: shard, row, identity
         self._shards: dict[int, np.ndarray] = {}
         self._sums: dict[int, str] = {}  # checksums of the shards
@@ -128,7 +128,7 @@ class FeatureCache:
         return _absolute(path) in self._places
 
     def __getitem__(self, path: str | os.PathLike[str]) -> np.ndarray:
-        """The features of a picture, (R, D), memory-mapped; as they were when `fill` met it."""
+        """The memory-mapped features (R, D) of an image, as computed by `fill`."""
         place = self._places.get(_absolute(path))
         if place is None:
             raise KeyError(
@@ -138,11 +138,11 @@ class FeatureCache:
         return self._shard(place[0])[place[1]]
 
     def read(self, paths: Iterable[str | os.PathLike[str]], dtype: str = "float32") -> np.ndarray:
-        """The features of some pictures.
+        """Returns the features of some images.
 
         Args:
-            paths: B files that `fill` has met. They are not looked at any more.
-            dtype: Of the result.
+            paths: B image files that `fill` has processed. The files are not read again.
+            dtype: Dtype of the result.
 
         Returns:
             A NumPy array (B, R, D).
@@ -165,24 +165,24 @@ class FeatureCache:
         """Computes the features of images that are missing or have changed.
 
         Args:
-            paths: The pictures' files.
-            encode: Takes (B, H, W, 3) of uint8 and returns (B, R, D), with any B up to
-                `batch_size`; such as a Keras model.
-            image_size: (H, W) to which the pictures are resized, or one number for both.
-            batch_size: How many pictures are encoded together.
-            on_error: `"error"`: a picture that is broken or not there is an error when it is met;
-                what was computed before is kept. `"skip"`: it is left out, and listed in the
-                `problems` returned.
+            paths: The image files.
+            encode: Function (such as a Keras model) from uint8 (B, H, W, 3) to features (B, R, D),
+                with any B up to `batch_size`.
+            image_size: (H, W) to which images are resized, or one number for both.
+            batch_size: Number of images that are encoded together.
+            on_error: `"error"` raises an error at the first broken or missing image; earlier
+                results are kept. `"skip"` leaves such images out, and lists them in `problems` of
+                the result.
             max_pixels: As in `load_image`.
-            verbose: Whether to show the progress.
+            verbose: Whether to show a progress bar.
 
         Returns:
-            A `CacheFill`: `computed`, `found`, `problems`, `summary()`.
+            A `CacheFill` with `computed`, `found`, `problems` and `summary()`.
 
         Raises:
-            BlockingIOError: Another process fills this cache now.
-            OSError: A file cannot be read, or the folder not written to.
-            ValueError: A picture is broken; features of another shape, or that are not finite.
+            BlockingIOError: If another process is filling this cache.
+            OSError: If a file cannot be read, or the folder cannot be written to.
+            ValueError: If an image is broken, or features have a different shape or are not finite.
         """
         check_on_error(on_error)
         check_sizes(image_size, max_pixels)
@@ -216,7 +216,7 @@ class FeatureCache:
         return CacheFill(filling.computed, filling.found, filling.problems)
 
     def _open(self) -> None:
-        """Read the header and the lists of pictures; a shard without a list is not there."""
+        """Reads the header and the lists of images; a shard without a list is ignored."""
         header = self._read(_HEADER)
         if header is None:  # new, or somebody has removed it
             self._places, self._shards, self._next = {}, {}, 0
@@ -235,7 +235,7 @@ class FeatureCache:
             self._take(listed["pictures"], listed["sum"])
 
     def _take(self, listed: Sequence[Sequence[Any]], sum_: str | None) -> None:
-        """Note where the pictures of a list are: path, identity, shard and row of each."""
+        """Notes path, identity, shard and row of the images of a list."""
         for path, identity, shard, row in listed:
             self._places[path] = (shard, row, identity)
         if sum_ is not None:
@@ -243,7 +243,7 @@ class FeatureCache:
         self._next += 1
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        """Read a JSON file of the folder, or None where there is none."""
+        """Reads a JSON file of the folder; None if there is none."""
         if not (self.folder / name).exists():
             return None
         advice = f"Remove {self.folder} and fill it again."
@@ -261,7 +261,7 @@ class FeatureCache:
         return self._shards[shard]
 
     def _write(self, features: Sequence[np.ndarray], listed: Sequence[Sequence[Any]]) -> None:
-        """Write a shard, and last its list, with which it is there."""
+        """Writes a shard, and then its list, which completes it."""
         sum_ = None
         if features:
             if self.shape is None:
@@ -290,7 +290,7 @@ def _absolute(path: str | os.PathLike[str]) -> str:
 
 
 def _as_json(key: Mapping[str, Any]) -> dict[str, Any]:
-    """A key as JSON gives it back: tuples become lists."""
+    """A key after a JSON round trip: tuples become lists."""
     try:
         if isinstance(key, Mapping) and key:
             return json.loads(json.dumps(dict(key), sort_keys=True, allow_nan=False))

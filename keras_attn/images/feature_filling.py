@@ -1,4 +1,4 @@
-"""Runs of an encoder over pictures, for a feature cache."""
+"""Runs of an encoder over images, for a feature cache."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class CacheFill:
     """The result of `FeatureCache.fill`.
 
     Args:
-        computed: How many pictures were encoded now.
-        found: How many were there already.
-        problems: What is wrong with the pictures that were left out.
+        computed: Number of images that were encoded.
+        found: Number of images that were already in the cache.
+        problems: Problems of the images that were left out.
 
     Example:
 
@@ -36,7 +36,7 @@ class CacheFill:
     problems: list[ImageProblem] = field(default_factory=list)
 
     def summary(self) -> str:
-        """The counts in words, with the names of the first bad pictures."""
+        """Returns a summary of the counts, with the names of the first bad images."""
         total = self.computed + self.found
         text = f"{many(total, 'picture')} with features: "
         text += f"{self.computed:,} computed now, {self.found:,} found."
@@ -46,7 +46,7 @@ class CacheFill:
 
 
 class Filling:
-    """One run over pictures: batches for the encoder, and shards of their features."""
+    """One run over images: batches for the encoder, and shards of features."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Filling:
         self._rows = 0
 
     def is_there(self, path: str) -> bool:
-        """Whether the features of a picture are there, and of the file as it is now."""
+        """Whether the features of an image are in the cache and up to date."""
         place = self.cache._places.get(path)
         return place is not None and os.path.isfile(path) and place[2] == self._identify(path)
 
@@ -79,7 +79,7 @@ class Filling:
         return [status.st_size, status.st_mtime_ns]
 
     def add(self, path: str, skip: bool) -> None:
-        """Encode a picture with the next ones, unless it is there."""
+        """Adds an image to the next batch, unless it is in the cache."""
         cache = self.cache
         place = cache._places.get(path)
         try:
@@ -99,7 +99,7 @@ class Filling:
             self.encode_batch()
 
     def encode_batch(self) -> None:
-        """Encode the pictures that wait; write a shard if there is enough for one."""
+        """Encodes the waiting images, and writes a shard if there are enough features."""
         if not self._images:
             return
         paths, identities, images = zip(*self._images, strict=True)
@@ -115,7 +115,7 @@ class Filling:
             self.write()
 
     def write(self) -> None:
-        """Write what is encoded."""
+        """Writes the encoded features."""
         if self._listed:
             self.cache._write(self._features, self._listed)
         self._features, self._listed, self._rows = [], [], 0

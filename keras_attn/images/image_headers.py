@@ -1,4 +1,4 @@
-"""Sizes of pictures from the headers of their files, as TensorFlow ops, before they are decoded."""
+"""Image sizes from file headers, with TensorFlow ops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _READ = 30  # bytes: the longest header, of WebP
 
 
 def image_size_graph(tf: ModuleType, raw: tf.Tensor) -> tuple[Any, Any]:
-    """Reads the size of a picture without its pixels."""
+    """Reads the size of an image without decoding it."""
     head = tf.io.decode_raw(tf.strings.substr(raw, 0, _READ), tf.uint8)
     head = tf.cast(tf.pad(head, [[0, _READ - tf.size(head)]]), tf.int64)
 
@@ -59,17 +59,17 @@ def image_size_graph(tf: ModuleType, raw: tf.Tensor) -> tuple[Any, Any]:
 
 
 def first_frame_graph(tf: ModuleType, raw: tf.Tensor) -> Any:
-    """Cuts off all frames of a GIF file but the first one; TensorFlow's decoder unfolds all."""
+    """Removes all frames of a GIF file except the first, because TensorFlow decodes all frames."""
     _, end = _first_frame(tf, raw)
     cut = tf.strings.join([tf.strings.substr(raw, 0, end), b";"])
     return tf.where(end > 0, cut, raw)
 
 
 def _first_frame(tf: ModuleType, raw: tf.Tensor) -> tuple[tuple[Any, Any, Any, Any], Any]:
-    """Place and size of the first frame of a GIF, and the byte behind it, 0 if it is cut off.
+    """Position and size of the first frame of a GIF, and its end (0 if it is truncated).
 
-    Blocks are chains of parts, each with its length before it. All chains are followed at once, by
-    doubling the steps, so that the number of parts does not matter.
+    Blocks are chains of parts that are preceded by their lengths. All chains are followed at once
+    by pointer doubling, so that the cost does not depend on the number of parts.
     """
     data = tf.cast(tf.io.decode_raw(raw, tf.uint8), tf.int32)
     length = tf.size(data)
@@ -77,7 +77,7 @@ def _first_frame(tf: ModuleType, raw: tf.Tensor) -> tuple[tuple[Any, Any, Any, A
     places = tf.range(tf.size(data))
 
     def last(steps: Tensor) -> Any:
-        """The place that each place leads to after all steps; the last place leads to itself."""
+        """The position that each position leads to after all steps; the last leads to itself."""
         steps = tf.minimum(steps, tf.size(data) - 1)
         return tf.while_loop(
             lambda x, twice: tf.reduce_any(x != twice),

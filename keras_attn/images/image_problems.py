@@ -1,4 +1,4 @@
-"""Problems of images and their captions, described in words."""
+"""Problems of images and captions, and their descriptions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ImageProblem(NamedTuple):
     """A problem of an image or its captions.
 
     Args:
-        where: The picture's path or name; where it has none the line or the entry of the file.
+        where: The path or name of the image, or otherwise the line or entry of the file.
         kind: One of "missing", "broken", "no_caption", "empty", "type", "keys", "encoding",
             "twice", "unknown", "columns", "csv".
         what: Description of the problem.

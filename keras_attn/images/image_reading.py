@@ -1,4 +1,4 @@
-"""What the readers of pictures with captions and with questions have in common."""
+"""Base of readers of images with captions or questions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ T = TypeVar("T")
 
 
 def picture_place(folder: Path, name: str) -> Path:
-    """The path of a picture in a folder; backslashes of Windows lead to folders."""
+    """The path of an image in a folder; Windows backslashes separate folders."""
     path = folder / name
     return folder / name.replace("\\", "/") if "\\" in name and not path.is_file() else path
 
 
 class ImageReading(Generic[T]):
-    """Collects the problems of one reading of a file about pictures."""
+    """Collects the problems of a file about images."""
 
     kinds = image_problems.IMAGE_PROBLEMS
     expected: ClassVar[str]
@@ -58,11 +58,11 @@ class ImageReading(Generic[T]):
             )
 
     def problem(self, where: str, kind: str, what: str) -> None:
-        """Notes what is wrong with a picture, a line or an entry."""
+        """Notes a problem of an image, a line or an entry."""
         self.problems.append(image_problems.ImageProblem(where, kind, what))
 
     def text(self, where: str, value: object, name: str) -> str | None:
-        """A string with something in it, tidied; else None and a problem."""
+        """A normalized string; None, with a problem noted, if it is empty."""
         if not isinstance(value, str):
             self.problem(where, "type", f"{name} is of type {type(value).__name__}")
             return None
@@ -76,7 +76,7 @@ class ImageReading(Generic[T]):
         return None
 
     def place(self, name: str, subfolder: str = "") -> Path:
-        """The path of a picture in the folder; backslashes of Windows lead to folders."""
+        """The path of an image in the folder; Windows backslashes separate folders."""
         return picture_place(self.folder / subfolder, name)
 
     def cells(
@@ -87,7 +87,7 @@ class ImageReading(Generic[T]):
         delimiter: str | None,
         header: bool | None,
     ) -> Iterator[tuple[int, dict[str, str | None]]]:
-        """The wanted cells of a table; the usual `delimiter` is that of the file's name."""
+        """The wanted cells of a table; the suffix determines the usual `delimiter`."""
         if rows.rows:
             yield from read_columns(path, columns, rows, delimiter=delimiter, header=header)
             return
@@ -105,7 +105,7 @@ class ImageReading(Generic[T]):
             self.problem(f"{lines.unit} {number:,}", kind, what)
 
     def refuse(self) -> None:
-        """Raises the error about all problems, if they are errors or nothing is left."""
+        """Raises an error about all problems if they are errors or nothing is left."""
         if self.on_error == "error":
             given = (self.where, self.expected, self.entries, self.problems, self.kinds)
             image_problems.refuse_image_problems(*given)
@@ -144,7 +144,7 @@ def lists_of(path: Location, data: object, *keys: str) -> list[list[Any]]:
 
 
 def list_of(path: Location, data: object, what: str) -> list[Any]:
-    """Returns a JSON list, after a check that it is one."""
+    """Checks and returns a JSON list."""
     if not isinstance(data, list):
         raise ValueError(
             f"{os.fspath(path)}: expected a JSON list of {what}. Received: a {type(data).__name__}."

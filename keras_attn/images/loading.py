@@ -1,4 +1,4 @@
-"""Pictures from files, whatever their format, as arrays of one kind; broken ones by name."""
+"""Loading and checking of image files."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ def load_image(
     size: int | tuple[int, int] | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> np.ndarray:
-    """Loads an image file of any kind as RGB values from 0 to 255.
+    """Loads an image file as RGB values from 0 to 255.
 
-    It is read by Pillow. Other formats are converted to RGB:
+    Pillow reads the file. Images are converted to RGB:
 
     | file | array |
     |---|---|
-    | grey | the three numbers are equal |
-    | 16 bits a colour | 8 bits, by division, not by cutting off |
-    | transparent (RGBA, palettes too) | on white |
+    | grey | three equal channels |
+    | 16 bits per channel | 8 bits, by division |
+    | transparent (RGBA or palette) | on white |
     | palette, CMYK, YCbCr, Lab | RGB |
-    | animated, several pages | its first frame |
-    | turned by its EXIF orientation | upright |
+    | animated or several pages | the first frame |
+    | rotated by its EXIF orientation | upright |
 
     Args:
-        path: The file, or the bytes of one; or an array of uint8, `(H, W)`, `(H, W, 3)` or
-            `(H, W, 4)`.
-        size: (height, width) to resize to, or one number for both; the sides' proportion is not
-            kept. Bilinear, with smoothing when it gets smaller. Default: as large as it is.
-        max_pixels: Most pixels (height x width) of a picture. A file of some kilobytes can decode
-            to gigabytes; larger images raise an error before they are decoded.
+        path: The file, the bytes of a file, or a uint8 array `(H, W)`, `(H, W, 3)` or `(H, W, 4)`.
+        size: (height, width) to resize to, or one number for both. The aspect ratio is not kept.
+            Resizing is bilinear, with antialiasing when the image becomes smaller. Default: the
+            original size.
+        max_pixels: Maximum number of pixels of an image. Larger images raise an error before they
+            are decoded, because a file of a few kilobytes can decode to gigabytes.
 
     Returns:
         A NumPy array (H, W, 3) of uint8.
 
     Raises:
-        OSError: The file is not there or cannot be read.
+        OSError: If the file is missing or cannot be read.
         ValueError: If the file is empty, not an image, truncated, damaged or too large; the message
             names it.
         ImportError: Pillow, of the extra `captioning`, is not installed.
@@ -86,7 +86,7 @@ def load_image(
 def decode_image(
     raw: bytes, name: str, size: int | tuple[int, int] | None, max_pixels: int
 ) -> np.ndarray:
-    """`load_image` of bytes, with a name for the errors."""
+    """Loads an image from bytes like `load_image`, with a name for errors."""
     size = check_sizes(size, max_pixels)
     if not raw:
         raise ValueError(f"{name}: expected a picture. Received: an empty file.")
@@ -132,8 +132,8 @@ class CheckedImages:
     """The valid image files, and a report of the invalid ones.
 
     Args:
-        paths: The whole ones, in the given order.
-        problems: What is wrong with the others, `ImageProblem`s.
+        paths: The valid files, in the given order.
+        problems: The `ImageProblem`s of the other files.
 
     Example:
 
@@ -146,12 +146,12 @@ class CheckedImages:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of files, of whole ones, and of the others by kind."""
+        """Numbers of files, of valid files, and of problems by kind."""
         files = len(self.paths) + len(self.problems)
         return {"files": files, "whole": len(self.paths), **count_image_problems(self.problems)}
 
     def summary(self) -> str:
-        """The counts in words, with the names of the first bad files."""
+        """Returns a summary of the counts, with the names of the first bad files."""
         text = f"{many(len(self.paths), 'whole picture')} of {many(self.counts['files'], 'file')}."
         if self.problems:
             text += f" Left out: {describe_image_problems(self.problems)}."
@@ -165,15 +165,15 @@ def check_images(
 
     Args:
         paths: The files.
-        on_error: `"error"`: broken ones are a ValueError, one for all of them. `"skip"`: they are
-            left out, and listed in the `problems` of what is returned.
+        on_error: `"error"` raises one ValueError for all invalid files. `"skip"` leaves them out,
+            and lists them in `problems` of the result.
         max_pixels: As in `load_image`.
 
     Returns:
-        A `CheckedImages`: the `paths` of whole pictures, `problems`, `counts`, `summary()`.
+        A `CheckedImages` with the `paths` of valid images, `problems`, `counts` and `summary()`.
 
     Raises:
-        ValueError: There are broken, missing or too large ones (with `on_error="error"`).
+        ValueError: If images are broken, missing or too large, with `on_error="error"`.
 
     Example:
 
@@ -204,7 +204,7 @@ def check_images(
 
 
 def check_sizes(size: object, max_pixels: object) -> tuple[int, int] | None:
-    """(height, width) or None; refuses what is no size, and what is no number of pixels."""
+    """Returns (height, width) or None; refuses invalid sizes and pixel limits."""
     if not is_integer(max_pixels, 1):
         raise ValueError(f"Expected `max_pixels` to be an integer >= 1. Received: {max_pixels!r}.")
     if size is None:
@@ -280,7 +280,7 @@ _TURNS = {
 
 
 def _upright(image: Image.Image) -> Any:
-    """The picture turned as its EXIF data say; those that cannot be read say nothing."""
+    """The image rotated by its EXIF orientation; unreadable EXIF data are ignored."""
     try:
         orientation = image.getexif().get(0x0112)
     except Exception:  # as viewers do: the pixels are whole

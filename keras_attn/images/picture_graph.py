@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 def decode_picture(
     tf: ModuleType, raw: tf.Tensor, size: tuple[int, int], max_pixels: int = MAX_PIXELS
 ) -> tf.Tensor:
-    """Decodes the bytes of an image to uint8 `(rows, columns, 3)`, as `load_image` does.
+    """Decodes the bytes of an image to uint8 `(rows, columns, 3)`, like `load_image`.
 
-    The bytes are a JPEG, PNG, GIF (its first frame), BMP or WebP file. Grey images become colour,
-    and transparent ones are put on white. EXIF data are not read. An image that is too large is
-    refused by its header, before its pixels are decoded.
+    JPEG, PNG, GIF (first frame), BMP and WebP files are supported. Grey images become RGB, and
+    transparent ones are drawn on white. EXIF data are ignored. An image that is too large is
+    refused by its header, before it is decoded.
     """
     rows, columns = image_size_graph(tf, raw)
     message = tf.strings.format(
@@ -96,7 +96,7 @@ def decode_pictures(
 ) -> tf.Tensor:
     """Decodes images `(B,)` to uint8 `(B, rows, columns, 3)`, one after the other.
 
-    So only one image is in memory at its full size.
+    Only one image at a time is in memory at its full size.
     """
     return tf.map_fn(
         lambda raw: decode_picture(tf, raw, size, max_pixels),

@@ -1,4 +1,4 @@
-"""Pictures with questions, and what came of reading a file of them."""
+"""Questions about images, and the result of reading them from a file."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class PictureQuestion(NamedTuple):
     """A question about an image, and its answer.
 
     Args:
-        picture: The picture's file; the bytes of one, or an array, if it is not read from files.
+        picture: The image: a file, the bytes of a file, or an array.
         question: The question.
         answer: Its answer, one of the classes.
-        answers: Answers of several people, if the data have them.
-        kind: Kind of the question, if the data have it; each kind gets its own scores.
+        answers: Answers of several people, if available.
+        kind: Kind of the question, if available; each kind gets its own scores.
 
     Example:
 
@@ -53,14 +53,14 @@ class PictureQuestion(NamedTuple):
 
 @dataclass(frozen=True)
 class PictureQuestions(Items[PictureQuestion]):
-    """The questions of a file, in its order, and a report of the skipped ones.
+    """The questions of a file, and a report of the skipped ones.
 
-    It is a sequence of `PictureQuestion`.
+    The object is a sequence of `PictureQuestion`s.
 
     Args:
-        questions: The questions with their pictures and answers.
+        questions: The questions with their images and answers.
         where: The file they were read from, for messages.
-        entries: Number of questions that the file has.
+        entries: Number of questions in the file.
         problems: Problems of the skipped questions.
 
     Example:
@@ -81,7 +81,7 @@ class PictureQuestions(Items[PictureQuestion]):
         return dict(Counter(question.answer for question in self.questions).most_common())
 
     def summary(self) -> str:
-        """Returns the counts as text, with the lines and names of the first bad images."""
+        """Returns a summary of the counts, with the lines and names of the first bad images."""
         pictures = len({question.picture for question in self.questions})
         text = (
             f"{self.where}: {many(len(self.questions), 'question')} of {self.entries:,}, "
@@ -97,14 +97,14 @@ class PictureQuestions(Items[PictureQuestion]):
 
 
 class QuestionChecks(TypedDict, total=False):
-    """Settings that all readers of questions have; `read_question_table` describes them."""
+    """Settings of all readers of questions; see `read_question_table`."""
 
     on_error: str
     check_pictures: bool
 
 
 class QuestionReading(ImageReading[PictureQuestion]):
-    """Collects the questions and the problems of one reading."""
+    """Collects the questions and the problems of one file."""
 
     kinds = QUESTION_PROBLEMS
     expected = "questions about whole pictures, with answers"
@@ -117,7 +117,7 @@ class QuestionReading(ImageReading[PictureQuestion]):
         self.picture_problem = functools.cache(image_problem)  # each picture is read once
 
     def bad_entry(self, where: str, kind: str, what: str) -> None:
-        """Counts a line or an entry, and notes what is wrong with it."""
+        """Counts a line or an entry, and notes its problem."""
         self.entries += 1
         self.problem(where, kind, what)
 
@@ -130,7 +130,7 @@ class QuestionReading(ImageReading[PictureQuestion]):
         answers: Sequence[str] = (),
         kind: str = "",
     ) -> None:
-        """A question of a line or an entry, about the picture of a file name."""
+        """Adds a question about an image file, from a line or an entry."""
         self.entries += 1
         parts = {"picture": name, "question": question, "answer": answer}
         picture, asked, said = [
@@ -146,7 +146,7 @@ class QuestionReading(ImageReading[PictureQuestion]):
         self.found.append(PictureQuestion(path, asked, said, tuple(answers), kind))
 
     def finish(self) -> PictureQuestions:
-        """Returns the questions; raises an error that lists all problems."""
+        """Returns the questions, or raises an error that lists all problems."""
         self.refuse()
         return PictureQuestions(self.found, self.where, self.entries, self.problems)
 
@@ -155,9 +155,9 @@ Asked = PictureQuestion | tuple[Picture, str, str]
 
 
 def checked_questions(examples: Iterable[Any], answered: bool = True) -> list[PictureQuestion]:
-    """Checks `PictureQuestion`s, or tuples ((picture, question), answer).
+    """Checks `PictureQuestion`s, or tuples ((image, question), answer).
 
-    If they are not `answered`, (picture, question) pairs are accepted too.
+    If not `answered`, (image, question) pairs are accepted too.
     """
     parts = ("picture", "question", "answer")[: 2 + answered]
     form = "((picture, question), answer) tuples" if answered else "(picture, question) tuples"

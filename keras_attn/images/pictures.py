@@ -1,4 +1,4 @@
-"""Images as users give them: paths, bytes of files and arrays."""
+"""Checks of images given as paths, bytes or arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Picture = str | os.PathLike[str] | bytes | np.ndarray
 
 
 def check_picture(picture: Any, number: int) -> None:
-    """Raises a TypeError unless it is a path, bytes or an array; `number` is its position."""
+    """Raises a TypeError unless an image is a path, bytes or an array; `number` is its position."""
     if not isinstance(picture, str | os.PathLike | bytes | np.ndarray):
         raise TypeError(
             "Expected a picture as a path, as the bytes of a file, or as an array (H, W, 3) of "
@@ -38,7 +38,7 @@ def as_pictures(images: Any) -> tuple[list[Picture], bool]:
 def read_pictures(
     pictures: Sequence[Picture], size: tuple[int, int], batch_size: int, on_error: str = "error"
 ) -> Iterator[tuple[list[int], np.ndarray, list[ImageProblem]]]:
-    """Yields the numbers and pixels of at most `batch_size` images, and the problems of others.
+    """Yields the indices and pixels of at most `batch_size` images, and problems of others.
 
     With `on_error="error"` the error of a broken image is raised.
     """
@@ -63,9 +63,9 @@ def read_pictures(
 
 
 def distinct_pictures(pictures: Sequence[Picture]) -> tuple[list[Picture], list[int]]:
-    """Returns the different images, and the number of each given image among them.
+    """Returns the distinct images, and the index of each given image among them.
 
-    The same path, bytes or array object is the same image.
+    Images are the same if their path, bytes or array object is the same.
     """
 
     def key(picture: Any) -> Any:

@@ -18,10 +18,10 @@ from keras_attn.records.rows import has_rows
 
 @dataclass(frozen=True)
 class QuestionFile:
-    """A file of questions about images: its place, its format, and how it is read."""
+    """A file of questions about images: path, format and reading options."""
 
     path: Location
-    """A table; a JSON file; or a folder of easy-VQA, of one side or of both."""
+    """A table, a JSON file, or a folder of easy-VQA with one or both parts."""
     annotations: str = ""
     """`"vqa"`: the file of the answers."""
     image_dir: str = ""
@@ -36,11 +36,11 @@ class QuestionFile:
     question_kind: str = ""
     """`"csv"`: column of the kinds of questions; none if empty."""
     delimiter: str = ""
-    """`"csv"`: character between columns; if empty, as the columns' names tell."""
+    """`"csv"`: character between columns; if empty, inferred from the column names."""
     image_name: str = COCO_NAME
     """`"vqa"`: file name of an image, as in `read_vqa`."""
     on_error: str = "error"
-    """What is done about bad lines, as in `read_question_table`."""
+    """Treatment of bad lines, as in `read_question_table`."""
 
     @property
     def kind(self) -> str:

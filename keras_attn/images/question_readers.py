@@ -1,4 +1,4 @@
-"""Readers of questions about pictures: easy-VQA, VQA v2, and tables."""
+"""Readers of questions about images: easy-VQA, VQA v2, and tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from keras_attn.records.reading import LineReading, Location, find_file
 from keras_attn.records.tables import Column
 
 COCO_NAME = "COCO_{split}_{id:012d}.jpg"
-"""Name of a picture of COCO, of which VQA v2 has the ids."""
+"""File name of a COCO image; VQA v2 contains only ids."""
 
 
 def read_question_table(
@@ -32,30 +32,28 @@ def read_question_table(
 
     Args:
         path: The table, plain or gzipped.
-        image: Name of the column of the pictures, or its number (from 0). Its cells are paths,
-            within `image_dir` unless they are absolute.
+        image: Name or number (from 0) of the column of the images. Its cells are paths, relative to
+            `image_dir` unless they are absolute.
         question: Name or number of the column of the questions.
         answer: Name or number of the column of the answers.
         kind: Name or number of a column with the kind of each question; None if there is none.
-        image_dir: Folder of the pictures. Default: that of the table.
-        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, inferred from
-            the names of the columns; otherwise, a tab in `*.tsv` and a comma in all other files.
-        header: Whether the first row names the columns. Default: True where a column is given by
-            its name.
-        **checks: What all readers of questions have.
-            `on_error`: `"error"` (default): lines without a question about a whole picture are a
-            ValueError, one for all of them, that names each line and its picture. `"skip"`: they
-            are left out, and listed in the `problems` of what is returned.
-            `check_pictures`: Whether each picture is read, to find the broken ones (default True).
+        image_dir: Folder of the images. Default: the folder of the table.
+        delimiter: The character between cells. Default: `,`, `;`, `|` or a tab, inferred from the
+            names of the columns; otherwise, a tab in `*.tsv` and a comma in all other files.
+        header: Whether the first row names the columns. Default: True if a column is given by name.
+        **checks: Settings of all readers of questions. `on_error`: `"error"` (default) raises one
+            ValueError that lists all bad lines and images. `"skip"` leaves them out, and lists them
+            in `problems` of the result. `check_pictures`: Whether each image is read, to find
+            broken ones (default True).
 
     Returns:
-        A `PictureQuestions`: a sequence of `PictureQuestion` with `problems`, `answer_counts` and
+        A `PictureQuestions`, a sequence of `PictureQuestion` with `problems`, `answer_counts` and
         `summary()`.
 
     Raises:
-        OSError: The table or the folder is not there or cannot be read.
-        ValueError: As said; also rows with another number of cells, no such column, and a quotation
-            mark that is never closed.
+        OSError: If the table or the folder is missing or cannot be read.
+        ValueError: If lines are bad (see `on_error`), a row has a different number of cells, there
+            is no such column, or a quotation mark is never closed.
 
     Example:
 
@@ -85,26 +83,26 @@ def read_question_table(
 
 
 def read_easy_vqa(path: Location, **checks: Unpack[QuestionChecks]) -> PictureQuestions:
-    """Reads a side of easy-VQA, drawn shapes with questions of one answer each.
+    """Reads a part of easy-VQA, questions about drawn shapes.
 
     The data are files of the package `easy-vqa` on PyPI: `easy_vqa/data/train` and
-    `easy_vqa/data/test` have `questions.json`, a list of `[question, answer, number of the
-    picture]`, and the pictures `images/NUMBER.png`.
+    `easy_vqa/data/test` contain `questions.json`, a list of `[question, answer, image number]`, and
+    the images `images/NUMBER.png`.
 
     References:
         - [easy-VQA](https://github.com/vzhou842/easy-VQA): 5,000 pictures, 48,248 questions, 13
           answers.
 
     Args:
-        path: The folder of a side, or its `questions.json`.
+        path: The folder of a part, or its `questions.json`.
         **checks: As in `read_question_table`.
 
     Returns:
         A `PictureQuestions`.
 
     Raises:
-        OSError: The folder or a file is not there or cannot be read.
-        ValueError: The JSON is broken or has another layout; lines as in `read_question_table`.
+        OSError: If the folder or a file is missing or cannot be read.
+        ValueError: If the JSON is invalid or has another format, and as in `read_question_table`.
 
     Example:
 
@@ -136,21 +134,22 @@ def read_vqa(
     image_name: str = COCO_NAME,
     **checks: Unpack[QuestionChecks],
 ) -> PictureQuestions:
-    """Reads VQA v2, or other data in its two JSON files.
+    """Reads VQA v2, or other data in the format of its two JSON files.
 
     `questions` has a list `questions` of `{"question_id", "image_id", "question"}`, `annotations` a
     list `annotations` of `{"question_id", "multiple_choice_answer", "answers", "answer_type"}`. The
-    answer to learn is the commonest one, `multiple_choice_answer`; `answers` are those of ten
-    people, by which an answer is scored; the `kind` is `answer_type`: yes/no, number or other.
+    training answer is the most frequent one, `multiple_choice_answer`. `answers` are the answers of
+    ten people, which are used for scoring. `kind` is the `answer_type`: yes/no, number or other.
 
     References:
         - [Goyal et al., 2017](https://arxiv.org/abs/1612.00837): Making the V in VQA matter.
 
     Args:
-        questions: Such as `v2_OpenEnded_mscoco_train2014_questions.json`, plain or gzipped.
-        annotations: Such as `v2_mscoco_train2014_annotations.json`.
-        image_dir: Folder of the pictures. Default: that of `questions`.
-        image_name: File name of a picture, with `{id}` for its id and `{split}` for the
+        questions: The file of questions, such as `v2_OpenEnded_mscoco_train2014_questions.json`,
+            plain or gzipped.
+        annotations: The file of answers, such as `v2_mscoco_train2014_annotations.json`.
+        image_dir: Folder of the images. Default: the folder of `questions`.
+        image_name: File name of an image, with `{id}` for its id and `{split}` for the
             `data_subtype` of `questions`, such as `train2014`.
         **checks: As in `read_question_table`.
 
@@ -158,9 +157,9 @@ def read_vqa(
         A `PictureQuestions`.
 
     Raises:
-        OSError: The folder or a file is not there or cannot be read.
-        ValueError: The JSON is broken or has another layout, `image_name` has other fields; also
-            questions without an annotation, and entries as in `read_question_table`.
+        OSError: If the folder or a file is missing or cannot be read.
+        ValueError: If the JSON is invalid or has another format, `image_name` has other fields, or
+            a question has no annotation, and as in `read_question_table`.
 
     Example:
 

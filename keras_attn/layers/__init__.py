@@ -1,4 +1,4 @@
-"""Layers to stack in Keras models."""
+"""Layers for Keras models: attention, Transformer blocks, embeddings, pooling."""
 
 from keras_attn.layers.ablation import ablate, heads_of
 from keras_attn.layers.additive_attention import AdditiveAttention

@@ -1,4 +1,4 @@
-"""Attention heads that are switched off or replaced, in any model."""
+"""Ablation of attention heads in any model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def heads_of(model: keras.layers.Layer) -> dict[str, HeadsLayer]:
         model: A built model or layer.
 
     Returns:
-        The layers, in the order of the model. The paths are those of `attention_maps`.
+        The layers in the order of the model, with the same paths as in `attention_maps`.
 
     Raises:
         ValueError: If the model has no such layer. `keras_attn.from_keras` converts a model with
@@ -69,14 +69,14 @@ def ablate(
 
     `"zero"` leaves the heads out of this sum, as in Michel et al. (2019) and Voita et al. (2019).
     `"uniform"` gives all keys that a query sees the same weight. An array is a fixed pattern of
-    attention: its weights take the place of the heads' own, hidden keys get none, and each row is
-    scaled to sum to 1.
+    attention: it replaces the attention weights of the heads. Hidden keys get no weight, and each
+    row is scaled to sum to 1.
 
     For `"zero"` and `"uniform"`, weights of the layers are set to 0 and restored at the end of the
-    block. The change therefore affects everything that reads the model, on every backend:
-    `model(x)`, `predict`, functions that were compiled before, cached decoding, a task's own calls,
-    and other threads. A fixed pattern has an effect only inside the block, and only in eager calls
-    of whole rows.
+    block. The change therefore affects everything that uses the model, on every backend:
+    `model(x)`, `predict`, functions that were compiled before, cached decoding, the methods of a
+    task, and other threads. A fixed pattern has an effect only inside the block, and only in eager
+    calls on whole rows.
 
     References:
         - [Michel et al., 2019](https://arxiv.org/abs/1905.10650): Are Sixteen Heads Really Better
@@ -88,19 +88,19 @@ def ablate(
         model: A built model or layer. For a task, pass `task.whole`.
         heads: Indices of heads, from 0, keyed by the path of their layer in `attention_maps` and
             `heads_of`, such as `{"encoder/block_1/self_attention": [3]}`.
-        replace: `"zero"`, `"uniform"`, or weights `(T, S)` of at least the lengths of the inputs,
-            of which the first rows and columns are taken.
+        replace: `"zero"`, `"uniform"`, or weights `(T, S)`. If the inputs are shorter, only the
+            first rows and columns are used.
 
     Yields:
         None.
 
     Raises:
-        TypeError: If the number of a head is not an integer.
-        ValueError: If there is no such layer or head, or `replace` has another value or is not
+        TypeError: If the index of a head is not an integer.
+        ValueError: If there is no such layer or head, or `replace` has an unknown value or is not
             supported by the layer.
         RuntimeError: If a model with a fixed pattern is called in a compiled function or in cached
-            steps, or if no eager call reached a layer; also if weights that were set to 0 were
-            changed in the block, for example by training.
+            steps, if no eager call reached a layer, or if weights that were set to 0 were changed
+            in the block, for example by training.
 
     Example:
 
@@ -158,7 +158,7 @@ Part: TypeAlias = tuple[keras.Variable, tuple[slice, ...]]
 
 
 def _outputs(layer: HeadsLayer, number: int) -> list[Part]:
-    """The rows of the output projection that read a head."""
+    """The rows of the output projection that belong to a head."""
     width = layer._value_head_dim
     rows = slice(number * width, (number + 1) * width)
     dense = _plain(layer.output_dense)
@@ -189,7 +189,7 @@ def _queries(layer: HeadsLayer, number: int) -> list[Part]:
 
 
 def _plain(dense: Any) -> Any:
-    """A dense layer whose kernel has a number in each place."""
+    """A dense layer whose kernel is a plain float matrix."""
     if dense.quantization_mode not in (None, "int8", "float8"):
         raise ValueError(
             "`ablate` needs kernels with a number in each place. Received: "

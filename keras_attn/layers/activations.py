@@ -1,4 +1,4 @@
-"""Activations that Keras does not have by name."""
+"""Activations that are missing in Keras."""
 
 import functools
 import math
@@ -12,12 +12,12 @@ from keras_attn.hints import Activation, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 def gelu(x: Tensor) -> Tensor:
-    """GELU, the exact function (Hendrycks and Gimpel, 2016).
+    """Exact GELU (Hendrycks and Gimpel, 2016).
 
         gelu(x) = x / 2 (1 + erf(x / sqrt(2)))
 
-    BERT uses it. It is that of Keras, but on JAX, where Keras takes the complementary error
-    function, which takes longer on a CPU.
+    BERT uses it. It equals the GELU of Keras. On JAX, Keras computes the complementary error
+    function, which is slower on a CPU.
     """
     if keras.backend.backend() != "jax" or keras.backend.is_keras_tensor(x):
         return keras.ops.gelu(x, approximate=False)
@@ -92,7 +92,7 @@ _OURS = {
 
 
 def activation(name: Activation) -> Callable[[Tensor], Tensor]:
-    """Returns the activation with a name, or from a config; None is the linear one."""
+    """Returns an activation by its name or config; None means linear."""
     return _OURS[name] if isinstance(name, str) and name in _OURS else keras.activations.get(name)
 
 

@@ -19,24 +19,25 @@ class AdditiveAttention(SequenceAttention):
         context[t]   = sum_s softmax_s(scores[t]) value[s]        (B, T, Dv)
 
     `keras.layers.AdditiveAttention` has neither `Wq` nor `Wk` and needs equal widths; this layer
-    follows the paper. With `units=None` there are no projections, as in the layer of Keras:
-    `scores[t, s] = v . tanh(query[t] + key[s])`. With `normalize`, `g v / |v|` replaces v (Salimans
-    and Kingma, 2016). The learned length g starts at `1 / sqrt(units)`.
+    follows the paper. With `units=None` there are no projections, as in the Keras layer: `scores[t,
+    s] = v . tanh(query[t] + key[s])`. With `normalize`, `g v / |v|` replaces v (Salimans and
+    Kingma, 2016). The learned length g starts at `1 / sqrt(units)`.
 
-    With a `window` a query sees only the keys s with `|s - p[t]| <= window_size` (Luong et al.,
-    2015). `"monotonic"` has `p[t] = t`; a query that is past the last key by more than the window
-    sees nothing. `"predictive"` has `p[t] = n sigmoid(vp . tanh(query[t] Wp))` for n keys, and
+    With a `window`, a query sees only the keys s with `|s - p[t]| <= window_size` (Luong et al.,
+    2015). `"monotonic"` sets `p[t] = t`; a query that is past the last key by more than the window
+    sees nothing. `"predictive"` sets `p[t] = n sigmoid(vp . tanh(query[t] Wp))` for n keys, and
     multiplies the weights by `exp(-(s - p[t])^2 / (2 sigma^2))` with `sigma = window_size / 2`, so
-    that they sum to less than 1. Padding has no position. The layer has `Dq U + Dk U + U` weights,
-    U without projections; a bias adds U, `normalize` adds 1, `"predictive"` adds `Dq Dq + Dq`.
+    that they sum to less than 1. Padding does not count as a position. The layer has `Dq U + Dk U +
+    U` weights, or U without projections. A bias adds U, `normalize` adds 1, and `"predictive"` adds
+    `Dq Dq + Dq`.
 
-    Memory is `B * T * S * units`; an `AttentionDecoder` needs only the memory of one step, `B * S *
-    units`.
+    The layer needs memory for `B * T * S * units` numbers; an `AttentionDecoder` only for one step,
+    `B * S * units`.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`; the widths may differ.
 
     Masking: `value_mask` `(B, S)` hides keys, and `attention_mask` `(B, T, S)` or `(B, 1, T, S)`
-    hides keys from single queries. Masks are boolean or 0/1 integers; True may be attended. Where
+    hides keys from individual queries. Masks are boolean or 0/1 integers; True may be attended. If
     no mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing: it
     is the mask of the output. A query that sees no key gets zero weights and a zero context.
 
@@ -46,7 +47,7 @@ class AdditiveAttention(SequenceAttention):
         normalize: Whether to normalize v.
         window: `None` (all keys), `"monotonic"` or `"predictive"`.
         window_size: Half-width D of the window, in keys; 10 if None.
-        attention_dropout: Share of the weights set to zero in training.
+        attention_dropout: Dropout rate of the attention weights.
         kernel_initializer: Initializer of the matrices and vectors.
         kernel_regularizer: Regularizer of the matrices and vectors.
         kernel_constraint: Constraint of the matrices and vectors.
@@ -57,7 +58,7 @@ class AdditiveAttention(SequenceAttention):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        query: `(B, T, Dq)`. For one state of a decoder pass `ops.expand_dims(state, 1)`.
+        query: `(B, T, Dq)`. For a single decoder state, pass `ops.expand_dims(state, 1)`.
         value: `(B, S, Dv)`.
         key: `(B, S, Dk)`; `value` if None.
         query_mask: Mask `(B, T)` of the output.
@@ -65,7 +66,7 @@ class AdditiveAttention(SequenceAttention):
         key_mask: `(B, S)`.
         attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
         projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
-            its padding, or in that of `value`, is then not removed.
+            its padding, or in the padding of `value`, is then not removed.
         positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
@@ -141,7 +142,7 @@ class AdditiveAttention(SequenceAttention):
         return key if self.key_dense is None else self.key_dense(key)
 
     def compute_scores(self, query: Tensor, projected_key: Tensor):
-        """Scores `(B, T, S)`."""
+        """Returns the scores `(B, T, S)`."""
         scale = self.scale[:, 0]
         if self.normalize:
             dtype = "float64" if self.compute_dtype == "float64" else "float32"

@@ -42,9 +42,9 @@ _CALL_HINTS = {
 
 
 def output_spec(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Traces `call` with symbolic inputs, and raises the error of `call` as it is.
+    """Traces `call` with symbolic inputs, and raises errors of `call` unchanged.
 
-    Keras would put three sentences before it, which say that the layer is incorrect.
+    Keras would prepend three sentences that blame the implementation of the layer.
     """
     try:
         return keras.Operation.compute_output_spec(layer, *args, **kwargs)
@@ -72,7 +72,7 @@ def _takes_any_number(function: Callable) -> bool:
 
 @functools.cache
 def named(cls: type, method: str) -> Mapping[str, inspect.Parameter]:
-    """Returns the parameters of a method, with those of base classes that get its `**kwargs`."""
+    """Returns the parameters of a method and of the base classes that receive its `**kwargs`."""
     found: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
         if base is keras.layers.Layer:

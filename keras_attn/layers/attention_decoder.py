@@ -59,11 +59,12 @@ class AttentionDecoder(RecurrentLoop):
     context of Cho et al., 2014. Without a memory the layer is a plain recurrent network that can be
     decoded step by step.
 
-    The initial state is `initial_state`; else, with `bridge`, `tanh(summary(memory) Wi + bi)` for
-    each state of the cell; else the initial state of the cell (zeros). `bridge_units` puts a hidden
-    layer `relu(summary(memory) Wj + bj)` before each. The summary is the `"mean"` of the memory's
-    tokens, its `"last"` token, or its `"ends"`: the first half of the last token and the second
-    half of the first one, which are the final states of a bidirectional encoder.
+    The decoder starts from `initial_state` if it is given. Otherwise it starts from the cell's
+    initial state (zeros) or, with `bridge`, from `tanh(summary(memory) Wi + bi)` for each state of
+    the cell. `bridge_units` adds a hidden layer `relu(summary(memory) Wj + bj)` before each of
+    them. The summary is the `"mean"` of the memory's tokens, its `"last"` token, or its `"ends"`:
+    the first half of the last token and the second half of the first one, which are the final
+    states of a bidirectional encoder.
 
     Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, attention_units)`, or `(B, T, U + C)`
     without `attention_units`, for a cell output of width U and contexts of total width C.
@@ -73,21 +74,23 @@ class AttentionDecoder(RecurrentLoop):
     (or the Keras mask of `x`) is False, a row keeps its state and its weights are zero. Padding may
     be on either side.
 
-    Saving: a cell or an attention that two layers share is written twice, and the `.keras` file of
-    such a model cannot be loaded, as with `keras.layers.RNN`. Files of only the weights can be
-    loaded.
+    Saving: if two layers share a cell or an attention, it is written twice, and the `.keras` file
+    of the model cannot be loaded, as with `keras.layers.RNN`. Files that contain only weights can
+    be loaded.
 
-    Memory: inference needs the memory of one step. Training needs what the backend keeps of each
-    step; additive scores are recomputed in the backward pass, so `(B, T, S, units)` is not kept.
+    Memory: inference needs memory for only one step. In training, the backend keeps the activations
+    of every step; additive scores are recomputed in the backward pass, so that `(B, T, S, units)`
+    numbers are not kept.
 
     Args:
         cell: A Keras cell (`GRUCell`, `LSTMCell`, `StackedRNNCells`, your own) or a list of cells,
-            the first at the bottom. Set dropout and recurrent dropout of the cell on the cell.
+            the first at the bottom. Set dropout and recurrent dropout in the cell itself.
         attention: `AdditiveAttention`, `LuongAttention` or another `SequenceAttention`, a list of
             them, or None. Its `attention_dropout` must be 0: use `dropout`.
-        order: `"luong"` or `"bahdanau"`. None means `"luong"` with attention, else `"bahdanau"`.
-        input_feeding: Whether a[t-1] (the context, if `attention_units` is None) is an input of
-            step t. None means True in Luong's order only.
+        order: `"luong"` or `"bahdanau"`. None means `"luong"` with attention, and `"bahdanau"`
+            without it.
+        input_feeding: Whether a[t-1] (the context if `attention_units` is None) is an input of step
+            t. None means True in Luong's order and False in Bahdanau's.
         attention_units: Width of a[t]; no Wa if None.
         activation: Activation of a[t].
         bridge: Whether the initial state is computed from the memory's summary.
@@ -110,11 +113,11 @@ class AttentionDecoder(RecurrentLoop):
         training: Whether dropout is active.
 
     Returns:
-        The output; with scores `(output, [weights (B, T, S), ...])`, one for each attention. With
-        `return_state` a list of states comes last.
+        The output, or `(output, [weights (B, T, S), ...])` with the weights of each attention. With
+        `return_state`, a list of states comes last.
 
     Raises:
-        ValueError: If options do not apply or contradict each other, a memory lost its mask, or a
+        ValueError: If options do not apply or contradict each other, the memory lost its mask, or a
             state has the wrong width.
         TypeError: If the cell is not a cell, or the attention is not a `SequenceAttention`.
 
@@ -365,7 +368,7 @@ class AttentionDecoder(RecurrentLoop):
 
 
 def _serialized(layer: keras.layers.Layer) -> dict[str, Any]:
-    """A layer's config without `build_config`: the owner builds the layer under its own name."""
+    """A layer's config without `build_config`, because the owner builds the layer."""
 
     def strip(config: dict | list) -> None:
         if isinstance(config, dict):

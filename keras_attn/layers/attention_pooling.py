@@ -43,7 +43,7 @@ class AttentionPooling(PoolingLayer):
     Args:
         units: Width U of the hidden layer of `"additive"`; D if None. `"dot"` has none.
         score: `"additive"` or `"dot"`.
-        attention_dropout: Share of the weights set to zero in training.
+        attention_dropout: Dropout rate of the attention weights.
         kernel_initializer: Initializer of W, u and q.
         seed: Seed of the dropout.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.

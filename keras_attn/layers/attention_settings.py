@@ -21,7 +21,7 @@ POSITIONS = (None, "rotary", "alibi", "relative")
 
 
 def check_attention_kernel(kind: str, attention_kernel: str, attention_dropout: float) -> None:
-    """Raises a ValueError if the kernel is unknown, or lacks the dropout that is asked for."""
+    """Raises a ValueError if the kernel is unknown, or does not support dropout."""
     check_choice(kind, KERNELS, attention_kernel=attention_kernel)
     if attention_dropout and attention_kernel in ("chunked", "flash"):
         raise ValueError(
@@ -34,7 +34,7 @@ def check_attention_kernel(kind: str, attention_kernel: str, attention_dropout: 
 def check_score_settings(
     kind: str, attention_kernel: str, qk_norm: str | None, softcap: object, attention_sinks: object
 ) -> None:
-    """Raises a ValueError if a change of scores is unknown, or the kernel cannot have it."""
+    """Raises a ValueError if a change of scores is unknown, or not supported by the kernel."""
     check_choice(kind, (None, *NORMALIZATIONS), qk_norm=qk_norm)
     check_softcap(softcap, f"softcap` of `{kind}")
     for name, wanted in (("softcap", softcap is not None), ("attention_sinks", attention_sinks)):
@@ -76,7 +76,7 @@ def checked_visibility(
     mask_mod: Function | None,
     attention_kernel: str,
 ) -> tuple[int, Callable[..., Any] | None, Callable[..., Any] | None]:
-    """Returns the first tokens beside a window and both functions, checked and as functions."""
+    """Checks the settings of visibility, and returns them with functions in place of configs."""
     if isinstance(sink_tokens, bool) or not isinstance(sink_tokens, int) or sink_tokens < 0:
         raise ValueError(
             f"`sink_tokens` of {kind} must be an integer of at least 0. Received: {sink_tokens!r}."
@@ -151,7 +151,7 @@ def has_window(
 ) -> bool:
     """Whether a block of a stack has the window.
 
-    A damaged file may claim a billion blocks, so that no list is made for them.
+    It makes no list, because a damaged file may claim a billion blocks.
     """
     if window_blocks is None:
         return sliding_window is not None

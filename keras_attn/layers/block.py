@@ -30,7 +30,7 @@ from keras_attn.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_attn.layers.normalization import NORMALIZATIONS
 
 _SEEDED = ("dropout", "self_attention", "cross_attention")
-"""Sublayers with random numbers."""
+"""Sublayers that draw random numbers."""
 
 
 class TransformerBlock(DenseLayer):
@@ -135,7 +135,7 @@ class TransformerBlock(DenseLayer):
 
     @property
     def reads_positions(self) -> bool:
-        """Whether the self-attention has a use for `positions`."""
+        """Whether the self-attention uses `positions`."""
         return not self.positions is self.score_mod is self.mask_mod is None
 
     def _build_common(self, x_shape: tuple[int | None, ...]) -> None:
@@ -202,7 +202,7 @@ class TransformerBlock(DenseLayer):
         )
 
     def _seed_of(self, name: str) -> int | None:
-        """The seed of a sublayer: with one seed for all, they would drop the same places."""
+        """The seed of a sublayer; with one shared seed, all would drop the same units."""
         return sub_seed(self.seed, _SEEDED.index(name))
 
     def _norm(self, x_shape: tuple, name: str) -> keras.layers.Layer:

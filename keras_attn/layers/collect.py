@@ -1,4 +1,4 @@
-"""Collection of the attention weights of whole models."""
+"""Collection of attention weights from whole models."""
 
 import contextlib
 import contextvars
@@ -69,7 +69,7 @@ class AttentionMaps(dict):
 
 
 def is_concrete(tensor: Tensor) -> bool:
-    """Whether a tensor has values, and is not one of a function that is being traced."""
+    """Whether a tensor has values, in contrast to a tensor of a traced function."""
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf
@@ -91,7 +91,7 @@ def active_collector() -> _Collector:
 
 @contextlib.contextmanager
 def no_collection() -> Iterator[None]:
-    """Hides the collector, for a loop that adds the weights of all its steps at once."""
+    """Hides the collector from a loop that adds the weights of all its steps itself."""
     token = _collector.set(None)
     try:
         yield
@@ -116,7 +116,7 @@ def current_role() -> str:
 
 @contextlib.contextmanager
 def collect_calls() -> Iterator[dict[AttentionKey, dict[str, Any]]]:
-    """Collects queries, keys, values and arguments of the products of every attention layer."""
+    """Collects the queries, keys, values and options of every attention layer."""
     maps = AttentionMaps()
     maps._calls = {}
     token = _collector.set(maps)

@@ -55,7 +55,7 @@ class DecoderBlock(TransformerBlock):
             `activation="silu"`.
         use_bias: Whether the projections have biases; layer norms always have one.
         positions: Positions in the self-attention: "rotary" (Su et al., 2021), "alibi" (Press et
-            al., 2022), "relative" (T5: Raffel et al., 2020) or None. With None, add
+            al., 2022), "relative" (T5: Raffel et al., 2020) or None. If None, add
             `PositionalEncoding` to the embeddings.
         rotary_base: Base of the wavelengths of rotary positions.
         rotary_scaling: Scaling of rotary positions for longer contexts; see
@@ -65,9 +65,10 @@ class DecoderBlock(TransformerBlock):
         sliding_window: Self-attention does not see keys at this distance or farther.
         scale: Factor of the query-key products; `1 / sqrt(key_dim)` if None.
         attention_kernel: "auto", "plain", "chunked" or "flash"; see
-            `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
+            `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" support dropout and
+            returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
-            of tokens of each row; with other padding, they would hide the wrong keys.
+            of tokens of each row; with any other padding, they would hide the wrong keys.
         qk_norm: Norm of queries and keys over the width of a head: "rms_norm" or "layer_norm"; none
             if None. See `MultiHeadSelfAttention` for this and the next five settings.
         softcap: Limit of the scaled products by a hyperbolic tangent; none if None.
@@ -297,10 +298,10 @@ class DecoderBlock(TransformerBlock):
             x: `(B, 1, D)`.
             state: State from `prefill` or the last `step`.
             slot: int32 scalar, the slot of the cache to write.
-            visible: Boolean `(B, L)`, True for slots that hold tokens, with this one.
+            visible: Boolean `(B, L)`, True for slots that hold tokens, including this one.
             memory_mask: `(B, S)`, or None.
             return_attention_scores: Whether the weights are computed.
-            positions: Integers `(B, L)`, the positions of the slots, with this one, for rotary
+            positions: Integers `(B, L)`, the positions of the slots, including this one, for rotary
                 positions or ALiBi; `0 ... L-1` if None.
 
         Returns:

@@ -9,7 +9,7 @@ from keras_attn.layers.masked_layer import MaskedLayer, cloned
 
 
 class DenseLayer(MaskedLayer):
-    """Makes its `Dense` sublayers and hands them the initializers, regularizers and constraints."""
+    """Passes initializers, regularizers and constraints to its `Dense` sublayers."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class DoublyStochasticLoss(MaskedLayer):
     Shapes: x `(B, T, D)`, attention weights `(B, T, S)` to `(B, T, D)`.
 
     Masking: steps that `padding_mask` (or the Keras mask of `x`) hides, rows without tokens, and
-    positions that `memory_mask` hides do not count. The output keeps the mask of `x`.
+    positions that `memory_mask` hides are ignored. The output keeps the mask of `x`.
 
     Args:
         weight: Factor of the loss; 0 or greater.

@@ -23,7 +23,7 @@ class Dropout(MaskedLayer):
     Masking: the output keeps the mask of `x`. Masked units are dropped like all others.
 
     Args:
-        rate: Share of the units set to zero, in [0, 1), rounded to a multiple of 2^-16.
+        rate: Fraction of the units set to zero, in [0, 1), rounded to a multiple of 2^-16.
         seed: Seed of the random numbers.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 

@@ -28,9 +28,10 @@ class FeedForward(DenseLayer):
 
         output = dropout(activation(x Wg + bg) * (x W1 + b1)) W2 + b2
 
-    `activation="silu"` makes it SwiGLU, "gelu" GEGLU, "relu" ReGLU, "sigmoid" the GLU. Wg and W1
-    are stored as one kernel `(D, 2 intermediate_dim)`, Wg first. The gate adds half as many weights
-    again; use two thirds of `intermediate_dim` to keep the number of weights.
+    It is called SwiGLU with `activation="silu"`, GEGLU with "gelu", ReGLU with "relu" and GLU with
+    "sigmoid". Wg and W1 are stored as one kernel `(D, 2 intermediate_dim)`, Wg first. The gate
+    increases the number of weights by half; reduce `intermediate_dim` to two thirds to keep the
+    number of weights.
 
     Shapes: x `(..., D)` to `(..., D)`.
 
@@ -39,7 +40,7 @@ class FeedForward(DenseLayer):
     Args:
         intermediate_dim: Width of the hidden layer.
         activation: Activation of the hidden layer, or of the gate with `gated`.
-        dropout: Share of the hidden units set to zero in training.
+        dropout: Dropout rate of the hidden units.
         kernel_initializer: Initializer of the kernels.
         bias_initializer: Initializer of the biases.
         kernel_regularizer: Regularizer of the kernels.

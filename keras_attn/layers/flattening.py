@@ -13,10 +13,10 @@ from keras_attn.ops.compilers import on_cpu
 def flat(layer: Callable[..., Tensor], x: Tensor, **kwargs: Any) -> Tensor:
     """Calls a layer that works on the last axis.
 
-    On TensorFlow and on JAX's CPU the layer gets a matrix with one row for each vector. TensorFlow
-    needs a dozen operations for a product of higher rank whose lengths are not all known, which
-    cost as much as the product itself when few tokens are decoded. XLA on a CPU is slower with
-    gradients of products of higher rank, which are sums over several axes.
+    On TensorFlow, and on JAX on a CPU, the layer gets a matrix with one row for each vector. For a
+    product of higher rank with unknown lengths, TensorFlow needs a dozen operations, which cost as
+    much as the product itself when few tokens are decoded. XLA on a CPU is slower with gradients of
+    products of higher rank, which are sums over several axes.
     """
     if len(x.shape) < 3 or not _matrices_are_faster():
         return layer(x, **kwargs)

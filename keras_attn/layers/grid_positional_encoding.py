@@ -22,7 +22,7 @@ class GridPositionalEncoding(MaskedLayer):
     Shapes: x `(B, R, D)`, D even, to `(B, R, D)`.
 
     Masking: the mask of `x` (or an explicit `mask` `(B, R)`) is the mask of the output. Hidden
-    regions are counted too.
+    regions count as positions.
 
     Args:
         columns: Number of columns, such as `grid[1]` of a `keras_attn.models.ImageEncoder`.

@@ -1,4 +1,4 @@
-"""Base class of the layers that attend to pictures with gates."""
+"""Base class of the layers that attend to images with gates."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ DATA_FORMATS = ("channels_last", "channels_first")
 
 
 class ImageGate(CompositeLayer):
-    """A layer that multiplies a picture by gates between 0 and 1.
+    """A layer that multiplies an image by gates between 0 and 1.
 
     `axes` are the axes of rows and columns, `channel_axis` is the axis of the channels.
     """

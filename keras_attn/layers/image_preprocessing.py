@@ -1,4 +1,4 @@
-"""Resizing and scaling of pictures."""
+"""Resizing and scaling of images."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,8 +25,9 @@ class ImagePreprocessing(keras.layers.Layer):
 
         output = (resize(x)[..., order] - mean) / std
 
-    The scalings are those of `keras.applications.imagenet_utils.preprocess_input`, for RGB pixels
-    from 0 to 255: `"none"`; `"tf"` (-1 to 1); `"torch"` (ImageNet's mean and standard deviation:
+    `scaling` has the modes of `keras.applications.imagenet_utils.preprocess_input`, for RGB pixels
+        from 0 to 255: `"none"`; `"tf"` (-1 to 1); `"torch"` (ImageNet's mean and standard
+        deviation:
     DenseNet and all of torchvision); `"caffe"` (BGR minus ImageNet's mean: VGG and ResNet).
 
     Resizing is bilinear, with antialiasing when an image becomes smaller, as in Pillow. It consists
@@ -120,7 +121,7 @@ def as_image_size(image_size: int | Sequence[int], owner: str) -> tuple[int, int
 def _averages(line: Tensor, size: int) -> Tensor:
     """Matrix (size, S) whose rows are the weights of the S old pixels in each new one.
 
-    `line` `(S,)` gives S, which may be unknown when a graph is built. Its values do not matter.
+    Only the length of `line` `(S,)` is used, which may be unknown when a graph is built.
     """
     old = ops.cumsum(ops.ones_like(line)) - 0.5  # (S,) centers of the pixels
     length = ops.sum(ops.ones_like(line))

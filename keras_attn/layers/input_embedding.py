@@ -35,13 +35,14 @@ class InputEmbedding(MaskedLayer):
         x[b, t] = E[ids[b, t]] + S[segments[b, t]] + P[positions[b, t]]
         output  = dropout(norm(x))                                          (B, T, D)
 
-    Positions are 0, 1, 2, ... from the left. With `first_position` F they count the tokens that the
-    mask shows, so that padding on the left does not shift them (RoBERTa: Liu et al., 2019):
+    Positions are 0, 1, 2, ... from the left. With `first_position` F, only tokens that the mask
+        shows are counted, so that padding on the left does not shift positions (RoBERTa: Liu et
+        al., 2019):
 
         positions[b, t] = F - 1 + mask[b, t] sum_{u <= t} mask[b, u]         F - 1 for padding
 
-    This layer keeps the mask of the tokens. `tokens + positions`, and `keras.layers.Add` over a
-    masked and an unmasked tensor, lose it, and padding is then attended to.
+    This layer keeps the mask of the tokens. `tokens + positions`, and `keras.layers.Add` of a
+    masked and an unmasked tensor, lose the mask, so that later layers attend to padding.
 
     Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse`, x `(..., D)` to logits `(..., V)`.
 
@@ -54,8 +55,8 @@ class InputEmbedding(MaskedLayer):
         num_segments: Number of segments; no segment embeddings if None.
         positions: "learned", "sinusoidal", or None if the attention has its own positions.
         sequence_length: Maximum length, for learned positions.
-        first_position: Position F of the first token of the mask; None counts from the left. The
-            table of learned positions has `F + sequence_length` rows then.
+        first_position: Position F of the first token of the mask; None counts from the left. With
+            it, the table of learned positions has `F + sequence_length` rows.
         scale: Whether token embeddings are multiplied by `sqrt(D)`.
         mask_zero: Whether the id `pad_id`, 0 by default, is padding.
         pad_id: Id of padding.
@@ -64,7 +65,7 @@ class InputEmbedding(MaskedLayer):
         norm_bias: Whether the norm has a bias.
         dropout: Dropout rate of the output.
         embeddings_initializer: Initializer of all tables; normal with deviation 0.02 if None.
-        positions_initializer: Initializer of learned positions, if it differs.
+        positions_initializer: Initializer of learned positions; `embeddings_initializer` if None.
         output_bias: Whether logits have a bias `(V,)`, like the logits of masked words in BERT.
         seed: Seed of the dropout.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
@@ -74,7 +75,7 @@ class InputEmbedding(MaskedLayer):
         segment_ids: Integers `(B, T)` below `num_segments`; all 0 if None.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`; see above if None.
         reverse: Whether to project `x` to logits with the token table.
-        mask: Mask of the output, which `first_position` counts too.
+        mask: Mask of the output. With `first_position`, only its tokens are counted.
         training: Whether dropout is active.
 
     Returns:

@@ -12,7 +12,7 @@ _OF_LENGTH = (
     "AveragePooling1D", "Concatenate", "Conv1D", "Cropping1D", "GetItem", "MaxPooling1D", "Pad",
     "SeparableConv1D", "Slice", "UpSampling1D", "ZeroPadding1D",
 )  # fmt: skip
-"""Operations after which a sequence of another length is still the same one."""
+"""Operations that keep a sequence although they change its length."""
 _ATTENTIONS = (
     keras.layers.AdditiveAttention,
     keras.layers.Attention,
@@ -53,7 +53,7 @@ def check_mask_kept(name: str, x: Tensor | None, mask_name: str, mask: Tensor | 
 
 
 def _sources(tensor: Tensor) -> Iterator[tuple[Tensor, Any]]:
-    """Inputs whose positions a tensor may have, each with the operation that took it."""
+    """Inputs whose positions a tensor may share, each with the operation that reads it."""
     history = getattr(tensor, "_keras_history", None)
     if history is None or history.operation is None:
         return

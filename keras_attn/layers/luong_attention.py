@@ -26,16 +26,16 @@ class LuongAttention(SequenceAttention):
     The factor g of `"scaled"` is learned; it starts at `1 / sqrt(Dk)`, the factor of Vaswani et
     al., 2017. W of `"concat"` is stored as two halves, so that keys are projected once.
 
-    With a `window` a query sees only the keys s with `|s - p[t]| <= window_size`. Local-m,
-    `"monotonic"`, has `p[t] = t`; a query that is past the last key by more than the window sees
-    nothing. Local-p, `"predictive"`, has `p[t] = n sigmoid(vp . tanh(query[t] Wp))` for n keys, and
-    multiplies the weights by `exp(-(s - p[t])^2 / (2 sigma^2))` with `sigma = window_size / 2`, so
-    that they sum to less than 1. Padding has no position.
+    With a `window`, a query sees only the keys s with `|s - p[t]| <= window_size`. Local-m,
+    `"monotonic"`, sets `p[t] = t`; a query that is past the last key by more than the window sees
+    nothing. Local-p, `"predictive"`, sets `p[t] = n sigmoid(vp . tanh(query[t] Wp))` for n keys,
+    and multiplies the weights by `exp(-(s - p[t])^2 / (2 sigma^2))` with `sigma = window_size / 2`,
+    so that they sum to less than 1. Padding does not count as a position.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`.
 
     Masking: `value_mask` `(B, S)` hides keys, and `attention_mask` `(B, T, S)` or `(B, 1, T, S)`
-    hides keys from single queries. Masks are boolean or 0/1 integers; True may be attended. Where
+    hides keys from individual queries. Masks are boolean or 0/1 integers; True may be attended. If
     no mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing: it
     is the mask of the output. A query that sees no key gets zero weights and a zero context.
 
@@ -44,7 +44,7 @@ class LuongAttention(SequenceAttention):
         units: Width U of the hidden layer of `"concat"`; the width of the query if None.
         window: `None` (global), `"monotonic"` (local-m) or `"predictive"` (local-p).
         window_size: Half-width D of the window, in keys; 10 if None.
-        attention_dropout: Share of the weights set to zero in training.
+        attention_dropout: Dropout rate of the attention weights.
         kernel_initializer: Initializer of the matrices and vectors.
         kernel_regularizer: Regularizer of the matrices and vectors.
         kernel_constraint: Constraint of the matrices and vectors.
@@ -60,7 +60,7 @@ class LuongAttention(SequenceAttention):
         key_mask: `(B, S)`.
         attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
         projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
-            its padding, or in that of `value`, is then not removed.
+            its padding, or in the padding of `value`, is then not removed.
         positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
@@ -142,7 +142,7 @@ class LuongAttention(SequenceAttention):
         return self.key_dense(key) if self.score in ("general", "concat") else key
 
     def compute_scores(self, query: Tensor, projected_key: Tensor):
-        """Scores `(B, T, S)`."""
+        """Returns the scores `(B, T, S)`."""
         if self.score == "concat":
             query = self.project(self.query_dense, query)
             return additive_scores(query, projected_key, self.scale[:, 0])

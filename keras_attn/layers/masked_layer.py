@@ -1,4 +1,4 @@
-"""Base class of the layers that take masks, and checks of their arguments."""
+"""Base class of the layers that accept masks, and checks of their arguments."""
 
 import functools
 import inspect
@@ -26,17 +26,17 @@ def _call_arguments(call: Callable) -> tuple[str, ...]:
 
 
 class MaskedLayer(CompositeLayer):
-    """A layer that takes explicit and implicit masks and passes them on.
+    """A layer that accepts explicit and implicit masks and propagates them.
 
     Keras fills `mask` when a layer is called with one tensor and `<argument>_mask` when it is
-    called with several, and passes on the mask of the first argument. This class adds that an
-    explicit mask, by position or keyword, wins over the implicit one, is checked, and becomes the
-    mask of the output too. An `attention_mask` of rank 2 is refused.
+    called with several, and passes on the mask of the first argument. In this class, an explicit
+    mask, positional or keyword, overrides the implicit one. It is checked, and is also the mask of
+    the output. An `attention_mask` of rank 2 is refused.
 
     In subclasses, `_query_mask_name` is the mask argument of the first input and `_key_mask_name`
-    that of the attended sequence. `_needed_masks` lists the inputs whose padding would change the
-    result, each with its mask arguments. NaN and infinity in the padding of inputs are set to zero;
-    `_cleans_padding` is False if the layer that owns this one has done so.
+    is the mask argument of the attended sequence. `_needed_masks` lists the inputs whose padding
+    would change the result, each with its mask arguments. NaN and infinity in the padding of inputs
+    are set to zero; `_cleans_padding` is False if the layer that owns this one has done so.
     """
 
     _query_mask_name: str | None = None
@@ -77,7 +77,7 @@ class MaskedLayer(CompositeLayer):
             return super().__call__(*args, **kwargs)
 
     def _fill_unnamed_masks(self, first: Tensor, names: tuple[str, ...], kwargs: dict) -> None:
-        """Takes the Keras masks for a subclass whose `call` hands on `**kwargs`.
+        """Fills in Keras masks for a subclass whose `call` passes on `**kwargs`.
 
         Keras fills only the arguments that the signature of `call` has.
         """
@@ -100,7 +100,7 @@ class MaskedLayer(CompositeLayer):
         return tuple(x_shape)
 
     def compute_output_spec(self, *args, **kwargs):
-        """Traces `call`, so that symbolic calls have the outputs and errors of eager ones."""
+        """Traces `call`, so that symbolic and eager calls have the same outputs and errors."""
         names = _call_arguments(type(self).call)
         for name, masks in self._needed_masks:
             x = args[0] if args and name == names[0] else kwargs.get(name)
@@ -117,15 +117,15 @@ def _dense(x: object) -> object:
 
 
 def cloned(initializer: Initializer) -> Any:
-    """A copy of an initializer: one object used twice would give the same weights twice."""
+    """A copy of an initializer, because one object used twice gives the same weights twice."""
     return initializer.clone() if hasattr(initializer, "clone") else initializer
 
 
 def sub_seed(seed: int | None, *place: int) -> int | None:
     """A seed for a part of a layer; None for None.
 
-    A sum would not do: Keras on PyTorch adds the number of a draw to the seed, so that neighbours
-    would draw the same, one step later.
+    Adding a number to the seed is not enough: Keras on PyTorch adds the number of draws, so that
+        two layers would draw the same numbers, one step apart.
     """
     if seed is None:
         return None
@@ -180,7 +180,7 @@ def check_same_batch(**inputs: Tensor | None) -> None:
 
 
 def check_built(layer: keras.layers.Layer) -> None:
-    """Raises a ValueError if a decoder, whose methods are called beside `call`, has no weights."""
+    """Raises a ValueError if a decoder whose methods are called directly is not built."""
     if not layer.built:
         raise ValueError(
             f"{layer.name} has no weights yet. Call it once, or build it with the shapes of `x` "
@@ -191,7 +191,7 @@ def check_built(layer: keras.layers.Layer) -> None:
 def check_positions(positions: Tensor, x: Tensor) -> Tensor:
     """Returns integer positions of `x` `(B, T, ...)` as `(1, T)` or `(B, T)`.
 
-    Raises a ValueError if they are floats, or of any other shape than `(T,)`, `(1, T)`, `(B, T)`.
+    Raises a ValueError if they are floats, or have another shape than `(T,)`, `(1, T)` or `(B, T)`.
     """
     positions = keras.ops.convert_to_tensor(positions)
     dtype = keras.backend.standardize_dtype(positions.dtype)
@@ -228,7 +228,7 @@ def check_rotary_base(base: object, name: str = "rotary_base") -> None:
 
 
 def check_rotary_scaling(scaling: object, name: str = "rotary_scaling") -> None:
-    """Raises a ValueError if `scaling` is not one that `rotary_rates` takes."""
+    """Raises a ValueError if `rotary_rates` does not accept `scaling`."""
     if scaling is None:
         return
     given = scaling if isinstance(scaling, dict) else {}
@@ -272,7 +272,7 @@ def check_rank(x: Tensor, name: str, rank: int = 3, shape: str = "(B, T, D)") ->
 
 
 def check_width(layer: keras.layers.Layer, **shapes: tuple[int | None, ...]) -> None:
-    """Raises a ValueError if the shape of an input is not one of sequences of a known width."""
+    """Raises a ValueError if an input is not a batch of sequences of known width."""
     for name, shape in shapes.items():
         if len(shape) != 3 or shape[-1] is None:
             raise ValueError(

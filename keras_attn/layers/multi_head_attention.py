@@ -29,24 +29,23 @@ class MultiHeadAttention(HeadsLayer):
         output     = concat_n(weights[n] V[n]) Wo + bo             (B, T, D)
 
     For attention from a sequence to itself, `MultiHeadSelfAttention` is faster. With fewer
-    `num_kv_heads` than `num_heads` this is grouped-query attention (Ainslie et al., 2023), with one
-    it is multi-query attention (Shazeer, 2019).
+    `num_kv_heads` than `num_heads` this is grouped-query attention (Ainslie et al., 2023); with
+    one, it is multi-query attention (Shazeer, 2019).
 
-    With `value_rank` r the kernel of the values is a product `Wv = Wdown Wup` of shapes `(Dv, r)`
-    and `(r, K Hv)`, with `r (Dv + K Hv)` weights instead of `Dv K Hv`. That is fewer if
-    r < Dv K Hv / (Dv + K Hv), which is Dv / 2 for K Hv = Dv. Each factor has a bias:
-    `V = (value Wdown + bdown) Wup + bup`.
+    With `value_rank` r, the kernel of the values is a product `Wv = Wdown Wup` of shapes `(Dv, r)`
+    and `(r, K Hv)`, with `r (Dv + K Hv)` weights instead of `Dv K Hv`. That is fewer if r < Dv K Hv
+    / (Dv + K Hv), which is Dv / 2 for K Hv = Dv. Each factor has a bias: `V = (value Wdown + bdown)
+    Wup + bup`.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`; the widths may differ.
 
     Masking: `value_mask` and `key_mask` `(B, S)` hide keys, and `attention_mask` `(B, T, S)` or
-    `(B, 1|N, T, S)` hides keys from single queries. Masks are boolean or 0/1 integers; True may be
-    attended. `value_mask` defaults to the Keras mask of `value`, and `key_mask` to the Keras mask
-    of `key`; both are combined. The caller's tensors and their masks are never changed.
-    `query_mask` hides
-    nothing: it is the mask of the output. A query that sees no key gets a zero context (so its
-    output is the output bias) and zero weights. A causal mask is aligned bottom-right: the last
-    query sees every key.
+    `(B, 1|N, T, S)` hides keys from individual queries. Masks are boolean or 0/1 integers; True may
+    be attended. `value_mask` defaults to the Keras mask of `value`, and `key_mask` to the Keras
+    mask of `key`; both are combined. The caller's tensors and their masks are never changed.
+    `query_mask` hides nothing: it is the mask of the output. A query that sees no key gets a zero
+    context (so its output is the output bias) and zero weights. A causal mask is aligned
+    bottom-right: the last query sees every key.
 
     Args:
         num_heads: Number of query heads N.
@@ -54,7 +53,7 @@ class MultiHeadAttention(HeadsLayer):
         value_dim: Width of a head of values; `key_dim` if None.
         num_kv_heads: Number of key and value heads, a divisor of N; N if None.
         output_dim: Width of the output; Dq if None.
-        attention_dropout: Share of the weights set to zero in training.
+        attention_dropout: Dropout rate of the attention weights.
         use_bias: Whether the projections have biases.
         scale: Factor of the products; `1 / sqrt(key_dim)` if None.
         kernel_initializer: Initializer of the projections.
@@ -66,9 +65,10 @@ class MultiHeadAttention(HeadsLayer):
         seed: Seed of the dropout.
         value_rank: Rank r of the projection of values, at most min(Dv, K Hv); full if None.
         attention_kernel: "auto", "plain", "chunked" or "flash"; see
-            `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
+            `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" support dropout and
+            returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
-            of tokens of each row; with other padding they would hide the wrong keys.
+            of tokens of each row; with any other padding, they would hide the wrong keys.
         qk_norm: Norm of queries and keys over the width of a head, before positions rotate them
             (Dehghani et al., 2023): "rms_norm" or "layer_norm"; none if None.
         qk_norm_epsilon: Epsilon of these norms.
@@ -200,7 +200,7 @@ class MultiHeadAttention(HeadsLayer):
         )
 
     def project_memory(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Projects keys and values once, for many calls of `attend_projected`.
+        """Projects keys and values once, for many calls to `attend_projected`.
 
         Args:
             value: `(B, S, Dv)`.
@@ -219,7 +219,7 @@ class MultiHeadAttention(HeadsLayer):
         value_mask: Tensor | None = None,
         return_attention_scores: bool = False,
     ) -> Any:
-        """Attends to the result of `project_memory`, as the call does without dropout.
+        """Attends to the result of `project_memory`, as a call without dropout does.
 
         Args:
             query: `(M, T, Dq)`, where M is B or a multiple of it. Each group of M / B rows reads

@@ -41,27 +41,28 @@ class MultiHeadSelfAttention(HeadsLayer):
     `Wqkv` has the columns of all heads of Q, then K, then V. One product of three times the width
     is faster than three products.
 
-    With `value_rank` r the kernel of the values is a product `Wv = Wdown Wup` of shapes `(D, r)`
-    and `(r, K Hv)`, with `r (D + K Hv)` weights instead of `D K Hv`. That is fewer if
-    r < D K Hv / (D + K Hv), which is D / 2 for K Hv = D. Each factor has a bias:
-    `V = (x Wdown + bdown) Wup + bup`. `Wdown` takes the columns of V in `Wqkv`, so that one
-    narrower product computes all three, and then one with `Wup`.
+    With `value_rank` r, the kernel of the values is a product `Wv = Wdown Wup` of shapes `(D, r)`
+    and `(r, K Hv)`, with `r (D + K Hv)` weights instead of `D K Hv`. That is fewer if r < D K Hv /
+    (D + K Hv), which is D / 2 for K Hv = D. Each factor has a bias: `V = (x Wdown + bdown) Wup +
+    bup`. `Wdown` takes the place of V's columns in `Wqkv`, so that one narrower product computes Q,
+    K and `x Wdown`, and a second product with `Wup` computes V.
 
     With `positions="rotary"` queries and keys are rotated by their positions (Su et al., 2021; see
     `keras_attn.ops.apply_rotary`), so that Q[n] K[n]^T depends on distances. With "alibi", a bias
     that decreases with the distance is added to the scaled products (Press et al., 2022; see
-    `keras_attn.ops.alibi_bias`). With "relative" a learned bias is added, one number for each head
+    `keras_attn.ops.alibi_bias`). With "relative", a learned bias is added, one number for each head
     and bucket of distances (T5: Raffel et al., 2020; see
-    `keras_attn.ops.relative_position_buckets`); with a causal mask all buckets are for earlier
-    keys. Only distances count in each case, so padding on either side needs no `positions`; give
-    them if the tokens are not in order.
+    `keras_attn.ops.relative_position_buckets`); with a causal mask, all buckets are used for
+    earlier keys. Only distances count in each case, so padding on either side needs no `positions`.
+    Pass them if the tokens are not in order.
 
     Shapes: x `(B, T, D)`.
 
     Masking: the Keras mask of `x`, or an explicit `mask` `(B, T)`, hides keys and is the mask of
-    the output. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` hides more. Masks are boolean or
-    0/1 integers; True may be attended. A query that sees no key gets a zero context (so its output
-    is the output bias) and zero weights. A padded query that sees keys is computed like any other.
+    the output. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` hides further keys. Masks are
+    boolean or 0/1 integers; True may be attended. A query that sees no key gets a zero context (so
+    its output is the output bias) and zero weights. A padded query that sees keys is computed like
+    any other.
 
     Args:
         num_heads: Number of query heads N.
@@ -69,7 +70,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         value_dim: Width of a head of values; `key_dim` if None.
         num_kv_heads: Number of key and value heads, a divisor of N; N if None.
         output_dim: Width of the output; D if None.
-        attention_dropout: Share of the weights set to zero in training.
+        attention_dropout: Dropout rate of the attention weights.
         use_bias: Whether the projections have biases.
         scale: Factor of the products; `1 / sqrt(key_dim)` if None.
         kernel_initializer: Initializer of the projections.
@@ -81,9 +82,10 @@ class MultiHeadSelfAttention(HeadsLayer):
         seed: Seed of the dropout.
         value_rank: Rank r of the projection of values, at most min(D, K Hv); full if None.
         attention_kernel: "auto", "plain", "chunked" or "flash"; see
-            `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
+            `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" support dropout and
+            returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
-            of tokens of each row; with other padding they would hide the wrong keys.
+            of tokens of each row; with any other padding, they would hide the wrong keys.
         positions: None, "rotary", "alibi" or "relative".
         rotary_base: Base of the wavelengths of rotary positions.
         rotary_scaling: Scaling of rotary positions for contexts longer than in training; see
@@ -260,7 +262,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         )
 
     def _window(self, window: int | None) -> dict[str, Any]:
-        """The window of a kernel, with the first tokens beside it."""
+        """The window of a kernel, and the number of first tokens that stay visible."""
         first = self.sink_tokens if window is not None else 0
         return {"sliding_window": window, **({"sink_tokens": first} if first else {})}
 
@@ -271,7 +273,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         return {**found, "query_positions": query, "key_positions": key} if found else {}
 
     def _near_slots(self, mask: Tensor) -> Tensor:
-        """Which slots the window shows to which, with the first tokens, `(B, T, T)`."""
+        """Which slots see which in the window, including the first tokens, `(B, T, T)`."""
         slots = token_positions(mask)
         distance = ops.expand_dims(slots, 2) - ops.expand_dims(slots, 1)
         first = ops.argmax(ops.cast(mask, "int32"), axis=1)  # after padding on the left
@@ -279,7 +281,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         return ops.logical_or(ops.abs(distance) < self.sliding_window, ops.expand_dims(of_all, 1))
 
     def _near(self, mask: Tensor, window: int) -> Tensor:
-        """Which tokens before it the window shows to a token, `(B, T, T)`: by counting tokens."""
+        """Which earlier tokens the window shows to each token, `(B, T, T)`, counted in tokens."""
         count = ops.cumsum(ops.cast(mask, "int32"), axis=1)
         near = ops.expand_dims(count, 2) - ops.expand_dims(count, 1) < window
         if not self.sink_tokens:
@@ -395,10 +397,10 @@ class MultiHeadSelfAttention(HeadsLayer):
             x: `(B, 1, D)`.
             cache: Keys and values `(B, K, L, ...)`.
             slot: int32 scalar, the slot for the new key and value.
-            visible: Boolean `(B, L)`, True for slots that hold tokens, with the new one.
+            visible: Boolean `(B, L)`, True for slots that hold tokens, including the new one.
             return_attention_scores: Whether the weights `(B, N, 1, L)` are returned too.
-            positions: Integers `(B, L)`, the positions of the slots, with the new one;
-                `0 ... L-1` if None.
+            positions: Integers `(B, L)`, the positions of the slots, including the new one; `0 ...
+                L-1` if None.
 
         Returns:
             `(output (B, 1, D), cache)`, or `(output, cache, weights)`.

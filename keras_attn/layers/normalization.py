@@ -41,11 +41,11 @@ class LayerNormalization(MaskedLayer, keras.layers.LayerNormalization):
 
     Shapes: x `(..., D)` to `(..., D)`.
 
-    Masking: each position is normalized alone; the output keeps the mask of `x`.
+    Masking: each position is normalized independently; the output keeps the mask of `x`.
 
     Args:
-        axis: Axis or axes over which mean and variance are taken. Other axes than the last one use
-            Keras' implementation.
+        axis: Axis or axes over which mean and variance are taken. For other axes than the last one,
+            the implementation of Keras is used.
         epsilon: Small number added to the variance.
         center: Whether there is a `beta`.
         scale: Whether there is a `gamma`.
@@ -110,7 +110,7 @@ class RMSNormalization(MaskedLayer):
 
     Shapes: x `(..., D)` to `(..., D)`.
 
-    Masking: each position is normalized alone; the output keeps the mask of `x`.
+    Masking: each position is normalized independently; the output keeps the mask of `x`.
 
     Args:
         epsilon: Small number added to the mean square.
@@ -158,4 +158,4 @@ NORMALIZATIONS: dict[str, type[LayerNormalization] | type[RMSNormalization]] = {
     "layer_norm": LayerNormalization,
     "rms_norm": RMSNormalization,
 }
-"""The norms by their names in the settings of blocks."""
+"""The norms by the names that block settings use."""

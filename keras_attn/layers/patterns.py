@@ -1,4 +1,4 @@
-"""Fixed patterns in place of the attention of heads."""
+"""Fixed attention patterns that replace the weights of heads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _reached: contextvars.ContextVar[set[int] | None] = contextvars.ContextVar(
 def fixed_patterns(
     chosen: Sequence[tuple[keras.layers.Layer, int, np.ndarray]],
 ) -> Iterator[None]:
-    """Gives heads of layers fixed patterns inside the block."""
+    """Replaces the weights of heads by fixed patterns inside the block."""
     patterns = {key: list(value) for key, value in (_patterns.get() or {}).items()}
     for layer, number, pattern in chosen:
         patterns.setdefault(id(layer), []).append((number, pattern))
@@ -89,7 +89,7 @@ def with_patterns(
 
 
 def refuse_patterns(layer: keras.layers.Layer) -> None:
-    """Raises an error if a pattern cannot be seen where the layer is called."""
+    """Raises an error if the layer is called where a pattern has no effect."""
     if id(layer) in (_patterns.get() or {}):
         raise RuntimeError(
             f"`ablate` with a pattern works in eager calls of whole rows. Received: {layer.path} "

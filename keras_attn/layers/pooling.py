@@ -1,4 +1,4 @@
-"""Pooling of a sequence to one vector: average, maximum, first token, final states."""
+"""Pooling of a sequence into one vector: average, maximum, first token, final states."""
 
 from typing import Any
 
@@ -44,8 +44,8 @@ class MaskedAveragePooling(PoolingLayer):
 
         output = sum_s mask[s] x[s] / n,  n = sum_s mask[s]       (B, D)
 
-    With `combiner="sqrtn"` the sum is divided by `sqrt(n)`, as in
-    `tf.nn.embedding_lookup_sparse`: the variance of independent tokens does not change with n.
+    With `combiner="sqrtn"`, the sum is divided by `sqrt(n)`, as in `tf.nn.embedding_lookup_sparse`,
+    so that the variance does not depend on n if tokens are independent.
 
     Shapes: x `(B, S, D)` to `(B, D)`.
 

@@ -56,8 +56,8 @@ class PositionalEncoding(_AddPositions):
         PE[p, 2i]    = sin(p / max_wavelength ** (2i / D))
         PE[p, 2i+1]  = cos(p / max_wavelength ** (2i / D))
 
-    With `halves` all sines come before all cosines, as in Marian. Any length and width are allowed;
-    an odd width has one more sine than cosines. The layer has no weights.
+    With `halves`, all sines come before all cosines, as in Marian. Any length and width are
+    allowed; an odd width has one more sine than cosines. The layer has no weights.
 
     Shapes: x `(B, T, D)` to `(B, T, D)`.
 
@@ -140,8 +140,8 @@ class LearnedPositionalEncoding(_AddPositions):
         `(B, T, D)` in the dtype of `x`.
 
     Raises:
-        ValueError: If `x` has the wrong rank or another width than the table, or is longer than the
-            table without `positions`.
+        ValueError: If `x` has the wrong rank or a different width than the table, or is longer than
+            the table and no `positions` are given.
 
     Example:
 
@@ -192,7 +192,7 @@ class LearnedPositionalEncoding(_AddPositions):
 def check_longest(name: str, x: Tensor, sequence_length: int) -> None:
     """Raises a ValueError if `x` `(B, T, ...)` is known to be longer than a table of positions.
 
-    Do not use it in `call`, where JAX and PyTorch replace an unknown length by one of their own.
+    Do not use it in `call`, where JAX and PyTorch replace an unknown length by a made-up one.
     """
     length = x.shape[1]
     if isinstance(length, int) and length > sequence_length:

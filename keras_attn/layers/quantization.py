@@ -1,4 +1,4 @@
-"""Quantization of sublayers and its saving in configs."""
+"""Quantization of sublayers, saved in the configs of their owners."""
 
 import contextlib
 import gc
@@ -33,7 +33,7 @@ def _sublayers(layer: keras.layers.Layer, prefix: str, seen: set[int]) -> Iterat
 
 
 def _structural_name(layer: keras.layers.Layer) -> str:
-    """The given name of a layer, or the name of its class if Keras made one up."""
+    """The given name of a layer, or its class name if Keras generated the name."""
     base = re.sub(r"_\d+$", "", layer.name)
     made_up = base.replace("_", "").endswith(type(layer).__name__.lower())  # `forward_lstm_1`
     return base if made_up else layer.name
@@ -51,7 +51,7 @@ def quantized_sublayers(layer: keras.layers.Layer) -> dict[str, dict[str, Any]]:
 
 
 def quantize_sublayers(layer: keras.layers.Layer, how: dict[str, dict[str, Any]]) -> None:
-    """Quantizes the sublayers of another layer's `quantized_sublayers`.
+    """Quantizes the sublayers that `quantized_sublayers` returned for an equal layer.
 
     Sublayers that are already quantized do not change.
     """
@@ -73,8 +73,8 @@ def quantize_sublayers(layer: keras.layers.Layer, how: dict[str, dict[str, Any]]
 def quick_deletions() -> Iterator[None]:
     """Speeds up the deletion of the weights of many layers.
 
-    Keras collects garbage for each of them among all objects of the process, which takes some
-    tenths of a second with TensorFlow. Inside this block only new objects are searched.
+    Keras runs the garbage collector over all objects of the process for each of them, which takes a
+    few tenths of a second with TensorFlow. Inside this block, only new objects are searched.
     """
     if gc.get_freeze_count():  # already frozen by somebody else
         yield
@@ -100,12 +100,13 @@ def float_policy(layer: keras.layers.Layer) -> keras.DTypePolicy:
 
 
 class CompositeLayer(keras.layers.Layer):
-    """A layer whose quantized sublayers can be saved and loaded, and frozen before they are built.
+    """A layer that saves and loads quantized sublayers, and freezes them before they are built.
 
-    Keras saves only the dtype policy of the layer itself. The sublayers that `build` creates would
-    have float weights again, into which int8 weights cannot be loaded. If sublayers are quantized,
-    the config of this class has an entry `quantization`; the constructor accepts it, and the
-    sublayers are quantized after `build`, before Keras loads the weights.
+    Keras saves only the dtype policy of the layer itself. When such a layer is loaded, the
+    sublayers that `build` creates would have float weights, into which int8 weights cannot be
+    loaded. If sublayers are quantized, the config of this class has an entry `quantization`; the
+    constructor accepts it, and the sublayers are quantized after `build`, before Keras loads the
+    weights.
 
     `_constructor_hint` and `_call_hint` are sentences for errors about arguments.
     """
@@ -114,7 +115,7 @@ class CompositeLayer(keras.layers.Layer):
     _call_hint = ""
 
     def __new__(cls, *args, **kwargs):
-        """Checks names and number of the arguments before base classes receive them."""
+        """Checks the arguments before base classes receive them."""
         check_constructor(cls, args, kwargs, cls._constructor_hint)
         return super().__new__(cls, *args, **kwargs)
 

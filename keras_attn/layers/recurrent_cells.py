@@ -1,4 +1,4 @@
-"""Recurrent cells of `AttentionDecoder`: checks, widths, dropout masks."""
+"""Checks, widths and dropout masks of the recurrent cells of `AttentionDecoder`."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -75,7 +75,7 @@ def _with_masks(cell: keras.layers.Layer, width: int) -> Iterator[tuple[Any, int
 
 
 def no_state(x: Tensor) -> Tensor:
-    """Zeros `(B, 1)` for a sequence `(B, T, D)`, also of length 0."""
+    """Zeros `(B, 1)` for a sequence `(B, T, D)`, which may have length 0."""
     return ops.zeros_like(ops.sum(x[:, :, :1], axis=1))
 
 
@@ -84,8 +84,8 @@ def run_loop(
 ) -> list[Tensor]:
     """Runs a loop that returns its outputs and states; a sequence of length 0 has no outputs.
 
-    Keras reads the first step in any case. So a sequence without steps gets a hidden one, which
-    leaves the states as they are, and whose output is cut off.
+    Keras always reads the first step. A sequence without steps therefore gets a masked one, which
+    does not change the states, and whose output is cut off.
     """
     if static_shape(x)[1] != 0:
         return rnn(x, initial_state=states, mask=mask)

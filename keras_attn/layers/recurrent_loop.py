@@ -1,4 +1,4 @@
-"""Loop of the recurrent decoder: over a whole sequence, or step by step."""
+"""Loop of the recurrent decoder over a whole sequence or single steps."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,9 +23,9 @@ from keras_attn.ops import summarize
 class RecurrentLoop(MaskedLayer):
     """The steps of `AttentionDecoder`, in training and in decoding.
 
-    `AttentionDecoder` creates and documents the settings and weights. The memory, its keys and its
-    summary are the same at each step: they are the `source`, computed once for a call. Nothing is
-    kept on the layer.
+    `AttentionDecoder` creates and documents the settings and weights. The `source` (the memory, its
+    keys and its summary) is the same at each step and is computed once per call. Nothing is kept on
+    the layer.
     """
 
     @property
@@ -39,7 +39,7 @@ class RecurrentLoop(MaskedLayer):
         return self.bridge or not self.attention
 
     def _source(self, memory: Tensor | None, memory_mask: Tensor | None) -> dict[str, Any]:
-        """The memory, its keys, its mask and its summary, as far as the layer needs them."""
+        """Those parts of the memory, its keys, mask and summary that the layer needs."""
         if (memory is None) == self.has_memory:
             made = "with" if self.has_memory else "without"
             raise ValueError(
@@ -64,7 +64,7 @@ class RecurrentLoop(MaskedLayer):
         return source
 
     def _initial(self, x: Tensor, source: dict[str, Any], given: Nest | None) -> list[Tensor]:
-        """The states before the first step: those of the cell, a[t-1], and the position."""
+        """The states before the first step: cell states, a[t-1] and the position."""
         nothing = no_state(x)
         if given is not None:
             if self.bridge:
@@ -300,7 +300,7 @@ class RecurrentLoop(MaskedLayer):
 
 
 class StepCell:
-    """A cell for `keras.layers.RNN` that lives for one call and owns no layers."""
+    """A temporary cell for `keras.layers.RNN` that owns no layers."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from keras_attn.hints import Tensor
 class _FromStates(keras.StatelessScope):
     """Starts seed generators from given states, and counts their draws.
 
-    All other variables have their value from outside, in another stateless scope or in none.
+    All other variables keep their value from the surrounding scope.
     """
 
     def __init__(self, states: list[tuple[Any, Tensor]]):
@@ -36,8 +36,9 @@ def rematerialized(
 ) -> Any:
     """Calls `layer(*inputs, **kwargs)` without keeping activations for its gradients.
 
-    The backward pass calls the layer again. `keras.remat` alone would draw other random numbers
-    then, since the seeds have moved on (on JAX it fails); here the seeds start from the same state.
+    The backward pass calls the layer again. With `keras.remat`, the second call would draw other
+    random numbers, because the seeds have changed (on JAX it fails). Here, the seeds start from the
+    same state.
     """
     weights = {id(v) for v in layer.weights}
     seeds = [v for v in layer.non_trainable_variables if id(v) not in weights]

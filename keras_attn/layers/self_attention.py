@@ -39,16 +39,16 @@ class SelfAttention(DenseLayer):
     Shapes: x `(B, T, D)`; U is `units`, or D.
 
     Masking: the Keras mask of `x`, or an explicit `mask` `(B, T)`, hides keys and is the mask of
-    the output. `attention_mask` `(B, T, T)` or `(B, 1, T, T)` hides more. Masks are boolean or 0/1
-    integers; True may be attended. A query that sees no key gets a zero output and zero weights. A
-    padded query that sees keys is computed like any other.
+    the output. `attention_mask` `(B, T, T)` or `(B, 1, T, T)` hides further keys. Masks are boolean
+    or 0/1 integers; True may be attended. A query that sees no key gets a zero output and zero
+    weights. A padded query that sees keys is computed like any other.
 
     Args:
         projection: None, "shared" or "separate".
         units: Width U of queries, keys and values; D if None. It needs a projection.
         use_bias: Whether projections have biases. It needs a projection.
         scale: Factor of the products; `1 / sqrt(U)` if None.
-        attention_dropout: Share of the weights set to zero in training.
+        attention_dropout: Dropout rate of the attention weights.
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of their biases.
         kernel_regularizer: Regularizer of the kernels.

@@ -38,21 +38,21 @@ class SequenceAttention(DenseLayer):
         context[t] = sum_s weights[t, s] value[s]                               (B, T, Dv)
 
     A subclass implements the scores with three methods: `build_scores` creates its weights,
-    `project_key` projects keys, once for many queries, and `compute_scores` returns the scores.
+        `project_key` projects the keys, once for many queries, and `compute_scores` returns the
+        scores.
     This class implements masks, windows (see `AdditiveAttention`), the softmax, dropout and the
     average. Every subclass works in an `AttentionDecoder`.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`.
 
-    Masking: `value_mask` `(B, S)` hides keys, `attention_mask` hides keys from single queries.
-    Where no mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides
-    nothing: it is the mask of the output. A query that sees no key gets zero weights and a zero
-    context.
+    Masking: `value_mask` `(B, S)` hides keys, `attention_mask` hides keys from individual queries.
+    If no mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing:
+    it is the mask of the output. A query that sees no key gets zero weights and a zero context.
 
     Args:
         window: `None` (all keys), `"monotonic"` or `"predictive"`.
         window_size: Half-width of the window, in keys; 10 if None.
-        attention_dropout: Share of the weights set to zero in training.
+        attention_dropout: Dropout rate of the attention weights.
         kernel_initializer: Initializer of the matrices and vectors.
         kernel_regularizer: Regularizer of the matrices and vectors.
         kernel_constraint: Constraint of the matrices and vectors.
@@ -68,7 +68,7 @@ class SequenceAttention(DenseLayer):
         key_mask: `(B, S)`.
         attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
         projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
-            its padding, or in that of `value`, is then not removed.
+            its padding, or in the padding of `value`, is then not removed.
         positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.

@@ -1,4 +1,4 @@
-"""Sinusoids as the start of learned positions."""
+"""Initializer that fills a table of learned positions with sinusoids."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from keras_attn.ops.positions import sinusoids
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class SinusoidalInitializer(keras.initializers.Initializer):
-    """Starts a table of learned positions from sinusoids.
+    """Initializes a table of learned positions with sinusoids.
 
         table[p] = sqrt(2) stddev PE[p]          PE: sinusoids, see `PositionalEncoding`
 
-    The product of two rows depends on their distance alone, so that a network learns what stands
-    beside a token from all positions at once. From random rows it learns this for each position
-    anew.
+    The product of two rows depends only on their distance, so that a network learns to find
+    neighbouring tokens at all positions at once. From random rows, it has to learn this for each
+    position.
     """
 
     def __init__(self, stddev: float = 0.02):

@@ -24,9 +24,9 @@ class TokenEmbedding(MaskedLayer):
         reverse:  logits = x E^T (+ b)                        (B, T, V)
                   logits = c tanh(logits / c)                 with `logit_softcap` c
 
-    The scale follows Vaswani et al., 2017, section 3.4, and the tied output Press and Wolf, 2017.
-    The initial embeddings are normal with standard deviation `1 / sqrt(D)`, so that both directions
-    start with unit scale.
+    The scale follows Vaswani et al., 2017, section 3.4; the tied output follows Press and Wolf,
+    2017. The initial embeddings are normal with standard deviation `1 / sqrt(D)`, so that both
+    directions start with unit scale.
 
     Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse`, x `(..., D)` to `(..., V)`.
 
@@ -156,8 +156,8 @@ class TokenEmbedding(MaskedLayer):
         for the few rows of a decoding loop.
 
         Returns:
-            The kernel in the dtype of the logits; None for int8 or int4 weights and with a soft
-            cap, because logits are then not a plain product.
+            The kernel in the dtype of the logits, or None if the logits are not a plain product
+            (int8 or int4 weights, or a soft cap).
         """
         capped = getattr(self.embedding, "logit_soft_cap", None) is not None
         if capped or self.embedding.quantization_mode is not None:
@@ -196,8 +196,9 @@ def ids_as_integers(x: Tensor) -> Any:
     """Returns ids `(B, T)` that Keras has cast to floats as integers, and other tensors unchanged.
 
     Keras casts ids to float32 in a `Sequential` model without an `Input`, and to float64 when it
-    builds a model across replicas. Both hold ids exactly; 16-bit floats would not, and are taken
-    only while Keras builds a loaded model. Vectors are refused where their numbers are known.
+    builds a model across replicas. Both represent ids exactly. 16-bit floats do not, and are
+    accepted only while Keras builds a loaded model. Vectors are refused where their values are
+    known.
     """
     dtype = keras.backend.standardize_dtype(getattr(x, "dtype", "int32"))
     exact = dtype in ("float32", "float64")

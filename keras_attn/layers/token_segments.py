@@ -1,4 +1,4 @@
-"""Segments of two texts in one row of ids."""
+"""Segment ids of two texts in one row."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Learned weights of the tokens of a vocabulary, a trainable IDF."""
+"""Learned weights for the tokens of a vocabulary (a trainable IDF)."""
 
 from typing import Any
 
@@ -36,14 +36,14 @@ def integer_ids(token_ids: Tensor, name: str) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class TokenWeighting(MaskedLayer):
-    """Multiplies each token by a learned weight of its id.
+    """Multiplies each token by a learned weight for its id.
 
         weights[b, s] = activation(w[token_ids[b, s]]), 0 where there is no token     (B, S)
         output[b, s]  = weights[b, s] x[b, s]                                         (B, S, D)
 
-    It is a trainable inverse document frequency (for the fixed one of TF-IDF see Salton and
-    Buckley, 1988), and a first step towards attention: its weight depends only on the token, not on
-    its neighbours. The weights are not normalized. They start at `initial`, or at 1, so that the
+    It is a trainable inverse document frequency (see Salton and Buckley, 1988, for the fixed one of
+    TF-IDF), and a first step towards attention: the weight of a token depends only on its id, not
+    on its neighbours. The weights are not normalized. They start at `initial`, or at 1, so that the
     layer initially changes nothing.
 
     Shapes: x `(B, S, D)` and token_ids `(B, S)` to `(B, S, D)`. Weights: V.

@@ -20,8 +20,8 @@ class TransformerEncoderBlock(TransformerBlock):
     Shapes: x `(B, T, D)` to `(B, T, D)`, D divisible by `num_heads` unless `key_dim` is given.
 
     Masking: `padding_mask` `(B, T)`, or the Keras mask of `x`, hides keys and is the mask of the
-    output. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` hides more. Masks are boolean or 0/1
-    integers; True may be attended. Padding never changes the output of real tokens.
+    output. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` hides further keys. Masks are boolean
+    or 0/1 integers; True may be attended. Padding never changes the output of real tokens.
 
     Args:
         num_heads: Number of attention heads N.
@@ -47,7 +47,7 @@ class TransformerEncoderBlock(TransformerBlock):
             `activation="silu"`.
         use_bias: Whether the projections have biases; layer norms always have one.
         positions: Positions in the self-attention: "rotary" (Su et al., 2021), "alibi" (Press et
-            al., 2022), "relative" (T5: Raffel et al., 2020) or None. With None, add
+            al., 2022), "relative" (T5: Raffel et al., 2020) or None. If None, add
             `PositionalEncoding` to the embeddings.
         rotary_base: Base of the wavelengths of rotary positions.
         rotary_scaling: Scaling of rotary positions for longer contexts; see
@@ -57,9 +57,10 @@ class TransformerEncoderBlock(TransformerBlock):
         sliding_window: Self-attention does not see keys at this distance or farther.
         scale: Factor of the query-key products; `1 / sqrt(key_dim)` if None.
         attention_kernel: "auto", "plain", "chunked" or "flash"; see
-            `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
+            `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" support dropout and
+            returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
-            of tokens of each row; with other padding they would hide the wrong keys.
+            of tokens of each row; with any other padding, they would hide the wrong keys.
         qk_norm: Norm of queries and keys over the width of a head: "rms_norm" or "layer_norm"; none
             if None. See `MultiHeadSelfAttention` for this and the next five settings.
         softcap: Limit of the scaled products by a hyperbolic tangent; none if None.

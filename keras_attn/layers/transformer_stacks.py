@@ -46,8 +46,8 @@ class TransformerEncoder(TransformerStack):
             logits are tied to the embedding.
         window_blocks: Which blocks have the `sliding_window`: all if None; blocks 0, n, 2n and so
             on for a number n; or a list with a boolean for each block.
-        window_rotary_base: Base of the rotary positions in blocks with a window, which have no
-            `rotary_scaling` then; that of all blocks if None.
+        window_rotary_base: Base of the rotary positions in blocks with a window, which then have no
+            `rotary_scaling`; the base of all other blocks if None.
         first_norm: Whether a pre-norm stack normalizes the input of its first self-attention.
         last_states: Number n of the last blocks whose outputs are returned, side by side.
         **kwargs: All other arguments of `TransformerEncoderBlock`, and of `keras.layers.Layer`.
@@ -169,8 +169,8 @@ class TransformerDecoder(TransformerStack):
             logits are tied to the embedding.
         window_blocks: Which blocks have the `sliding_window`: all if None; blocks 0, n, 2n and so
             on for a number n; or a list with a boolean for each block.
-        window_rotary_base: Base of the rotary positions in blocks with a window, which have no
-            `rotary_scaling` then; that of all blocks if None.
+        window_rotary_base: Base of the rotary positions in blocks with a window, which then have no
+            `rotary_scaling`; the base of all other blocks if None.
         first_norm: Whether a pre-norm stack normalizes the input of its first self-attention.
         **kwargs: All other arguments of `DecoderBlock`, and of `keras.layers.Layer`.
 

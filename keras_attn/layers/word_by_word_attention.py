@@ -24,26 +24,27 @@ from keras_attn.ops import additive_scores, masked_softmax
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class WordByWordAttention(MaskedLayer):
-    """Attention of each word to another text that remembers what it saw.
+    """Attention from each word to another text, with a memory of earlier words.
 
         scores[t, s] = v . tanh(value[s] Wy + query[t] Wh + r[t-1] Wr)        (B, T, S)
         weights[t]   = softmax over s of scores[t]
         r[t]         = sum_s weights[t, s] value[s] + tanh(r[t-1] Wt)         (B, T, Dv)
 
-    It is the word-by-word attention of Rocktäschel et al., 2016. In entailment the queries are the
-    states of an LSTM over the hypothesis and the values those of one over the premise; the last r
-    says how the words of the hypothesis were found in the premise. r[0] is 0. The paper writes Y
-    for the values, h for a query and w for the vector v.
+    It is the word-by-word attention of Rocktäschel et al., 2016. In entailment, the queries are the
+    states of an LSTM over the hypothesis, and the values are the states of an LSTM over the
+    premise. The last r summarizes how the words of the hypothesis match the premise. r[0] is 0. The
+    paper writes Y for the values, h for a query and w for the vector v.
 
-    The steps depend on each other, so they run in a loop. Memory of a step is `B * S * units`, and
-    the backward pass recomputes it. The layer has `Dv U + Dq U + Dv U + U + Dv Dv` weights.
+    The steps depend on each other, so they run in a loop. A step needs memory for `B * S * units`
+    numbers, and the backward pass recomputes them. The layer has `Dv U + Dq U + Dv U + U + Dv Dv`
+    weights.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)` to `(B, T, Dv)`.
 
     Masking: `value_mask` `(B, S)` hides values; a row that sees none has zero weights and a zero r.
     Where `query_mask` `(B, T)` is False, a row keeps its r, its output is zero and so are its
-    weights. Masks are boolean or 0/1 integers. Where no mask is given, the Keras masks of `query`
-    and `value` are used. Padding may stand on either side. `query_mask` is the mask of the output.
+    weights. Masks are boolean or 0/1 integers. If no mask is given, the Keras masks of `query` and
+    `value` are used. Padding may be on either side. `query_mask` is the mask of the output.
 
     Args:
         units: Width U of the hidden layer.
@@ -59,8 +60,8 @@ class WordByWordAttention(MaskedLayer):
         return_state: Whether the last r is returned too.
 
     Returns:
-        r `(B, T, Dv)`; with scores `(r, weights)`, weights `(B, T, S)`. With `return_state` the r
-        `(B, Dv)` of the last word comes last.
+        r `(B, T, Dv)`, or `(r, weights)` with weights `(B, T, S)`. With `return_state`, the r `(B,
+        Dv)` of the last word comes last.
 
     Raises:
         ValueError: If a setting, rank or length is wrong, or a mask has floats.
@@ -139,7 +140,7 @@ class WordByWordAttention(MaskedLayer):
         scored = return_attention_scores or collector is not None
 
         def step(x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-            """One word: its projected query `(B, U)`, and the last r `(B, Dv)`."""
+            """Attends from one word: its projected query `(B, U)` and the last r `(B, Dv)`."""
             (r,) = states
             hidden = ops.expand_dims(x + self.state_dense(r), 1)
             scores = additive_scores(hidden, keys, self.scale[:, 0])[:, 0]

@@ -1,4 +1,4 @@
-"""Scores of captions, of classes and of tokens, with intervals, and baselines by counting."""
+"""Metrics of all tasks, with confidence intervals, and simple baselines."""
 
 from keras_attn.metrics.answers import (
     AnswerReport,

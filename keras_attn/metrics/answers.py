@@ -1,4 +1,4 @@
-"""Scores of answers to questions about texts: exact matches and the F1 of words."""
+"""Scores of extractive question answering: exact match and word F1."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MARKS = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True)
 class AnswerReport(Report):
-    """How well questions are answered.
+    """Scores of extractive question answering.
 
     Example:
 
@@ -30,27 +30,28 @@ class AnswerReport(Report):
     """
 
     exact: float
-    """Share of the questions whose answer is one of the right ones (EM)."""
+    """Fraction of the questions whose answer equals a right answer (EM)."""
     f1: float
-    """Mean of the F1 of words of the answer and the nearest right one."""
+    """Mean word F1 of the answer and the most similar right answer."""
     questions: int
     """Number of questions."""
     without: int = 0
-    """Number of questions that their texts do not answer."""
+    """Number of questions without an answer in their text."""
     without_right: float | None = None
-    """Share of the questions without an answer that get none; None if there are none."""
+    """Fraction of the questions without an answer that get none; None if there are no such
+    questions."""
     interval: Interval | None = None
-    """95 % interval of F1, by resampling questions."""
+    """95 % interval of F1, from bootstrap samples of the questions."""
     exact_interval: Interval | None = None
     """95 % interval of the exact match."""
     with_exact: float | None = None
-    """Exact match of the questions that have an answer; None if there are none."""
+    """Exact match for questions with an answer; None if there are no such questions."""
     with_f1: float | None = None
-    """Their F1."""
+    """F1 for questions with an answer."""
     best_f1: float | None = None
     """F1 with `best_threshold`; None if no margins were given."""
     best_threshold: float | None = None
-    """The threshold with the greatest F1 of these questions."""
+    """The threshold with the greatest F1 on these questions."""
 
     def __str__(self) -> str:
         low = "" if self.interval is None else " ({:.1%} to {:.1%})".format(*self.interval)
@@ -75,9 +76,10 @@ class AnswerReport(Report):
 
 
 def normalized_answer(text: str) -> str:
-    """Returns an answer as SQuAD's official script compares it.
+    """Normalizes an answer like SQuAD's official script.
 
-    Lower case, without ASCII punctuation, without the words a, an and the, and with single spaces.
+    The answer is lower-cased; ASCII punctuation and the words a, an and the are removed; white
+    space is collapsed.
 
     Args:
         text: An answer.
@@ -95,7 +97,7 @@ def answer_f1(found: str, right: str) -> float:
 
     Args:
         found: An answer.
-        right: The right answer. If one of the two has no words, they must be equal.
+        right: The right answer. If either has no words, F1 is 1 if both are equal and 0 otherwise.
 
     Example:
 
@@ -117,18 +119,18 @@ def score_answers(
     best: Sequence[str] | None = None,
     margins: Sequence[float] | None = None,
 ) -> AnswerReport:
-    """Measures answers as SQuAD's official script does (Rajpurkar et al., 2016 and 2018).
+    """Scores answers like SQuAD's official script (Rajpurkar et al., 2016 and 2018).
 
-    The questions with an answer and the questions without one are also measured separately, which
-    the script calls HasAns and NoAns. With margins, the report has the best threshold too.
+    Questions with and without an answer are also scored separately (HasAns and NoAns in the
+    script). With margins, the report also has the best threshold.
 
     Args:
-        found: An answer to each question; `""` for none.
-        right: The right answers of each question; an empty list if its text does not answer it.
-        num_bootstrap: Samples of questions for the interval; 0 for no interval.
-        seed: Seed of these samples.
-        best: The best answer to each question if no answer were impossible; for `margins`.
-        margins: The score of no answer minus the score of the best answer.
+        found: The predicted answer to each question; `""` for no answer.
+        right: The right answers to each question; an empty list if there is no answer.
+        num_bootstrap: Number of bootstrap samples of the questions; 0 for no interval.
+        seed: Seed of the bootstrap samples.
+        best: With `margins`, the best non-empty answer to each question.
+        margins: The score of "no answer" minus the score of the best answer.
 
     Returns:
         An `AnswerReport`.
@@ -181,7 +183,7 @@ def score_answers(
 
 
 def _marks(found: Sequence[str], right: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """Exact match and F1 of each question."""
+    """The exact match and F1 of each question."""
     marks = []
     for answer, choices in zip(found, right, strict=True):
         # Answers without a word, such as "the", count as no answer.
@@ -197,9 +199,9 @@ def _best_threshold(
 ) -> tuple[float, float]:
     """The greatest F1 over all thresholds, and its threshold.
 
-    Questions are answered in the order of their margins, as in `find_best_thresh` of the official
-    script; questions with equal margins are answered together. An answer to a question without one
-    loses the point that no answer would have.
+    As in `find_best_thresh` of the official script, thresholds are tried in the order of the
+    margins; questions with equal margins are answered together. Answering a question that has no
+    answer costs the point for "no answer".
     """
     margins = np.asarray(margins, "float64")
     order = np.argsort(margins, kind="stable")
@@ -215,12 +217,12 @@ def _best_threshold(
 
 
 def common_words_answer(question: str, text: str, length: int = 8) -> str:
-    """Answers by counting: finds the window of a text with most words of the question around it.
+    """Baseline that answers with the part of a text that shares most words with the question.
 
-    A baseline without learning. The words of the text that are in the question are counted for each
-    window of `length` words, twice, and for the `length` words on both sides of it, once; words
-    that are rarer in the text count for more. The answer is the first run of words in the best
-    window that are not in the question.
+    For each window of `length` words, the words that also occur in the question are counted, with
+    twice the weight of such words within `length` words on both sides of the window; words that are
+    rare in the text have more weight. The answer is the first run of words in the best window that
+    are not in the question. Nothing is learned.
 
     Args:
         question: The question.

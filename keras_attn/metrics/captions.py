@@ -1,4 +1,4 @@
-"""Scores of captions: BLEU, ROUGE-L, CIDEr, METEOR, and the share of copies."""
+"""Scores of captions: BLEU, ROUGE-L, CIDEr, METEOR and the fraction of copies."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ class ImageScores(NamedTuple):
 
 @dataclass(frozen=True)
 class CaptionScores(Report):
-    """The result of `caption_scores`, multiplied by 100 as in papers. `print` shows it in lines.
+    """The result of `caption_scores`, multiplied by 100 as in papers. `print` shows the scores.
 
     Args:
-        bleu_1: BLEU of words (Papineni et al., 2002), over all images together.
-        bleu_2: BLEU of words and pairs of words.
-        bleu_3: BLEU of runs of up to three words.
-        bleu_4: BLEU of runs of up to four words.
-        rouge_l: Longest common subsequence (Lin, 2004), beta 1.2, the mean over the images.
-        cider: CIDEr-D (Vedantam et al., 2015), the mean over the images, 0 to 1,000. NaN for
-            one image, because words are weighted by the number of images that have them.
+        bleu_1: Corpus BLEU of words (Papineni et al., 2002).
+        bleu_2: Corpus BLEU of n-grams up to n = 2.
+        bleu_3: Corpus BLEU of n-grams up to n = 3.
+        bleu_4: Corpus BLEU of n-grams up to n = 4.
+        rouge_l: ROUGE-L with beta 1.2 (Lin, 2004), averaged over images.
+        cider: CIDEr-D from 0 to 1,000 (Vedantam et al., 2015), averaged over images. NaN for a
+            single image, because words are weighted by their document frequency.
         meteor: METEOR 1.5 (Denkowski and Lavie, 2014); None if it was not requested.
         num_images: Number of images.
-        num_references: Number of references of all images.
+        num_references: Total number of references.
         mean_length: Mean number of words of a caption.
         distinct: Number of different captions.
-        copied: Share (0 to 1) of captions that are word for word in the training captions; None
-            without training captions.
-        tokenization: How words were found. Scores of different tokenizations do not compare.
+        copied: Fraction (0 to 1) of captions that are copies of training captions; None without
+            training captions.
+        tokenization: The tokenization. Scores of different tokenizations are not comparable.
         per_image: An `ImageScores` for each image.
 
     Example:
@@ -85,7 +85,7 @@ class CaptionScores(Report):
     per_image: dict[Name, ImageScores] = field(repr=False)
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores, also for each image, as a JSON-safe dict."""
+        """Returns the scores, including those of each image, as a JSON-safe dict."""
         figures = {k: json_safe(getattr(self, k)) for k in self.__dataclass_fields__}
         del figures["per_image"]
         # JSON has no NaN, which is the CIDEr of one image.
@@ -114,24 +114,26 @@ def caption_scores(
     """Scores captions with `pycocoevalcap`, the package that papers use.
 
     BLEU-1 to BLEU-4 (closest reference length), ROUGE-L and CIDEr-D need only Python. The package
-    finds words with the Stanford PTB tokenizer, which needs Java. Without Java, words are found by
-    rules that give the same words for nearly all English captions (`tokenize_captions`). The scores
-    name the tokenization:
+    splits words with the Stanford PTB tokenizer, which needs Java. Without Java, rules give the
+    same words for nearly all English captions (`tokenize_captions`). The result contains the
+    tokenization:
 
-    | `tokenization` | how words are found |
+    | `tokenization` | how captions are split |
     |---|---|
     | `"ptb"` | Stanford CoreNLP 3.4.1, lower case, without punctuation; needs Java |
     | `"plain"` | the rules of `tokenize_captions` |
     | `"auto"` | `"ptb"` if there is Java, else `"plain"` |
 
     Args:
-        candidates: A caption for each image, by the image's id or path; or a list. Empty
+        candidates: A dict with a caption for the id or path of each image, or a list. Empty
             captions are scored too.
-        references: The references of each image, one or more, with the same ids; or a list.
-        train_captions: The captions of the training, to count copies without regard to white
-            space, case and punctuation.
+        references: A dict with one or more references for each image, with the same keys, or a
+            list.
+        train_captions: Training captions, for counting copies (ignoring white space, case and
+            punctuation).
         tokenization: `"auto"`, `"ptb"` or `"plain"`.
-        meteor: Whether to compute METEOR, for English only, with Java and 2 GB of memory.
+        meteor: Whether to compute METEOR, which supports only English and needs Java and 2 GB of
+            memory.
 
     Returns:
         A `CaptionScores`.
@@ -139,7 +141,7 @@ def caption_scores(
     Raises:
         ImportError: If `pycocoevalcap`, of the extra `captioning`, is not installed.
         RuntimeError: If `"ptb"` or `meteor` need Java and there is none.
-        ValueError: If candidates and references have different images, or there are no
+        ValueError: If candidates and references have different images, or an image has no
             references.
 
     Example:
@@ -237,7 +239,7 @@ def _meteor(found: dict[Name, list[str]], wanted: dict[Name, list[str]]) -> floa
 
 
 def check_references(references: Mapping[Name, Sequence[str]]) -> None:
-    """Refuses references without words, which `caption_scores` could not use."""
+    """Refuses references without words."""
     words = iter(tokenize_captions([t for texts in references.values() for t in texts], "plain"))
     found = {name: [" ".join(next(words)) for _ in texts] for name, texts in references.items()}
     _check_words(found, references)
@@ -260,7 +262,7 @@ def _aligned(
     candidates: Mapping[Name, str] | Sequence[str],
     references: Mapping[Name, Sequence[str]] | Sequence[Sequence[str]],
 ) -> tuple[dict[Name, str], dict[Name, list[str]]]:
-    """Candidates and references by image in the same order, after checks."""
+    """Checks candidates and references, and returns them in the same order."""
     if isinstance(candidates, Mapping) != isinstance(references, Mapping):
         raise ValueError(
             "Expected two dictionaries or two lists. Received: "

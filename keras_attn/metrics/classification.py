@@ -1,4 +1,4 @@
-"""Metrics of classifiers with intervals, and calibration of their probabilities."""
+"""Metrics of classifiers with confidence intervals, and calibration."""
 
 import math
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class ClassScores(NamedTuple):
     recall: float
     """NaN if no example has the class."""
     f1: float
-    """NaN if both are NaN."""
+    """NaN if precision and recall are NaN."""
     examples: int
     """Number of examples with the class."""
 
@@ -53,20 +53,21 @@ class ClassificationReport(Report):
     Args:
         class_names: Names of the C classes.
         num_examples: Number n of examples.
-        accuracy: Share of the examples whose most probable class is right. With several labels per
-            example, the share of examples whose decisions are all right.
+        accuracy: Fraction of the examples whose most probable class is right. With several labels
+            per example, the fraction of examples whose decisions are all right.
         macro_f1: Unweighted mean of the F1 of the classes that occur in the labels or predictions.
-        matthews: Matthews correlation coefficient, from -1 to 1, of all classes together; 0 if only
-            one class is true or predicted, NaN with several labels per example.
-        auc: Area under the ROC curve, the probability that an example of the class gets a higher
-            probability of it than an example of another class. It is the mean over the classes (one
-            against the rest) that have examples of both kinds.
+        matthews: Matthews correlation coefficient over all classes, from -1 to 1; 0 if only one
+            class is true or predicted, and NaN with several labels per example.
+        auc: Area under the ROC curve (one-vs-rest), averaged over the classes that have positive
+            and negative examples. It is the probability that a positive example has a higher
+            probability of the class than a negative one.
         log_loss: Mean of `-log p(label)` in nats; with several labels, the mean over all decisions.
         ece: Expected calibration error; see `evaluate_probabilities`.
         confusion: Counts `(C, C)`, with a row for each true class and a column for each predicted
-            class. With several labels `(C, 2, 2)`, a matrix of no and yes for each class.
+            class. With several labels, `(C, 2, 2)`: a matrix of no and yes for each class.
         multi_label: Whether an example may have several labels.
-        unknown: Scores for detecting examples of no class; None if there are none.
+        unknown: Scores for detecting examples that belong to no class; None if there are no such
+            examples.
 
     Example:
 
@@ -162,38 +163,39 @@ def evaluate_probabilities(
     seed: int = 0,
     thresholds: ArrayLike | None = None,
 ) -> ClassificationReport:
-    """Evaluates a classifier by its probabilities on examples that it was not trained on.
+    """Evaluates a classifier by its probabilities for test examples.
 
     The expected calibration error (Guo et al., 2017, "On Calibration of Modern Neural Networks")
-    sorts the n predictions by their confidence, the probability of the predicted class, into 15
-    bins of equal width, `B_m` from `(m - 1) / 15`, not included, to `m / 15`:
+    groups the n predictions by confidence (the probability of the predicted class) into 15 bins of
+    equal width, where bin `B_m` covers `(m - 1) / 15` (exclusive) to `m / 15`:
 
         ECE = sum_m |B_m| / n * |accuracy(B_m) - mean confidence(B_m)|
 
-    With several labels per example, each of its C decisions (the threshold or more is yes) is a
+    With several labels per example, each of the C decisions (yes if p reaches the threshold) is a
     prediction with confidence `p` or `1 - p`.
 
-    Intervals are percentile bootstraps: the n examples are drawn n times with replacement, and the
-    interval goes from the 2.5 % to the 97.5 % quantile of the metric over all such samples. It
-    shows how far another test set of this size might differ, not another training run. Noise makes
-    an ECE too large, even more so in a bootstrap sample, so a small one can lie below its interval.
+    Intervals are percentile bootstraps: n examples are drawn with replacement from the n examples,
+    and the interval spans the 2.5 % to 97.5 % quantiles of the metric over many such samples. It
+    estimates how much the metric would vary between test sets of this size, not between training
+    runs. Noise increases the ECE, and more so in bootstrap samples, so that a small ECE may lie
+    below its interval.
 
     Args:
-        labels: Class numbers `(n,)`; or zeros and ones `(n, C)`, where an example may have several
-            classes or none.
-        probabilities: `(n, C)`; rows sum to 1 if each example has one class. The log loss raises
-            probabilities to at least 2e-16.
-        class_names: Names of the C classes; numbers if None.
-        num_bootstrap: Number of samples; 0 for no intervals.
-        seed: Seed of the samples.
-        thresholds: With several labels per example, the probability of each class, `(C,)`, from
-            which an example has it; 0.5 if None.
+        labels: Class indices `(n,)`, or zeros and ones `(n, C)` if an example may have any number
+            of classes.
+        probabilities: `(n, C)`; rows must sum to 1 if each example has one class. The log loss
+            clips probabilities at 2e-16.
+        class_names: Names of the C classes; their indices if None.
+        num_bootstrap: Number of bootstrap samples; 0 for no intervals.
+        seed: Seed of the bootstrap samples.
+        thresholds: With several labels per example, the decision threshold of each class, `(C,)`;
+            0.5 if None.
 
     Returns:
         A `ClassificationReport`.
 
     Raises:
-        ValueError: If shapes or values do not fit.
+        ValueError: If shapes do not match or values are out of range.
 
     Example:
 
@@ -248,26 +250,26 @@ def evaluate_probabilities(
 
 
 def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
-    """Finds the temperature that calibrates the probabilities of a classifier best.
+    """Finds the temperature that best calibrates a classifier's probabilities.
 
     `softmax(logits / T)` has the same most probable class for any T. Temperature scaling (Guo et
-    al., 2017) takes the T with the least negative log-likelihood on held-out examples:
+    al., 2017) chooses the T that minimizes the negative log-likelihood of held-out examples:
 
         T = argmin_T -sum_i log softmax(logits[i] / T)[labels[i]]
 
-    With several labels per example it takes `sigmoid(logits / T)` and sums over its decisions. The
-    sum is convex in `1 / T`, so there is one T, which is found by bisecting the slope.
+    With several labels per example, it uses `sigmoid(logits / T)` and sums over all decisions. The
+    sum is convex in `1 / T`, so the minimum is unique; it is found by bisection.
 
     Args:
         logits: `(n, C)` for validation examples.
-        labels: Class numbers `(n,)`, or zeros and ones `(n, C)`.
+        labels: Class indices `(n,)`, or zeros and ones `(n, C)`.
 
     Returns:
-        A float from 0.01 (every example is right) to 100 (the logits say nothing about the
-        labels). Above 1 the classifier was too certain.
+        A float from 0.01 (every example is right) to 100 (the logits carry no information). A value
+        above 1 means that the classifier is overconfident.
 
     Raises:
-        ValueError: If shapes or values do not fit.
+        ValueError: If shapes do not match or values are out of range.
 
     Example:
 
@@ -303,15 +305,15 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
 
 
 def best_thresholds(probabilities: ArrayLike, labels: ArrayLike) -> tuple[float, ...]:
-    """Finds the threshold of each class, of several, with the greatest F1 on held-out examples.
+    """Finds the decision threshold of each class that maximizes F1 on held-out examples.
 
     Args:
         probabilities: `(n, C)`.
         labels: Zeros and ones `(n, C)`.
 
     Returns:
-        C floats, each between two probabilities of the class, the nearest one to a half of those
-        that are equally good; a half for a class that fewer than 5 examples have.
+        C floats, each between two probabilities of the class. Among equally good thresholds, the
+        one nearest to 0.5 is chosen; 0.5 if the class has fewer than 5 examples.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Scores of answers in a conversation, which one generic answer cannot raise."""
+"""Scores of answers in conversations, including their diversity."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keras_attn.packages import needed
 
 
 class Vectors(Protocol):
-    """Vectors by words, such as a dict."""
+    """A mapping from words to vectors, such as a dict."""
 
     def __contains__(self, word: str, /) -> bool: ...
 
@@ -30,7 +30,7 @@ def _word() -> re.Pattern[str]:
 
 
 def answer_words(text: str) -> list[str]:
-    """Cuts a text into lower-case words and marks of punctuation, in Unicode's form NFC.
+    """Splits a text into lower-case words and punctuation marks, in Unicode's form NFC.
 
     Args:
         text: A string.
@@ -46,22 +46,22 @@ def answer_words(text: str) -> list[str]:
 
 
 def distinct(texts: Sequence[str], n: int) -> float:
-    """Returns how varied texts are (Li et al., 2016): distinct-n.
+    """Computes distinct-n, the diversity of texts (Li et al., 2016).
 
         distinct-n = number of different n-grams / number of all n-grams
 
-    over the words of `answer_words`, in all texts together. It falls with the number of texts, so
-    compare equal numbers of texts.
+    The n-grams are counted over all texts, which are split by `answer_words`. The score decreases
+    with the number of texts, so compare only equal numbers of texts.
 
     References:
         - [Li et al., 2016](https://arxiv.org/abs/1510.03055): distinct-1 and distinct-2.
 
     Args:
         texts: The texts.
-        n: Words of an n-gram.
+        n: Number of words in an n-gram.
 
     Returns:
-        0 to 1; 0 if there is no n-gram.
+        A number from 0 to 1; 0 if there are no n-grams.
 
     Example:
 
@@ -77,9 +77,9 @@ def distinct(texts: Sequence[str], n: int) -> float:
 
 
 def commonest_share(texts: Sequence[str]) -> float:
-    """Returns the share of the most frequent text: 1 if all texts are equal.
+    """Returns the fraction of texts that equal the most frequent text.
 
-    Texts with the same `answer_words` are the same.
+    Texts with the same `answer_words` are equal.
 
     Args:
         texts: The texts, at least one.
@@ -98,7 +98,7 @@ def embedding_average(answers: Sequence[str], references: Sequence[str], vectors
         v(text) = mean of the vectors of its words
         score   = mean over pairs of cos(v(answer), v(reference))
 
-    Words without a vector are skipped; if a side has no vector, the pair counts as 0.
+    Words without a vector are skipped; if no word of a text has a vector, the pair counts as 0.
 
     References:
         - [Liu et al., 2016](https://arxiv.org/abs/1603.08023): how not to evaluate a dialogue
@@ -107,7 +107,8 @@ def embedding_average(answers: Sequence[str], references: Sequence[str], vectors
     Args:
         answers: The answers, at least one.
         references: The right answers.
-        vectors: Vectors by words, with `in` and `[]`, such as `keras_attn.interop.WordVectors`.
+        vectors: A mapping from words to vectors with `in` and `[]`, such as
+            `keras_attn.interop.WordVectors`.
 
     Example:
 
@@ -132,17 +133,17 @@ def embedding_average(answers: Sequence[str], references: Sequence[str], vectors
 def answer_scores(
     answers: Sequence[str], references: Sequence[str], vectors: Vectors | None = None
 ) -> tuple[dict[str, float], str]:
-    """Scores answers against references, and by how varied they are.
+    """Scores answers by their similarity to references and by their diversity.
 
     Args:
         answers: The answers, at least one.
-        references: The right answer to each.
-        vectors: As for `embedding_average`; None leaves that score out.
+        references: The reference for each answer.
+        vectors: As for `embedding_average`; if None, that score is left out.
 
     Returns:
-        Corpus BLEU of sacrebleu (0 to 100), `distinct_1`, `distinct_2`, `commonest` (the share of
-        the commonest answer) and, with vectors, `embedding_average`, by name; and the signature of
-        BLEU.
+        A dict of scores: sacrebleu's corpus BLEU (0 to 100), `distinct_1`, `distinct_2`,
+        `commonest` (the fraction of the most frequent answer) and, with vectors,
+        `embedding_average`; and BLEU's signature.
 
     Raises:
         ValueError: If there are no answers, or the numbers of answers and references differ.
@@ -176,14 +177,14 @@ def answer_scores(
 def nearest_answers(
     contexts: Sequence[str], train_contexts: Sequence[str], train_answers: Sequence[str]
 ) -> list[str]:
-    """Returns for each context the answer of the nearest training context.
+    """Returns the answer of the nearest training context for each context.
 
-    The nearest context has the greatest cosine of TF-IDF vectors (of scikit-learn, over the words
-    of `answer_words`); of equal ones, it is the first.
+    The nearest context has the greatest cosine of TF-IDF vectors (computed by scikit-learn over
+    `answer_words`); among equal ones, the first is chosen.
 
     Args:
         contexts: The previous turns of each answer, as one text.
-        train_contexts: The contexts of the training, at least one.
+        train_contexts: The training contexts, at least one.
         train_answers: The answer to each training context.
 
     Example:
@@ -207,10 +208,10 @@ def nearest_answers(
 
 
 def random_answers(train_answers: Sequence[str], count: int, seed: int = 0) -> list[str]:
-    """Draws answers of the training, regardless of the question.
+    """Draws random training answers.
 
     Args:
-        train_answers: The answers of the training.
+        train_answers: The training answers.
         count: Number of answers.
         seed: Seed of the draw.
 
@@ -228,7 +229,7 @@ _DIGITS = {"BLEU": 2, "commonest": 3}
 
 
 class ConversationScores(NamedTuple):
-    """Scores of answers, compared with baselines without a model.
+    """Scores of a model's answers and of baselines.
 
     Example:
 
@@ -241,10 +242,10 @@ class ConversationScores(NamedTuple):
     """
 
     perplexity: float
-    """`exp(-1/N sum log p(token))` over the N tokens of all right answers, their ends included."""
+    """`exp(-1/N sum log p(token))` over the N tokens of all right answers, including end tokens."""
     scores: dict[str, dict[str, float]]
-    """For `"model"`, `"random training answer"` and `"answer of the nearest training context"` the
-    figures of `keras_attn.metrics.answer_scores`."""
+    """The scores of `keras_attn.metrics.answer_scores` for `"model"`, `"random training answer"`
+    and `"answer of the nearest training context"`."""
     bleu_signature: str
     answers: list[str]
     """The answers of the model."""
@@ -266,7 +267,7 @@ class ConversationScores(NamedTuple):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the figures and the answers as JSON-safe values."""
+        """Returns the scores and the answers as JSON-safe values."""
         return self._asdict()
 
 
@@ -276,7 +277,7 @@ def score_conversation(
     perplexity: float,
     vectors: Vectors | None = None,
 ) -> ConversationScores:
-    """Scores the answers of a model, and answers that need none."""
+    """Scores the answers of a model and of two baselines."""
     scored = {name: answer_scores(texts, references, vectors) for name, texts in rows.items()}
     return ConversationScores(
         perplexity,

@@ -1,4 +1,4 @@
-"""Correlation of scores with true scores, such as ratings by people, with intervals."""
+"""Correlation of predicted and true scores, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keras_attn.metrics.reports import Estimate, Report, interval_of
 
 @dataclass(frozen=True)
 class CorrelationReport(Report):
-    """The agreement of scores with true scores. `print` shows it as a table.
+    """Correlation of predicted and true scores. `print` shows a table.
 
     Example:
 
@@ -25,9 +25,9 @@ class CorrelationReport(Report):
     """
 
     pearson: Estimate
-    """Correlation of the scores; NaN if one side is constant."""
+    """Correlation of the scores; NaN if either is constant."""
     spearman: Estimate
-    """Correlation of their ranks; NaN if one side is constant."""
+    """Correlation of their ranks; NaN if either is constant."""
     num_examples: int
     """Number of examples."""
 
@@ -39,7 +39,7 @@ class CorrelationReport(Report):
         return f"{self.num_examples:,} examples\nPearson   {told[0]}\nSpearman  {told[1]}"
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the figures as a JSON-safe dict; NaN as None."""
+        """Returns the scores as a JSON-safe dict, with None for NaN."""
         return {"num_examples": self.num_examples, **super().to_dict()}
 
 
@@ -53,7 +53,7 @@ def pearson(true: ArrayLike, found: ArrayLike) -> float:
         found: Numbers `(n,)`.
 
     Returns:
-        From -1 to 1; NaN if one side is constant.
+        A number from -1 to 1; NaN if either input is constant.
 
     Example:
 
@@ -69,16 +69,16 @@ def pearson(true: ArrayLike, found: ArrayLike) -> float:
 
 
 def spearman(true: ArrayLike, found: ArrayLike) -> float:
-    """Computes Spearman's correlation coefficient: Pearson's of the ranks.
+    """Computes Spearman's correlation coefficient, which is Pearson's for ranks.
 
-    Equal numbers have the mean of their ranks.
+    Equal numbers share their mean rank.
 
     Args:
         true: Numbers `(n,)`.
         found: Numbers `(n,)`.
 
     Returns:
-        From -1 to 1; NaN if one side is constant.
+        A number from -1 to 1; NaN if either input is constant.
 
     Example:
 
@@ -89,7 +89,7 @@ def spearman(true: ArrayLike, found: ArrayLike) -> float:
 
 
 def average_ranks(values: ArrayLike) -> np.ndarray:
-    """Ranks numbers from 1; equal numbers have the mean of their ranks.
+    """Ranks numbers from 1; equal numbers share their mean rank.
 
     Args:
         values: Numbers `(n,)`.
@@ -110,19 +110,19 @@ def average_ranks(values: ArrayLike) -> np.ndarray:
 def evaluate_scores(
     true: ArrayLike, found: ArrayLike, num_bootstrap: int = 1000, seed: int = 0
 ) -> CorrelationReport:
-    """Measures the agreement of scores with true scores.
+    """Computes the correlations of predicted and true scores.
 
     Args:
         true: Numbers `(n,)`, such as ratings by people.
         found: Numbers `(n,)`.
-        num_bootstrap: Samples of the examples for the 95 % intervals; 0 for no intervals.
-        seed: Seed of these samples.
+        num_bootstrap: Number of bootstrap samples of the examples; 0 for no intervals.
+        seed: Seed of the bootstrap samples.
 
     Returns:
         A `CorrelationReport`.
 
     Raises:
-        ValueError: If the sides differ in length, are empty or not finite.
+        ValueError: If the inputs differ in length, are empty or not finite.
 
     Example:
 

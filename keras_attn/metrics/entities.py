@@ -1,4 +1,4 @@
-"""Entities that labels of words mark, and their scores."""
+"""Entities in labels of words, and their scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keras_attn.packages import needed
 
 
 class Entity(NamedTuple):
-    """An entity: consecutive words with one meaning.
+    """A named entity: consecutive words with a type.
 
     Example:
 
@@ -27,17 +27,17 @@ class Entity(NamedTuple):
     kind: str
     """Its type, such as `"PER"`."""
     first: int
-    """Number of its first word, from 0."""
+    """Index of its first word."""
     behind: int
-    """Number of its last word, plus 1."""
+    """Index after its last word."""
 
 
 def repair_labels(labels: Sequence[str], scheme: str = "BIO") -> tuple[list[str], int]:
-    """Repairs the labels of a sentence, so that they mark the entities that `entities_of` finds.
+    """Makes the labels of a sentence consistent with the entities that `entities_of` finds.
 
-    In BIO an `I-X` that does not continue an entity becomes `B-X`. This also converts the older
-    scheme, in which `B-X` marks only an entity directly after another one of its type. In BIOES and
-    BILOU the first, last and only word of an entity get their own marks.
+    In BIO, an `I-X` that does not continue an entity becomes `B-X`. This also converts the older
+    IOB1 scheme, in which `B-X` marks only an entity directly after another one of its type. In
+    BIOES and BILOU, the first, last and only word of an entity get the right prefixes.
 
     Args:
         labels: The labels of a sentence.
@@ -58,7 +58,8 @@ def repair_labels(labels: Sequence[str], scheme: str = "BIO") -> tuple[list[str]
 
 
 def entities_of(labels: Sequence[str], scheme: str = "BIO") -> list[Entity]:
-    """Returns the entities that the labels of a sentence mark, as `keras_attn.arrays.entities`.
+    """Returns the entities in the labels of a sentence, by the rules of
+    `keras_attn.arrays.entities`.
 
     Args:
         labels: The labels of a sentence.
@@ -105,21 +106,22 @@ class TaggingReport(Report):
     """
 
     accuracy: float
-    """Share of the words whose label is right."""
+    """Fraction of the words whose label is right."""
     words: int
     """Number of words."""
     f1: float | None = None
     """Micro-averaged F1 of entities; None if the labels do not mark entities."""
     precision: float | None = None
-    """Share of the found entities that are right."""
+    """Fraction of the predicted entities that are right."""
     recall: float | None = None
-    """Share of the entities that are found."""
+    """Fraction of the true entities that are found."""
     entities: int = 0
     """Number of entities."""
     of_kinds: dict[str, dict[str, float]] = field(default_factory=dict)
     """`f1`, `precision`, `recall` and `entities` of each type."""
     interval: Interval | None = None
-    """95 % interval of F1, or of the accuracy without entities, by resampling sentences."""
+    """95 % interval of F1, or of the accuracy if there are no entities, from bootstrap samples of
+    the sentences."""
 
     def __str__(self) -> str:
         lines = [f"accuracy {self.accuracy:.1%} of {self.words:,} words"]
@@ -140,26 +142,26 @@ def score_tags(
     seed: int = 0,
     scheme: str | None = None,
 ) -> TaggingReport:
-    """Compares labels: accuracy, and precision, recall and F1 of entities by `seqeval`.
+    """Computes accuracy, and with `seqeval` precision, recall and F1 of entities.
 
-    An entity is right if its type, its first and its last word are right. Both sides are first
-    repaired by `repair_labels`, which does not change the counts of `seqeval`; so its strict mode
-    has the same.
+    An entity is right if its type, its first word and its last word are right. `repair_labels` is
+    first applied to both sequences. This does not change the counts of `seqeval`, and makes its
+    strict and default modes equal.
 
     Args:
         truth: The right labels of each sentence.
-        found: The labels to measure.
-        num_bootstrap: Samples of sentences for the interval; 0 for no interval.
-        seed: Seed of these samples.
-        scheme: `"BIO"`, `"BIOES"` or `"BILOU"`, by which the labels mark entities; other labels are
-            in no entity. `""`: they mark none. If None, `keras_attn.arrays.scheme_of` the labels of
-            both sides decides.
+        found: The predicted labels of each sentence.
+        num_bootstrap: Number of bootstrap samples of the sentences; 0 for no interval.
+        seed: Seed of the bootstrap samples.
+        scheme: The scheme of the labels, `"BIO"`, `"BIOES"` or `"BILOU"`; labels that do not follow
+            it are outside of entities. `""` means that labels mark no entities. If None,
+            `keras_attn.arrays.scheme_of` determines the scheme.
 
     Returns:
         A `TaggingReport`.
 
     Raises:
-        ValueError: If there are no sentences, their labels are not equally many, or they mix two
+        ValueError: If there are no sentences, the numbers of labels differ, or labels mix two
             schemes.
 
     Example:
@@ -219,7 +221,7 @@ def score_tags(
 
 
 def _marked(entities: Sequence[Entity], size: int) -> list[str]:
-    """The labels of a sentence in BIO."""
+    """Converts the labels of a sentence to BIO."""
     labels = ["O"] * size
     for kind, first, behind in entities:
         labels[first:behind] = [f"B-{kind}", *[f"I-{kind}"] * (behind - first - 1)]

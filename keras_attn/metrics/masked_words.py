@@ -1,4 +1,4 @@
-"""The score of a pretrained encoder, and baselines: guesses by counting, without a network."""
+"""Scores of masked language models, and counting baselines."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from keras_attn.batches import MaskedBatches
 
 COMMON = 100
-"""Number of the commonest tokens, which do not count as words that two texts share."""
+"""Number of most frequent tokens that are ignored as shared words."""
 SMOOTHING = 0.01
-"""Added to each count; less than 1 suits large vocabularies."""
+"""Number added to each count; values below 1 suit large vocabularies."""
 _MOST_PAIRS = 1 << 22
 
 
 class PretrainingReport(NamedTuple):
-    """How well an encoder guesses masked words and next sentences.
+    """Scores of an encoder for masked words and next sentences.
 
     Example:
 
@@ -27,13 +27,13 @@ class PretrainingReport(NamedTuple):
     """
 
     perplexity: float
-    """Exponential of the mean of `-log p(word)` over the masked words."""
+    """Exponential of the mean `-log p(word)` over the masked words."""
     accuracy: float
-    """Share of the masked words whose most probable guess is right."""
+    """Fraction of the masked words whose most probable prediction is right."""
     masked_words: int
     """Number of masked words."""
     next_sentence_accuracy: float | None = None
-    """Share of the pairs that are taken for what they are; None without next sentences."""
+    """Fraction of the pairs that are classified correctly; None without next sentences."""
     pairs: int = 0
     """Number of pairs."""
 
@@ -49,7 +49,7 @@ class PretrainingReport(NamedTuple):
         return text
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the figures as a JSON-safe dict."""
+        """Returns the scores as a JSON-safe dict."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
@@ -57,14 +57,14 @@ def score_masked_words(
     batches: MaskedBatches,
     losses: Callable[[Mapping[str, np.ndarray], np.ndarray], Mapping[str, np.ndarray]],
 ) -> PretrainingReport:
-    """Measures guesses of masked words and next sentences.
+    """Scores predictions of masked words and next sentences.
 
     Args:
         batches: Batches of held-out documents.
-        losses: Function of the inputs of a batch and its masked words `(B, M)`. It returns for each
-            masked word `nats`, `-log p(word)`, and `right`, 1 if the word has the greatest
-            probability; and, if next sentences are guessed, `apart (B,)`, 1 for pairs that are
-            taken for sentences that do not follow each other.
+        losses: Function of the inputs of a batch and its masked words `(B, M)`. It returns a dict
+            with `nats (B, M)`, `-log p(word)`; `right (B, M)`, 1 if the word has the greatest
+            probability; and, with next sentences, `apart (B,)`, 1 for pairs classified as not
+            consecutive.
 
     Returns:
         A `PretrainingReport`.
@@ -107,16 +107,16 @@ class _Rows(NamedTuple):
     real: np.ndarray
     """`(B, T)` bool: False for padding."""
     positions: np.ndarray
-    """`(B, M)`: places of the masked words."""
+    """`(B, M)`: positions of the masked words."""
     labels: np.ndarray
     """`(B, M)`: the original tokens."""
     there: np.ndarray
-    """`(B, M)` bool: which of these are words to guess."""
+    """`(B, M)` bool: False for padding."""
     apart: np.ndarray
-    """`(B,)` bool: where the second part does not follow the first; False if there is none."""
+    """`(B,)` bool: True if the second part does not follow the first."""
 
     def original(self) -> np.ndarray:
-        """The ids as they were before words were masked, `(B, T)`."""
+        """The original ids before masking, `(B, T)`."""
         ids = self.ids.copy()
         row, column = np.nonzero(self.there)
         ids[row, self.positions[row, column]] = self.labels[row, column]
@@ -124,14 +124,14 @@ class _Rows(NamedTuple):
 
 
 def unigram_accuracy(train: MaskedBatches, held_out: MaskedBatches) -> float:
-    """Measures how often a masked word is the most frequent token of the training texts.
+    """Baseline that always predicts the most frequent training token.
 
     Args:
-        train: Batches of the texts that are counted.
-        held_out: Batches of the texts to measure with.
+        train: Batches of training texts, in which tokens are counted.
+        held_out: Batches of test texts.
 
     Returns:
-        The share of the masked words of `held_out` that are guessed.
+        The fraction of the masked words of `held_out` that are predicted.
 
     Example:
 
@@ -155,30 +155,30 @@ def bigram_accuracy(
     both_sides: bool = True,
     smoothing: float = SMOOTHING,
 ) -> float:
-    """Measures how often a masked word is guessed from only its neighbors.
+    """Baseline that predicts a masked word only from its neighbors.
 
-    With `count(x, y)` the number of times that y follows x in the training texts, before any word
-    is masked, the guess between the tokens a and b is the most probable word of a Markov
-    chain:
+    The prediction between the tokens a and b is the most probable word of a Markov chain, where
+    `count(x, y)` is the number of times that y follows x in the training texts before masking:
 
         argmax_w p(w | a) p(b | w)
         p(y | x) = (count(x, y) + s) / (count(x) + s V)
 
-    with the smoothing s and the V tokens of the vocabulary. With `both_sides=False` it is
-    `argmax_w count(a, w)`, the word that follows the previous one most often.
+    s is the smoothing and V the size of the vocabulary. With `both_sides=False`, the prediction is
+    `argmax_w count(a, w)`, the most frequent successor of the previous token.
 
-    a and b are the inputs of a model. If a is masked too, `p(w)` replaces `p(w | a)`; if b is
-    masked, `p(b | w)` is left out. A neighbor that was replaced misleads. `[CLS]` and `[SEP]` count
-    as neighbors, but are never predicted. If guesses are equal, the more frequent word is used.
+    a and b are taken from the masked inputs, in which a neighbor may be replaced by a random token.
+    If a is masked too, `p(w)` replaces `p(w | a)`; if b is masked, `p(b | w)` is left out. `[CLS]`
+    and `[SEP]` count as neighbors, but are never predicted. Among equally probable words, the most
+    frequent is used.
 
     Args:
-        train: Batches of the texts that are counted.
-        held_out: Batches of the texts to measure with.
-        both_sides: Whether the word after is read too.
-        smoothing: Number that is added to each count.
+        train: Batches of training texts, in which tokens are counted.
+        held_out: Batches of test texts.
+        both_sides: Whether the next token is used too.
+        smoothing: Number added to each count.
 
     Returns:
-        The share of the masked words of `held_out` that are guessed.
+        The fraction of the masked words of `held_out` that are predicted.
 
     Example:
 
@@ -228,20 +228,20 @@ def bigram_accuracy(
 def common_words_accuracy(
     train: MaskedBatches, held_out: MaskedBatches, common: int = COMMON
 ) -> float:
-    """Measures how often next sentences are recognized by the number of shared words.
+    """Baseline that recognizes next sentences by the number of shared words.
 
-    The guess is that the second part follows the first if both share at least t words, with the t
-    that is right most often for the training pairs. Words are read as a model reads them, without
-    words that have a masked or unknown piece. The most frequent tokens, which any two texts share,
-    are left out.
+    It predicts that the second part follows the first if both share at least t words, where t has
+    the highest accuracy on the training pairs. Words come from the masked inputs; words with a
+    masked or unknown piece are ignored, and so are the most frequent tokens, which any two texts
+    share.
 
     Args:
-        train: Batches of pairs that t is fitted to.
-        held_out: Batches of pairs to measure with.
-        common: Number of most frequent tokens that are left out.
+        train: Batches of training pairs, which determine t.
+        held_out: Batches of test pairs.
+        common: Number of most frequent tokens that are ignored.
 
     Returns:
-        The share of the pairs of `held_out` that are guessed.
+        The fraction of the pairs of `held_out` that are classified correctly.
 
     Raises:
         ValueError: If the rows are not pairs.
@@ -291,7 +291,7 @@ def _share(right: Iterable[np.ndarray]) -> float:
 
 
 def _by_frequency(batches: MaskedBatches) -> np.ndarray:
-    """All ids except special tokens, the commonest first."""
+    """All ids except special tokens, the most frequent first."""
     tokenizer = batches.tokenizer
     counts = np.zeros(len(tokenizer.vocabulary), "int64")
     for rows in _rows(batches):
@@ -304,7 +304,7 @@ def _by_frequency(batches: MaskedBatches) -> np.ndarray:
 def _pair_counts(
     batches: MaskedBatches, rank: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The neighbours `before * size + after` that occur, sorted, and how often they do."""
+    """The pairs of neighbors `before * size + after`, sorted, and their counts."""
     codes, counts = np.zeros(0, "int64"), np.zeros(0, "int64")
     waiting: list[np.ndarray] = []
 
@@ -325,7 +325,7 @@ def _pair_counts(
 
 
 def _shared_words(batches: MaskedBatches, left_out: set[int]) -> tuple[np.ndarray, np.ndarray]:
-    """For each pair how many words its parts share, and whether they are apart."""
+    """The number of shared words of each pair, and whether it is not consecutive."""
     tokenizer = batches.tokenizer
     continues = [token.startswith("##") for token in tokenizer.vocabulary]
     special = {tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id, tokenizer.unknown_id}

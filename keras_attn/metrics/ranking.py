@@ -13,7 +13,7 @@ from keras_attn.metrics.reports import Interval, Report, mean_interval
 
 @dataclass(frozen=True)
 class RankingReport(Report):
-    """Scores of the ranks of right candidates, as means over questions.
+    """Scores of rankings, averaged over questions.
 
     Example:
 
@@ -26,11 +26,11 @@ class RankingReport(Report):
     average_precision: float
     """Mean average precision (MAP)."""
     recall: dict[int, float]
-    """For some k the mean share of the right candidates that are among the first k."""
+    """Recall at k: the mean fraction of the right candidates that are among the first k."""
     questions: int
     """Number of questions."""
     interval: Interval | None = None
-    """95 % interval of the mean reciprocal rank, by resampling questions."""
+    """95 % interval of the mean reciprocal rank, from bootstrap samples of the questions."""
 
     def __str__(self) -> str:
         low = "" if self.interval is None else " ({:.3f} to {:.3f})".format(*self.interval)
@@ -44,23 +44,23 @@ class RankingReport(Report):
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the figures as a JSON-safe dict."""
+        """Returns the scores as a JSON-safe dict."""
         return {**super().to_dict(), "recall": {str(k): share for k, share in self.recall.items()}}
 
 
 def ranks_of(scores: ArrayLike, relevant: Sequence[int]) -> np.ndarray:
     """Returns the ranks of the right candidates of a question, from 1.
 
-    Equal scores have their mean ranks over all orders, so that no order of the candidates helps:
-    with a candidates above, and g right and w wrong ones of one score, the i-th right one of them
-    has the rank `a + i (g + w + 1) / (g + 1)`.
+    Candidates with equal scores get their expected ranks in a random order, so that the order of
+    the candidates has no effect: if a candidates have higher scores, and g right and w wrong
+    candidates have the same score, the i-th right one has rank `a + i (g + w + 1) / (g + 1)`.
 
     Args:
         scores: A score for each candidate; greater is better.
-        relevant: Numbers of the right candidates.
+        relevant: Indices of the right candidates.
 
     Returns:
-        float64, in rising order.
+        float64, in ascending order.
 
     Raises:
         ValueError: If there is no right candidate, or it has no score.
@@ -93,25 +93,25 @@ def score_ranking(
     num_bootstrap: int = 1000,
     seed: int = 0,
 ) -> RankingReport:
-    """Measures rankings.
+    """Scores rankings.
 
         MRR = mean_q 1 / r_1        MAP = mean_q 1 / R sum_i i / r_i
         recall at k = mean_q |{i: r_i <= k}| / R
 
-    for the R right candidates of a question q, whose ranks are r_1 <= ... <= r_R.
+    R is the number of right candidates of question q, and r_1 <= ... <= r_R are their ranks.
 
     Args:
-        scores: For each question a score for each of its candidates.
-        relevant: For each question the numbers of its right candidates, from 0.
-        at: The k of the recalls.
-        num_bootstrap: Samples of questions for the interval; 0 for no interval.
-        seed: Seed of these samples.
+        scores: The scores of the candidates of each question.
+        relevant: The indices of the right candidates of each question.
+        at: The values of k for the recall.
+        num_bootstrap: Number of bootstrap samples of the questions; 0 for no interval.
+        seed: Seed of the bootstrap samples.
 
     Returns:
         A `RankingReport`.
 
     Raises:
-        ValueError: If there is no question, or one without a right candidate.
+        ValueError: If there is no question, or a question has no right candidate.
 
     Example:
 
@@ -134,13 +134,13 @@ def score_ranks(
     num_bootstrap: int = 1000,
     seed: int = 0,
 ) -> RankingReport:
-    """Measures rankings by the ranks of the right candidates, as `score_ranking` does.
+    """Computes the scores of `score_ranking` from the ranks of the right candidates.
 
     Args:
         ranks: The result of `ranks_of` for each question.
-        at: The k of the recalls.
-        num_bootstrap: Samples of questions for the interval; 0 for no interval.
-        seed: Seed of these samples.
+        at: The values of k for the recall.
+        num_bootstrap: Number of bootstrap samples of the questions; 0 for no interval.
+        seed: Seed of the bootstrap samples.
 
     Returns:
         A `RankingReport`.

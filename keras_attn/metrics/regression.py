@@ -1,4 +1,4 @@
-"""Errors of predicted numbers, beside a guess that is the same for all, with intervals."""
+"""Errors of predicted numbers and of a constant baseline, with intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keras_attn.metrics.reports import Estimate, Report, draw_samples, interval_
 
 @dataclass(frozen=True)
 class RegressionReport(Report):
-    """How far predicted numbers are from the true ones. `print` shows it as a table.
+    """Errors of predicted numbers. `print` shows a table.
 
     Example:
 
@@ -30,21 +30,21 @@ class RegressionReport(Report):
     num_examples: int
     """Number of examples."""
     mean_absolute_error: Estimate
-    """The mean of |y - p|."""
+    """Mean absolute error, the mean of |y - p|."""
     root_mean_squared_error: Estimate
-    """The square root of the mean of (y - p)^2."""
+    """Root mean squared error."""
     pearson: Estimate
-    """Correlation of numbers and predictions; NaN if one side is constant."""
+    """Correlation of numbers and predictions; NaN if either is constant."""
     spearman: Estimate
-    """Correlation of their ranks; NaN if one side is constant."""
+    """Correlation of their ranks; NaN if either is constant."""
     guess_error: Estimate | None = None
-    """The mean absolute error of one number for all examples, such as the median."""
+    """Mean absolute error of a constant baseline, such as the median."""
     within: Estimate | None = None
-    """The share of the numbers that are in the interval of their prediction."""
+    """Fraction of the numbers that are in the interval of their prediction."""
     guess: float | None = None
-    """That number."""
+    """The constant of the baseline."""
     margin: float | None = None
-    """Half of the width of the intervals."""
+    """Half the width of the intervals."""
 
     def __str__(self) -> str:
         rows = {
@@ -67,16 +67,15 @@ def evaluate_numbers(
     num_bootstrap: int = 1000,
     seed: int = 0,
 ) -> RegressionReport:
-    """Measures predicted numbers.
+    """Evaluates predicted numbers.
 
     Args:
         true: Numbers y, `(n,)`.
-        found: Their predictions p, `(n,)`.
-        guess: One number for all examples, to compare with, such as the median of the numbers that
-            were learned from.
-        margin: Half of the width of the intervals of the predictions, `p - margin` to `p + margin`.
-        num_bootstrap: Samples of the examples for the 95 % intervals; 0 computes none.
-        seed: Seed of these samples.
+        found: Predictions p, `(n,)`.
+        guess: Constant baseline, such as the median of the training numbers.
+        margin: Half the width of the intervals, which are `p - margin` to `p + margin`.
+        num_bootstrap: Number of bootstrap samples of the examples; 0 for no intervals.
+        seed: Seed of the bootstrap samples.
 
     Returns:
         A `RegressionReport`.
@@ -118,12 +117,11 @@ def evaluate_numbers(
 
 
 def conformal_margin(true: ArrayLike, found: ArrayLike, coverage: float) -> float | None:
-    """Returns how far numbers are from their predictions at most, for a share of them.
+    """Returns the margin of split conformal prediction intervals.
 
-    It is the k-th smallest of the errors |y - p| of n examples that were not learned from, with
-    k = ceil((n + 1) coverage). If further examples are drawn like these, the interval `p - margin`
-    to `p + margin` has a new number with at least the probability `coverage`, whatever the model
-    is (split conformal prediction).
+    The margin is the k-th smallest error |y - p| of n held-out examples, with k = ceil((n + 1)
+    coverage). If new examples are drawn from the same distribution, the interval `p - margin` to `p
+    + margin` contains the true number with a probability of at least `coverage`, for any model.
 
     References:
         - [Lei et al., 2018](https://arxiv.org/abs/1604.04173): Distribution-free predictive
@@ -131,8 +129,8 @@ def conformal_margin(true: ArrayLike, found: ArrayLike, coverage: float) -> floa
 
     Args:
         true: Numbers y, `(n,)`.
-        found: Their predictions p, `(n,)`.
-        coverage: Above 0, below 1.
+        found: Predictions p, `(n,)`.
+        coverage: Probability of the interval, above 0 and below 1.
 
     Returns:
         The margin; None if there are too few examples, k > n.

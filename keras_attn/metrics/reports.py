@@ -1,4 +1,4 @@
-"""Reports of figures, with intervals by resampling."""
+"""Base class of reports, and bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Estimate(NamedTuple):
     """
 
     value: float
-    """NaN if it is not defined, such as the AUC of a class that all or none of the texts have."""
+    """The value; NaN if it is undefined, such as the AUC of a class without examples."""
     low: float | None = None
-    """None without resampling."""
+    """The interval; None without bootstrap samples."""
     high: float | None = None
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Estimate(NamedTuple):
 
 
 class Report:
-    """Base of a dataclass of figures.
+    """Base class of dataclasses with scores.
 
     Example:
 
@@ -49,7 +49,7 @@ class Report:
     __dataclass_fields__: ClassVar[dict[str, Field]]
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the figures as a JSON-safe dict; those that are None are left out.
+        """Returns the scores as a JSON-safe dict, without values that are None.
 
         NaN becomes None, and an `Estimate` a dict of `value` and `interval`.
         """
@@ -58,7 +58,7 @@ class Report:
 
 
 def json_safe(value: object) -> object:
-    """A value without NaN, arrays and named tuples."""
+    """Converts NaN, arrays and named tuples to JSON-safe values."""
     if isinstance(value, Estimate):
         interval = None if value.low is None else [value.low, value.high]
         return {"value": json_safe(value.value), "interval": interval}
@@ -79,7 +79,7 @@ def draw_samples(count: int, num_bootstrap: int, seed: int) -> np.ndarray:
 
 
 def interval_of(samples: np.ndarray | list[float]) -> Interval | None:
-    """The 95 % interval of the samples that are defined; None if there are none."""
+    """The 95 % interval of the defined samples; None if there are none."""
     samples = np.asarray(samples, "float64")
     defined = samples[~np.isnan(samples)]
     if not len(defined):
@@ -89,5 +89,5 @@ def interval_of(samples: np.ndarray | list[float]) -> Interval | None:
 
 
 def mean_interval(values: np.ndarray, num_bootstrap: int, seed: int) -> Interval | None:
-    """The 95 % interval of the mean of values, by resampling them."""
+    """The 95 % bootstrap interval of the mean of values."""
     return interval_of(values[draw_samples(len(values), num_bootstrap, seed)].mean(axis=1))

@@ -1,4 +1,4 @@
-"""Fast metrics of a classifier on bootstrap samples of its examples."""
+"""Fast metrics of a classifier on bootstrap samples."""
 
 import math
 
@@ -10,10 +10,10 @@ _EPSILON = np.finfo("float64").eps
 
 
 class ResampledMetrics:
-    """Metrics of samples, given how often each example was drawn.
+    """Metrics of bootstrap samples, given the count of each example.
 
-    Labels are integers `(n,)` or booleans `(n, C)`. With all counts 1 the metrics are those of
-    scikit-learn.
+    Labels are integers `(n,)` or booleans `(n, C)`. If all counts are 1, the metrics equal
+    scikit-learn's.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ResampledMetrics:
             self.curves.append((ties, members[:, c]))
 
     def __call__(self, counts: np.ndarray) -> dict[str, float]:
-        """A value for each of `METRICS`, given the number of copies of each example, `(n,)`."""
+        """Returns a value for each of `METRICS`, given the count of each example, `(n,)`."""
         counts = counts.astype("float64")
         total = counts.sum()
         areas = [
@@ -82,7 +82,7 @@ class ResampledMetrics:
         return float((found.sum() * total - true @ predicted) / math.sqrt(spread))
 
     def _class_counts(self, counts: np.ndarray) -> tuple[np.ndarray, ...]:
-        """How often each class is found, true and predicted."""
+        """The numbers of true positives, true and predicted examples of each class."""
         return tuple(
             np.bincount(classes, counts[rows], minlength=self.num_classes)
             for rows, classes in (self.found, self.true, self.predicted)
@@ -102,7 +102,7 @@ class ResampledMetrics:
 
 
 def area_under_curve(ties: np.ndarray, members: np.ndarray, counts: np.ndarray) -> float:
-    """Area under the ROC curve: share of pairs in order, ties as half (Mann and Whitney)."""
+    """Area under the ROC curve: fraction of ordered pairs, ties as half (Mann and Whitney)."""
     positive = np.bincount(ties, counts * members)
     negative = np.bincount(ties, counts * ~members)
     pairs = positive.sum() * negative.sum()

@@ -14,14 +14,14 @@ from keras_attn.packages import needed
 from keras_attn.text.sentences import split_sentences
 
 FIGURES = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
-"""The figures, by the names of the package `rouge-score`."""
+"""The scores, named as in the package `rouge-score`."""
 WORDS = ("english", "unicode")
-"""How texts are cut into words: runs of `a-z0-9`, stemmed, or words of any script."""
+"""The ways to split words: stemmed runs of `a-z0-9`, or words of any script."""
 
 
 @dataclass(frozen=True)
 class RougeReport(Report):
-    """ROUGE of summaries (Lin, 2004): the mean of the F1 of each. `print` shows it as a table.
+    """Mean ROUGE F1 of summaries (Lin, 2004). `print` shows a table.
 
     Example:
 
@@ -34,13 +34,13 @@ class RougeReport(Report):
     """
 
     rouge1: Estimate
-    """F1 of the words in common, 0 to 1."""
+    """F1 of common words, 0 to 1."""
     rouge2: Estimate
-    """F1 of the pairs of words in common."""
+    """F1 of common bigrams."""
     rougeL: Estimate
-    """F1 of the longest sequence of words in common, with others between them."""
+    """F1 of the longest common subsequence."""
     lead: list[float]
-    """The three figures of the first sentence of each text."""
+    """The three scores of the first sentence of each text."""
     summaries: list[str]
     """The summaries."""
     num_examples: int
@@ -54,25 +54,25 @@ class RougeReport(Report):
 
 
 def lead_sentence(text: str) -> str:
-    """Returns the first sentence of a text, which for news is hard to beat."""
+    """Returns the first sentence of a text, a strong baseline for news."""
     return next(iter(split_sentences(text)), "")
 
 
 def rouge(references: Sequence[str], summaries: Sequence[str], words: str = "english") -> Any:
-    """Computes ROUGE-1, ROUGE-2 and ROUGE-L of each summary, by the package `rouge-score`.
+    """Computes ROUGE-1, ROUGE-2 and ROUGE-L of each summary with the package `rouge-score`.
 
     Args:
-        references: Strings.
-        summaries: A summary for each.
-        words: `"english"`, the words of `rouge-score`, stemmed; or `"unicode"`, words of any
-            script, which the others leave out.
+        references: The reference summaries.
+        summaries: The summary for each reference.
+        words: `"english"` for the stemmed words of `rouge-score`, or `"unicode"` for words of any
+            script, which `rouge-score` ignores.
 
     Returns:
         float64 `(n, 3)`, F1 from 0 to 1.
 
     Raises:
         ImportError: If `rouge-score` is not installed.
-        ValueError: If there are more references than summaries, or fewer.
+        ValueError: If the numbers of references and summaries differ.
 
     Example:
 
@@ -109,21 +109,21 @@ def score_summaries(
     num_bootstrap: int = 1000,
     seed: int = 0,
 ) -> RougeReport:
-    """Measures summaries by ROUGE, compared with the lead sentence of each text.
+    """Computes ROUGE of summaries and of the lead sentence of each text.
 
     Args:
         pairs: (text, summary) strings.
-        summaries: Summary of each text.
+        summaries: The generated summary of each text.
         words: As in `rouge`.
-        num_bootstrap: Samples of the pairs for the 95 % intervals; 0 for no intervals.
-        seed: Seed of these samples.
+        num_bootstrap: Number of bootstrap samples of the pairs; 0 for no intervals.
+        seed: Seed of the bootstrap samples.
 
     Returns:
         A `RougeReport`.
 
     Raises:
         ImportError: As in `rouge`.
-        ValueError: As in `rouge`; or if there are no pairs.
+        ValueError: As in `rouge`, or if there are no pairs.
 
     Example:
 

@@ -1,10 +1,10 @@
-"""How well a language model predicts a text."""
+"""Score of a language model on a text."""
 
 from typing import Any, NamedTuple
 
 
 class TextScore(NamedTuple):
-    """How well a model predicts a text.
+    """Score of a language model on a text.
 
     Example:
 
@@ -13,7 +13,7 @@ class TextScore(NamedTuple):
     """
 
     bits_per_character: float
-    """Mean of `-log2 p(character | those before it)`."""
+    """Mean of `-log2 p(character | earlier characters)`."""
     characters: int
     """Number of characters."""
     unknown: int
@@ -24,5 +24,5 @@ class TextScore(NamedTuple):
         return text + (f", {self.unknown:,} unknown to the model" if self.unknown else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the figures as a JSON-safe dict."""
+        """Returns the scores as a JSON-safe dict."""
         return self._asdict()

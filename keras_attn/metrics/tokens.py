@@ -55,7 +55,7 @@ class _TokenMetric(keras.metrics.Metric):
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class MaskedAccuracy(_TokenMetric):
-    """Share of the real tokens whose label has the largest logit.
+    """Fraction of the real tokens whose label has the largest logit.
 
         w_t      = [y_t != ignore_id] * sample_weight_t
         accuracy = sum_t(w_t [argmax_k z_tk = y_t]) / sum_t(w_t)     0 without tokens
@@ -64,15 +64,15 @@ class MaskedAccuracy(_TokenMetric):
     large batch. The implicit mask of the logits is not used.
 
     Args:
-        ignore_id: Label that does not count, usually the id of padding; all count if None.
+        ignore_id: Label that is ignored, usually the id of padding; no label is ignored if None.
         name: Name of the metric.
         dtype: Dtype of the sums.
 
     Call arguments:
         y_true: Integer labels (B, T).
         y_pred: Logits or probabilities (B, T, V).
-        sample_weight: Optional weights of shape (B,), (B, 1) or (B, T). Keras passes them to the
-            `weighted_metrics` of `compile`, not to its `metrics`.
+        sample_weight: Optional weights of shape (B,), (B, 1) or (B, T). Keras passes them only to
+            `weighted_metrics` of `compile`, not to `metrics`.
 
     Returns:
         A scalar, from `result()`.
@@ -106,19 +106,19 @@ class Perplexity(_TokenMetric):
         w_t        = [y_t != ignore_id] * sample_weight_t
         perplexity = exp(sum_t(w_t * -log softmax(z_t)[y_t]) / sum_t(w_t))     1 without tokens
 
-    It has no label smoothing, even if the loss has. The sums run over all batches, so the result is
-    the same as for one large batch. The implicit mask of the logits is not used.
+    It does not use label smoothing, even if the loss does. The sums run over all batches, so the
+    result is the same as for one large batch. The implicit mask of the logits is not used.
 
     Args:
-        ignore_id: Label that does not count, usually the id of padding; all count if None.
+        ignore_id: Label that is ignored, usually the id of padding; no label is ignored if None.
         name: Name of the metric.
         dtype: Dtype of the sums.
 
     Call arguments:
-        y_true: Integer labels (B, T). One outside the vocabulary makes the result NaN.
+        y_true: Integer labels (B, T). A label outside the vocabulary makes the result NaN.
         y_pred: Logits (B, T, V).
-        sample_weight: Optional weights of shape (B,), (B, 1) or (B, T). Keras passes them to the
-            `weighted_metrics` of `compile`, not to its `metrics`.
+        sample_weight: Optional weights of shape (B,), (B, 1) or (B, T). Keras passes them only to
+            `weighted_metrics` of `compile`, not to `metrics`.
 
     Returns:
         A scalar, from `result()`.

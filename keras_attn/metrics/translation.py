@@ -1,4 +1,4 @@
-"""The scores of translations."""
+"""Scores of translations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keras_attn.packages import needed
 
 
 class TranslationScores(NamedTuple):
-    """Corpus scores of translations, by sacrebleu (Post, 2018)."""
+    """Corpus scores of translations, computed by sacrebleu (Post, 2018)."""
 
     bleu: float
     """BLEU (Papineni et al., 2002), 0 to 100."""
@@ -41,7 +41,7 @@ class TranslationScores(NamedTuple):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the figures and the translations as JSON-safe values."""
+        """Returns the scores and the translations as JSON-safe values."""
         rows = [
             {"source": source, "translation": translation, "reference": target}
             for (source, target), translation in zip(self.pairs, self.translations, strict=True)

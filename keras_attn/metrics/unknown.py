@@ -1,4 +1,4 @@
-"""Metrics of telling texts of no class from others, with intervals."""
+"""Metrics of detecting examples that belong to no class, with intervals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keras_attn.metrics.resampling import area_under_curve
 
 @dataclass(frozen=True)
 class UnknownReport(Report):
-    """How well texts of no class are told from others. `print` shows it.
+    """Scores of detecting examples that belong to no class. `print` shows them.
 
     Example:
 
@@ -26,18 +26,18 @@ class UnknownReport(Report):
     """
 
     num_unknown: int
-    """Number of examples of no class."""
+    """Number of examples that belong to no class."""
     auc: Estimate
     """Area under the ROC curve: the probability that an example of no class has a lower score than
-    one of a class."""
+    an example of a class."""
     found_at: Estimate
-    """Share of the examples of no class that are found if `share` of the others are called so."""
+    """Fraction of the examples of no class that are detected at a false alarm rate of `share`."""
     share: float
-    """A share of false alarms."""
+    """The false alarm rate for `found_at`."""
     found: Estimate
-    """Share of the examples of no class below the threshold."""
+    """Fraction of the examples of no class below the threshold."""
     false_alarms: Estimate
-    """Share of the other examples below the threshold."""
+    """Fraction of the other examples below the threshold."""
 
     def __str__(self) -> str:
         figures = {
@@ -51,11 +51,11 @@ class UnknownReport(Report):
 
 
 def threshold_of(known: ArrayLike, share: float) -> float:
-    """Returns the greatest threshold below which at most a share of scores lie.
+    """Returns the greatest threshold with at most a fraction of the scores below it.
 
     Args:
         known: Scores `(n,)` of examples that have a class.
-        share: The share, from 0 to below 1.
+        share: The fraction, from 0 to below 1.
 
     Example:
 
@@ -74,21 +74,21 @@ def evaluate_unknown(
     num_bootstrap: int = 1000,
     seed: int = 0,
 ) -> UnknownReport:
-    """Measures how well scores tell examples of no class from others.
+    """Evaluates scores that are low for examples of no class.
 
     Args:
         scores: Scores `(n,)`, low for examples of no class.
         unknown: Whether each example is of no class, `(n,)`.
-        threshold: The scores below it are called examples of no class.
-        share: Share of false alarms at which `found_at` is measured.
-        num_bootstrap: Samples of the examples for the 95 % intervals; 0 for no intervals.
-        seed: Seed of these samples.
+        threshold: Examples with scores below it are classified as belonging to no class.
+        share: False alarm rate at which `found_at` is measured.
+        num_bootstrap: Number of bootstrap samples of the examples; 0 for no intervals.
+        seed: Seed of the bootstrap samples.
 
     Returns:
         An `UnknownReport`.
 
     Raises:
-        ValueError: If not both kinds of examples are there, or a score is not finite.
+        ValueError: If examples of either kind are missing, or a score is not finite.
 
     Example:
 

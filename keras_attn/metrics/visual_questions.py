@@ -11,19 +11,19 @@ _AGREE = 3  # people who must agree with an answer that is wholly right
 
 
 def agreement(answer: str, answers: Sequence[str]) -> float:
-    """Scores an answer by the answers of several people, as VQA does (Antol et al., 2015).
+    """Scores an answer by the answers of several people, as in VQA (Antol et al., 2015).
 
         score = mean over the people i of  min(1, number of others than i who say so / 3)
 
     The official evaluation also removes articles and punctuation, and writes numbers as digits;
-    here answers are compared unchanged, except for case.
+    here, answers are only lower-cased.
 
     Args:
         answer: The answer.
         answers: The answers of people, at least one.
 
     Returns:
-        0 to 1.
+        A number from 0 to 1.
 
     Raises:
         ValueError: If there are no answers.
@@ -47,17 +47,18 @@ def visual_question_scores(
     answers: Sequence[Sequence[str]] = (),
     kinds: Sequence[str] = (),
 ) -> dict[str, float]:
-    """Measures answers.
+    """Scores answers to questions about images.
 
     Args:
-        said: An answer to each question.
+        said: The predicted answer to each question.
         expected: The right answers.
-        answers: The answers of several people to each question, if the data have them.
+        answers: The answers of several people to each question, if available.
         kinds: The kind of each question, or `""`.
 
     Returns:
-        `accuracy`: share of the answers that are right; `vqa_accuracy`: mean of `agreement`, if
-        each question has the answers of people; and of each kind `accuracy of KIND`.
+        A dict with `accuracy`, the fraction of right answers; `vqa_accuracy`, the mean of
+        `agreement`, if each question has the answers of people; and `accuracy of KIND` for each
+        kind.
 
     Raises:
         ValueError: If there are no questions, or the lengths differ.
@@ -89,17 +90,17 @@ def visual_question_scores(
 def majority_answers(
     train: Sequence[tuple[str, str]], questions: Sequence[str]
 ) -> list[str]:  # fmt: skip
-    """Answers questions without images, with the most frequent training answer to each question.
+    """Baseline that answers each question with its most frequent training answer.
 
-    An unknown question gets the most frequent answer overall. If answers are equally frequent, the
-    first in alphabetical order is used.
+    Images are ignored. An unknown question gets the most frequent answer overall. Among equally
+    frequent answers, the first in alphabetical order is used.
 
     Args:
         train: (question, answer) pairs.
         questions: The questions.
 
     Returns:
-        An answer to each.
+        An answer to each question.
 
     Raises:
         ValueError: If there are no pairs.
@@ -124,17 +125,17 @@ def majority_answers(
 def attention_share(
     weights: np.ndarray, box: tuple[int, int, int, int], image_size: tuple[int, int]
 ) -> tuple[float, float]:
-    """Returns the share of a map's attention on an object, and the share of uniform attention.
+    """Returns the fraction of a map's attention on an object, and the fraction for a uniform map.
 
         share = sum of the weights of the regions that the object's box touches / sum of all
 
     Args:
-        weights: Map `(rows, columns)`, of regions that cover the image.
+        weights: Map `(rows, columns)` of regions that cover the image.
         box: First row and column of the object, and last row and column plus 1, in pixels.
         image_size: Rows and columns of the image.
 
     Returns:
-        Two numbers from 0 to 1.
+        Two numbers from A number from 0 to 1.
 
     Raises:
         ValueError: If the box is empty or the map does not have two dimensions.

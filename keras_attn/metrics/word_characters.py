@@ -1,4 +1,4 @@
-"""What words are made of, for regular expressions."""
+"""Word characters for regular expressions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import unicodedata
 
 @functools.cache
 def word_characters() -> str:
-    r"""The content of brackets, in a regular expression, for a character of a word.
+    r"""The content of a regular expression's brackets that matches a character of a word.
 
-    It is Python's `\w`, and the marks that combine with letters (Unicode's categories Mn and Mc),
-    which `\w` leaves out: the vowels of Hindi and Tamil, the points of Hebrew and Arabic, and
-    accents that Unicode does not compose.
+    It is Python's `\w` plus combining marks (Unicode categories Mn and Mc), which `\w` does not
+    match: the vowels of Hindi and Tamil, the points of Hebrew and Arabic, and accents that Unicode
+    does not compose.
     """
     every = map(chr, range(sys.maxunicode + 1))
     return r"\w" + "".join(c for c in every if unicodedata.category(c) in ("Mn", "Mc"))

@@ -1,4 +1,4 @@
-"""Words as vectors: neighbors, sums and differences, analogies, and agreement with people."""
+"""Word vectors: neighbors, sums and differences, analogies, and agreement with ratings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EQUAL = 1e-6  # cosines that differ by less are equal, except for rounding
 
 
 class Neighbour(NamedTuple):
-    """A word near another one.
+    """A word and its similarity.
 
     Example:
 
@@ -28,12 +28,12 @@ class Neighbour(NamedTuple):
 
     word: str
     similarity: float
-    """The cosine."""
+    """The cosine similarity."""
 
 
 @dataclass(frozen=True)
 class AnalogyReport(Report):
-    """The answers to questions "a is to b as c is to ...?". `print` shows it as a table.
+    """Scores of analogies "a is to b as c is to ...?". `print` shows a table.
 
     Example:
 
@@ -45,7 +45,7 @@ class AnalogyReport(Report):
     """
 
     sections: dict[str, tuple[float, int]]
-    """The numbers of right answers and of questions of each section."""
+    """The numbers of right answers and of questions in each section."""
     left_out: int
     """Number of questions with a word that has no vector."""
 
@@ -55,11 +55,11 @@ class AnalogyReport(Report):
         return sum(asked for _, asked in self.sections.values())
 
     def share(self, syntactic: bool | None = None) -> float:
-        """Returns the share of right answers; NaN without questions.
+        """Returns the fraction of right answers; NaN without questions.
 
         Args:
-            syntactic: True: in the sections whose names begin with "gram"; False: in the others;
-                None: in all.
+            syntactic: True for only sections whose names begin with "gram", False for only the
+                others, None for all sections.
         """
         chosen = [
             figures
@@ -86,7 +86,7 @@ class AnalogyReport(Report):
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the figures as a JSON-safe dict; NaN as None."""
+        """Returns the scores as a JSON-safe dict, with None for NaN."""
         shares = {"all": self.share(), "semantic": self.share(False), "syntactic": self.share(True)}
         return {
             **{name: json_safe(value) for name, value in shares.items()},
@@ -98,7 +98,7 @@ class AnalogyReport(Report):
 
 @dataclass(frozen=True)
 class WordPairReport(Report):
-    """The agreement of similarities of words with ratings by people.
+    """Correlation of word similarities with ratings by people.
 
     Example:
 
@@ -107,7 +107,7 @@ class WordPairReport(Report):
     """
 
     spearman: float
-    """Correlation of the ranks; NaN if there are no two pairs."""
+    """Spearman's correlation; NaN if there are fewer than two pairs."""
     pairs: int
     """Number of pairs that were compared."""
     left_out: int
@@ -130,31 +130,31 @@ class EmbeddingsReport(NamedTuple):
     """
 
     analogies: AnalogyReport | None
-    """None if there were no questions."""
+    """Scores of analogies; None if there were no questions."""
     pairs: dict[str, WordPairReport]
-    """By the name of the file."""
+    """Scores of word pairs, keyed by file name."""
 
     def __str__(self) -> str:
         lines = [] if self.analogies is None else [f"Analogies: {self.analogies}"]
         return "\n".join([*lines, *(f"{name}: {found}" for name, found in self.pairs.items())])
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the figures as a JSON-safe dict."""
+        """Returns the scores as a JSON-safe dict."""
         found: dict[str, object] = {name: x.to_dict() for name, x in self.pairs.items()}
         return found if self.analogies is None else {"analogies": self.analogies.to_dict(), **found}
 
 
 class WordSpace:
-    """Words with vectors, which are compared by the cosine.
+    """Words with vectors, compared by cosine similarity.
 
-    A word that has no vector is looked up in lower case.
+    If a word has no vector, its lower-case form is looked up.
 
     Args:
         words: The words, all different, the most frequent first.
         vectors: `(N, D)`.
 
     Raises:
-        ValueError: If there is no vector for each word.
+        ValueError: If the numbers of words and vectors differ.
 
     Example:
 
@@ -173,7 +173,7 @@ class WordSpace:
         self.words = list(words)
         lengths = np.sqrt(np.square(vectors, dtype="float64").sum(axis=1, keepdims=True))
         self.units = (vectors / np.where(lengths > 0, lengths, 1.0)).astype("float32")
-        """The vectors, each of length 1."""
+        """The vectors, scaled to length 1."""
         self._places = {word: i for i, word in enumerate(self.words)}
 
     def __len__(self) -> int:
@@ -189,10 +189,10 @@ class WordSpace:
         return self._places.get(word.lower()) if found is None else found
 
     def first(self, count: int) -> WordSpace:
-        """Returns the space of only the first words.
+        """Returns a space of only the first words.
 
         Args:
-            count: Their number; 0: all.
+            count: Number of words; 0 for all.
         """
         if not count or count >= len(self):
             return self
@@ -204,12 +204,12 @@ class WordSpace:
     def nearest(
         self, plus: str | Sequence[str], minus: str | Sequence[str] = (), top_k: int = 10
     ) -> list[Neighbour]:
-        """Finds the words nearest to a word, or to a sum and difference of words.
+        """Finds the words nearest to a word, or to sums and differences of words.
 
             cos(v, sum_i u_i - sum_j u_j)       u: vectors of length 1
 
         Args:
-            plus: A word, or several.
+            plus: One or several words that are added.
             minus: Words that are subtracted.
             top_k: Maximum number of words.
 
@@ -242,7 +242,7 @@ class WordSpace:
         Args:
             vector: `(D,)`.
             top_k: Maximum number of words.
-            without: Places of words that are left out.
+            without: Indices of words that are left out.
 
         Returns:
             `Neighbour`s, the nearest first.
@@ -268,21 +268,21 @@ class WordSpace:
     def analogies(
         self, questions: Mapping[str, Sequence[tuple[str, str, str, str]]], first: int = 30_000
     ) -> AnalogyReport:
-        """Asks "a is to b as c is to ...?" and counts right answers (3CosAdd).
+        """Answers "a is to b as c is to ...?" and counts right answers (3CosAdd).
 
             answer = argmax_w cos(w, b - a + c)       over the first words, without a, b and c
 
-        If n words are equally near, such as words with one vector, and d is one of them, the answer
-        counts 1 / n.
+        If n words are equally near (for example because their vectors are equal) and d is one of
+        them, the answer counts 1 / n.
 
         References:
             - [Mikolov et al., 2013](https://aclanthology.org/N13-1090).
 
         Args:
-            questions: Tuples (a, b, c, d) by sections, as
-                `keras_attn.records.read_analogies` reads them.
-            first: Number of first, most frequent words that questions and answers may contain; 0
-                for all.
+            questions: Tuples (a, b, c, d) keyed by section, as returned by
+                `keras_attn.records.read_analogies`.
+            first: Restricts questions and answers to this number of most frequent words; 0 for no
+                restriction.
 
         Returns:
             An `AnalogyReport`.
@@ -313,10 +313,11 @@ class WordSpace:
         return AnalogyReport(sections, left_out)
 
     def word_pairs(self, pairs: Sequence[tuple[str, str, float]]) -> WordPairReport:
-        """Compares the cosines of pairs of words with ratings by people (Spearman).
+        """Correlates the cosines of word pairs with ratings by people (Spearman).
 
         Args:
-            pairs: Two words and a score, as `keras_attn.records.read_word_pairs` reads them.
+            pairs: Tuples of two words and a score, as returned by
+                `keras_attn.records.read_word_pairs`.
 
         Returns:
             A `WordPairReport`.

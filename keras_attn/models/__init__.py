@@ -1,4 +1,4 @@
-"""Functional Keras models composed of the layers."""
+"""Functional Keras models: encoders, decoders, classifiers, captioners and their heads."""
 
 from keras_attn.models.bag_classifier import BagClassifierConfig
 from keras_attn.models.bert import BertConfig

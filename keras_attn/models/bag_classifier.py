@@ -40,20 +40,20 @@ class BagClassifierConfig(TextClassifierConfig):
     statistics of the training texts; see `token_weights`. The embeddings of pairs are initialized
     with 0, so that pairs that occur in no training text have no effect.
 
-    Padding is id 0. A text without tokens has averages of 0.
+    Padding is id 0. For a text without tokens, the averages are 0.
 
     Args:
         vocabulary_size: Number of tokens; id 0 is padding.
         num_classes: Number C of classes.
         dim: Width of the embeddings of tokens.
         dropout: Dropout rate of the averages and of the hidden layer.
-        word_dropout: Share of the tokens and pairs that are left out in training.
+        word_dropout: Fraction of the tokens and pairs that are left out in training.
         pair_buckets: Number of hashed ids of adjacent pairs; 0 uses only tokens.
         pair_dim: Width of the embeddings of pairs.
         hidden_dim: Width of a hidden layer; no hidden layer if None.
         token_weights: Initial values of the learned weights of tokens and pairs: `"association"` or
             `"idf"` (statistics of the training texts, which a task computes) or `"one"`. With
-            `"none"` there are no weights.
+            `"none"`, all tokens count equally.
         combiner: `"mean"` or `"sqrtn"`; see `MaskedAveragePooling`.
 
     Raises:
@@ -68,7 +68,7 @@ class BagClassifierConfig(TextClassifierConfig):
     """
 
     dim: int = setting(64, "width of the embeddings", at_least=1)
-    dropout: float = setting(0.2, "dropout of the averages", at_least=0, below=1)
+    dropout: float = setting(0.2, "dropout rate of the averages", at_least=0, below=1)
     word_dropout: float = setting(
         0.2, "share of the tokens that are left out in training", at_least=0, below=1
     )

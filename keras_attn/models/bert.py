@@ -36,7 +36,7 @@ class BertConfig(BlockSettings, TextEncoderConfig):
         num_layers: Number of blocks.
         num_heads: Number of attention heads.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
-        activation: Activation of the feed-forward networks; `"gelu"` is the exact one.
+        activation: Activation of the feed-forward networks; `"gelu"` is the exact function.
         dropout: Dropout rate of the embeddings, sublayers and pooled vectors.
         attention_dropout: Dropout rate of the attention weights.
         layer_norm_epsilon: Epsilon of the norms.
@@ -133,7 +133,7 @@ class BertConfig(BlockSettings, TextEncoderConfig):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Calls the layers; `pooled` belongs to the first token."""
+        """Calls the layers; `pooled` is computed from the first token."""
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], inputs.get("segment_ids"), mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}

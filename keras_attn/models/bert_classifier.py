@@ -114,7 +114,7 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
 
     @staticmethod
     def embed(layers: Layers, ids: Tensor) -> list[Tensor]:
-        """Returns the sum of the embeddings of ids `(B, S)`, normalized."""
+        """Returns the normalized sum of the embeddings of ids `(B, S)`."""
         segments = layers["segments"](ids) if "segments" in layers else None
         mask = None if layers["embedding"].first_position is None else _mask(layers, ids)
         return [layers["embedding"](ids, segments, mask=mask)]
@@ -130,6 +130,6 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
 
 
 def _mask(layers: Layers, ids: Tensor) -> Tensor:
-    """The tokens: RoBERTa's padding has the number before its first position."""
+    """The padding mask; RoBERTa's padding id is one less than its first position."""
     first, pad_id = layers["embedding"].first_position, layers["embedding"].pad_id
     return keras.ops.not_equal(ids, pad_id if first is None else first - 1)

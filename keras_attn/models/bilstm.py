@@ -22,7 +22,7 @@ class BiLstmConfig(TextEncoderConfig):
         sequence = lstm_N(... lstm_1(x))                                      (B, T, D)
         pooled   = activation([forward[l]; backward[f]] W + b)                (B, D)
 
-    Each direction gives half of the states `sequence`; f and l are the first and the last token.
+    Each direction computes half of the states `sequence`; f and l are the first and the last token.
     The heads are the same as for `BertConfig`, so that both kinds of encoders can be compared. The
     encoder has no attention, and therefore no attention weights.
 
@@ -116,7 +116,7 @@ class BiLstmConfig(TextEncoderConfig):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Calls the layers; `pooled` belongs to the final states of both directions."""
+        """Calls the layers; `pooled` is computed from the final states of both directions."""
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], inputs.get("segment_ids"), mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}

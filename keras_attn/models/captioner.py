@@ -1,4 +1,4 @@
-"""Captioners of pictures joined with their encoders, and decoding with their layers."""
+"""Image captioners combined with image encoders, and decoding of captions."""
 
 import keras
 from keras import ops
@@ -29,7 +29,7 @@ def image_captioner(
         `(B, T, V)`.
 
     Raises:
-        ValueError: If the regions do not fit.
+        ValueError: If the encoder's regions do not match the captioner's.
 
     Example:
 
@@ -55,12 +55,14 @@ def image_captioner(
 class CaptionDecoder(SequenceDecoder):
     """Decodes captions with the layers of a captioner.
 
-    It has no weights of its own, so it follows all changes of the model. Pass its `decoder` to the
-    searches of `keras_attn.generation`. `align` returns the regions that it attended to.
+    It uses the weights of the model, so that all changes of the model take effect. Pass its
+    `decoder` to the searches of `keras_attn.generation`. `align` returns the attention weights of
+    the regions.
 
     Args:
-        model: A model built by the config of a captioner, or a reloaded one. If it is part of a
-            larger model, such as one with an `ImageEncoder` before it, pass `model.get_layer(...)`.
+        model: A model built by the config of a captioner; it may have been saved and loaded. If it
+            is part of a larger model, such as one with an `ImageEncoder` before it, pass
+            `model.get_layer(...)`.
 
     Raises:
         TypeError: If `model` is another model.
@@ -101,8 +103,8 @@ class CaptionDecoder(SequenceDecoder):
         """Returns the memory `(B, R, D)` of regions `(B, R, Dr)`, and its mask `(B, R)`.
 
         Args:
-            regions: Input of the model. If images of a batch have different numbers of regions,
-                hide the rest with the mask.
+            regions: Input of the model. If the images of a batch have different numbers of regions,
+                pad them and hide the padding with the mask.
 
         Returns:
             The memory, and a mask of True.

@@ -31,15 +31,16 @@ POOLINGS = {
 class TextClassifierConfig(Settings):
     """Base class of the settings of text classifiers.
 
-    A subclass creates the layers. `embed` and `rest` call them in two parts, so that gradients with
-    respect to the embeddings can be computed.
+    A subclass creates the layers. `embed` and `rest` each call a part of them, so that gradients
+    with respect to the embeddings can be computed.
     """
 
     vocabulary_size: int = size("number of tokens")
     num_classes: int = size("number of classes")
 
     encoder: ClassVar[type | None] = None
-    """Class of the layer `encoder`. It and `first_layer` identify a model of this kind."""
+    """Class of the layer `encoder`. Together with `first_layer`, it identifies a model of this
+    kind."""
     first_layer: ClassVar[type] = TokenEmbedding
     """Class of the layer `embedding`."""
     special_tokens: ClassVar[bool] = False
@@ -47,7 +48,7 @@ class TextClassifierConfig(Settings):
     has_positions: ClassVar[bool] = False
     """Whether the model has `sequence_length` learned positions."""
     reads_words: ClassVar[bool] = True
-    """Whether the embedding may start from vectors of words."""
+    """Whether the embedding can be initialized with word vectors."""
     recurrent: ClassVar[bool] = False
     """Whether the model has loops over time."""
 
@@ -83,7 +84,7 @@ class TextClassifierConfig(Settings):
 
 
 def check_belongs(config: Settings, name: str, other: str, value: str) -> None:
-    """Raises a ValueError if a setting is given that needs another value of setting `other`."""
+    """Raises a ValueError if a setting is given that the setting `other` does not allow."""
     if getattr(config, name) is not None and getattr(config, other) != value:
         raise ValueError(
             f"`{name}` belongs to {other}={value!r}. Received: "
@@ -92,7 +93,7 @@ def check_belongs(config: Settings, name: str, other: str, value: str) -> None:
 
 
 def make_embedding(vocabulary_size: int, dim: int, dtype: DType, **settings: Any) -> TokenEmbedding:
-    """Creates the layer `embedding`. It makes no masks: classifiers compute one from the ids."""
+    """Creates the layer `embedding`, without masks: classifiers compute them from the ids."""
     settings = {"name": "embedding", **settings}
     return TokenEmbedding(vocabulary_size, dim, mask_zero=False, dtype=dtype, **settings)
 

@@ -14,7 +14,7 @@ from keras_attn.layers.activations import activation
 from keras_attn.models.text_encoder import TextEncoderConfig
 
 HEADS = ("masked_words", "next_sentence", "classes", "tags", "spans")
-"""The heads by their names."""
+"""The heads, keyed by their names."""
 _POOLED = ("next_sentence", "classes")
 
 
@@ -50,7 +50,7 @@ def with_heads(
 
     Raises:
         ValueError: If a head is unknown, is given twice, or needs a pooler that the encoder lacks,
-            or if `num_classes` is missing or has no use.
+            or if `num_classes` is missing or not used.
 
     Example:
 

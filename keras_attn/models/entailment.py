@@ -29,7 +29,7 @@ class EntailmentConfig(Settings):
         Y      = LSTM(premise)                                   (B, S, U)
         h      = another LSTM(hypothesis), from the last cell state of the first    (B, T, U)
 
-        attention    logits
+        attention logits
         none         h[T] W + b
         last         tanh(r Wp + h[T] Wx) W + b, with r the attention of h[T] over Y
         word_by_word the same, with r[T] of `WordByWordAttention(h, Y)`
@@ -38,13 +38,14 @@ class EntailmentConfig(Settings):
                      [x[t]; a[t]; x[t] - a[t]; x[t] a[t]], with a the attention of x over the
                      words of the premise, whose scores are their cosines times 10
 
-    `"none"`, `"last"` and `"word_by_word"` are from the paper. They compare a word of the
-    hypothesis with the words that it attends to only at the end, if at all, and additive scores
-    have to learn that a word matches itself. This takes many pairs. `"matching"` compares each word
-    at once, similar to Wang and Jiang, 2016, and learns this from a few thousand pairs.
+    `"none"`, `"last"` and `"word_by_word"` are from the paper. Their additive scores have to learn
+    that a word matches itself, and a word of the hypothesis is compared with the premise only in
+    the output layer. This takes many training pairs. `"matching"` compares each word directly with
+    the words that it attends to, similar to Wang and Jiang, 2016, and needs only a few thousand
+    pairs.
 
-    Both LSTMs read the embeddings of words through one linear projection. The second one reads only
-    the hypothesis, without the delimiter that the paper puts before it. Padding is id 0 and may be
+    Both LSTMs read word embeddings through the same linear projection. The second one reads only
+    the hypothesis, without the delimiter that precedes it in the paper. Padding is id 0 and may be
     on either side.
 
     References:
@@ -61,7 +62,7 @@ class EntailmentConfig(Settings):
         units: Width U of the states, and of the hidden layers of the attention.
         projection_dim: Width to which the embeddings are projected; 0 for no projection.
         dropout: Dropout rate of the inputs of the LSTMs and of the head.
-        word_dropout: Share of the words that are left out in training.
+        word_dropout: Fraction of the words that are left out in training.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -183,7 +184,7 @@ class EntailmentConfig(Settings):
 
 
 def _unit(x: Tensor) -> Tensor:
-    """Vectors of length 1, with finite gradients where they are 0."""
+    """Scales vectors to length 1, with finite gradients for zero vectors."""
     x = keras.ops.cast(x, "float32")
     squares = keras.ops.sum(keras.ops.square(x), axis=-1, keepdims=True)
     return x * keras.ops.rsqrt(squares + 1e-6)

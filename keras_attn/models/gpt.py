@@ -1,4 +1,4 @@
-"""GPT: a decoder that writes (Radford et al., 2019), and those of Llama's kind."""
+"""GPT (Radford et al., 2019) and decoder-only models similar to Llama."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
     The defaults are GPT-2's, in a small size. For a model similar to Llama (Touvron et al., 2023),
     set `positions="rotary"`, `normalization="rms_norm"`, `gated=True`, `activation="silu"` and
     `use_bias=False`, and optionally `num_kv_heads` and `tie_embeddings=False`. Qwen 3 adds
-    `qk_norm`, Gemma 2 and 3 `embedding_scale`, `sandwich_norm`, `scale` and windows in some blocks,
-    Gemma 2 soft caps, and Gemma 3 `qk_norm`.
+    `qk_norm`. Gemma 2 and 3 add `embedding_scale`, `sandwich_norm`, `scale` and windows in some
+    blocks; Gemma 2 also has soft caps, and Gemma 3 has `qk_norm`.
 
     The logits at a position predict the next token. The model sees no later token, so right padding
-    does not change the logits of the tokens before it. The loss must ignore padding by weights or
-    by the label (as `MaskedCrossEntropy` does). For padding on the left, pass a mask to
-    `hidden_states` or `language_decoder`.
+    does not change the logits of tokens. The loss must ignore padding, either by weights or by the
+    label (as `MaskedCrossEntropy` does). For padding on the left, pass a mask to `hidden_states` or
+    `language_decoder`.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -56,7 +56,7 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         num_kv_heads: Number of key and value heads, a divisor of `num_heads`; `num_heads` if None.
         key_dim: Width of a head; D / `num_heads` if None.
-        activation: Activation of the feed-forward networks; `"gelu"` is the exact one.
+        activation: Activation of the feed-forward networks; `"gelu"` is the exact function.
         gated: Whether the feed-forward networks have a gate: SwiGLU with `activation="silu"`.
         normalization: `"layer_norm"` or `"rms_norm"`.
         layer_norm_epsilon: Epsilon of the norms.
@@ -70,7 +70,7 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
             them, this is the length of the training texts.
         rotary_scaling: Scaling of rotary positions, as in `keras_attn.ops.rotary_rates`.
         embedding_scale: Whether embeddings are multiplied by `sqrt(D)`.
-        logit_softcap: Limit of the logits, see `keras_attn.ops.softcap`; for a tied output.
+        logit_softcap: Limit of the logits, see `keras_attn.ops.softcap`. It needs a tied output.
         qk_norm: See `keras_attn.layers.DecoderBlock`, as for `softcap`, `scale`, `sandwich_norm`
             and `sliding_window`.
         window_blocks: A boolean for each block that is True if the block has the window; see
@@ -137,7 +137,7 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
                 )
 
     def check_heads(self) -> None:
-        """Raises a ValueError if the heads have no width."""
+        """Raises a ValueError if the width of the heads is not known."""
         if self.key_dim is None and self.dim % self.num_heads:
             raise ValueError(
                 "`dim` must be divisible by `num_heads`, or `key_dim` be given. "

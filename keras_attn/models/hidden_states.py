@@ -11,14 +11,14 @@ from keras_attn.hints import Tensor
 def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]:
     """Computes the states of all layers of an encoder or a decoder, for inference.
 
-    Padding may be on either side. BERT counts positions from the left, and RoBERTa and GPT from the
-    first token of a row, as in `transformers`.
+    Padding may be on either side. As in `transformers`, BERT counts positions from the left, and
+    RoBERTa and GPT count them from the first token of a row.
 
     Args:
-        model: A model of `BertConfig` or `RobertaConfig`, with heads or without, or of `GptConfig`,
-            or a reloaded one.
-        inputs: `token_ids`, `segment_ids` (if there are several segments) and `padding_mask`,
-            `(B, T)`. A model of `GptConfig` needs no mask without padding.
+        model: A model built by `BertConfig` or `RobertaConfig`, with or without heads, or by
+            `GptConfig`; it may have been saved and loaded.
+        inputs: `token_ids`, `segment_ids` (if there are several segments) and `padding_mask`, `(B,
+            T)`. A model built by `GptConfig` needs no mask if there is no padding.
 
     Returns:
         The embeddings and the output of each block, `(B, T, D)` each. The last output of a GPT is

@@ -1,4 +1,4 @@
-"""The base of image encoders: models from images to regions."""
+"""Base class of image encoders, which map images to regions."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ class ImageEncoder(keras.Model):
     and scales them. Region `r` is at row `r // columns` and column `r % columns` of a `grid` that
     covers the whole image.
 
-    Create one with `applications_encoder`, `encoder_from_model`, `small_cnn_encoder` or
+    Create an encoder with `applications_encoder`, `encoder_from_model`, `small_cnn_encoder` or
     `patch_encoder`. It is saved, loaded and trained like any functional Keras model: to freeze the
     weights, set `encoder.trainable = False`.
 
@@ -37,7 +37,7 @@ class ImageEncoder(keras.Model):
 
     @property
     def preprocess(self) -> ImagePreprocessing:
-        """The layer that resizes and scales."""
+        """The layer that resizes and scales images."""
         return self.get_layer(_PREPROCESS)
 
     @property
@@ -61,11 +61,11 @@ class ImageEncoder(keras.Model):
         return self.output_shape[2]
 
     def fingerprint(self) -> dict[str, Any]:
-        """Returns what determines the regions, as a key of `keras_attn.images.FeatureCache`.
+        """Returns a description of the encoder, as a key of `keras_attn.images.FeatureCache`.
 
         Returns:
-            Names, sizes, a digest of all layers with their settings, and `encoder_fingerprint`, as
-            a dict that JSON can hold; equal for a saved and loaded encoder.
+            A JSON-compatible dict of names, sizes, a digest of all layers with their settings, and
+            `encoder_fingerprint`. It is the same after the encoder is saved and loaded.
         """
         layers = json.dumps(_without_names(keras.saving.serialize_keras_object(self)))
         return {
@@ -83,7 +83,7 @@ class ImageEncoder(keras.Model):
 def _without_names(config: object) -> object:
     """Removes names from the serialized config of a model, since they do not change its outputs.
 
-    Layers are numbered: their names count up through a process.
+    Automatic names contain numbers that count up through a process.
     """
     numbers: dict[str, str] = {}
 
@@ -111,7 +111,7 @@ def _without_names(config: object) -> object:
 def begin_encoder(
     image_size: int | Sequence[int], scaling: str, owner: str, dtype: DType = None
 ) -> tuple[Tensor, Tensor]:
-    """The pictures, and what a network is given of them."""
+    """The symbolic images, and the network's input computed from them."""
     if keras.config.image_data_format() != "channels_last":
         raise ValueError(
             f"{owner} needs pictures with channels last. Received: Keras set to "

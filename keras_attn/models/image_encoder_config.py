@@ -1,4 +1,4 @@
-"""The settings of an encoder of pictures."""
+"""Settings of an image encoder."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ class ImageEncoderConfig(Settings):
     (4, 4)
     """
 
-    encoder: str = setting("small-cnn", "encoder of the images", choices=ENCODERS)
+    encoder: str = setting("small-cnn", "image encoder", choices=ENCODERS)
     encoder_weights: str = setting(
         "", "weights of an encoder of keras.applications: a file, or none for random weights; "
-        "ImageNet's are downloaded if empty", shapes_result=False,
+        "if empty, ImageNet weights are downloaded", shapes_result=False,
     )  # fmt: skip
     train_encoder: str = setting(
         "auto", "train the encoder too; auto does so if its weights are random",
         choices=("auto", "yes", "no"),
     )  # fmt: skip
     image_size: int | None = setting(
-        None, "rows and columns to which images are resized; the encoder's usual size if none",
+        None, "rows and columns to which images are resized; if none, the encoder's usual size",
         kind=int, at_least=1,
     )  # fmt: skip
     encoder_dropout: float = setting(
-        0.0, "small-cnn, patches: dropout of the encoder", at_least=0, below=1
+        0.0, "small-cnn, patches: dropout rate of the encoder", at_least=0, below=1
     )
     filters: str = setting(
         "32,64,128,256", "small-cnn: channels of each stage, which halves the rows and columns"

@@ -44,7 +44,7 @@ def applications_encoder(
     image_size: int | Sequence[int] | None = None,
     layer: str | None = None,
 ) -> ImageEncoder:
-    """Makes an encoder from a network of `keras.applications`, up to its last feature map.
+    """Creates an encoder from a network of `keras.applications`, up to its last feature map.
 
         regions = network up to that map(scale(resize(images)))         (B, R, D)
 
@@ -54,8 +54,8 @@ def applications_encoder(
     | `"resnet50"` (He et al., 2016) | 7x7x2048 |
     | `"mobilenetv2"` (Sandler et al., 2018), `"efficientnetb0"` (Tan & Le, 2019) | 7x7x1280 |
 
-    Each network gets the scaling that it was trained with. The dtype is Keras' global policy,
-    because the functions of `keras.applications` accept no other.
+    Images are scaled as in the training of each network. The dtype follows Keras' global policy,
+    because the functions of `keras.applications` have no argument for it.
 
     Args:
         name: One of the names above, or: vgg19, resnet101, resnet152, resnet50v2, mobilenet,
@@ -64,7 +64,7 @@ def applications_encoder(
         weights: `"imagenet"`, which Keras downloads once; None for random weights; or the path of a
             weights file of the network without its top.
         image_size: Rows and columns, or one number; the network's usual size if None.
-        layer: Name of another layer whose output is the map.
+        layer: Name of another layer whose output is the feature map.
 
     Returns:
         An `ImageEncoder`.
@@ -122,7 +122,7 @@ def encoder_from_model(
     image_size: int | Sequence[int] | None = None,
     name: str = "image_encoder",
 ) -> ImageEncoder:
-    """Makes an encoder from your own Keras model, and shares its weights.
+    """Creates an encoder from your own Keras model, which shares its weights.
 
         regions = model up to the layer(preprocess(resize(images)))     (B, R, D)
 
@@ -140,8 +140,8 @@ def encoder_from_model(
         An `ImageEncoder`.
 
     Raises:
-        ValueError: If the model has several inputs or no such layer, the layer gives no feature
-            map, or the model has no fixed size and none is given.
+        ValueError: If the model has several inputs or no such layer, the layer's output is not a
+            feature map, or the model has no fixed size and `image_size` is not given.
 
     Example:
 
@@ -192,7 +192,7 @@ def _cut(model: keras.Model, layer: str | None, owner: str) -> keras.Model:
 def _outputs(model: keras.Model, layer: keras.layers.Layer) -> list[Any]:
     """Returns the output of a layer in this model.
 
-    `layer.output` is that of its first call, and of a nested model that of its own graph.
+    `layer.output` belongs to the first call of a layer, and in a nested model to the nested graph.
     """
     graph = getattr(model, "_functional", None) or model  # a Sequential has one
     nodes = [node for nodes in graph._nodes_by_depth.values() for node in nodes]
@@ -200,7 +200,7 @@ def _outputs(model: keras.Model, layer: keras.layers.Layer) -> list[Any]:
 
 
 def _map_names(model: keras.Model) -> str:
-    """The last layers that give a map."""
+    """The last layers whose output is a feature map."""
     names = []
     for layer in model.layers:
         outputs = _outputs(model, layer)

@@ -11,10 +11,11 @@ from keras_attn.models.token_decoder import TokenDecoder
 
 
 def language_decoder(model: keras.Model) -> TokenDecoder:
-    """Returns a decoder with the layers of a language model. It has no weights of its own.
+    """Returns a decoder that uses the layers of a language model.
 
     Args:
-        model: A model of `GptConfig` or `RecurrentLanguageModelConfig`, or a reloaded one.
+        model: A model built by `GptConfig` or `RecurrentLanguageModelConfig`; it may have been
+            saved and loaded.
 
     Returns:
         A `TokenDecoder`, for `sample`, `greedy_search` and `beam_search`.

@@ -25,8 +25,8 @@ class PositionWeightedSum(keras.layers.Layer):
 
         output[k] = sum_j l[j, k] x[j, k],  l[j, k] = (1 - j/J) - (k/D) (1 - 2 j/J)     (..., D)
 
-    J is the number of words of the sentence, j = 1 ... J and k = 1 ... D. The weights depend on the
-    order of the words, which a plain sum does not. The layer has no weights of its own.
+    J is the number of words of the sentence, j = 1 ... J and k = 1 ... D. Unlike a plain sum, the
+    result depends on the order of the words. The layer has no weights of its own.
 
     Shapes: x `(..., T, D)` and ids `(..., T)` to `(..., D)`.
 
@@ -34,7 +34,7 @@ class PositionWeightedSum(keras.layers.Layer):
     """
 
     def call(self, x: Tensor, ids: Tensor) -> Tensor:
-        """Weights and adds the words."""
+        """Computes the weighted sum of the words."""
         D = x.shape[-1]
         real = ops.cast(ops.not_equal(ids, 0), "float32")
         length = ops.maximum(ops.sum(real, axis=-1, keepdims=True), 1.0)
@@ -52,13 +52,13 @@ class PositionWeightedSum(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class LinearMemory(keras.layers.Layer):
-    """Attention without a softmax, with which the training of a memory network can start.
+    """Attention without a softmax, for the first part of training a memory network.
 
     context[t] = sum_s mask[s] (query[t] . key[s]) value[s]       (B, T, Dv)
     """
 
     def call(self, query: Tensor, value: Tensor, key: Tensor, value_mask: Tensor) -> Tensor:
-        """Scores the sentences and adds them up."""
+        """Computes the sum of the sentences, weighted by their scores."""
         scores = ops.matmul(query, ops.transpose(key, (0, 2, 1)))  # (B, T, S)
         scores = scores * ops.cast(ops.expand_dims(value_mask, 1), scores.dtype)
         return ops.matmul(scores, value)
@@ -74,14 +74,14 @@ class MemoryNetworkConfig(Settings):
         u_k         = u_(k-1) + sum_s weights_k[s] memory_k[s]                        (B, D)
         logits      = u_K E_K^T                                                       (B, V)
 
-    Each of the K hops reads the story once. The query of a hop depends on the sentences that the
-    hops before it have found, so a chain of facts can be followed. Weights are tied between
-    adjacent hops: the values of one hop are the keys of the next, the question is embedded like the
-    first keys, and the answer like the last values. The weights l by position are those of
-    `PositionWeightedSum`. The age of the last sentence is 0, and sentences of an age of
-    `memory_size` or more are forgotten.
+    Each of the K hops reads the story once. The query of a hop depends on the sentences that
+    earlier hops attended to, so that the model can follow a chain of facts. Weights are tied
+    between adjacent hops: the values of one hop are the keys of the next, the question has the same
+    embedding as the first keys, and the answer has the same embedding as the last values.
+    `PositionWeightedSum` defines the weights l. The age of the last sentence is 0, and sentences
+    with an age of at least `memory_size` are ignored.
 
-    Masking: id 0 is padding, of words and of whole sentences. The logits of a story without
+    Masking: id 0 is padding, for words and for whole sentences. The logits of a story without
     sentences depend on the question only.
 
     Training with a softmax from the start often ends in a local minimum. The paper's "linear start"
@@ -98,8 +98,8 @@ class MemoryNetworkConfig(Settings):
         dim: Width D of the memories.
         num_hops: Number K of hops.
         memory_size: Maximum number of sentences that are remembered.
-        attention: `"dot"`; `"linear"`, the same without the softmax; or `"uniform"`, which weights
-            all sentences alike, to compare with.
+        attention: `"dot"`; `"linear"`, the same without the softmax; or `"uniform"`, a baseline
+            that weights all sentences equally.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -118,8 +118,8 @@ class MemoryNetworkConfig(Settings):
 
     vocabulary_size: int = size("number of words")
     dim: int = setting(32, "width of the memories", at_least=1)
-    num_hops: int = setting(3, "number of times that the story is read", at_least=1)
-    memory_size: int = setting(50, "largest number of sentences remembered", at_least=1)
+    num_hops: int = setting(3, "number of hops, in each of which the story is read", at_least=1)
+    memory_size: int = setting(50, "maximum number of sentences remembered", at_least=1)
     attention: str = setting("dot", "how sentences are weighted", choices=MEMORY_ATTENTIONS)
 
     def build(self, dtype: DType = None, name: str = "memory_network") -> keras.Model:

@@ -33,19 +33,19 @@ class ModernBertConfig(WindowSettings, BertConfig):
 
     The first block does not normalize the input of its attention, which is already normalized.
     Queries and keys are rotated by their positions, so padding may be on either side. The blocks of
-    `window_blocks` only attend to tokens whose distance is less than `sliding_window`, before and
-    after, and have their own rotary base. The feed-forward networks are GEGLU: their activation is
-    applied to the gate. Neither norms nor projections have biases. Heads of tokens read
+    `window_blocks` attend only to tokens at a distance of less than `sliding_window` on both sides,
+    and have their own rotary base. The feed-forward networks are GEGLU: their activation is applied
+    to the gate. Neither norms nor projections have biases. Heads for tokens read
     `norm(activation(sequence W))`, with the same W and norm as `pooled`.
 
     Args:
         vocabulary_size: Number V of tokens.
-        pad_id: Id of padding, from which a classifier of ids makes its mask.
+        pad_id: Id of padding, from which a classifier computes its mask.
         rotary_base: Base of the rotary positions.
-        sliding_window: Distance from which a block with a window does not attend to tokens: 65
-            for 64 tokens before and 64 after. If None, all blocks attend to all tokens.
-        window_blocks: A boolean for each block: whether it has the window. If None, blocks 0, 3,
-            6 and so on have none.
+        sliding_window: Blocks with a window do not attend to tokens at this distance or farther: 65
+            allows 64 tokens before and 64 after. If None, all blocks attend to all tokens.
+        window_blocks: A boolean for each block that is True if it has the window. If None, blocks
+            0, 3, 6 and so on have no window.
         window_rotary_base: Base of the rotary positions in blocks with a window.
         pooling: How the states are pooled: `"first"` takes the first token, `"average"` the mean of
             all tokens.

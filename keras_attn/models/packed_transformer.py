@@ -12,15 +12,16 @@ from keras_attn.ops import segment_mask, segment_positions
 
 
 def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> keras.Model:
-    """Builds a model for packed rows of several pairs, with the layers of `model`.
+    """Builds a model for rows with several packed pairs from the layers of `model`.
 
         visible(t, s) = tokens t and s belong to one pair      in all attentions, and causality
         positions restart with each pair
 
-    The models share their weights. Logits and gradients are the same as with one pair in a row.
+    The models share their weights. Logits and gradients are the same as with one pair per row.
 
     Args:
-        model: A model of `TransformerEncoderDecoderConfig` or `T5Config`, or a reloaded one.
+        model: A model built by `TransformerEncoderDecoderConfig` or `T5Config`; it may have been
+            saved and loaded.
         name: Name of the new model.
 
     Returns:
@@ -57,7 +58,7 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
     def embedded(
         embedding: keras.layers.Layer, ids: Tensor, segments: Tensor
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Embeddings, and the masks and positions for a stack."""
+        """Returns embeddings, and the masks and positions for a stack."""
         real = ops.not_equal(segments, 0)  # a start token may have the id of padding
         x, positions = embedding(ids, mask=real), segment_positions(segments)
         told = {"attention_mask": segment_mask(segments)}

@@ -1,4 +1,4 @@
-"""Several questions about one picture, in one row of a batch."""
+"""Several questions about one image in one row of a batch."""
 
 from typing import Any, cast
 
@@ -14,12 +14,12 @@ FORMS = ("questions", "pictures", "answers")
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class QuestionRows(keras.layers.Layer):
-    """Arranges what belongs to the words of Q questions about each of B pictures.
+    """Rearranges tensors of the words of Q questions about each of B images.
 
     | form | from | to |
     |---|---|---|
-    | `"questions"` | anything of words | `(B Q, T)`, or `(B Q, T, D)`: a row for each question |
-    | `"pictures"` | anything of words | `(B, Q T)`, or `(B, Q T, D)`: a row for each picture |
+    | `"questions"` | a tensor of words | `(B Q, T)`, or `(B Q, T, D)`: a row for each question |
+    | `"pictures"` | a tensor of words | `(B, Q T)`, or `(B, Q T, D)`: a row for each image |
     | `"answers"` | `(B Q, D)` | `(B, Q, D)` |
     """
 
@@ -31,7 +31,7 @@ class QuestionRows(keras.layers.Layer):
         self.supports_masking = True
 
     def call(self, x: Tensor, question_ids: Tensor) -> Tensor:
-        """Arranges."""
+        """Rearranges the tensor."""
         _, Q, T = ops.shape(question_ids)
         sizes = {"questions": (T,), "pictures": (Q * T,), "answers": (Q,)}[self.form]
         floats = "float" in keras.backend.standardize_dtype(x.dtype)
@@ -64,11 +64,11 @@ def _times(a: int | None, b: int | None) -> int | None:
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class QuestionBlock(DecoderBlock):
-    """A decoder block for the words of Q questions about each picture, without a causal mask.
+    """A decoder block without a causal mask, for the words of Q questions about each image.
 
-    The words of a question attend to each other, and to the regions of the picture. The products of
-    the self-attention are `(B Q, N, T, T)`, not `(B, N, Q T, Q T)` with a mask between questions,
-    which would be Q times as many; the keys and values of a picture are computed once.
+    The words of a question attend to each other, and to the regions of the image. Self-attention
+    computes `(B Q, N, T, T)` products; a mask between questions would need `(B, N, Q T, Q T)`,
+    which is Q times as many. The keys and values of an image are computed once.
     """
 
     _needed_masks = ()

@@ -48,7 +48,7 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
         memory = encoder(embed(source_ids))                                (B, S, units)
         logits = decoder(embed(target_ids), memory) E^T                    (B, T, V)
 
-    With `attention="none"` each step reads the fixed context of Cho et al., 2014: the final states
+    With `attention="none"`, each step reads the fixed context of Cho et al., 2014: the final states
     of both directions of the encoder. `"additive"` is the model of Bahdanau et al., 2015, and
     `"luong-..."` is the model of Luong et al., 2015. The initial state of the decoder is always
     computed from the final states of the encoder, and the output is tied to the target embedding.
@@ -56,7 +56,7 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
 
     Args:
         source_vocabulary_size: Number of source tokens; id 0 is padding.
-        target_vocabulary_size: Number of target tokens. With None both sides share one vocabulary
+        target_vocabulary_size: Number of target tokens. If None, both sides share one vocabulary
             and one embedding.
         attention: `"none"` (the fixed context), `"additive"`, `"additive-normalized"`,
             `"luong-dot"`, `"luong-general"`, `"luong-concat"` or `"luong-scaled"`.
@@ -68,9 +68,9 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
         dropout: Dropout rate of embeddings, between layers and of the output.
         recurrent_dropout: Dropout rate of the states, with one mask for all steps.
         order: `"luong"` or `"bahdanau"`; see `AttentionDecoder`. None means Luong's order for
-            `"luong-..."`, else Bahdanau's.
+            `"luong-..."`, and Bahdanau's otherwise.
         input_feeding: Whether the attention vector is an input of the next step. None means True in
-            Luong's order only.
+            Luong's order and False in Bahdanau's.
         window: Window of the attention: None, `"monotonic"` or `"predictive"`.
         window_size: Half-width of the window; 10 if None.
 
@@ -91,7 +91,7 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
     target_vocabulary_size: int | None = size("number of target tokens", default=None)
     _: KW_ONLY
     attention: str = setting(
-        "additive", "kind of attention; none is a fixed context", choices=ATTENTIONS
+        "additive", "kind of attention; none means a fixed context", choices=ATTENTIONS
     )
     units: int = setting(512, "width of the states, an even number", at_least=2)
     order: str | None = setting(
@@ -102,7 +102,9 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
         choices=ORDERS,
     )
     input_feeding: bool | None = setting(
-        None, "feed the attention vector to the next step; if none, in Luong's order", kind=bool
+        None,
+        "feed the attention vector to the next step; if none, only in Luong's order",
+        kind=bool,
     )
     window: str | None = setting(None, "window of the attention", kind=str, choices=WINDOWS)
     window_size: int | None = setting(

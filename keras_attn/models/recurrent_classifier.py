@@ -31,15 +31,15 @@ class RecurrentClassifierConfig(RecurrentSettings, TextClassifierConfig):
         x      = encoder(dropout(embed(ids)))           (B, S, U)
         logits = attend(x) W + b                        (B, C)
 
-    It is one level of the hierarchical attention network of Yang et al., 2016. Whole channels of
-    the embeddings are dropped, as in Gal and Ghahramani, 2016. Padding is id 0.
+    The model is one level of the hierarchical attention network of Yang et al., 2016. Whole
+    channels of the embeddings are dropped, as in Gal and Ghahramani, 2016. Padding is id 0.
 
     Args:
         vocabulary_size: Number of tokens; id 0 is padding.
         num_classes: Number C of classes.
         dim: Width of the embeddings.
         dropout: Dropout rate of whole channels of the embeddings, between layers and of the output.
-        word_dropout: Share of the tokens that are left out in training.
+        word_dropout: Fraction of the tokens that are left out in training.
         recurrent_dropout: Dropout rate of the states, with one mask for all steps.
         cell: `"lstm"` or `"gru"`.
         num_layers: Number of layers.
@@ -68,7 +68,7 @@ class RecurrentClassifierConfig(RecurrentSettings, TextClassifierConfig):
         "attention", "how the states are pooled", choices=("attention", "average", "max", "last")
     )
     attention_units: int | None = setting(
-        None, "hidden width of the attention that pools", kind=int, at_least=1
+        None, "hidden width of the pooling attention", kind=int, at_least=1
     )
 
     encoder = RecurrentEncoder

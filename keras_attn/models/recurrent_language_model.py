@@ -22,9 +22,9 @@ class RecurrentLanguageModelConfig(RecurrentSettings):
         h      = LSTM(... LSTM(x))                           (B, T, U)
         logits = h W + b, or tanh(h Wp) E^T if tied          (B, T, V)
 
-    The logits at a position predict the next token. The model has no mask: right padding does not
-    change the logits of the tokens, and the loss must ignore padding by weights or by the label (as
-    `MaskedCrossEntropy` does).
+    The logits at a position predict the next token. The model has no mask, because right padding
+    does not change the logits of tokens. The loss must ignore padding, either by weights or by the
+    label (as `MaskedCrossEntropy` does).
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -34,8 +34,8 @@ class RecurrentLanguageModelConfig(RecurrentSettings):
         units: Width U of the states.
         dropout: Dropout rate of embeddings, between layers and of the output.
         recurrent_dropout: Dropout rate of the states, with one mask for all steps.
-        tie_embeddings: Whether the output is tied to the embedding. If `dim` is not `units`, a
-            layer `tanh(h Wp)` of width `dim` is between them.
+        tie_embeddings: Whether the output is tied to the embedding. If `dim` differs from `units`,
+            a layer `tanh(h Wp)` of width `dim` is inserted before it.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -63,9 +63,8 @@ class RecurrentLanguageModelConfig(RecurrentSettings):
             name: Name of the model.
 
         Returns:
-            A functional model from ids `(B, T)` to logits `(B, T, V)`, with the layers
-            `embedding`, `decoder` and, if it is not tied, `head`. `language_decoder` decodes with
-            them.
+            A functional model from ids `(B, T)` to logits `(B, T, V)`, with the layers `embedding`,
+            `decoder` and, if the output is not tied, `head`. `language_decoder` decodes with them.
         """
         ids = keras.Input((None,), dtype="int32", name="ids")
         embedding = TokenEmbedding(

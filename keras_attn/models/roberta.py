@@ -1,4 +1,4 @@
-"""RoBERTa: BERT's encoder with positions that are counted from the mask (Liu et al., 2019)."""
+"""RoBERTa: BERT's encoder with positions that skip padding (Liu et al., 2019)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class RobertaConfig(BertConfig):
         sequence  = block_N(... block_1(x))                                        (B, T, D)
         pooled    = activation(sequence[:, 0] W + b)                               (B, D)
 
-    The blocks are the same as in `BertConfig`. All tokens have one segment, and two texts have two
-    end tokens between them, `<s> first </s></s> second </s>`. The head for masked words has the
-    activation `"gelu"`, whatever the activation of the blocks is.
+    The blocks are the same as in `BertConfig`. All tokens have the same segment. A pair of texts
+    has two end tokens between them, `<s> first </s></s> second </s>`. The head for masked words
+    always has the activation `"gelu"`, even if the blocks have another one.
 
     Args:
         vocabulary_size: Number V of tokens.

@@ -1,4 +1,4 @@
-"""Encoders that make a vector of a text, and how they are trained on pairs."""
+"""Encoders from texts to vectors, and their training on pairs."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def sentence_encoder(
 
 
 def paired_encoder(encoder: keras.Model, each_with_all: bool = False) -> keras.Model:
-    """Makes a model of text pairs from a text encoder, and shares its layers.
+    """Creates a model of text pairs that shares the layers of a text encoder.
 
         similarity = cosine(vectors(first), vectors(second))       (B,)
 
     Args:
-        encoder: A model of `sentence_encoder`.
-        each_with_all: Whether each first text is compared with all second texts of its batch.
+        encoder: A model built by `sentence_encoder`.
+        each_with_all: Whether each first text is compared with all second texts of the batch.
 
     Returns:
         A functional model from inputs `(B, 2, T)`, as in `keras_attn.batches.ScoredPairBatches`, to

@@ -21,11 +21,11 @@ from keras_attn.models.token_decoder import TokenDecoder
 class SequenceDecoder:
     """Encodes sources and decodes targets with the layers of an encoder-decoder model.
 
-    It has no weights of its own, so it follows all changes of the model's weights.
+    It uses the weights of the model, so that all changes of the model take effect.
 
     Args:
-        model: A model of `TransformerEncoderDecoderConfig` or `RecurrentEncoderDecoderConfig`, or
-            a reloaded one.
+        model: A model built by `TransformerEncoderDecoderConfig` or
+            `RecurrentEncoderDecoderConfig`; it may have been saved and loaded.
 
     Raises:
         ValueError: If the model lacks the layers.
@@ -93,7 +93,7 @@ class SequenceDecoder:
         Args:
             memory: `(B, S, D)`.
             memory_mask: `(B, S)`.
-            target_ids: Inputs `(B, T)` of the decoder, the start token first.
+            target_ids: Inputs `(B, T)` of the decoder, beginning with the start token.
             target_mask: `(B, T)`, True for tokens; `target_ids != pad_id` if None.
 
         Returns:

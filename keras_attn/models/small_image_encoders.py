@@ -1,4 +1,4 @@
-"""Encoders of pictures that are trained from the beginning."""
+"""Image encoders that are trained from random weights."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,7 +30,7 @@ def small_cnn_encoder(
     dtype: DType = None,
     name: str = "small_cnn_encoder",
 ) -> ImageEncoder:
-    """Makes a small residual network (He et al., 2016), with channel and spatial attention.
+    """Creates a small residual network (He et al., 2016) with channel and spatial attention.
 
     Each stage halves rows and columns, rounded up:
 
@@ -44,7 +44,7 @@ def small_cnn_encoder(
         attention: `"channel"` (squeeze-and-excitation), `"spatial"`, `"cbam"` or None.
         reduction: See `ChannelAttention`; 16 if None. At most the smallest of `filters`.
         kernel_size: See `SpatialAttention`; 7 if None.
-        dropout: Share of the channels of each region set to zero in training.
+        dropout: Fraction of the channels of each region set to zero in training.
         dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
         name: Name of the model.
 
@@ -134,7 +134,7 @@ def patch_encoder(
     dtype: DType = None,
     name: str = "patch_encoder",
 ) -> ImageEncoder:
-    """Makes a Transformer encoder over patches of an image (ViT, Dosovitskiy et al., 2021).
+    """Creates a Transformer encoder over patches of an image (ViT, Dosovitskiy et al., 2021).
 
         x       = patches W + b                                  (B, R, D)
         regions = TransformerEncoder(dropout(x + positions))     (B, R, D)

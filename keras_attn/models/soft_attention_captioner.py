@@ -19,7 +19,7 @@ from keras_attn.settings import Settings, setting, size
 @CAPTIONERS.register("soft-attention")
 @dataclass(frozen=True)
 class SoftAttentionCaptionerConfig(Settings):
-    """The captioner with soft attention of Xu et al., 2015 ("Show, Attend and Tell").
+    """Settings of the captioner of Xu et al., 2015 ("Show, Attend and Tell").
 
     For regions a_i, i = 1 ... R, and tokens y_t with embeddings E y_t:
 
@@ -31,9 +31,9 @@ class SoftAttentionCaptionerConfig(Settings):
         h_t, c_t = LSTM([E y_{t-1}; z_t], h_{t-1}, c_{t-1})            (n,)
         logits_t = L_o dropout(f(E y_{t-1} + L_h h_t + L_z z_t)) + b_o (V,)
 
-    with f the identity. A caption begins with a start token, where the paper has a zero vector.
-    `fit` adds the doubly stochastic loss, see `DoublyStochasticLoss`. Padding is id 0. The regions
-    are computed in advance, or by an `ImageEncoder` within a larger functional model.
+    with f the identity. A caption begins with a start token; the paper uses a zero vector. `fit`
+    adds the doubly stochastic loss, see `DoublyStochasticLoss`. Padding is id 0. The regions are
+    computed in advance, or by an `ImageEncoder` within a larger functional model.
 
     Args:
         vocabulary_size: Number V of tokens; id 0 is padding.
@@ -72,7 +72,7 @@ class SoftAttentionCaptionerConfig(Settings):
               "none",
         kind=int, at_least=1,
     )  # fmt: skip
-    context_gate: bool = setting(True, "scale the context by a gate")
+    context_gate: bool = setting(True, "scale the context with a gate")
     activation: str = setting("linear", "activation of the deep output")
     dropout: float = setting(0.3, "dropout of the decoder", at_least=0, below=1)
     doubly_stochastic: float = setting(

@@ -17,7 +17,7 @@ _OF_BLOCKS = (
     "scale", "qk_norm", "softcap", "sandwich_norm", "norm_bias", "first_norm", "sliding_window",
     "window_blocks", "window_rotary_base",
 )  # fmt: skip
-"""The settings that `TransformerEncoder` and `TransformerDecoder` take."""
+"""The settings of `TransformerEncoder` and `TransformerDecoder`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,20 +47,20 @@ class BlockSettings(Settings):
             )
 
     def block(self) -> dict[str, Any]:
-        """Returns the settings of a stack of blocks, of those that the architecture has."""
+        """Returns those settings of a stack of blocks that the architecture has."""
         return {name: getattr(self, name) for name in _OF_BLOCKS if hasattr(self, name)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class NormSettings(Settings):
-    """Where the blocks normalize."""
+    """Settings of the norms of blocks."""
 
     normalize_first: bool = setting(True, "normalize before each sublayer, not after it")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LlamaSettings(Settings):
-    """What models of Llama's kind change in a block (Touvron et al., 2023)."""
+    """Block settings of models similar to Llama (Touvron et al., 2023)."""
 
     gated: bool = setting(False, "give the feed-forward networks a gate")
     normalization: str = setting("layer_norm", "kind of norm", choices=tuple(NORMALIZATIONS))
@@ -69,7 +69,7 @@ class LlamaSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class WindowSettings(Settings):
-    """Which blocks attend to a window, and their rotary positions."""
+    """Settings of blocks with a sliding window, and of their rotary positions."""
 
     sliding_window: int | None = size("keys that a query sees back", default=None)
     window_blocks: list[bool] | None = size(  # noqa: RUF009 - it makes a field
@@ -80,14 +80,14 @@ class WindowSettings(Settings):
     )
 
     def check_windows(self, num_layers: int) -> None:
-        """Raises a ValueError if the windows are not those of so many blocks."""
+        """Raises a ValueError if the windows do not match the number of blocks."""
         windows = self.window_blocks, self.window_rotary_base
         check_windows(type(self).__name__, num_layers, self.sliding_window, *windows)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreSettings(Settings):
-    """What models after Llama change in the attention and the norms of a block."""
+    """Block settings of models after Llama: attention and norms."""
 
     qk_norm: str | None = size("norm of queries and keys", default=None, kind=str)
     softcap: float | None = size("limit of scores", default=None, kind=float)

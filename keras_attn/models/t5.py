@@ -37,15 +37,15 @@ class T5Config(BlockSettings):
     The blocks are pre-norm, with RMS norms and without biases. Products of queries and keys are not
     scaled; in self-attention, a learned bias, which depends on the head and the distance, is added
     to them. All blocks of the encoder share one table of biases, and so do all blocks of the
-    decoder. The defaults are a small version 1.0. For version 1.1, which Flan-T5 uses too, set
-    `gated=True`, `activation="gelu_tanh"`, `tied_output=False` and `scale_output=False`.
+    decoder. The defaults give a small T5 of version 1.0. For version 1.1, which Flan-T5 uses too,
+    set `gated=True`, `activation="gelu_tanh"`, `tied_output=False` and `scale_output=False`.
 
     Padding has id 0 on both sides. The start token of T5's own weights has id 0 too, so the first
     target always counts as a token.
 
     Args:
         source_vocabulary_size: Number of source tokens.
-        target_vocabulary_size: Number of target tokens. With None, as in T5, both sides share one
+        target_vocabulary_size: Number of target tokens. If None, as in T5, both sides share one
             vocabulary and one embedding.
         num_layers: Number of encoder and of decoder blocks.
         dim: Width D.
@@ -99,7 +99,7 @@ class T5Config(BlockSettings):
     recurrent: ClassVar[bool] = False
 
     def check_heads(self) -> None:
-        """Raises a ValueError if the heads have no width."""
+        """Raises a ValueError if the width of the heads is not known."""
         if self.key_dim is None:
             super().check_heads()
 
@@ -110,8 +110,8 @@ class T5Config(BlockSettings):
             dtype: Dtype or policy of the layers.
 
         Returns:
-            `source_embedding`, `encoder`, `decoder`, and if there is one `target_embedding` and
-            `head`.
+            `source_embedding`, `encoder`, `decoder`, and `target_embedding` and `head` if the model
+            has them.
         """
         sizes = {"source": self.source_vocabulary_size, "target": self.target_vocabulary_size}
         layers: list[keras.layers.Layer] = [
@@ -162,8 +162,8 @@ class T5Config(BlockSettings):
     def build(self, dtype: DType = None, name: str = "t5") -> keras.Model:
         """Builds the model.
 
-        The initial weights are normal, so that products of normalized vectors have standard
-        deviation 1. This includes the products of queries and keys, although they are not scaled.
+        The initial weights are drawn from normal distributions such that products of normalized
+        vectors have standard deviation 1, including the unscaled products of queries and keys.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.

@@ -1,4 +1,4 @@
-"""How probable a target is, given what came before it."""
+"""Log-probabilities of targets given their context."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def target_log_probabilities(
     max_length: int | None = None,
     source: str = "source_ids",
 ) -> Tensor:
-    """Returns `log p(token | ids, tokens before)` of each token of a target.
+    """Returns `log p(token | ids, earlier tokens)` for each token of a target.
 
     An encoder-decoder reads `ids` with its encoder. A decoder-only model reads each target directly
     after its ids.
 
     Args:
-        model: A model from a source and `target_ids`, or from one row of ids, to logits. The
-            padding of one row has id 0.
+        model: A model to logits from a source and `target_ids`, or from one row of ids, whose
+            padding has id 0.
         ids: int32 `(B, S)`, with padding on the right; or another source of an encoder-decoder.
-        targets: int32 `(B, T)`, each with its end token, followed by padding, whose results are
-            meaningless.
+        targets: int32 `(B, T)`, each with its end token, followed by padding. Ignore the results at
+            padding.
         start_id: Id of the token that the decoder of an encoder-decoder reads first.
         max_length: Maximum number of ids and target tokens together, for a decoder-only model.
-        source: Name of the input of an encoder-decoder that is the source.
+        source: Name of the source input of an encoder-decoder.
 
     Returns:
         float32 `(B, T)`.

@@ -1,4 +1,4 @@
-"""The weights of a model as named tensors, and back."""
+"""Conversion of the weights of a model to named tensors and back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LoadReport(NamedTuple):
     loaded: list[str]
     """Names of the tensors that were loaded."""
     new: list[str]
-    """Names of the model's tensors that the file does not have: they are as they were."""
+    """Names of the model's tensors that the file does not have; they are unchanged."""
     left_over: list[str]
     """Names of the file's tensors that the model does not have."""
 
@@ -75,8 +75,8 @@ def _layers_with_weights(model: keras.Model) -> Iterator[tuple[str, Any, dict[st
 def model_tensors(model: keras.Model) -> dict[str, np.ndarray]:
     """Returns the weights of a model by names that do not depend on Keras' automatic ones.
 
-    A name is the path of a layer and the name of its variable: `encoder/block_0/norm/gamma`.
-    States of random numbers are left out.
+    A name is the path of a layer and the name of its variable: `encoder/block_0/norm/gamma`. States
+    of seed generators are left out.
     """
     found = {}
     for path, layer, names in _layers_with_weights(model):
@@ -95,9 +95,9 @@ def load_tensors(
 ) -> LoadReport:
     """Loads weights by the names of `model_tensors` into a built model.
 
-    If not `strict`, a layer is loaded only if all of its tensors are there, with its shapes.
-    `other_names` are further names of the first part of a path, such as
-    `{"embedding": ("source_embedding",)}`.
+    If not `strict`, a layer is loaded only if the file has all of its tensors with the right
+    shapes. `other_names` are alternative first parts of a path, such as `{"embedding":
+    ("source_embedding",)}`.
     """
     loaded, new, used, ready = [], [], set(), []
     problems = []
@@ -151,7 +151,7 @@ def check_finite(tensors: Mapping[str, np.ndarray], what: str) -> None:
 
 
 def weights_checksum(model: keras.Model) -> int:
-    """Returns a number that changes with the weights of a model, and does not take long."""
+    """Returns a fast checksum of the weights of a model."""
     found = 0
     for weight in model.weights:
         values = np.ascontiguousarray(keras.ops.convert_to_numpy(weight))

@@ -1,4 +1,4 @@
-"""Kinds of text classifiers, and their split behind the embeddings."""
+"""Kinds of text classifiers, and their split after the embeddings."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -20,7 +20,7 @@ def classifier_config(
 ) -> TextClassifierConfig:
     """Returns the settings of a classifier, with positions for the longest texts.
 
-    `separator_id`, by which some models tell segments, is None for single texts.
+    `separator_id`, from which some models compute segments, is None for single texts.
     """
     config = TEXT_CLASSIFIERS.make(model, **sizes)
     if separator_id is not None and getattr(config, "reads_segments", False):
@@ -58,10 +58,10 @@ def classifier_kind(model: keras.Model) -> str:
     """Returns the name of the kind of a classifier, a key of `TEXT_CLASSIFIERS`.
 
     Args:
-        model: A model of one of the kinds of this package, or a reloaded one.
+        model: A text classifier of this package; it may have been saved and loaded.
 
     Returns:
-        `"bag"`, `"bert"` (of RoBERTa too), `"rnn"` or `"transformer"`.
+        `"bag"`, `"bert"` (also for RoBERTa), `"rnn"` or `"transformer"`.
 
     Raises:
         TypeError: If `model` is another model.
@@ -88,15 +88,15 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], Ca
         embed(ids)                  -> [x] or [x, pairs], each (B, S, D)
         rest([*embed(ids), ids])    -> logits, those of model(ids)
 
-    Both share the layers of the model. A bag with `pair_buckets` has a second tensor, whose
-    position s is the pair of the tokens s and s + 1. A functional model of another architecture is
-    split after all layers that embed its ids.
+    Both share the layers of the model. A bag with `pair_buckets` has a second tensor, in which
+    position s is the pair of the tokens s and s + 1. A functional model of any other architecture
+    is split after all layers that embed its ids.
 
     Args:
-        model: A text classifier, or a reloaded one.
+        model: A text classifier; it may have been saved and loaded.
 
     Returns:
-        `(embed, rest)`: a function, and a functional model that takes a list of tensors (Keras
+        `(embed, rest)`: a function, and a functional model that accepts a list of tensors (Keras
         refuses lists that mix tensors and arrays).
 
     Raises:
@@ -147,7 +147,7 @@ def _cut_behind_vectors(model: keras.Model) -> tuple[Callable[[Tensor], list], C
 
 
 def _readers(model: keras.Model, ids: Tensor) -> list[tuple[keras.layers.Layer, Tensor]]:
-    """The layers that make vectors of ids in a functional model, with their symbolic outputs."""
+    """The layers that embed ids in a functional model, with their symbolic outputs."""
     if not isinstance(ids, keras.KerasTensor) or len(ids.shape) != 2 or "int" not in ids.dtype:
         return []
     found = []

@@ -1,4 +1,4 @@
-"""The base of encoders of texts: their inputs, and how their layers become a model."""
+"""Base class of the settings of text encoders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TextEncoderConfig(Settings):
 
     A subclass is a dataclass with the settings `vocabulary_size`, `dim`, `num_layers`, `dropout`,
     `layer_norm_epsilon`, `sequence_length`, `num_segments` and `pooler_activation`. It implements
-    `layers`, which returns layers named `embedding` and `encoder` among others, and `encode`, which
+    `layers`, which returns the layers, including `embedding` and `encoder`, and `encode`, which
     calls them.
 
     Example:
@@ -37,11 +37,11 @@ class TextEncoderConfig(Settings):
 
     # What some encoders have otherwise.
     first_position: int | None = None
-    """Position of the first token of the mask; None counts from the left."""
+    """Position of the first unmasked token; None counts from the left."""
     ends_between = 1
     """Number of end tokens between two texts."""
     head_bias = True
-    """Whether the hidden layer of the head for masked words and its norm have biases."""
+    """Whether the hidden layer and the norm of the head for masked words have biases."""
     reads_words: ClassVar[bool] = False
     """Whether the embedding may start from vectors of words."""
 

@@ -22,7 +22,7 @@ class TokenDecoder:
 
         logits = head(decoder(positions(embedding(ids)), memory))
 
-    It has no weights of its own: the layers belong to a model, and the results are the same.
+    It uses the layers of a model, so that its results are the same.
 
     Args:
         embedding: `TokenEmbedding`, or a layer that embeds ids `(B, T)`.
@@ -74,7 +74,7 @@ class TokenDecoder:
         return self.embedding(x, reverse=True)
 
     def laid_out(self) -> "TokenDecoder":
-        """Returns an equal decoder that is faster for one search with more than one row.
+        """Returns an equivalent decoder that is faster for a search over several rows.
 
         Its logits are products with a copy of the embedding, in the layout that is fastest for few
         rows. The method returns this decoder itself on GPUs, with a separate output layer, for
@@ -144,7 +144,7 @@ class TokenDecoder:
 
         Args:
             tokens: Ids `(B,)`.
-            positions: Positions `(B,)`, the number of tokens before each.
+            positions: Positions `(B,)`, the number of earlier tokens of each row.
             state: State from `prefill` or the last `step`.
             return_scores: Whether attention weights are returned too.
 
@@ -152,7 +152,7 @@ class TokenDecoder:
             `(logits (B, V), state)`, or `(logits, state, scores)`.
 
         Raises:
-            ValueError: If a position is known not to be in the table of positions.
+            ValueError: If a position is known to be outside the table of positions.
         """
         if self.longest is not None:
             known = known_value(positions)
@@ -163,9 +163,11 @@ class TokenDecoder:
         return (self.logits(x[:, 0]), state, *scores)
 
     def reorder(self, state: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-        """Selects rows within sentences. The parts that depend only on the memory are not moved."""
+        """Selects rows of a state within sentences. Parts that depend only on the memory are not
+        moved."""
         return self.decoder.reorder(state, rows)
 
     def repeat(self, state: dict[str, Any], times: int) -> dict[str, Any]:
-        """Repeats rows. The parts that depend only on the memory stay if the stack shares them."""
+        """Repeats rows of a state. Parts that depend only on the memory are not repeated if the
+        stack can share them."""
         return repeat(self.decoder, state, times)

@@ -42,13 +42,13 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         memory = encoder(positions(embed(source_ids)))          (B, S, D)
         logits = decoder(positions(embed(target_ids)), memory) E^T   (B, T, V)
 
-    With rotary positions and ALiBi, nothing is added to the embeddings. The output is tied to the
-    target embedding, or is a layer `head`. Padding has the same id on both sides, 0 by default; the
-    embeddings create the masks, which reach every block.
+    With rotary positions and ALiBi, no positions are added to the embeddings. The output is tied to
+    the target embedding, or is a layer `head`. Padding has the same id on both sides, 0 by default;
+    the embeddings create the masks, which reach every block.
 
     Args:
         source_vocabulary_size: Number of source tokens.
-        target_vocabulary_size: Number of target tokens. With None both sides share one vocabulary
+        target_vocabulary_size: Number of target tokens. If None, both sides share one vocabulary
             and one embedding.
         num_layers: Number of encoder and of decoder blocks.
         dim: Width D.
@@ -63,10 +63,10 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         gated: Whether the feed-forward networks are gated; SwiGLU with `activation="silu"`.
         use_bias: Whether the projections of the blocks have biases.
         layer_norm_epsilon: Epsilon of the norms.
-        positions: `"sinusoidal"`, added to the embeddings, `"sinusoidal_halves"`, with all sines
-            before all cosines, `"sinusoidal_from_one"`, the same with the first position 1 and the
-            wavelengths of Tensor2Tensor and OpenNMT-tf, whose longest is exactly 10000 times the
-            shortest; or `"rotary"` or `"alibi"`, in the self-attention of each block.
+        positions: `"sinusoidal"`, added to the embeddings; `"sinusoidal_halves"`, with all sines
+            before all cosines; `"sinusoidal_from_one"`, the same with first position 1 and the
+            wavelengths of Tensor2Tensor and OpenNMT-tf, of which the longest is exactly 10000 times
+            the shortest; or `"rotary"` or `"alibi"`, in the self-attention of each block.
         rematerialize: Whether training recomputes each block for its gradients, to save memory.
         attention_kernel: `"auto"`, `"plain"`, `"chunked"` or `"flash"`; see
             `keras_attn.ops.dot_product_attention`.
@@ -100,7 +100,7 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
     )
     positions: str = setting("sinusoidal", "positions of the tokens", choices=TRANSFORMER_POSITIONS)
     rematerialize: bool = setting(
-        False, "compute blocks again for gradients, to save memory", shapes_result=False
+        False, "recompute blocks for gradients, to save memory", shapes_result=False
     )
     attention_kernel: str = setting(
         "auto", "kernel that computes the attention", choices=KERNELS, shapes_result=False

@@ -27,7 +27,7 @@ REGION_POSITIONS = ("none", "sinusoidal", "learned")
     num_layers=2, dropout=0.3, activation="relu", help={"dropout": "dropout of the decoder"}
 )
 class TransformerCaptionerConfig(NormSettings, BlockSettings):
-    """A captioner with the decoder of Vaswani et al., 2017.
+    """Settings of a captioner with the decoder of Vaswani et al., 2017.
 
         memory = norm(regions Wr + br + positions of the regions)        (B, R, D)
         logits = decoder(positions(embed(target_ids)), memory) E^T       (B, T, V)
@@ -48,8 +48,7 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
         normalize_first: Whether to use pre-norm instead of post-norm.
         region_positions: Position encoding of the regions: `"sinusoidal"` (of rows and columns),
             `"learned"` or `"none"`.
-        grid: Rows and columns of the regions, which their positions need: `grid` of the
-            `ImageEncoder`.
+        grid: Rows and columns of the regions, `grid` of the `ImageEncoder`; needed for positions.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -95,8 +94,8 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
             name: Name of the model.
 
         Returns:
-            A functional model from `{"regions": (B, R, Dr), "target_ids": (B, T)}` to logits
-            `(B, T, V)`; decoded by `CaptionDecoder`. With `region_positions="none"` it takes any
+            A functional model from `{"regions": (B, R, Dr), "target_ids": (B, T)}` to logits `(B,
+            T, V)`; decoded by `CaptionDecoder`. With `region_positions="none"`, it accepts any
             number of regions.
 
         Raises:

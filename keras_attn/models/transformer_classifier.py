@@ -47,14 +47,14 @@ class TransformerClassifierConfig(NormSettings, BlockSettings, TextClassifierCon
         num_classes: Number C of classes.
         dim: Width D.
         dropout: Dropout rate of embeddings, sublayers and the output.
-        word_dropout: Share of the tokens that are left out in training.
+        word_dropout: Fraction of the tokens that are left out in training.
         attention_dropout: Dropout rate of the attention weights of the encoder.
         num_layers: Number of blocks.
         num_heads: Number of attention heads.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         activation: Activation of the feed-forward networks.
         normalize_first: Whether to use pre-norm instead of post-norm.
-        positions: `"sinusoidal"`, without a limit of length, or `"learned"`.
+        positions: `"sinusoidal"`, for any length, or `"learned"`.
         pooling: `"attention"`, `"average"`, `"max"` or `"first"` (a token such as `[CLS]`).
         attention_units: Width of the hidden layer of the pooling attention; D if None.
         sequence_length: Maximum length with learned positions; 512 if None.

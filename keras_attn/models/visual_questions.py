@@ -1,4 +1,4 @@
-"""Models that answer questions about pictures."""
+"""Models that answer questions about images."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,16 +28,14 @@ QUESTION_ENCODERS = ("transformer", "rnn")
 
 @dataclass(frozen=True)
 class QuestionConfig(Settings):
-    """Settings of the encoder of the questions, which all these models have."""
+    """Settings of the question encoder, which all these models share."""
 
     vocabulary_size: int = size("number of words")
     num_classes: int = size("number of answers")
     region_dim: int = size("width of a region")
     grid: tuple[int, int] | None = size("rows and columns of the regions", default=None, kind=tuple)
-    question_encoder: str = setting(
-        "transformer", "encoder of the question", choices=QUESTION_ENCODERS
-    )
-    question_layers: int = setting(1, "layers of the encoder of the question", at_least=1)
+    question_encoder: str = setting("transformer", "question encoder", choices=QUESTION_ENCODERS)
+    question_layers: int = setting(1, "layers of the question encoder", at_least=1)
     dim: int = setting(128, "width of the model", at_least=2)
     num_heads: int = setting(4, "number of attention heads", at_least=1)
     dropout: float = setting(
@@ -110,7 +108,7 @@ class QuestionConfig(Settings):
 @VISUAL_QUESTION_MODELS.register("cross-attention")
 @dataclass(frozen=True)
 class VisualQuestionsConfig(QuestionConfig):
-    """Settings of a model in which each word of a question attends to the regions of an image.
+    """Settings of a model whose question words attend to the regions of an image.
 
         memory = norm(regions Wr + br + positions of the regions)       (B, R, D)
         words  = question encoder(embed(question_ids))                  (Q, T, D) of a picture
@@ -118,8 +116,8 @@ class VisualQuestionsConfig(QuestionConfig):
                  question, cross-attention to the memory, feed-forward; pre-norm
         logits = dropout(pool(norm(words))) W + b                       (Q, C)
 
-    The blocks are those of the decoder of Vaswani et al., 2017, without its causal mask, as in the
-    cross-modality encoder of Tan and Bansal, 2019 (LXMERT). Each word has its own attention in each
+    The blocks are decoder blocks (Vaswani et al., 2017) without a causal mask, as in the
+    cross-modality encoder of LXMERT (Tan and Bansal, 2019). Each word has its own attention in each
     block and head. An image may have several questions; its memory, and the keys and values of the
     memory, are computed once. Questions do not see each other. Padding is id 0; a question without
     words is pooled to zeros.
@@ -132,8 +130,8 @@ class VisualQuestionsConfig(QuestionConfig):
         attention_dropout: Dropout of the attention weights of the blocks.
         region_positions: Position encoding of the regions: `"sinusoidal"` (of rows and columns),
             `"learned"` or `"none"`.
-        region_layers: Number of Transformer blocks over the regions, in which they attend to each
-            other before they are read.
+        region_layers: Number of Transformer blocks over the regions, before the question attends to
+            them.
         pooling: Pooling of the words into a vector: `"attention"`, `"average"` or `"max"`.
 
     Raises:
@@ -156,7 +154,7 @@ class VisualQuestionsConfig(QuestionConfig):
     )
     region_layers: int = setting(0, "Transformer blocks over the regions", at_least=0)
     pooling: str = setting(
-        "attention", "how the words become one vector", choices=("attention", "average", "max")
+        "attention", "how words are pooled into one vector", choices=("attention", "average", "max")
     )
 
     def build(self, dtype: DType = None, name: str = "visual_questions") -> keras.Model:
@@ -197,7 +195,7 @@ class VisualQuestionsConfig(QuestionConfig):
         return keras.Model(inputs, logits, name=name)
 
     def _memory(self, regions: Tensor, own: dict[str, Any]) -> Tensor:
-        """The regions `(B, R, D)` as the words read them."""
+        """The regions `(B, R, D)` that the words attend to."""
         x = keras.layers.Dense(self.dim, name="region_projection", **own)(regions)
         if self.grid is not None and self.region_positions == "sinusoidal":
             x = GridPositionalEncoding(self.grid[1], name="region_positions", **own)(x)
@@ -228,7 +226,7 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
         hidden  = relu([picture; words] W1 + b1)                        (Q, H)
         logits  = dropout(relu(hidden W2 + b2)) W3 + b3                 (Q, C)
 
-    This is the CNN + MLP with which Santoro et al., 2017, compare relation networks.
+    This is the CNN + MLP baseline of Santoro et al., 2017.
 
     References:
         - [Santoro et al., 2017](https://arxiv.org/abs/1706.01427): A simple neural network module
@@ -255,7 +253,7 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
 
     @property
     def attends(self) -> bool:
-        """Whether the encoder of the question has attention heads."""
+        """Whether the question encoder has attention heads."""
         return self.question_encoder != "rnn"
 
     def build(self, dtype: DType = None, name: str = "visual_questions") -> keras.Model:
@@ -282,7 +280,7 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
 def picture_questions(
     encoder: ImageEncoder, model: keras.Model, name: str = "picture_questions"
 ) -> keras.Model:
-    """Joins an encoder of pictures and a model of questions, of the same weights.
+    """Combines an image encoder and a question model, and shares their weights.
 
     Args:
         encoder: An `ImageEncoder`.

@@ -1,4 +1,4 @@
-"""A limit of how many weights layers may make, checked before any takes memory."""
+"""A limit on the number of weights, checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MORE_VARIABLES, _MORE_NUMBERS = 64, 1 << 16
 
 @contextlib.contextmanager
 def limited_weights(variables: int, numbers: int, keep: bool = True) -> Iterator[None]:
-    """Makes the weights of layers at the end of the block, unless they are too many.
+    """Creates the weights of layers at the end of the block, unless there are too many.
 
-    In the block layers are built without memory for their weights. The first weight that goes
-    beyond what a file of weights can fill is an error.
+    Inside the block, layers are built without memory for their weights. The first weight that
+    exceeds what a weights file can fill raises an error.
     """
     waiting = _Counted(variables, numbers)
     outer = global_state.get_global_attribute(_WAITING)
@@ -43,7 +43,8 @@ def limited_weights(variables: int, numbers: int, keep: bool = True) -> Iterator
 def check_num_layers(config: object, variables: int) -> None:
     """Raises a ValueError if a config asks for more layers than a file has weights.
 
-    Cells and lists that a model makes before its first weight would fill the memory.
+    Otherwise the cells and lists that a model creates before its first weight would fill the
+    memory.
     """
     for name, value in config.items() if isinstance(config, Mapping) else ():
         check_num_layers(value, variables)
@@ -54,7 +55,7 @@ def check_num_layers(config: object, variables: int) -> None:
 
 
 class _Updates(keras.StatelessScope):
-    """A scope that keeps what was assigned in it, in order."""
+    """A scope that records assignments in order."""
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
@@ -66,7 +67,7 @@ class _Updates(keras.StatelessScope):
 
 
 class _Counted(list):
-    """Variables that wait for their memory, up to a limit."""
+    """Variables without memory, up to a limit."""
 
     def __init__(self, variables: int, numbers: int):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Skip-gram and CBOW: models of words and the words around them (word2vec)."""
+"""Skip-gram and CBOW, the models of word2vec."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,11 +14,11 @@ from keras_attn.settings import Settings, setting, size
 @WORD_MODELS.register("skip-gram")
 @dataclass(frozen=True)
 class SkipGramConfig(Settings):
-    """Settings of skip-gram (Mikolov et al., 2013): a word predicts those around it.
+    """Settings of skip-gram (Mikolov et al., 2013), in which a word predicts its context words.
 
         logits[w, c] = E[w] . O[c]                           (B, P, C)
 
-    The vectors of words are E; O has a vector of each word for its place around others.
+    E has the word vectors; O has a vector of each word as a context word.
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1310.4546).
@@ -65,13 +65,14 @@ class SkipGramConfig(Settings):
 @WORD_MODELS.register("cbow")
 @dataclass(frozen=True)
 class CbowConfig(Settings):
-    """Settings of CBOW (Mikolov et al., 2013): the words around a place predict its word.
+    """Settings of CBOW (Mikolov et al., 2013), in which context words predict a word.
 
         h[p]         = sum_c weight[p, c] E[c]               (B, P, D)
         logits[p, w] = h[p] . O[w]                           (B, P, N)
 
-    With weights 1/n, h is the mean of n words. The gradient of each of them has the 1/n, too, which
-    word2vec's program leaves out; so the learning rate is larger (Irsoy et al., 2021).
+    With weights 1/n, h is the mean of n words. The gradient of each word has the factor 1/n too,
+    which the word2vec program leaves out; therefore the learning rate has to be larger (Irsoy et
+    al., 2021).
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1301.3781).
@@ -127,7 +128,7 @@ def _ids(name: str) -> Any:
 
 
 def _tables(config: Any, dtype: DType) -> tuple[keras.layers.Embedding, keras.layers.Embedding]:
-    """The vectors of words, small and random; and those of words around others, zeros."""
+    """The table of word vectors, small and random, and the table of context vectors, zeros."""
     reach = 0.5 / config.dim
     start = keras.initializers.RandomUniform(-reach, reach)
     sizes = (config.vocabulary_size, config.dim)

@@ -30,13 +30,13 @@ def masked_softmax(
 
         weights[s] = mask[s] exp(scores[s]) / (exp(sink) + sum_r mask[r] exp(scores[r]))
 
-    Without sinks exp(sink) is 0. With them the weights sum to less than 1. A row without visible
-    entries gives zeros (neither NaN nor a mean), with zero gradients.
+    Without sinks, exp(sink) is 0. With sinks, the weights sum to less than 1. A row without visible
+    entries gives zeros (neither NaN nor uniform weights), with zero gradients.
 
     Args:
         scores: Tensor `(..., S)`.
         mask: Boolean or 0/1 integer tensor that broadcasts to `scores`; all visible if None.
-        sinks: Logits that broadcast to `(..., 1)`, one for each row.
+        sinks: Logits that broadcast to `(..., 1)`, one for each row; none if None.
 
     Returns:
         float32 tensor `(..., S)`, float64 for float64 scores.
@@ -112,21 +112,21 @@ def dot_product_attention(
     every dtype. Causal masks and windows are aligned bottom-right (`causal_mask`). An entry -inf of
     `bias` hides the key. The softmax is computed in float32 or better.
 
-    Options of scores: all but the window change scores in this order, in float32 or better:
+    Score options: all options except the window change scores in this order, in float32 or better:
 
         scores = softcap * tanh(scores / softcap)                    (Gemma Team, 2024)
         scores = scores + bias
         scores = score_mod(scores, head, query, key)                 (Dong et al., 2024)
         weights[s] = exp(scores[s]) / (exp(sinks[n]) + sum_r exp(scores[r]))
 
-    `sinks` are learned logits, one for each head, that take a part of the weights (OpenAI, 2025):
-    the weights of a query sum to less than 1. `sink_tokens` is unrelated to them: it is the number
-    of first keys that `sliding_window` does not hide (Xiao et al., 2024). `score_mod` and
+    `sinks` are learned logits, one for each head, in the denominator of the softmax (OpenAI, 2025),
+    so that the weights of a query sum to less than 1. `sink_tokens` is unrelated to them: it is the
+    number of first keys that `sliding_window` does not hide (Xiao et al., 2024). `score_mod` and
     `mask_mod` receive the indices of heads `(1, N, 1, 1)`, the positions of queries `(b, 1, T, 1)`
-    and of keys `(b, 1, 1, S)`, all int32, of all pairs or of a chunk of them. Write them with
-    `keras.ops`. They must treat each pair independently and return finite numbers for hidden pairs
-    too. Gradients pass through `score_mod`; model weights that it reads get gradients in "plain"
-    only.
+    and of keys `(b, 1, 1, S)`, all int32, for all pairs or for a chunk of them. Write these
+    functions with `keras.ops`. They must treat each pair independently and return finite numbers
+    for hidden pairs too. Gradients pass through `score_mod`; model weights that it reads get
+    gradients only in "plain".
 
     Kernels: "plain" computes the formula directly and keeps all weights, `B N T S` numbers.
     "chunked" holds only the weights of one chunk of queries and keys (`CHUNK` = 512) and recomputes
@@ -143,8 +143,8 @@ def dot_product_attention(
         bias: Floats that broadcast to `(B, N, T, S)`, added to the scaled scores.
         scale: Factor of the product; `1 / sqrt(H)` if None.
         use_causal_mask: Whether later keys are hidden from earlier queries.
-        dropout: Share of the weights set to zero (the others are scaled up); 0 outside of training.
-            Only "plain" supports it.
+        dropout: Dropout rate of the attention weights; 0 outside of training. Only "plain" supports
+            it.
         seed: Integer or `keras.random.SeedGenerator` for the dropout.
         return_attention_scores: Whether the weights (before dropout) are returned too. Only "plain"
             supports it.
@@ -152,7 +152,7 @@ def dot_product_attention(
         key_lengths: Integers `(B,)`, the number of visible keys of each row. It replaces a mask of
             right padding, and cuDNN accepts it directly.
         sliding_window: Keys at this distance or farther are hidden. A query sees this many keys
-            back, including its own, and without a causal mask as many ahead.
+            back, including its own, and the same number ahead if there is no causal mask.
         softcap: Limit of the scaled products, by a hyperbolic tangent; none if None.
         sinks: Floats `(N,)`: additional logits in the denominator.
         sink_tokens: Number of first keys that `sliding_window` does not hide.
@@ -280,9 +280,9 @@ def additive_scores(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
 
         scores[t, s] = scale . tanh(query[t] + key[s])        (B, T, S)
 
-    The hidden layer takes `B * T * S * U` numbers while it runs, so use a loop over long queries,
-    as decoders do. The backward pass recomputes it: a loop of T steps keeps only the queries and
-    keys.
+    The hidden layer needs memory for `B * T * S * U` numbers, so use a loop over long queries, as
+    decoders do. The backward pass recomputes it, so that a loop of T steps keeps only the queries
+    and keys.
 
     Args:
         query: Projected queries `(B, T, U)`.
@@ -340,7 +340,7 @@ def additive_attention(
         value: `(B, S, D)`, of any width.
         scale: The vector v `(U,)`.
         mask: Boolean or 0/1 integers that broadcast to `(B, T, S)`.
-        dropout: Share of the weights set to zero; 0 outside of training.
+        dropout: Dropout rate of the attention weights; 0 outside of training.
         seed: Integer or `keras.random.SeedGenerator` for the dropout.
         return_attention_scores: Whether the weights (before dropout) are returned too.
 

@@ -1,4 +1,4 @@
-"""Availability and choice of the kernels for dot-product attention."""
+"""Choice of the kernel for dot-product attention."""
 
 import numbers
 from typing import Any, NamedTuple
@@ -58,7 +58,7 @@ class Call(NamedTuple):
         return T is not None and T == S
 
     def whole_mask(self) -> Tensor | None:
-        """The mask of rank 4 of all that hides keys, without `bias`; None if nothing does."""
+        """The mask of rank 4 of everything that hides keys, except `bias`, or None."""
         masks = [self.mask]
         if self.sliding_window is not None:
             window, causal = self.sliding_window, self.use_causal_mask
@@ -115,10 +115,11 @@ def choose_attention_kernel(
     - "flash" if it is available and faster. On PyTorch that includes float32. On JAX it needs a
       CUDA GPU, float16 or bfloat16, T and S of at least 128, and no masking other than right
       padding (`key_lengths`), a causal mask with T = S, and a window within it; for other masks and
-      biases cuDNN needs all query-key pairs, and computes their gradient. On JAX, a `mask` for keys
-      only, `(B, 1, 1, S)`, is inspected at run time: "flash" is used if it hides only the end of
-      every row, and the kernel returned here otherwise. Fused kernels do not support `softcap`,
-      `sinks` and `score_mod`; on JAX they are not used with any of the last five arguments below.
+      biases, cuDNN would need a mask of all query-key pairs, and compute its gradient. On JAX, a
+      `mask` for keys only, `(B, 1, 1, S)`, is inspected at run time: "flash" is used if it hides
+      only the end of every row, and the kernel returned here otherwise. Fused kernels do not
+      support `softcap`, `sinks` and `score_mod`; on JAX they are not used with any of the last five
+      arguments below.
     - "chunked" for long sequences, where T S is at least 1024² on JAX and 4096² on TensorFlow and
       PyTorch. Lengths must be known when a graph is traced.
     - "plain" otherwise, and always with dropout or returned weights.
@@ -134,7 +135,7 @@ def choose_attention_kernel(
         sliding_window: See `dot_product_attention`.
         dropout: See `dot_product_attention`.
         return_attention_scores: See `dot_product_attention`.
-        kernel: "auto", or a kernel that is returned if it is available.
+        kernel: "auto", or the name of a kernel, which is returned if it is available.
         softcap: See `dot_product_attention`.
         sinks: See `dot_product_attention`.
         sink_tokens: See `dot_product_attention`.
@@ -174,7 +175,7 @@ def choose_attention_kernel(
 
 
 def options_of(*options: Any) -> ScoreOptions | None:
-    """The options of scores in their order; None if none is given."""
+    """The score options in their order; None if there are none."""
     return None if all(option is None for option in options) else ScoreOptions(*options)
 
 
@@ -305,10 +306,10 @@ def _flash_pays(call: Call) -> bool:
 
 
 def perhaps_right_padding(call: Call) -> bool:
-    """Whether "auto" has to inspect the values of the mask on JAX while the program runs.
+    """Whether "auto" has to inspect the values of the mask at run time on JAX.
 
-    That is so if cuDNN would be chosen without the mask, and the mask is one of keys alone. If it
-    hides only the end of each row, cuDNN takes lengths; else it needs a mask for all pairs.
+    It does if cuDNN would be chosen without the mask, and the mask hides only keys. If it hides
+    only the end of each row, cuDNN accepts lengths; otherwise it needs a mask for all pairs.
     """
     if keras.backend.backend() != "jax" or call.mask is None or call.key_lengths is not None:
         return False
@@ -323,7 +324,7 @@ def perhaps_right_padding(call: Call) -> bool:
 def cudnn_window(call: Call) -> bool:
     """Whether cuDNN can apply the window itself: it must be causal.
 
-    With lengths some queries would see nothing, and their gradients in cuDNN are not known.
+    With lengths, some queries would see nothing, and cuDNN's gradients for them are undefined.
     """
     causal = call.use_causal_mask and call.aligned
     return causal and call.key_lengths is None and not call.sink_tokens
@@ -348,7 +349,7 @@ def cuda_capability() -> tuple[int, int] | None:
 
 
 def check_call(call: Call) -> Call:
-    """Checks masks, bias, lengths and window; returns them as tensors, with rank 4 for masks."""
+    """Checks masks, bias, lengths and window, and returns them as tensors; masks get rank 4."""
     B = static_shape(call.query)[0]
     mask, bias, lengths, window = call.mask, call.bias, call.key_lengths, call.sliding_window
     if mask is not None:

@@ -22,7 +22,7 @@ DIVISORS = (128, 32, 8, 2, 1)  # a step reads the cache divided by one of these
 def to_cache(projected: Tensor) -> Tensor:
     """Transposes keys or values `(B, S, K, H)` to the layout of a cache, `(B, K, S, H)`.
 
-    The products of each step read this layout directly. Otherwise every step would first copy the
+    Each step can use this layout directly. With any other layout, every step would first copy the
     whole cache, which takes longer than the rest of the attention.
     """
     return ops.transpose(projected, (0, 2, 1, 3))
@@ -67,12 +67,11 @@ def cached_attention(
         weights = softmax(scale * query keys^T + bias where visible)     (B, N, T, L)
         context = weights values                                         (B, T, N, Hv)
 
-    Several rows of queries may share a row of the cache, as the beams of a sentence share its
-    memory: with M = B R, rows `b R ... b R + R - 1` of the queries read row b. The cache is not
-    repeated.
+    Several rows of queries may share a row of the cache, like the beams of a sentence: with M = B
+    R, rows `b R ... b R + R - 1` of the queries read row b. The cache is not repeated.
 
-    Options of scores are those of `dot_product_attention`. Functions of positions need them given,
-    and rows of their own.
+    The score options are the same as in `dot_product_attention`. Functions of positions need
+    explicit positions, and one cache row for each row of queries.
     """
     if used is not None and not return_attention_scores:
 
@@ -141,12 +140,12 @@ def _with_options(scores: Tensor, visible: Tensor | None, options: ScoreOptions)
 
 
 def _of_the_first(used: Tensor, cache: Tensor, attend: Callable[[Any], Tensor]) -> Tensor:
-    """Returns `attend(length)` for the least of some lengths that is at least `used`.
+    """Returns `attend(length)` for the smallest available length that is at least `used`.
 
-    The lengths are that of the cache, a half of it, an eighth, a 32nd, ... A compiler of fixed
-    shapes gets a branch for each. In a branch XLA reads the cache where it lies; beside a write it
-    would copy the caches of a single row first. A GPU would wait for the choice, and reads the
-    whole.
+    The lengths are the length of the cache, a half of it, an eighth, a 32nd and so on. XLA, which
+    needs static shapes, gets a branch for each. In a branch, XLA reads the cache in place; next to
+    a write, it would first copy caches of a single row. On a GPU the whole cache is read, because
+    the choice of a branch would make it wait.
     """
     known, length = known_value(used), static_shape(cache)[2]
     if known is not None and length is not None:

@@ -12,7 +12,7 @@ from keras_attn.ops.loops import repeated
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkRanges:
-    """Which keys queries can see by their positions, in chunks of `sizes` queries and keys."""
+    """Chunks of `sizes` queries and keys, and which of them see each other by position."""
 
     sizes: tuple[int, int]
     chunks: tuple[Size, Size]
@@ -24,7 +24,7 @@ class ChunkRanges:
     key_lengths: Tensor | None = None
 
     def positions_seen(self, i: Size, j: Size) -> list[Tensor]:
-        """What hides keys of chunk j from queries of chunk i by their positions."""
+        """The mask of keys in chunk j for queries in chunk i that follows from positions."""
         T, S = self.lengths
         s = ops.expand_dims(ops.arange(self.sizes[1]) + j * self.sizes[1], 0)
         t = ops.expand_dims(ops.arange(self.sizes[0]) + i * self.sizes[0], 1) + (S - T)

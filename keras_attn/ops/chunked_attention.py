@@ -1,4 +1,4 @@
-"""Dot-product attention by chunks, with memory linear in the length."""
+"""Chunked dot-product attention, with memory linear in the length."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -48,13 +48,13 @@ def chunked_attention(
         l' = exp(m - m') l + sum_s p[s],  c' = exp(m - m') c + sum_s p[s] value[s]
 
     The context is c / l in the end. The backward pass recomputes the scores chunk by chunk; only m
-    and l are kept of them. (Their usual sum m + log l loses log l where |m| is large.)
+    and l are kept. (The usual m + log l would lose log l if |m| is large.)
 
         p = exp(scores - m),  of_c = of_context / l,  of_p = of_c value^T
         of_scores = p (of_p - sum of_c context)
 
-    Sinks are where the sums begin: m = sink, l = 1, c = 0. Chunks of keys that a causal mask or a
-    window hides from all queries of a chunk are skipped.
+    Sinks are the initial values of the sums: m = sink, l = 1, c = 0. Chunks of keys that a causal
+    mask or a window hides from all queries of a chunk are skipped.
     """
     B, T, S = ops.shape(query)[0], ops.shape(query)[1], ops.shape(key)[1]
     N, K, Hv = query.shape[2], key.shape[2], value.shape[3]
@@ -273,10 +273,10 @@ class _Blocks(ChunkRanges):
     def _scores(
         self, q_i: Tensor, k_j: Tensor, bias: Tensor | None, i: Size, j: Size, pulls: bool = False
     ) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor, Tensor]]]:
-        """The scores of a block, and the way of their gradients back.
+        """The scores of a block, and the function that maps their gradients back.
 
-        It leads to the gradients of scores before `score_mod`, which are those of the bias, and
-        before the cap, which are those of the products.
+        It returns the gradients before `score_mod`, which the bias gets, and before the cap, which
+        the products get.
         """
         scores = self._product("bkqh,bksh->bkqs", q_i, k_j)
         shape = ops.shape(scores)
@@ -344,7 +344,7 @@ class _Blocks(ChunkRanges):
         return ops.slice(x, (0, 0, 0, *begin), (b, n, g, *size))
 
     def _added(self, of_bias: Tensor, of_scores: Tensor, j: Size) -> Tensor:
-        """Adds the gradient of a block to that of a row or a column of blocks of the bias."""
+        """Adds the gradient of a block of the bias to its row or column of blocks."""
         part = self._by_head(of_scores)
         width = of_bias.shape[4]
         axes = [axis for axis in range(4) if of_bias.shape[axis] == 1]
@@ -382,7 +382,7 @@ def _pad(x: Tensor, axis: int, length: Size, known: Size) -> Tensor:
 
 
 def _dtypes(*tensors: Tensor) -> tuple[str, str]:
-    """The dtype of products, and that of sums and exponentials."""
+    """The dtype of products, and the dtype of sums and exponentials."""
     dtypes = {ops.dtype(x) for x in tensors}
     if "float64" in dtypes:
         return "float64", "float64"

@@ -1,4 +1,4 @@
-"""Compilation targets and the code paths that suit each."""
+"""Detection of the compiler and the device that traced code runs on."""
 
 import contextlib
 import contextvars
@@ -15,7 +15,7 @@ _ONE_ROW = contextvars.ContextVar("keras_attn_one_row", default=False)
 
 @contextlib.contextmanager
 def tracing_for(xla: bool, one_row: bool = False) -> Iterator[None]:
-    """Declares what compiles the code traced inside the block, which TensorFlow does not tell."""
+    """Declares which compiler the code traced inside the block is for; TensorFlow does not say."""
     tokens = _COMPILER.set("xla" if xla else "none"), _ONE_ROW.set(one_row)
     try:
         yield
@@ -25,7 +25,7 @@ def tracing_for(xla: bool, one_row: bool = False) -> Iterator[None]:
 
 
 def compiler() -> str | None:
-    """Returns what compiles the traced code: "xla", "none", or None if it is unknown.
+    """Returns the compiler of the traced code: "xla", "none", or None if it is unknown.
 
     It is always "xla" on JAX. Code traced for an unknown compiler must work with either.
     """
@@ -33,10 +33,10 @@ def compiler() -> str | None:
 
 
 def untold(function: Callable) -> Callable:
-    """Returns a function of which TensorFlow does not count how often its code is traced.
+    """Returns a function that TensorFlow's retracing warning ignores.
 
-    TensorFlow warns of "retracing" when several functions with the same lines of code are traced,
-    such as one for each task, though each of them is traced once. It knows them by `__code__`.
+    TensorFlow identifies functions by `__code__`, and warns of "retracing" when several functions
+    with the same code are traced once each, such as one for each task.
     """
     return functools.partial(function)
 

@@ -1,4 +1,4 @@
-"""Derivatives inside hand-written gradients, and errors for those that they do not have."""
+"""Derivatives in hand-written gradients, and errors for unsupported derivatives."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +10,11 @@ from keras_attn.hints import Tensor
 
 
 def first_derivatives_only(x: Tensor, *sources: Tensor, error: str) -> Tensor:
-    """Returns `x`; its derivative with respect to `x` or a source is an error.
+    """Returns `x`, whose derivative raises an error.
 
     A hand-written gradient reads tensors that were computed without being recorded, such as the
-    sums of a softmax. A derivative of that gradient would lack their part without any error. So the
-    gradient goes through this function, with the tensors it depends on.
+    sums of a softmax. A derivative of that gradient would silently lack their contribution.
+    Therefore the gradient is passed through this function, together with the tensors it depends on.
     """
 
     if not sources and keras.backend.backend() == "tensorflow":
@@ -34,7 +34,7 @@ def first_derivatives_only(x: Tensor, *sources: Tensor, error: str) -> Tensor:
 
 
 def with_pullback(function: Callable[[Any], Any], x: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Returns `function(x)`, and a function from gradients of it to gradients of `x`."""
+    """Returns `function(x)`, and a function that maps its gradients to gradients of `x`."""
     backend = keras.backend.backend()
     if backend == "jax":
         import jax

@@ -17,34 +17,36 @@ if TYPE_CHECKING:
 def flash_attention(call: Call, scale: float) -> Tensor:
     """`dot_product_attention` by the fused kernel of the backend (Dao et al., 2022).
 
-    Heads are padded with zeros if the kernel does not support their width. A query that sees no key
-    is shown some, and its context is set to zero afterwards, because kernels give NaN or a mean
-    there, and zero times NaN is NaN in gradients.
+    Heads are padded with zeros if the kernel does not support their width. For a query that sees no
+    key, kernels return NaN or a mean, and zero times NaN is NaN in gradients. Therefore some keys
+    are shown to it, and its context is set to zero afterwards.
 
-    On JAX, cuDNN takes right padding, a causal mask with T = S, and a window within it directly;
+    On JAX, cuDNN accepts right padding, a causal mask with T = S, and a window within it directly;
     everything else becomes one mask for all query-key pairs. This call was written for JAX 0.10.2
     and checked there with JAX's own implementation in place of cuDNN: it has not run on a GPU.
 
-    On PyTorch the kernel takes a causal mask with T = S directly if nothing else is masked;
-    everything else becomes a mask. PyTorch chooses the kernel; for a `bias` that needs a gradient
-    it takes one that keeps all weights. Its kernels for CPUs return finite numbers for some queries
-    that are NaN or infinite; here such a query gives NaN.
+    On PyTorch, the kernel accepts a causal mask with T = S directly if nothing else is masked;
+    everything else becomes a mask. PyTorch chooses the kernel; for a `bias` that needs a gradient,
+    it chooses one that keeps all weights. PyTorch's CPU kernels return finite numbers for some
+    queries that are NaN or infinite; this function returns NaN for them.
 
-    The kernels keep the logarithm of the sum of the exponentials in float32. Where all scores of a
-    query are large, as with a bias of -1e9, that loses the sum, and gradients are wrong. So the
-    largest bias of each query is subtracted first, which changes neither weights nor gradients.
+    The kernels keep the logarithm of the sum of the exponentials in float32. If all scores of a
+    query are large, for example with a bias of -1e9, this logarithm loses the sum, and gradients
+    are wrong. Therefore the largest bias of each query is subtracted first, which changes neither
+    weights nor gradients.
     """
     attend = _by_cudnn if keras.backend.backend() == "jax" else _by_torch
     return attend(call, scale)
 
 
 def flash_if_right_padded(call: Call, scale: float, otherwise: Callable[[Call], Tensor]) -> Tensor:
-    """Attention by cuDNN on JAX if the mask is right padding, else by another kernel.
+    """Uses cuDNN on JAX if the mask is right padding, and another kernel otherwise.
 
         cuDNN if mask[b, s] == (s < lengths[b]) for all b, s, with lengths[b] = sum_s mask[b, s]
 
-    The program contains both kernels and runs one of them. The other kernel is recomputed for its
-    gradient; else its weights, B N T S numbers, would be kept beside what cuDNN keeps.
+    The program contains both kernels and runs one of them. The gradient of the other kernel
+    recomputes its weights, because `B N T S` numbers would otherwise be kept in addition to
+    cuDNN's.
     """
     import jax
 
@@ -158,7 +160,7 @@ def _precise(x: Tensor) -> str:
 
 
 def _taint(x: Tensor) -> Any:
-    """Zero for each vector of the last axis, NaN if anything in it is NaN or infinite."""
+    """Zero for each finite vector of the last axis, NaN for all others."""
     return 0 * ops.sum(ops.cast(x, _precise(x)), axis=-1, keepdims=True)
 
 

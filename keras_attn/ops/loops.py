@@ -1,4 +1,4 @@
-"""Loops whose iterations run one after the other, so that they share memory."""
+"""Sequential loops, whose iterations reuse the same memory."""
 
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -12,7 +12,7 @@ from keras_attn.hints import Size, Tensor
 def repeated(lower: Size, upper: Size, body: Callable, start: tuple[Tensor, ...]) -> tuple:
     """Applies `body` to the integers from `lower` to `upper - 1`.
 
-    It is a `keras.ops.fori_loop`, of which TensorFlow may run ten iterations at once.
+    This replaces `keras.ops.fori_loop`, where TensorFlow may run ten iterations at once.
     """
     if keras.backend.backend() != "tensorflow":
         return ops.fori_loop(lower, upper, body, start)
@@ -29,8 +29,8 @@ def repeated(lower: Size, upper: Size, body: Callable, start: tuple[Tensor, ...]
 def stacked(function: Callable, number: Size, specs: Sequence[tuple]) -> tuple[Tensor, ...]:
     """Calls `function` for the integers below `number` and stacks the results.
 
-    It is a `keras.ops.map`, which on TensorFlow may run ten iterations at once, and the first one
-    twice.
+    This replaces `keras.ops.map`, where TensorFlow may run ten iterations at once, and the first
+    one twice.
     """
     backend = keras.backend.backend()
     if backend == "tensorflow":

@@ -1,4 +1,4 @@
-"""Creation, checks and combination of masks. True is a token, or may be attended."""
+"""Creation, checks and combination of masks. True marks tokens, or visible keys."""
 
 import sys
 from types import FrameType
@@ -23,7 +23,7 @@ def static_shape(x: Tensor) -> tuple[int | None, ...]:
 
 
 def not_hidden(bias: Tensor) -> Tensor:
-    """Returns whether a bias leaves its key visible: -inf hides it, NaN does not."""
+    """Returns True where a bias keeps its key visible: -inf hides it, NaN does not."""
     return ops.logical_not(bias <= MASKED)
 
 
@@ -36,9 +36,9 @@ def _differ(a: int | None, b: int | None, broadcast: bool = False) -> bool:
 def dtypes_are_guessed() -> bool:
     """Whether Keras is building a model from inputs that have lost their dtypes.
 
-    Under `tf.distribute` it uses the mean of the replicas' batches as a batch. A subclassed model
-    that comes from a `.keras` file is called with floats of the saved shapes; if that fails, Keras
-    warns and leaves the layers of the model with new weights.
+    Under `tf.distribute`, Keras builds with the mean of the replicas' batches. It builds a
+    subclassed model from a `.keras` file with floats of the saved shapes; if that fails, Keras only
+    warns, and the layers keep new random weights.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -55,18 +55,18 @@ def dtypes_are_guessed() -> bool:
 def as_boolean_mask(mask: TensorLike, name: str = "mask") -> Tensor:
     """Returns `mask` as booleans; 0/1 integers are accepted, floats are refused.
 
-    A float mask may be 0/1 or additive (0/-inf); guessing between them fails silently.
+    A float mask may be 0/1 or additive (0/-inf), and a wrong guess would be a silent error.
 
     Args:
-        mask: Boolean or integer tensor or array of any shape. Arrays and lists must hold 0 and 1;
-            in a tensor, which may be symbolic, everything except 0 is True.
+        mask: Boolean or integer tensor or array of any shape. Arrays and lists must contain only 0
+            and 1; in a tensor, which may be symbolic, everything except 0 is True.
         name: Name of the argument, for the error message.
 
     Returns:
         A boolean tensor of the same shape.
 
     Raises:
-        ValueError: If the dtype is neither, or an integer is not 0 or 1.
+        ValueError: If the dtype is neither boolean nor integer, or an integer is not 0 or 1.
 
     Example:
 
@@ -128,10 +128,10 @@ def check_padding_mask(
 
 
 def check_not_rank_2(mask: Tensor, name: str, padding_name: str, causal: bool = False) -> None:
-    """Refuses an attention mask of rank 2, which may be padding or a triangle.
+    """Refuses an attention mask of rank 2, which may be a padding mask or a causal mask.
 
-    `(B, S)` and `(T, S)` cannot be told apart if B = T, and a triangle that is read as padding
-    shows the future.
+    `(B, S)` and `(T, S)` cannot be distinguished if B = T, and a causal mask that is read as a
+    padding mask would show future tokens.
     """
     if len(mask.shape) == 2:
         raise ValueError(
@@ -160,7 +160,8 @@ def combine_masks(
 ) -> Tensor | None:
     """Combines all attention masks into one mask over `(B, N, T, S)`.
 
-    `visible[b, n, t, s] = attention_mask AND key_mask AND causal_mask`, as far as they are given.
+    `visible[b, n, t, s] = attention_mask AND key_mask AND causal_mask`; masks that are None are
+    left out.
 
     Args:
         query_shape: Shape `(B, T, ...)` of the queries, with None for unknown sizes.
@@ -261,7 +262,7 @@ def sliding_window_mask(
 
     The window is aligned bottom-right, like `causal_mask`. With a causal mask, a query sees the
     last `sliding_window` keys, including its own (Beltagy et al., 2020; Jiang et al., 2023);
-    without one, it also sees as many after it. The first `sink_tokens` keys stay visible in
+    without one, it also sees as many later keys. The first `sink_tokens` keys stay visible in
     addition to the window (Xiao et al., 2024).
 
     Args:

@@ -14,8 +14,8 @@ def without_nan_in_padding(x: Tensor, mask: Tensor | None) -> Tensor:
 
         output[b, s, d] = x[b, s, d] where mask[b, s] or x[b, s, d] is finite, else 0
 
-    A weight of zero does not hide them, because `0 * NaN` is NaN in outputs and gradients. Finite
-    values stay: padded queries are computed like any other.
+    Attention weights of zero do not hide them, because `0 * NaN` is NaN in outputs and gradients.
+    Finite values do not change: padded queries are computed like any other.
     """
     if mask is None:
         return x
@@ -25,7 +25,7 @@ def without_nan_in_padding(x: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def known_value(x: Tensor) -> np.ndarray | None:
-    """Returns the value of a tensor if it is known, else None.
+    """Returns the value of a tensor, or None if it is not known.
 
     A tensor in a graph, a trace or a symbolic call has no value yet. The value of a PyTorch tensor
     on a GPU is not read, because that would make every step wait.

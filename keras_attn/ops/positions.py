@@ -32,7 +32,7 @@ def token_positions(x: Tensor) -> Tensor:
 
 
 def mask_positions(mask: Tensor, first: int = 0) -> Tensor:
-    """Numbers the tokens that a mask shows, wherever the padding is (Liu et al., 2019).
+    """Numbers the visible tokens of a mask, wherever the padding is (Liu et al., 2019).
 
     positions[b, t] = first - 1 + mask[b, t] sum_{u <= t} mask[b, u]
     """
@@ -41,7 +41,7 @@ def mask_positions(mask: Tensor, first: int = 0) -> Tensor:
 
 
 def no_negative(index: Tensor, size: int) -> Tensor:
-    """Moves negative indices of a table beyond its end, so that they fail like too large ones.
+    """Moves negative indices of a table beyond its end, where they cause errors.
 
     `ops.take` would count them from the end. For indices out of range, TensorFlow and PyTorch raise
     errors on CPUs. JAX gives NaN instead, so there indices are checked here if they are known.
@@ -69,14 +69,14 @@ def _check_known(index: Tensor, size: int) -> None:
 def sinusoids(
     positions: Tensor, dim: int, max_wavelength: float = 10000.0, halves: bool = False
 ) -> Tensor:
-    """Sinusoidal encodings of positions (Vaswani et al., 2017, section 3.5).
+    """Returns sinusoidal encodings of positions (Vaswani et al., 2017, section 3.5).
 
         PE[p, 2i]   = sin(p / max_wavelength ** (2i / dim))
         PE[p, 2i+1] = cos(p / max_wavelength ** (2i / dim))
 
-    With `halves` all sines come before all cosines. An odd `dim` has one more sine than cosines.
-    The result is computed without a table, in float32, and exact to 1e-4 for all positions below
-    2 ** 24. A plain float32 product would be wrong by 0.005 at position 100000, so positions are
+    With `halves`, all sines come before all cosines. An odd `dim` has one more sine than cosines.
+    The result is computed without a table, in float32, and exact to 1e-4 for all positions below 2
+    ** 24. A plain float32 product would be wrong by 0.005 at position 100000, so positions are
     split into digits of base 256, and the angle of each digit is reduced to one turn beforehand.
 
     Args:

@@ -1,4 +1,4 @@
-"""Positions inside the attention: rotary, relative and ALiBi."""
+"""Positions inside attention: rotary, relative and ALiBi."""
 
 import math
 from typing import Any
@@ -187,7 +187,7 @@ def alibi_bias(num_heads: int, positions: Tensor, key_positions: Tensor | None =
 
         bias[n, t, s] = -m[n] |positions[t] - key_positions[s]|
 
-    With a causal mask, this is the paper's bias; without one, it decreases to both sides.
+    With a causal mask, this is the paper's bias; without one, it decreases in both directions.
 
     Args:
         num_heads: Number of query heads N.

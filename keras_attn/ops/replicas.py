@@ -15,9 +15,9 @@ def replicas() -> int:
 
 
 def sum_over_replicas(x: Tensor) -> Tensor:
-    """Sums a tensor over the replicas, each of which has a part of the batch, without a gradient.
+    """Sums a tensor over the replicas of a batch, without a gradient.
 
-    On JAX there is nothing to add, because a program sees the whole batch.
+    On JAX nothing is summed, because a program sees the whole batch.
     """
     if replicas() == 1:
         return x

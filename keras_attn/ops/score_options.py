@@ -1,4 +1,4 @@
-"""Changes of attention scores and of visibility: soft caps, sinks, functions of positions."""
+"""Changes of attention scores and masks: soft caps, sinks, functions of positions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MaskMod: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class ScoreOptions(NamedTuple):
-    """What changes scores or visibility; see `dot_product_attention`."""
+    """The options that change scores or visibility; see `dot_product_attention`."""
 
     softcap: float | None = None
     sinks: Tensor | None = None
@@ -108,7 +108,7 @@ def heads(number: int) -> Any:
 
 
 def pair_positions(query: Tensor, key: Tensor, options: ScoreOptions) -> tuple[Any, Any]:
-    """Positions `(b, 1, T, 1)` and `(b, 1, 1, S)`; those of a suffix of the keys by default."""
+    """Positions `(b, 1, T, 1)` and `(b, 1, 1, S)`; by default, queries are a suffix of the keys."""
     T, S = ops.shape(query)[1], ops.shape(key)[1]
     query_positions, key_positions = options.query_positions, options.key_positions
     if key_positions is None:
@@ -129,7 +129,7 @@ def _counted(x: Tensor) -> Any:
 
 
 def check_softcap(cap: object, name: str = "softcap") -> None:
-    """Raises a ValueError if a soft cap is no positive number."""
+    """Raises a ValueError if a soft cap is not a positive number."""
     number = isinstance(cap, numbers.Real) and not isinstance(cap, bool)
     if cap is not None and not (number and 0 < float(str(cap)) < float("inf")):
         raise ValueError(

@@ -11,7 +11,7 @@ def segment_mask(segments: Tensor, key_segments: Tensor | None = None) -> Tensor
 
         visible[b, t, s] = segments[b, t] == key_segments[b, s] and key_segments[b, s] != 0
 
-    It is block-diagonal if each sequence is in one piece (Krell et al., 2021,
+    It is block-diagonal if each sequence is contiguous (Krell et al., 2021,
     https://arxiv.org/abs/2107.02027). It does not include a causal mask.
 
     Args:
@@ -39,7 +39,7 @@ def segment_positions(segments: Tensor) -> Tensor:
         positions[b, t] = number of s < t with segments[b, s] == segments[b, t]
 
     Args:
-        segments: Integers `(B, T)`; 0, padding, counts as one more sequence.
+        segments: Integers `(B, T)`. Padding, 0, counts as one more sequence.
 
     Returns:
         int32 tensor `(B, T)`, for `PositionalEncoding` or the `positions` of blocks and stacks.

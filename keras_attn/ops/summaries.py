@@ -56,7 +56,7 @@ def summarize(x: Tensor, mask: Tensor | None = None, kind: str = "mean") -> Tens
 
 
 def _picked(x: Tensor, one: Tensor) -> Tensor:
-    """The vector that is True in each row; no product, in which 0 times infinity is NaN."""
+    """The vector at the True entry of each row, without products, where 0 times infinity is NaN."""
     return ops.sum(ops.where(ops.expand_dims(one, 2), x, ops.zeros_like(x)), axis=1)
 
 

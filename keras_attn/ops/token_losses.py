@@ -1,4 +1,4 @@
-"""Labels of tokens, their weights and their cross-entropy, for losses and metrics."""
+"""Weights and cross-entropy of tokens, for losses and metrics."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def token_cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float =
         l = logsumexp(z) - (1 - e) z_y - e mean_k z_k
         dl/dz_k = softmax(z)_k - (1 - e) [k = y] - e / V
 
-    Only z is kept for the backward pass, and the gradient is computed in one pass. In the automatic
-    gradient, the gather of z_y would scatter into zeros of the size of z, which takes longer on a
-    CPU than the rest of the loss.
+    Only z is kept for the backward pass, and the gradient is computed in one pass. The automatic
+    gradient would scatter into zeros of the size of z, which takes longer on a CPU than the rest of
+    the loss.
     """
     size = logits.shape[-1]
     known = ops.logical_and(labels >= 0, labels < size)

@@ -6,7 +6,7 @@ from keras_attn.hints import Tensor
 
 
 def key_positions(key: Tensor, key_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Counts the tokens of attended sequences.
+    """Returns the positions of keys among the real tokens of their row.
 
     Args:
         key: `(B, S, ...)`.

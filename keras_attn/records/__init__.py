@@ -1,4 +1,4 @@
-"""Readers of texts, labelled texts and sentence pairs, checked line by line; leak-free splits.
+"""Readers of texts, labelled texts and sentence pairs, and leak-free splits.
 
 This package does not import Keras.
 """

@@ -1,4 +1,4 @@
-"""Labels of examples: checked, and as numbers of classes."""
+"""Checks of labels, and their conversion to class numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from keras_attn.records.labelled_texts import (
 
 
 def checked_labelled(examples: Iterable[object]) -> list[LabelledText]:
-    """Returns `LabelledText`s, after a check that there are some, all single texts or all pairs."""
+    """Checks and returns `LabelledText`s, all single texts or all pairs."""
     given = listed(examples, "labelled texts", 2, "keras_attn.records.read_labelled(path)")
     checked = [as_labelled(example) for example in given]
     if not checked:

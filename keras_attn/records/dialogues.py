@@ -30,7 +30,7 @@ _END_OF_TURN = "__eou__"
 
 
 class Turn(NamedTuple):
-    """The text of one speaker until another one speaks.
+    """The consecutive text of one speaker in a dialogue.
 
     Example:
 
@@ -43,7 +43,7 @@ class Turn(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """The turns so far and the answer to them.
+    """The turns of a dialogue so far and the answer to them.
 
     Example:
 
@@ -52,8 +52,8 @@ class Exchange(NamedTuple):
     """
 
     turns: tuple[str, ...]
-    """The turns before the answer, alternately by the speaker of the answer and by others; the last
-    one is by others."""
+    """The turns before the answer. Turns of other speakers alternate with turns of the speaker of
+    the answer; another speaker has the last one."""
     answer: str
 
 
@@ -75,12 +75,12 @@ class Dialogues(Records[tuple[Turn, ...]]):
     }
 
     dialogues: list[tuple[Turn, ...]]
-    """Each has at least two turns; neighbouring turns are of different speakers."""
+    """Each has at least two turns; consecutive turns have different speakers."""
     where: str = "dialogues"
     blank: int = 0
     """Messages without a word, which were left out."""
     problems: list[LineProblem] = field(default_factory=list, repr=False)
-    """Why dialogues were left out."""
+    """The problems of dialogues that were left out."""
 
     def summary(self) -> str:
         """Returns a summary as text."""
@@ -142,14 +142,14 @@ def read_dialogues(
     | `"dailydialog"` | `*.txt` | a dialogue on each line; each turn ends in `__eou__`, and two speakers take turns |
     | `"chitchat"` | `*.json` | `dataset.json` of the package chitchat-dataset |
 
-    Neighboring messages of one speaker are joined by a space. Messages without a word are left
-    out. Runs of white space become one space.
+    Consecutive messages of one speaker are joined by a space. Messages without a word are left out.
+    Runs of white space become one space.
 
     Args:
         path: The file, in UTF-8, plain or gzipped (`*.gz`).
-        format: One of the formats, or `"auto"`: by the end of the file's name.
-        on_error: `"error"`: bad dialogues are a ValueError, one for all of them; `"skip"`: they
-            are left out, counted, and listed in `problems`.
+        format: One of the formats, or `"auto"` to infer it from the file name.
+        on_error: `"error"` raises one ValueError for all bad dialogues; `"skip"` leaves them out,
+            and lists them in `problems`.
         max_characters: Maximum number of characters of a turn.
 
     Returns:
@@ -157,8 +157,8 @@ def read_dialogues(
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a line is not of the format, a dialogue has no turn, only one speaker or a
-            turn that is too long, or no dialogue is left.
+        ValueError: If a line does not have the format, a dialogue has no turn, only one speaker or
+            a turn that is too long, or no dialogue is left.
 
     Example:
 
@@ -232,10 +232,11 @@ def _chitchat(lines: Iterator[bytes], reading: _Reading) -> None:
 def exchanges(
     dialogues: Iterable[Sequence[Turn]], speaker: str = "", max_turns: int | None = None
 ) -> list[Exchange]:
-    """Makes an exchange of each turn that answers another.
+    """Creates an exchange from each turn that answers another.
 
-    Neighboring turns of one speaker are joined by a space. Before an answer, neighboring turns of
-    all other speakers are joined too, so that the speaker of the answer and the others alternate.
+    Consecutive turns of one speaker are joined by a space. Before an answer, consecutive turns of
+    different other speakers are also joined, so that the speaker of the answer and the others
+    alternate.
 
     Args:
         dialogues: Dialogues.
@@ -278,7 +279,7 @@ def exchanges(
 
 
 class TestExchanges(list):
-    """Exchanges to measure on, with those of the training, from which baselines are drawn."""
+    """Exchanges for evaluation, with the training exchanges that baselines use."""
 
     __test__ = False  # no test, whatever its name
 
@@ -288,7 +289,7 @@ class TestExchanges(list):
         self.where = where
 
     def summary(self) -> str:
-        """Returns what was read."""
+        """Returns a summary as text."""
         return (
             f"{self.where.removesuffix('.')}; {len(self):,} answers to measure on, "
             f"{len(self.train):,} to learn from"
@@ -296,7 +297,7 @@ class TestExchanges(list):
 
 
 def checked_exchanges(exchanges: Iterable[Any]) -> list[Exchange]:
-    """Checks `Exchange`s, or tuples of turns (a string, or several of them) and an answer."""
+    """Checks `Exchange`s, or tuples of turns (one or several strings) and an answer."""
     found = []
     given = listed(exchanges, "exchanges of turns and an answer", 2)
     for i, example in enumerate(given):
@@ -323,7 +324,7 @@ def _joined(turns: Iterable[Turn]) -> str:
 
 
 class DialogueSplits(NamedTuple):
-    """The sides of a split.
+    """Training, development and test dialogues.
 
     Example:
 
@@ -342,17 +343,17 @@ def split_dialogues(
     test: int | float = 0.1,
     seed: int = 0,
 ) -> DialogueSplits:
-    """Splits dialogues in three sides. Dialogues with equal words, except for case, stay together.
+    """Splits dialogues at random into three sets; equal dialogues stay together.
 
     Args:
         dialogues: The dialogues.
-        dev: Number or share of the dialogues that choose the best weights.
-        test: Number or share of the dialogues of the test.
-        seed: Seed of the draw: dialogues are drawn in the order of the SHA-256 of the seed and
-            their words.
+        dev: Number or fraction of the development dialogues.
+        test: Number or fraction of the test dialogues.
+        seed: Seed of the draw: dialogues are sorted by the SHA-256 of the seed and their words.
+            Dialogues are equal if their words are, ignoring case.
 
     Returns:
-        `DialogueSplits`, each side in the order of the dialogues.
+        `DialogueSplits`, each set in the order of the dialogues.
 
     Raises:
         ValueError: If a size is out of range, or too few dialogues are left.
@@ -401,11 +402,11 @@ def split_dialogues(
 def without(
     dialogues: Iterable[tuple[Turn, ...]], others: Iterable[tuple[Turn, ...]]
 ) -> list[tuple[Turn, ...]]:
-    """Removes dialogues whose words equal another dialogue, except for case.
+    """Removes dialogues that also occur in others, ignoring case.
 
     Args:
         dialogues: The dialogues.
-        others: The dialogues to remove, such as those of a test set.
+        others: The dialogues to remove, for example a test set.
 
     Example:
 

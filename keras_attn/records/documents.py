@@ -1,4 +1,4 @@
-"""Documents from files: of sentences, one by one, or whole, with prompts."""
+"""Documents from files, sentence by sentence or as whole texts."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Documents:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: While they are read: if a file has no document, or lines that are not UTF-8,
-            not JSON, empty documents, or sentences of more than `MAX_CHARACTERS` characters.
+        ValueError: During iteration, if a file has no document, lines that are not UTF-8 or not
+            JSON, empty documents, or sentences of more than `MAX_CHARACTERS` characters.
 
     Example:
 
@@ -153,15 +153,15 @@ def _files(path: Location) -> list[Location]:
 
 
 class SplitDocuments:
-    """Documents to learn from and held-out ones, each with whether it is held out.
+    """Training documents and held-out documents, with a flag for the latter.
 
-    Each iteration reads them again. Without documents `held_out`, a share of `texts` is held out,
-    which is drawn by the words of a document: equal documents are on one side.
+    Each iteration reads the files again. If `held_out` is None, a fraction of `texts` is held out,
+    which is drawn by the words of the documents, so that equal documents stay together.
 
     Args:
-        texts: Lists of sentences, which can be read again.
-        held_out: The same; None if a share of `texts` is held out.
-        share: That share.
+        texts: Documents as lists of sentences, which can be iterated several times.
+        held_out: Held-out documents of the same form; None to hold out a fraction of `texts`.
+        share: The fraction to hold out.
         seed: Seed of the draw.
 
     Example:
@@ -181,7 +181,7 @@ class SplitDocuments:
         self.texts, self.held_out = texts, held_out
         self.share, self.seed = share, seed
         self.special_tokens: Counter[str] = Counter()
-        """How often special tokens are written in `texts`, by the last iteration."""
+        """Counts of special tokens in `texts`, from the last iteration."""
 
     @property
     def skipped(self) -> int:
@@ -203,13 +203,13 @@ class SplitDocuments:
         return int.from_bytes(digest.digest()[:6], "big") < self.share * 2**48
 
     def training_sentences(self, characters: int) -> _TrainingSentences:
-        """Returns the first sentences to learn from, about so many characters of them."""
+        """Returns the first training sentences, up to about this number of characters."""
         return _TrainingSentences(self, characters)
 
 
 @dataclass(frozen=True)
 class _TrainingSentences:
-    """The first training sentences of documents; they can be read again."""
+    """The first training sentences of documents, which can be iterated several times."""
 
     documents: SplitDocuments
     characters: int
@@ -227,12 +227,12 @@ class _TrainingSentences:
 
 
 WholeDocument = str | tuple[str, str]
-"""A text, or a prompt and its answer."""
+"""A text, or a tuple of a prompt and its answer."""
 
 
 @dataclass(frozen=True)
 class WholeDocuments(Records[WholeDocument]):
-    """Documents, and a report of the skipped ones.
+    """Documents of one or several files, and a report of the skipped ones.
 
     Example:
 
@@ -255,13 +255,13 @@ class WholeDocuments(Records[WholeDocument]):
 
 
 def checked_documents(documents: object) -> list[tuple[str, str]]:
-    """Checks documents: returns a prompt, which may be empty, and a text for each.
+    """Checks documents, and returns a prompt (which may be empty) and a text for each.
 
     Args:
-        documents: Strings, and tuples of a prompt and its answer; or one string, a long text.
+        documents: A list of strings or of tuples of a prompt and its answer, or one long string.
 
     Raises:
-        TypeError: If an element is neither.
+        TypeError: If an element is neither a string nor such a tuple.
         ValueError: If a text is empty.
     """
     if isinstance(documents, str):
@@ -291,12 +291,12 @@ def read_whole_documents(
     blank_lines: bool = False,
     on_error: str = "error",
 ) -> Text | WholeDocuments:
-    """Reads one long text, or documents.
+    """Reads one long text or several documents.
 
     | files | |
     |---|---|
-    | one text file | a long text; with `blank_lines` a document between blank lines |
-    | several text files | each is a document; with `blank_lines` as above |
+    | one text file | a long text; with `blank_lines`, documents separated by blank lines |
+    | several text files | a document in each; with `blank_lines`, as above |
     | `*.jsonl`, `*.ndjson`, `*.json` | each line is a JSON object with a document under `key` |
     | `*.parquet`, `*.pq`, `Rows` | each row has a document in the column `key` |
 
@@ -313,7 +313,8 @@ def read_whole_documents(
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a file has no document or bad lines, or a setting belongs to other files.
+        ValueError: If a file has no document or has bad lines, or a setting does not apply to the
+            file.
 
     Example:
 
@@ -382,14 +383,15 @@ def _between_blank_lines(text: str) -> list[WholeDocument]:
 def split_documents(
     given: str | Sequence[WholeDocument], dev_share: float, test_share: float
 ) -> tuple[Any, Any, Any]:
-    """Parts a text, in its order, or documents: training, development and test.
+    """Splits a text or documents into training, development and test parts.
 
-    Documents are drawn by their words, so that equal ones are on one side.
+    A text is split in its order. Documents are drawn by their words, so that equal ones stay
+    together.
 
     Args:
         given: A text, see `split_text`, or documents.
-        dev_share: Share of the development part, at least 0.
-        test_share: Share of the test part, at least 0; both together below 1.
+        dev_share: Fraction of the development part, at least 0.
+        test_share: Fraction of the test part, at least 0; both together below 1.
 
     Returns:
         Three strings, or three lists.

@@ -1,4 +1,4 @@
-"""Files with another encoding than UTF-8, and the places of files."""
+"""Files in other encodings than UTF-8, and expanded paths."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _ENCODING: ContextVar[str] = ContextVar("encoding", default="")
 
 
 class EncodedFile(os.PathLike[str]):
-    """A text file in another encoding than UTF-8, which readers accept instead of a path.
+    """A text file in an encoding other than UTF-8, which readers accept instead of a path.
 
     Args:
         path: The file, plain or gzipped.
-        encoding: Name of a codec of Python, such as `"cp1252"`.
+        encoding: Name of a Python codec, such as `"cp1252"`.
 
     Raises:
         ValueError: If there is no such codec.
@@ -38,7 +38,7 @@ class EncodedFile(os.PathLike[str]):
 
 
 def check_encoding(encoding: str) -> None:
-    """Refuses what is no name of a codec of texts; an empty string passes."""
+    """Refuses an unknown encoding; an empty string is accepted."""
     try:
         known = not encoding or codecs.lookup(encoding)._is_text_encoding
     except LookupError:
@@ -51,13 +51,13 @@ def check_encoding(encoding: str) -> None:
 
 
 def expanded(path: Location) -> Location:
-    """A path with the home folder in the place of `~`; rows and encoded files as they are."""
+    """Expands `~` in a path; rows and encoded files do not change."""
     return os.path.expanduser(path) if isinstance(path, str) else path
 
 
 @contextlib.contextmanager
 def files_in(encoding: str) -> Iterator[None]:
-    """Reads the files of the block in an encoding; in UTF-8 if it is empty.
+    """Sets the encoding of files read inside the block; UTF-8 if empty.
 
     Example:
 
@@ -74,5 +74,5 @@ def files_in(encoding: str) -> Iterator[None]:
 
 
 def encoding_of(path: Location) -> str:
-    """The encoding that was given for a file, or for all files; empty if none was."""
+    """The encoding of a file if one was given for it or for all files, else an empty string."""
     return path.encoding if isinstance(path, EncodedFile) else _ENCODING.get()

@@ -1,4 +1,4 @@
-"""The base of what readers return: the items of a file, and an account of the bad lines."""
+"""Base classes of the results of readers: items and problems."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Items(Sequence[T]):
-    """Base of a dataclass that is the sequence of the items in its first field."""
+    """Base of a dataclass that acts as a sequence of the items in its first field."""
 
     __dataclass_fields__: ClassVar[dict[str, Field]]
 
@@ -37,29 +37,29 @@ class Items(Sequence[T]):
 
 
 class Records(Items[T]):
-    """Base of what a reader returns: items, and the problems of the lines that were left out."""
+    """Base of readers' results: items, and the problems of lines that were left out."""
 
     kinds: ClassVar[Mapping[str, str]] = PROBLEMS
-    """The kinds of problems, each with the words for it."""
+    """The kinds of problems and their descriptions."""
     problems: list[LineProblem]
     unit = "line"
-    """What was read one by one: lines, or rows of a table."""
+    """The unit of reading: lines, or rows of a table."""
 
     def summary(self) -> str:
         """Returns a summary as text."""
         raise NotImplementedError
 
     def in_units(self, unit: str) -> Self:
-        """Says what was read one by one."""
+        """Returns a message in which lines are called by the unit of reading."""
         object.__setattr__(self, "unit", unit)
         return self
 
     def _bad_lines(self) -> dict[str, int]:
-        """The number of bad lines, and of those of each kind."""
+        """The number of bad lines, in total and of each kind."""
         bad = len({problem.line for problem in self.problems})
         return {"bad_lines": bad, **count_problems(self.problems, self.kinds)}
 
     def _left_out(self) -> str:
-        """Which lines were left out and why, for a summary; empty if there are none."""
+        """A summary of the lines that were left out; empty if there are none."""
         described = describe_problems(self.problems, kinds=self.kinds, unit=self.unit)
         return f". Left out: {described}" * bool(described)

@@ -1,4 +1,4 @@
-"""Labels that are none: a column of numbers, names or texts that was taken for the labels."""
+"""Detection of columns that cannot be labels, such as numbers, names or texts."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import warnings
 from collections.abc import Mapping
 
 _FEW = 10
-"""With fewer labelled things nothing is said: a toy may have as many classes."""
+"""Smaller data are not checked, because a toy may have almost as many classes as texts."""
 
 
 def check_label_counts(counts: Mapping[str, int], things: str, setting: str = "label") -> None:
-    """Refuses a column whose values hardly ever occur twice, which no classifier can learn.
+    """Refuses a label column whose values seldom occur twice.
 
-    If more than half of the labels have one text each, that is an error; if there are two texts for
-    a label or fewer on average, a warning. `things` says what the labels are of, such as "texts",
-    and `setting` is the setting that names the column.
+    If more than half of the labels have only one text, this raises an error; if a label has at most
+    two texts on average, it warns. `things` names the labelled things, such as "texts", and
+    `setting` is the setting that names the column.
     """
     total, single = sum(counts.values()), [name for name, n in counts.items() if n == 1]
     option = f"--{setting.replace('_', '-')}"

@@ -28,7 +28,7 @@ _COLUMNS = {
     "sick": ("sentence_A", "sentence_B", "entailment_label"),
     "snli": ("sentence1", "sentence2", "gold_label"),
 }
-"""Names of the columns of a format; those of others are `premise`, `hypothesis` and `label`."""
+"""Column names of special formats; other formats use `premise`, `hypothesis` and `label`."""
 _TABLES = {"sick": "tsv", "snli": "json_lines"}
 _SPLIT_COLUMN = "SemEval_set"
 _SPLITS = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
@@ -62,7 +62,7 @@ class LabelledPairs(Records[LabelledPair]):
         pairs: The pairs with their labels.
         where: The file, for messages.
         lines: Number of lines that were read.
-        unlabelled: How many pairs have the label `-`, on which nobody agreed, and are left out.
+        unlabelled: Number of pairs with the label `-` (annotators disagreed), which are left out.
         problems: Problems of the skipped lines.
 
     Example:
@@ -82,11 +82,11 @@ class LabelledPairs(Records[LabelledPair]):
 
     @property
     def label_counts(self) -> dict[str, int]:
-        """How many pairs have each label, in the order of the names."""
+        """The number of pairs with each label, sorted by name."""
         return dict(sorted(Counter(pair.label for pair in self.pairs).items()))
 
     def summary(self) -> str:
-        """Returns the counts in words, with the numbers of the first bad lines."""
+        """Returns a summary of the counts, with the line numbers of the first bad lines."""
         labels = ", ".join(f"{name} {count:,}" for name, count in self.label_counts.items())
         text = f"{self.where}: {many(len(self.pairs), 'pair')} of {many(self.lines, self.unit)}."
         text += f" Labels: {labels}"
@@ -112,7 +112,7 @@ class _Reading(LineReading):
     def add(
         self, number: int, premise: str | None, hypothesis: str | None, label: str | None
     ) -> None:
-        """Takes a line's texts and label; None if that has its problem already."""
+        """Adds a line's texts and label; None stands for a value whose problem is already noted."""
         before = len(self.problems)
         if premise is None or hypothesis is None or label is None:
             return
@@ -143,7 +143,7 @@ def read_labelled_pairs(
     swap: bool = False,
     labels: Collection[str] | None = None,
 ) -> LabelledPairs:
-    r"""Reads pairs of texts with their labels from a table or JSON lines, gzipped or not.
+    r"""Reads labelled pairs of texts from a table or JSON lines, plain or gzipped.
 
     | format | what it is |
     |---|---|
@@ -152,23 +152,22 @@ def read_labelled_pairs(
     | `"sick"` | SICK's table, with `sentence_A`, `sentence_B` and `entailment_label` |
     | `"snli"` | SNLI's and MultiNLI's JSON lines, with `sentence1`, `sentence2` and `gold_label` |
 
-    `"auto"` looks at the first line, then at the end of the name. Pairs with the label `-` are left
-    out and counted.
+    `"auto"` infers the format from the first line, then from the file name. Pairs with the label
+    `-` are left out and counted.
 
     Args:
         path: The file.
         format: The format.
         premise: Column, or JSON key, of the first texts; if empty, the default of the format.
-        hypothesis: The same of the second texts.
-        label: The same of the labels.
+        hypothesis: The same for the second texts.
+        label: The same for the labels.
         delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, inferred from
             the names of the columns; otherwise, a comma in `"csv"` and a tab in all other formats.
-        on_error: `"error"`: bad lines are a ValueError, one for all of them. `"skip"`: they are
-            left out, and listed in `problems`.
+        on_error: `"error"` raises one ValueError for all bad lines. `"skip"` leaves bad lines out,
+            and lists them in `problems`.
         split: `"train"`, `"dev"` or `"test"`: the part of a table that has SICK's column
-            `SemEval_set`. Other files are read whole. None reads all.
-        swap: Whether each pair of SICK is followed by the same texts in the other order, with their
-            own label.
+            `SemEval_set`. Other files are read completely. None reads all parts.
+        swap: Whether each pair of SICK is followed by the swapped pair, with its own label.
         labels: The labels that may occur; a line with another label is bad. None allows any label.
 
     Returns:
@@ -176,8 +175,8 @@ def read_labelled_pairs(
 
     Raises:
         OSError: If the file is missing or cannot be read.
-        ValueError: If a line has no pair, with its number; a column is missing; or settings do not
-            belong to the format.
+        ValueError: If a line is bad (the message has its number), a column is missing, or a setting
+            does not apply to the format.
 
     Example:
 
@@ -224,12 +223,12 @@ def read_labelled_pairs(
 
 
 def has_splits(path: Location, format: str = "auto") -> bool:
-    """Whether a column of a file of labelled pairs says which part each pair is of."""
+    """Whether a file of labelled pairs has a column with the part of each pair."""
     return _layout(path, format)[2]
 
 
 def _layout(path: Location, format: str) -> tuple[str, bytes, bool]:
-    """The format of a file, its first line, and whether a column says which part a pair is of."""
+    """The format of a file, its first line, and whether it has a column of parts."""
     if not isinstance(path, Rows) and not os.path.isfile(os.path.expanduser(path)):
         where = os.fspath(path)
         raise FileNotFoundError(f"Expected a file of labelled pairs at {where}. There is none.")
@@ -249,7 +248,7 @@ def _layout(path: Location, format: str) -> tuple[str, bytes, bool]:
 def split_by_premise(
     pairs: Sequence[LabelledPair], dev: float, seed: int = 0
 ) -> tuple[list[LabelledPair], list[LabelledPair]]:
-    """Splits pairs by their premises, each on one side; every label stays on the first side."""
+    """Splits pairs by premises into two sets; the first set has every label."""
     premises = sorted({pair.premise for pair in pairs})
     if len(premises) < 2:
         raise ValueError(
@@ -267,8 +266,8 @@ def split_by_premise(
 def checked_labelled_pairs(examples: Iterable[object]) -> list[LabelledPair]:
     """Checks `LabelledPair`s, or tuples ((premise, hypothesis), label).
 
-    Raises a TypeError if there is a path instead of pairs, and a ValueError, with its position, if
-    one is something else.
+    Raises a TypeError for a path instead of pairs, and a ValueError with the position of a bad
+    pair.
     """
     rows = _checked(examples, 3, "((premise, hypothesis), label)")
     return [LabelledPair(*row) for row in rows]

@@ -1,6 +1,6 @@
 """Readers of labelled texts from files: CSV, tab-separated, JSON lines, and two known corpora.
 
-All of them check line by line, and report everything that is wrong with a file at once.
+They check every line, and report all problems of a file at once.
 """
 
 from __future__ import annotations
@@ -38,60 +38,59 @@ def read_labelled(
     delimiter: str | None = None,
     **checks: Unpack[LabelledChecks],
 ) -> LabelledTexts:
-    r"""Reads texts with their labels; the format is inferred from the path.
+    r"""Reads labelled texts; the format is inferred from the path.
 
     | path | format | what it is |
     |---|---|---|
-    | `*.csv` | `"csv"` | cells between commas, some in quotation marks |
-    | `*.tsv`, `*.tab` | `"tsv"` | cells between tabs; quotation marks are characters like others |
+    | `*.csv` | `"csv"` | cells separated by commas, optionally in quotation marks |
+    | `*.tsv`, `*.tab` | `"tsv"` | cells between tabs; quotation marks have no special meaning |
     | `*.jsonl`, `*.ndjson`, `*.json` | `"json_lines"` | a JSON object on each line |
 
     A CSV cell with commas, line breaks or (doubled) quotation marks is in quotation marks. Files
     may be gzipped (`*.gz` at the end of these names). Texts are UTF-8, or UTF-16 with a byte order
     mark. Lines end at "\n", "\r\n" or "\r", and a line break within quotation marks is read as
     "\n". Blank lines are skipped. Lines are counted from 1, and a row of several lines has the
-    number of its first line. A row of more or fewer cells than the first one is
-    wrong: usually it has a comma that is not within quotation marks. White space at the ends of
-    texts and labels is stripped; otherwise texts are unchanged.
+    number of its first line. A row with more or fewer cells than the first one is bad; usually it
+    has a comma outside quotation marks. White space at the ends of texts and labels is stripped;
+    otherwise texts are unchanged.
 
-    Labels are names. Numbers and booleans of JSON become the names "1", "true".
+    Labels are strings. JSON numbers and booleans become strings such as "1" and "true".
 
     Args:
         path: The file.
-        text: Name of the text's column, or its number (from 0); key of the JSON object.
-        label: Name or number of the label's column, in the same way.
+        text: Name of the column of the texts, or its number (from 0); key of the JSON object.
+        label: Name or number of the column of the labels; key of the JSON object.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
-        text_pair: Name or number of the column of the second texts, if pairs of texts are to be
-            classified. None for single texts.
+        text_pair: Name or number of the column of the second texts, for pairs of texts. None for
+            single texts.
         group: Name or number of a column with the source of each text. None if there is none.
-        header: Whether the first row names the columns. Default: True where a column is given by
-            its name.
-        delimiter: The one character between cells. Default: a comma in `"csv"` and a tab in
-            `"tsv"`, or the other one of `,`, `;`, `|` and the tab between which the first row
-            names the columns. The summary says which, and a first row that names them between
-            two of these is refused.
+        header: Whether the first row contains column names. Default: True if a column is given by
+            name.
+        delimiter: The character between cells. Default: a comma in `"csv"` and a tab in `"tsv"`,
+            unless the first row contains the column names separated by another one of `,`, `;`, `|`
+            and tab. The summary states such a delimiter, and an ambiguous first row is refused.
         **checks: Settings of all readers of labelled texts.
-            `on_error`: `"error"` (default): bad lines are a ValueError, one for all of them.
-            `"skip"`: they are left out, and listed in `problems` of the result.
-            `label_separator`: The separator between the labels of a text that may have several, or
-            none: every label is then a tuple of names. JSON may have lists of names as well.
-            Default None: each text has one label.
-            `label_names`: A dictionary from the labels that may occur to their names, such as
-            `{"0": "negative", "1": "positive"}`. Default None: any, as they are.
-            `unique`: True: texts that are repeated with the same label are kept once (default
-            False: they are counted in `repeated` and kept).
+            `on_error`: `"error"` (default) raises one ValueError for all bad lines. `"skip"` leaves
+                them out, and lists them in `problems` of the result.
+            `label_separator`: The separator between labels if a text may have any number of labels.
+                Every label is then a tuple of names. JSON may also have lists of names. Default
+                None: each text has one label.
+            `label_names`: A dict from all allowed labels to their names, such as `{"0": "negative",
+                "1": "positive"}`. Default None: any label is allowed and is its own name.
+            `unique`: Whether a text that is repeated with the same label is kept only once. Default
+                False: repetitions are kept, and counted in `repeated`.
 
     Returns:
-        A `LabelledTexts`: a sequence of `LabelledText` with `problems`, `counts`, `label_counts`,
-        `summary()`.
+        A `LabelledTexts`, a sequence of `LabelledText` with `problems`, `counts`, `label_counts`
+        and `summary()`.
 
     Raises:
         OSError: If the file does not exist or cannot be read.
-        ValueError: If a line is bad (the message has its number): broken UTF-8, an empty text (also
-            one with invisible characters only) or label, another number of cells, or JSON that is
-            broken or lacks these values. If there is no text or no such column (the message lists
-            the columns), or a setting does not belong to the format. With any `on_error`: if a
-            quotation mark is never closed, or the file is damaged.
+        ValueError: If a line is bad (the message has its number): invalid UTF-8, a text or label
+            that is empty or has only invisible characters, a different number of cells, or JSON
+            that is invalid or lacks these values. If there is no text or no such column (the
+            message lists the columns), or a setting does not apply to the format. With any
+            `on_error`: if a quotation mark is never closed, or the file is damaged.
 
     Example:
 
@@ -119,13 +118,12 @@ def read_labelled(
 def read_imdb(
     folder: Location, split: str = "train", on_error: str = "error", unique: bool = False
 ) -> LabelledTexts:
-    r"""Reads a side of the IMDB reviews: 25,000 for training, 25,000 for the test.
+    r"""Reads the training or test set of the IMDB reviews, 25,000 reviews each.
 
-    The folder is the official archive (`aclImdb`, with `train/pos/0_9.txt` ...) or has JSON
-    lines `imdb_train.jsonl` or `train.jsonl` with "text" and "label" (0 or 1), plain or gzipped.
-    The labels are "negative" and "positive". With the official folder's `urls_pos.txt`,
-    `urls_neg.txt` the film is the `group` of its reviews. Texts stay as they are, with their
-    `<br />`.
+    The folder is the official archive (`aclImdb`, with `train/pos/0_9.txt` ...) or has JSON lines
+    `imdb_train.jsonl` or `train.jsonl` with "text" and "label" (0 or 1), plain or gzipped. The
+    labels are "negative" and "positive". If the folder has `urls_pos.txt` and `urls_neg.txt`, the
+    film is the `group` of its reviews. Texts are unchanged, including `<br />`.
 
     References:
         - [Maas et al., 2011](https://aclanthology.org/P11-1015/): Learning word vectors for
@@ -135,12 +133,12 @@ def read_imdb(
         folder: The folder.
         split: `"train"` or `"test"`.
         on_error: As in `read_labelled`; a "line" is a file in the official folder.
-        unique: As in `read_labelled`: 96 reviews of the training side are repeated, 199 of the
-            test; 123 texts are on both sides (`remove_labelled_overlap`).
+        unique: As in `read_labelled`. 96 training reviews and 199 test reviews are repetitions, and
+            123 texts are in both sets (see `remove_labelled_overlap`).
 
     Returns:
-        A `LabelledTexts`; of the official folder first the negative ones, each in the order of
-        the files' numbers.
+        A `LabelledTexts`. From the official folder, negative reviews come first; files are in the
+        order of their numbers.
 
     Raises:
         OSError: If there is no such folder or file.
@@ -180,12 +178,12 @@ def read_imdb(
 def read_sst2(
     folder: Location, split: str = "train", on_error: str = "error", unique: bool = False
 ) -> LabelledTexts:
-    r"""Reads a side of SST-2 in GLUE's form: phrases and sentences about films.
+    r"""Reads the training or development set of GLUE's SST-2, phrases and sentences about films.
 
-    `train.tsv` has 67,349 phrases, parts of sentences too, `dev.tsv` 872 sentences. (The labels of
-    GLUE's test are not public; models are compared on `dev.tsv`.) The labels are "negative" and
-    "positive". The sentences come from Rotten Tomatoes' reviews: if you also train on
-    `load_movie_reviews`, remove them there (`remove_labelled_overlap`).
+    `train.tsv` has 67,349 phrases, including parts of sentences; `dev.tsv` has 872 sentences. (The
+    labels of GLUE's test set are not public; models are compared on `dev.tsv`.) The labels are
+    "negative" and "positive". The sentences come from Rotten Tomatoes reviews. If you also train on
+    `load_movie_reviews`, remove them from it with `remove_labelled_overlap`.
 
     References:
         - [Socher et al., 2013](https://aclanthology.org/D13-1170/): the treebank.
@@ -228,13 +226,13 @@ def _check_split(split: str, known: tuple[str, ...]) -> None:
 
 
 def _review_files(folder: Path) -> Iterator[tuple[int, Path]]:
-    """The files `NUMBER_RATING.txt`, by their numbers."""
+    """The files `NUMBER_RATING.txt`, sorted by number."""
     matches = ((_REVIEW_FILE.fullmatch(path.name), path) for path in folder.iterdir())
     yield from sorted((int(match[1]), path) for match, path in matches if match)
 
 
 def _films(path: Path) -> dict[int, str]:
-    """The film of each review by its number, from a file with an address on each line."""
+    """The film of each review, keyed by its number, from a file with a URL on each line."""
     if not path.is_file():
         return {}
     found = map(_FILM.search, with_newlines(path.read_bytes().decode("utf-8")).split("\n"))

@@ -1,4 +1,4 @@
-"""Checks of labelled texts, each text and its labels."""
+"""Checks of each labelled text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from keras_attn.records.reading import LineReading, Location, is_blank, is_integ
 
 
 class LabelledChecks(TypedDict, total=False):
-    """Settings that all readers of labelled texts have; `read_labelled` describes them."""
+    """Settings of all readers of labelled texts; see `read_labelled`."""
 
     on_error: str
     unique: bool
@@ -61,9 +61,9 @@ class LabelledReading(LineReading):
         group: str | None = "",
         second: str | None = "",
     ) -> None:
-        """Takes a line's text, label, group and second text; None if that has its problem already.
+        """Adds a line's values; None stands for a value whose problem is already noted.
 
-        The second text counts if the reading is one of pairs.
+        The second text is used only when pairs are read.
         """
         first = self.text(number, "text", text)
         other = self.text(number, "second text", second) if self.pairs else ""
@@ -73,7 +73,7 @@ class LabelledReading(LineReading):
             self.examples.append(LabelledText(first, names, group.strip(), pair))
 
     def _label(self, number: int, label: object) -> Label | None:
-        """The names in a cell or a JSON value, or None and a problem."""
+        """The label names in a cell or JSON value; None, with a problem noted, if it is bad."""
         several = self.separator is not None
         parts: list[object] = [label]
         if several and isinstance(label, str):
@@ -106,7 +106,7 @@ class LabelledReading(LineReading):
         return tuple(sorted(set(names))) if several else names[0]
 
     def json_value(self, number: int, name: str, value: object, key: str) -> object:
-        """Labels may be of any type here, and groups numbers."""
+        """Labels may have any type here, and groups may be numbers."""
         if name == "label" and not isinstance(value, str):
             if value is None:
                 self.problem(number, "label", "the label is null")
@@ -115,13 +115,13 @@ class LabelledReading(LineReading):
         return self.string(number, str(value) if of_group else value, key)
 
     def read(self, rows: Iterator[tuple[int, dict[str, Any]]]) -> None:
-        """Adds rows of "text" and "label", perhaps with "group" and "text_pair"."""
+        """Adds rows of "text" and "label", and optionally "group" and "text_pair"."""
         for number, row in rows:
             more = row.get("group", ""), row.get("text_pair", "")
             self.add(number, row["text"], row["label"], *more)
 
     def finish(self) -> LabelledTexts:
-        """What was read, or the error about all problems."""
+        """Returns the result, or raises an error about all problems."""
         self.refuse(len(self.examples), "a text and its label on each line", "labelled text")
         labels: dict[Input, set[Label]] = defaultdict(set)
         once: dict[tuple[Input, Label], LabelledText] = {}

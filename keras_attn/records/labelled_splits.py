@@ -1,4 +1,4 @@
-"""Splits of labelled texts without leaks: no text, or nearly the same text, is on two sides."""
+"""Leak-free splits of labelled texts."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Component = list[LabelledText]
 
 @dataclass(frozen=True)
 class LabelledSplits(Sides):
-    """The sides of a split, as `split_labelled` makes it.
+    """The result of `split_labelled`.
 
     Args:
-        train: Texts to train on.
-        dev: Texts for choosing settings and for early stopping.
-        test: Texts to measure on, at the end.
-        components: Number of components, sets of texts that stay together.
-        largest_component: Number of texts in the largest of them.
+        train: Training texts.
+        dev: Development texts, for choosing settings and for early stopping.
+        test: Test texts, for the final evaluation.
+        components: Number of components (sets of texts that stay together).
+        largest_component: Number of texts in the largest component.
 
     Example:
 
@@ -51,7 +51,7 @@ class LabelledSplits(Sides):
     largest_component: int = 0
 
     def label_counts(self) -> dict[str, dict[str, int]]:
-        """Returns the number of texts with each label, for each side."""
+        """Returns the number of texts with each label in each set."""
         sides = {"train": self.train, "dev": self.dev, "test": self.test}
         return {name: count_labels(side) for name, side in sides.items()}
 
@@ -66,36 +66,35 @@ def split_labelled(
     keep_groups: bool = False,
     apart: bool = True,
 ) -> LabelledSplits:
-    """Splits texts at random so that no text, or nearly the same text, is on two sides.
+    """Splits texts at random so that equal or nearly equal texts are in the same set.
 
     Texts that are equal except for case, punctuation, white space and numbers, or that share at
-    least the share `shared` of their runs of 8 words (`duplicate_groups`), make a *component*,
-    which goes to one side whole. The labels have the same shares on all sides, as far as whole
-    texts allow: a text with several labels counts for the rarest of them, one of an uneven
-    component for the component's commonest. Components of more than 1 % of all texts (and of more
-    than one) are never drawn, they stay in the training set; so does the last component of a label
-    that has only that one.
+    least a fraction `shared` of their runs of 8 words (`duplicate_groups`), form a *component*,
+    which is never divided. The sets are stratified by label as far as possible: a text with several
+    labels counts for the rarest of them, and a component with different labels for the most
+    frequent one. Components with more than one text and more than 1 % of all texts always stay in
+    the training set, and so does the only component of a label.
 
-    Pairs of texts make a component if both texts are nearly the same, in either order. Pairs that
-    share one of their texts may be on two sides.
+    Pairs of texts form a component if both texts are nearly equal, in either order. Pairs that
+    share only one text may be in different sets.
 
     The result depends on the texts and on `seed`, not on the order of the texts.
 
     Args:
         examples: `LabelledText`s, or tuples (text, label) or (text, label, group), where a text may
             be a pair of texts.
-        dev: Number of texts of the dev side, or (a float below 1) their share. Exact, unless no
-            components fill it exactly. 0: none.
-        test: Number or share of the texts of the test side, in the same way.
-        seed: Any integer.
-        shared: As in `duplicate_groups`; above 1, long texts that share much may be on two sides.
-        keep_groups: True: texts of one `group` (a film, an author) are a component too.
-        apart: False: every text is a separate component, and texts that are nearly the same may be
-            on two sides, with a warning. Scores measured in this way are too good, but for texts
-            made from a few templates there may be no alternative.
+        dev: Number of development texts, or their fraction if it is a float below 1; 0 for none. It
+            is met exactly if components of fitting sizes exist.
+        test: Number or fraction of the test texts, in the same way.
+        seed: Seed of the draw, any integer.
+        shared: As in `duplicate_groups`; above 1, overlapping long texts may be in different sets.
+        keep_groups: Whether texts of the same `group` (a film, an author) also form a component.
+        apart: Whether nearly equal texts are kept together. If False, they may be in different
+            sets, with a warning. Scores are then too high, but for texts generated from a few
+            templates there may be no alternative.
 
     Returns:
-        `LabelledSplits`, each side in random order.
+        `LabelledSplits`, each set in random order.
 
     Raises:
         ValueError: If a size is out of range, there are too few texts for the sizes, or an example
@@ -152,7 +151,7 @@ def split_alike(
     seed: int,
     apart: bool,
 ) -> tuple[list[T], list[T]]:
-    """Splits examples by their texts, one or two, as `split_labelled` does."""
+    """Splits examples with one or two texts like `split_labelled`."""
     # The number of the example is its group, by which it is found again.
     numbered = enumerate(map(texts, examples))
     labelled = [LabelledText(text, "", str(i), second) for i, (text, second) in numbered]
@@ -169,11 +168,11 @@ def remove_labelled_overlap(
     *more_held_out: Iterable[LabelledText | tuple[Any, ...]],
     shared: float = 0.5,
 ) -> tuple[list[LabelledText], int]:
-    """Removes training texts that are the same, or nearly the same, as held-out texts.
+    """Removes training texts that are equal or nearly equal to held-out texts.
 
     Args:
         train: `LabelledText`s, or tuples (text, label) or (text, label, group).
-        held_out: The texts of a test or dev set; the labels do not matter.
+        held_out: The texts of a test or development set; labels are ignored.
         *more_held_out: The texts of further sets.
         shared: As in `duplicate_groups`.
 
@@ -199,7 +198,7 @@ def remove_labelled_overlap(
 
 
 def warn_of_contradictions(examples: Iterable[LabelledText]) -> None:
-    """Warns of texts that have different labels in different examples."""
+    """Warns about texts that have different labels in different examples."""
     labels: dict[Input, set[Label]] = defaultdict(set)
     for example in examples:
         labels[example.input].add(example.label)
@@ -213,7 +212,7 @@ def warn_of_contradictions(examples: Iterable[LabelledText]) -> None:
 
 
 def warn_of_shared(train: Iterable[LabelledText], dev: Sequence[LabelledText]) -> None:
-    """Warns of development texts that are training texts too; pairs in either order."""
+    """Warns about development texts that are also training texts; pairs in either order."""
     known = {tuple(sorted((x.text, x.second or ""))) for x in train}
     shared = sum(tuple(sorted((x.text, x.second or ""))) in known for x in dev)
     if shared:
@@ -225,7 +224,7 @@ def warn_of_shared(train: Iterable[LabelledText], dev: Sequence[LabelledText]) -
 
 
 def _alike(examples: Sequence[LabelledText], shared: float) -> list[tuple[int, ...]]:
-    """The sorted groups of the texts of each example, equal for examples that are nearly the same.
+    """The sorted groups of the texts of each example, equal for nearly equal examples.
 
     The order of a pair of texts does not matter.
     """
@@ -266,7 +265,7 @@ def _strata(components: Sequence[Component]) -> dict[str, list[Component]]:
 
 
 def _draw(strata: dict[str, list[Component]], size: int, limit: int, name: str) -> list[Component]:
-    """Takes components from the strata until there are `size` texts, of each label its share."""
+    """Takes components from the strata until there are `size` texts, in proportion to labels."""
     sizes = {label: sum(map(len, parts)) for label, parts in strata.items()}
     quotas = _shares(sizes, size)
     drawn: list[Component] = []

@@ -1,4 +1,4 @@
-"""Texts with labels, and the result of reading a file of them."""
+"""Labelled texts, and the result of reading them from a file."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ class LabelledText(NamedTuple):
 
     Args:
         text: The text, or the first of two.
-        label: Name of its class; for texts with several labels a tuple of names, sorted, which
-            may be empty.
-        group: Its origin (a film, an author, a source); empty if it is not known.
+        label: Name of its class; for texts with any number of labels, a sorted tuple of names.
+        group: Its origin, such as a film or an author; empty if unknown.
         second: The second text of a pair; None if there is one text.
 
     Example:
@@ -52,7 +51,7 @@ class LabelledText(NamedTuple):
 
 
 def check_alike(seconds: Sequence[str | None]) -> None:
-    """Raises a ValueError if some texts have a second one and others have none."""
+    """Raises a ValueError if some examples are pairs and others are single texts."""
     paired = [second is not None for second in seconds]
     if any(paired) and not all(paired):
         raise ValueError(
@@ -62,7 +61,7 @@ def check_alike(seconds: Sequence[str | None]) -> None:
 
 
 def as_labelled(example: object) -> LabelledText:
-    """A `LabelledText` of a tuple (text, label) or (text, label, group), checked.
+    """Checks a tuple (text, label) or (text, label, group), and returns a `LabelledText`.
 
     A text may be a pair of texts.
     """
@@ -86,37 +85,37 @@ def as_labelled(example: object) -> LabelledText:
 
 
 def label_name(label: object) -> object:
-    """A label, of which integers become names: 5 is the same label as "5"."""
+    """A label as a string: 5 is the same label as "5"."""
     is_integer = hasattr(label, "__index__") and not isinstance(label, bool)
     return str(operator.index(cast(SupportsIndex, label))) if is_integer else label
 
 
 def label_names(label: Label) -> tuple[str, ...]:
-    """The names in a label: one, or those of a text with several."""
+    """The names in a label, which is one name or a tuple."""
     return (label,) if isinstance(label, str) else tuple(label)
 
 
 def count_labels(examples: Iterable[LabelledText]) -> dict[str, int]:
-    """How many texts have each label, in the order of the names."""
+    """The number of texts with each label, sorted by name."""
     counts = Counter(name for example in examples for name in label_names(example.label))
     return dict(sorted(counts.items()))
 
 
 @dataclass(frozen=True)
 class LabelledTexts(Records[LabelledText]):
-    """The texts of a file, in its order, and a report of the skipped ones.
+    """The labelled texts of a file, and a report of the skipped ones.
 
-    It is a sequence of `LabelledText`: give it to `split_labelled` or `len`.
+    The object is a sequence of `LabelledText`s, for example for `split_labelled`.
 
     Args:
         examples: The texts with their labels.
         where: The file or files, for messages.
         lines: Number of lines (or files) that were read.
         passed_over: Number of lines that are blank, a header, or further lines of a quoted cell.
-        repeated: Number of texts that equal an earlier one with the same label.
-        contradicting: Number of different texts with more than one label.
-        unique: Whether repeated texts were left out.
-        problems: The problems of the lines that were left out; a line can have several.
+        repeated: Number of repetitions of a text with the same label.
+        contradicting: Number of texts that occur with different labels.
+        unique: Whether repetitions were left out.
+        problems: The problems of the lines that were left out; a line may have several.
 
     Example:
 
@@ -140,7 +139,7 @@ class LabelledTexts(Records[LabelledText]):
 
     @property
     def texts(self) -> list[Input]:
-        """The texts, or the pairs of them, without labels."""
+        """The texts, or pairs of texts, without labels."""
         return [example.input for example in self.examples]
 
     @property
@@ -150,7 +149,7 @@ class LabelledTexts(Records[LabelledText]):
 
     @property
     def label_counts(self) -> dict[str, int]:
-        """The number of texts with each label, in the order of the names."""
+        """The number of texts with each label, sorted by name."""
         return count_labels(self.examples)
 
     @property
@@ -169,7 +168,7 @@ class LabelledTexts(Records[LabelledText]):
         }
 
     def summary(self) -> str:
-        """Returns the counts in words, with the numbers of the first bad lines."""
+        """Returns a summary of the counts, with the line numbers of the first bad lines."""
         labels = ", ".join(f"{name} {count:,}" for name, count in self.label_counts.items())
         what = "pair" if any(example.second is not None for example in self.examples) else "text"
         text = f"{self.where}: {many(len(self.examples), what)} of {many(self.lines, self.unit)}."

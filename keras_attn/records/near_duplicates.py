@@ -1,4 +1,4 @@
-"""Groups of texts that are the same, or nearly."""
+"""Groups of equal and nearly equal texts."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def duplicate_groups(texts: Sequence[str], shared: float = 0.5) -> np.ndarray:
-    """Numbers the groups of texts that are the same, or nearly.
+    """Assigns equal and nearly equal texts to groups.
 
     Two texts are linked if they have the same `template` (they differ only in case, punctuation,
-    symbols, white space and the values of numbers), or if at least the share `shared` of the runs
-    of 8 words of the one that has fewer occur in the other one: a longer edition of a review, a
-    paragraph that is quoted. Texts that are linked through others are one group too. A text without
-    letters and digits, such as ":)", is its own template.
+    symbols, white space and the values of numbers), or if they share enough runs of 8 words, for
+    example a review and its longer version. The fraction of shared runs, relative to the text with
+    fewer runs, must be at least `shared`. Texts that are linked through others are in the same
+    group. A text without letters and digits, such as ":)", is its own template.
 
     Time and memory are proportional to the number of words; tens of thousands of reviews take
     seconds.
 
     Args:
         texts: The texts.
-        shared: Smallest share of the runs of words, above 0; above 1: only templates count.
+        shared: Minimum fraction of shared runs of words, above 0. If it is above 1, only templates
+            are compared.
 
     Returns:
-        int64 `(len(texts),)`: the same number for the texts of a group, from 0 in the order of
-        the first texts.
+        int64 `(len(texts),)`, the group number of each text. Groups are numbered from 0 in the
+        order of their first texts.
 
     Raises:
         ValueError: If `shared` is not above 0.
@@ -62,7 +63,7 @@ def duplicate_groups(texts: Sequence[str], shared: float = 0.5) -> np.ndarray:
 
 
 def _overlapping(texts: Sequence[str], shared: float) -> list[tuple[int, int]]:
-    """Pairs of texts in which enough runs of words occur in both."""
+    """Pairs of texts that share enough runs of words."""
     ids: dict[str, int] = {}
     words = [ids.setdefault(word, len(ids)) for text in texts for word in text.split()]
     lengths = np.array([len(text.split()) for text in texts], "int64")

@@ -39,7 +39,7 @@ class NumberedText(NamedTuple):
 
 @dataclass(frozen=True)
 class NumberedTexts(Records[NumberedText]):
-    """The texts of a file with their numbers, and an account of what was left out.
+    """The texts of a file with their numbers, and a report of the skipped ones.
 
     Example:
 
@@ -54,7 +54,7 @@ class NumberedTexts(Records[NumberedText]):
     problems: list[LineProblem] = field(default_factory=list)
 
     def summary(self) -> str:
-        """Returns the number of texts and the range of the numbers, with the first bad lines."""
+        """Returns a summary of the texts, the range of the numbers and the first bad lines."""
         numbers = [example.number for example in self.examples]
         text = f"{self.where}: {many(len(numbers), 'text')}"
         if numbers:
@@ -77,17 +77,17 @@ def read_numbered_texts(
     Args:
         path: The file, as in `read_scored_pairs`.
         text: Name of the column of the texts; key of the JSON object.
-        number: The same of the numbers.
-        text_pair: The same of the second texts; empty if there are single texts.
-        format: As in `read_scored_pairs`, and so `delimiter` and `on_error`. Numbers of a table
-            between semicolons may have decimal commas.
+        number: The same for the numbers.
+        text_pair: The same for the second texts; empty for single texts.
+        format: As in `read_scored_pairs`, like `delimiter` and `on_error`. In a table with
+            semicolons, numbers may have decimal commas.
 
     Returns:
         A `NumberedTexts`.
 
     Raises:
         OSError: If the file does not exist or cannot be read.
-        ValueError: If a text is empty, a number is not finite, or as in `read_labelled`.
+        ValueError: If a text is empty or a number is not finite, and as in `read_labelled`.
 
     Example:
 
@@ -114,7 +114,7 @@ def read_numbered_texts(
 
 
 def checked_numbered(examples: Iterable[object]) -> list[NumberedText]:
-    """Checks `NumberedText`s, or tuples (text, number), all of single texts or all of pairs."""
+    """Checks `NumberedText`s, or tuples (text, number), all with single texts or all with pairs."""
     read = "keras_attn.records.read_numbered_texts(path)"
     checked = []
     for i, example in enumerate(listed(examples, "texts with a number", 2, read)):

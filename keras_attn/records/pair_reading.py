@@ -1,4 +1,4 @@
-"""Checks of sentence pairs, each side of a pair."""
+"""Checks of each sentence pair."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keras_attn.white_space import normalize_white_space
 
 
 class Checks(TypedDict, total=False):
-    """Settings that all readers have; `read_pairs` describes them."""
+    """Settings of all readers of pairs; see `read_pairs`."""
 
     on_error: str
     max_characters: int | None
@@ -41,14 +41,14 @@ class PairReading(LineReading):
         self.pairs: list[TranslationPair] = []
 
     def value(self, number: int, record: dict[str, Any], key: str) -> str | None:
-        """The string under a key of a JSON object, or None and a problem."""
+        """The string under a key of a JSON object; None, with a problem noted, if it is bad."""
         values = _look_up(record, key)
         if not values:
             self.no_key(number, record, key)
         return self.string(number, values[0], key) if values else None
 
     def add(self, number: int, source: str | None, target: str | None) -> None:
-        """A line's two sides, those None that have their problem already."""
+        """Adds a line's two sides; None stands for a side whose problem is already noted."""
         sides = [self._side(number, *s) for s in (("source", source), ("target", target))]
         if sides[0] is not None and sides[1] is not None:
             self.pairs.append(TranslationPair(sides[0], sides[1]))
@@ -81,7 +81,7 @@ class PairReading(LineReading):
 
 
 def _look_up(record: dict[str, Any], key: str) -> list[Any]:
-    """The value under a key, in a list; an empty list where there is none."""
+    """The value under a key in a list, or an empty list."""
     for holder in (record, record.get("translation")):
         found = holder
         if isinstance(holder, dict) and key in holder:

@@ -1,4 +1,4 @@
-"""Sentence pairs, and the result of reading a file of them."""
+"""Sentence pairs, and the result of reading them from a file."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from keras_attn.records.problems import LineProblem, many
 
 
 class TranslationPair(NamedTuple):
-    """A sentence with its translation, and the documents of the pair.
+    """A sentence, its translation, and the documents that contain them.
 
     Args:
         source: The sentence to translate.
         target: Its translation.
-        groups: Names of the documents, domains or programs in which the pair occurs, sorted;
-            empty if the data have none. `split_pairs` can hold out whole groups.
+        groups: Sorted names of the documents, domains or programs in which the pair occurs; may be
+            empty. `split_pairs` can hold out whole groups.
 
     Example:
 
@@ -32,7 +32,7 @@ class TranslationPair(NamedTuple):
 
 
 def unique_pairs(pairs: Iterable[TranslationPair]) -> list[TranslationPair]:
-    """Pairs without repetition, in the order of their first occurrence, their groups united."""
+    """Removes repeated pairs, and unites their groups; the order is kept."""
     groups: dict[tuple[str, str], set[str]] = {}
     for source, target, names in pairs:
         groups.setdefault((source, target), set()).update(names)
@@ -41,16 +41,17 @@ def unique_pairs(pairs: Iterable[TranslationPair]) -> list[TranslationPair]:
 
 @dataclass(frozen=True)
 class ParallelText(Records[TranslationPair]):
-    """The pairs of a file, in its order, and a report of the skipped ones.
+    """The sentence pairs of a file, and a report of the skipped ones.
 
-    It is a sequence of `TranslationPair`: give it to `split_pairs`, `Translator.fit` or `len`.
+    The object is a sequence of `TranslationPair`s, for example for `split_pairs` and
+    `Translator.fit`.
 
     Args:
         pairs: The pairs.
         where: The file or files, for messages.
         lines: Number of lines of the file.
         passed_over: Number of lines that are blank or a header.
-        repeated: Number of pairs with the source and the target of an earlier one.
+        repeated: Number of pairs that repeat an earlier pair.
         unique: Whether repeated pairs were left out.
         problems: The problems of the lines that were left out; a line can have several.
 
@@ -88,7 +89,7 @@ class ParallelText(Records[TranslationPair]):
         }
 
     def summary(self) -> str:
-        """Returns the counts in words, with the numbers of the first bad lines."""
+        """Returns a summary of the counts, with the line numbers of the first bad lines."""
         text = f"{self.where}: {many(len(self.pairs), 'pair')} of {many(self.lines, self.unit)}"
         text += f"{self._left_out()}."
         if self.passed_over:
@@ -100,8 +101,8 @@ class ParallelText(Records[TranslationPair]):
 
 
 class ParallelPairs(list):
-    """Pairs with a line that sums them up."""
+    """Pairs with a summary."""
 
     def summary(self) -> str:
-        """Returns how many there are."""
+        """Returns the number of pairs as text."""
         return f"{len(self):,} pairs"

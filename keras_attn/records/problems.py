@@ -1,4 +1,4 @@
-"""What is wrong with the lines of a file: kinds of problems, counted and described."""
+"""Problems of the lines of a file, and their descriptions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROBLEMS = {
 
 
 class LineProblem(NamedTuple):
-    """Why a line of a file gives no example.
+    """The reason why a line of a file was left out.
 
     Args:
         line: Number of the line, from 1.
@@ -43,7 +43,7 @@ class LineProblem(NamedTuple):
 def count_problems(
     problems: Iterable[tuple[Hashable, str, str]], kinds: Iterable[str]
 ) -> dict[str, int]:
-    """How many lines, or other places, have a problem of each kind."""
+    """The number of lines (or other units) with each kind of problem."""
     counts = Counter(kind for _, kind in {(where, kind) for where, kind, _ in problems})
     return {kind: counts[kind] for kind in kinds if counts[kind]}
 
@@ -54,7 +54,7 @@ def describe_problems(
     kinds: Mapping[str, str] = PROBLEMS,
     unit: str = "line",
 ) -> str:
-    """How many lines of each kind, which, and what is wrong with the first of them."""
+    """Describes the problems of each kind: their number, lines and first descriptions."""
     parts = []
     for kind, words in kinds.items():
         of_kind = [problem for problem in problems if problem.kind == kind]
@@ -69,5 +69,5 @@ def describe_problems(
 
 
 def many(count: int, noun: str) -> str:
-    """A number and its noun, in the plural unless it is 1."""
+    """A number and its noun, in the plural unless the number is 1."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")

@@ -1,4 +1,4 @@
-"""Questions about texts with their answers, from SQuAD's JSON or JSON lines."""
+"""Questions about texts, from SQuAD's JSON or JSON lines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TextAnswer(NamedTuple):
     text: str
     """The answer."""
     start: int
-    """Place of its first character in the text."""
+    """Index of its first character in the text."""
 
 
 class AnsweredQuestion(NamedTuple):
@@ -49,13 +49,13 @@ class AnsweredQuestion(NamedTuple):
     question: str
     """The question."""
     text: str
-    """The text that answers it."""
+    """The text to search for the answer."""
     answers: tuple[TextAnswer, ...]
     """The right answers; empty if the text does not answer the question."""
     title: str = ""
     """Title of the article that the text is from."""
     name: str = ""
-    """Name of the question."""
+    """Id of the question."""
 
 
 _Row = tuple[int, Any, Any, str, str]
@@ -84,13 +84,13 @@ class AnsweredQuestions(Records[AnsweredQuestion]):
     questions: list[AnsweredQuestion]
     """The questions."""
     where: str = "given"
-    """Where they are from."""
+    """The file, for messages."""
     moved: int = 0
-    """Number of answers that were elsewhere in their text than the file said."""
+    """Number of answers whose position in the file was wrong and was corrected."""
     skipped: int = 0
     """Number of questions that were left out."""
     problems: list[LineProblem] = field(default_factory=list, repr=False)
-    """Their problems."""
+    """The problems of questions that were left out."""
 
     def summary(self) -> str:
         """Returns a summary as text."""
@@ -114,7 +114,7 @@ class _Reading(LineReading):
     moved = 0
 
     def question(self, row: _Row) -> AnsweredQuestion | None:
-        """A question with its answers, or None and a problem."""
+        """A question with its answers; None, with a problem noted, if it is bad."""
         number, record, text, title, name = row
 
         def problem(kind: str, what: str) -> AnsweredQuestion | None:
@@ -161,23 +161,24 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
 
     | file | questions |
     |---|---|
-    | `*.jsonl`, `*.ndjson` | a JSON object on each line: `question`, `text` (or `context`), and `answers`, a list of objects with `text` and `start` (or `answer_start`), or of strings; an empty list if there is none; perhaps `title`, the article, which is the text itself if there is none |
+    | `*.jsonl`, `*.ndjson` | a JSON object on each line: `question`, `text` (or `context`), and `answers`, a list of objects with `text` and `start` (or `answer_start`), or of strings; an empty list if there is none; optionally `title`, the article (the text itself by default) |
     | `*.json` | SQuAD 1.1 or 2.0: `data`, `paragraphs`, `qas` |
 
-    If an answer is not at the position that the file gives, the nearest occurrence in the text is
-    used, and counted in `moved`. A position outside of the text raises an error.
+    If an answer is not at the given position, the nearest occurrence in the text is used and
+    counted in `moved`. A position outside of the text is an error.
 
     Args:
         path: The file, in UTF-8, plain or gzipped (`*.gz`).
-        on_error: `"error"`: bad questions are errors; `"skip"`: they are left out and counted.
+        on_error: `"error"` raises an error for bad questions; `"skip"` leaves them out and counts
+            them.
 
     Returns:
         `AnsweredQuestions`.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file has no question or another form, a question or an answer is empty, or
-            an answer is not in its text or starts outside of it.
+        ValueError: If the file has no question or has another format, a question or an answer is
+            empty, or an answer is not in its text or starts outside of it.
 
     Example:
 
@@ -229,13 +230,13 @@ def _of_squad(lines: Iterator[bytes], reading: _Reading) -> Iterator[_Row]:
 
 
 def _nearest(text: str, words: str, wanted: int) -> int | None:
-    """The place of some words that is nearest to a given one."""
+    """The occurrence of some words that is nearest to a position."""
     places = (match.start() for match in re.finditer(f"(?={re.escape(words)})", text))
     return min(places, key=lambda place: abs(place - wanted), default=None)
 
 
 def checked_questions(examples: Iterable[object]) -> list[AnsweredQuestion]:
-    """Checks `AnsweredQuestion`s, or tuples ((question, text), answers), of question answering.
+    """Checks `AnsweredQuestion`s, or tuples ((question, text), answers).
 
     The answers of a tuple are strings or (string, start) pairs.
     """
@@ -272,20 +273,20 @@ def checked_questions(examples: Iterable[object]) -> list[AnsweredQuestion]:
 def split_questions(
     questions: Sequence[AnsweredQuestion], share: float | int, seed: int = 0
 ) -> tuple[list[AnsweredQuestion], list[AnsweredQuestion]]:
-    """Splits questions in two sides. Questions of the same article are on one side.
+    """Splits questions at random into two sets, without dividing articles.
 
     Args:
         questions: The questions.
-        share: Share of the articles on the second side, about; or, if an integer, their number. If
-            there are at least two articles, each side gets at least one.
-        seed: Seed of the draw: an article is drawn by the SHA-256 of the seed and its title, and
-            the lowest ones are on the second side.
+        share: Approximate fraction of the articles in the second set, or their number if it is an
+            integer. If there are at least two articles, each set gets at least one.
+        seed: Seed of the draw: articles are sorted by the SHA-256 of the seed and their title, and
+            the first ones go to the second set.
 
     Returns:
-        Both sides, in the order of the questions.
+        Both sets, in the order of the questions.
 
     Raises:
-        ValueError: If the share is not between 0 and 1, or the number is not between 0 and the
+        ValueError: If the fraction is not between 0 and 1, or the number is not between 0 and the
             number of articles.
 
     Example:

@@ -1,7 +1,7 @@
 """Readers of sentence pairs from files: tables, parallel files, JSON lines, folders.
 
-All of them check line by line, and report everything that is wrong with a file at once. Lines end
-as `keras_attn.line_ends` says.
+They check every line, and report all problems of a file at once. `keras_attn.line_ends` defines
+where lines end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from keras_attn.records.tables import Column, Table, check_columns
 
 
 class PairColumns(TypedDict, total=False):
-    """Arguments of `read_pairs` about the columns of a table."""
+    """Arguments of `read_pairs` for the columns of a table."""
 
     source: int | str
     target: int | str
@@ -36,7 +36,7 @@ class PairColumns(TypedDict, total=False):
 
 
 def pair_columns(source: str | None, target: str | None, delimiter: str = "") -> PairColumns:
-    """Returns the arguments of `read_pairs` about columns that were given as strings."""
+    """Returns arguments of `read_pairs` from columns given as strings."""
     found: PairColumns = {}
     if source:
         found["source"] = int(source) if source.isdecimal() else source
@@ -59,7 +59,7 @@ def read_pairs(
     delimiter: str | None = None,
     **checks: Unpack[Checks],
 ) -> ParallelText:
-    r"""Reads sentence pairs; the format is guessed from the path.
+    r"""Reads sentence pairs; the format is inferred from the path.
 
     | path | format | read by |
     |---|---|---|
@@ -77,34 +77,34 @@ def read_pairs(
         path: The file or the folder.
         target_path: A second file, whose line i is the translation of line i of the first.
         format: `"auto"`, or one of those in the table.
-        source: Where the sentence to translate is: name or number (from 0) of the column, key of
-            the JSON object, or language of the folder's files. Default: as in the reader.
-        target: Where its translation is, in the same way.
-        split: First part of the names of the folder's files, by default `"train"`; for `"multi30k"`
-            only.
-        header: Whether the first row names the columns; for `"tsv"` and `"csv"` only.
-        delimiter: The one character between columns; for `"tsv"` and `"csv"` only. Default: as in
+        source: Source sentences: name or number (from 0) of the column, key of the JSON object, or
+            language of the folder's files. The default depends on the reader.
+        target: Translations, in the same way.
+        split: First part of the names of the folder's files, `"train"` by default; only for
+            `"multi30k"`.
+        header: Whether the first row contains column names; only for `"tsv"` and `"csv"`.
+        delimiter: The character between columns; only for `"tsv"` and `"csv"`. Default: as in
             `read_tsv`.
         **checks: Settings of all readers.
             `on_error`: `"error"` (default): bad lines are a ValueError, one for all of them.
-            `"skip"`: they are left out, and listed in `problems` of the result.
-            `max_characters`: Maximum number of characters of a side (default None: any).
-            `normalize_spaces`: True (default): white space at the ends is stripped, and runs of
-            white space, no-break spaces and Unicode's line ends too, become one space. False: texts
-            are unchanged.
-            `unique`: True: repeated pairs are kept once (default False: they are counted in
-            `repeated` and kept, so that a test set stays complete).
+                `"skip"`: they are left out, and listed in `problems` of the result.
+                `max_characters`: Maximum number of characters of a sentence. Default None: no
+                limit.
+            `normalize_spaces`: Whether white space at the ends is stripped, and runs of white space
+                (including no-break spaces and Unicode line ends) become one space. Default True.
+            `unique`: Whether a repeated pair is kept only once. Default False: repetitions are
+                kept, so that a test set stays complete, and counted in `repeated`.
 
     Returns:
-        A `ParallelText`: a sequence of `TranslationPair` with `problems`, `counts`, `summary()`.
+        A `ParallelText`, a sequence of `TranslationPair` with `problems`, `counts` and `summary()`.
 
     Raises:
         OSError: If a file does not exist or cannot be read.
-        ValueError: If a line is bad (the message has its number): broken UTF-8, an empty side (also
-            one with invisible characters only), a side that is too long, too few columns, or JSON
-            that is broken or lacks these strings. If there is no pair, or a setting does not belong
-            to the format. With any `on_error`: if two files have unequal numbers of lines, or a
-            file is damaged.
+        ValueError: If a line is bad (the message has its number): invalid UTF-8, a sentence that is
+            empty, has only invisible characters or is too long, too few columns, or JSON that is
+            invalid or lacks these strings. If there is no pair, or a setting does not apply to the
+            format. With any `on_error`: if two files have different numbers of lines, or a file is
+            damaged.
 
     Example:
 
@@ -152,21 +152,21 @@ def read_tsv(
     delimiter: str | None = None,
     **checks: Unpack[Checks],
 ) -> ParallelText:
-    r"""Reads columns between tabs or another character, plain or gzipped.
+    r"""Reads sentence pairs from columns of a table, plain or gzipped.
 
-    Blank lines are skipped. Between tabs, quotation marks are characters like others, and other
-    columns are ignored. With another `delimiter` a cell may be in quotation marks, and a row of
-    more or fewer cells than the first one is wrong: usually it has a delimiter that is not within
+    Blank lines are skipped. In tab-separated files, quotation marks have no special meaning, and
+    other columns are ignored. With any other `delimiter`, cells may be in quotation marks, and a
+    row with more or fewer cells than the first one is bad; usually it has a delimiter outside
     quotation marks.
 
     Args:
         path: The file.
-        source: Name of the source's column, or its number, from 0.
-        target: Name or number of the target's column.
-        header: Whether the first row names the columns. Default: True if a column is given by its
+        source: Name or number (from 0) of the column of the source sentences.
+        target: Name or number of the column of the translations.
+        header: Whether the first row contains column names. Default: True if a column is given by
             name.
-        delimiter: The one character between columns. Default: a tab, or the one of `,`, `;` and `|`
-            between which the first row has the names of the columns.
+        delimiter: The character between columns. Default: a tab, unless the first row contains the
+            column names separated by `,`, `;` or `|`.
         **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
 
     Returns:
@@ -208,14 +208,14 @@ def _read_columns(
 def read_parallel(
     source_path: Location, target_path: Location, **checks: Unpack[Checks]
 ) -> ParallelText:
-    r"""Reads two files, plain or gzipped: line i of one is the translation of line i of the other.
+    r"""Reads two parallel files, plain or gzipped, whose lines i are translations of each other.
 
-    Files of unequal numbers of lines are refused, with `on_error="skip"` too: a line is missing
-    somewhere, and all later pairs are wrong, which no check of single lines can find.
+    Files with different numbers of lines are always refused, because all pairs after a missing line
+    would be wrong, which no check of single lines can detect.
 
     Args:
-        source_path: The sentences to translate, one a line.
-        target_path: Their translations.
+        source_path: The file of source sentences, one per line.
+        target_path: The file of translations.
         **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
 
     Returns:
@@ -263,14 +263,13 @@ def read_json_lines(
 ) -> ParallelText:
     r"""Reads a JSON object from each line, plain or gzipped.
 
-    A key may lead through nested objects with dots, `"text.en"`. Keys that an object lacks
-    are looked up in its `"translation"`, so that `source="en", target="de"` reads both
-    `{"en": "No.", "de": "Nein."}` and `{"translation": {"en": "No.", "de": "Nein."}}`.
-    Blank lines are skipped.
+    Dots in a key lead to nested objects, as in `"text.en"`. If an object lacks a key, it is looked
+    up under `"translation"`, so that `source="en", target="de"` reads both `{"en": "No.", "de":
+    "Nein."}` and `{"translation": {"en": "No.", "de": "Nein."}}`. Blank lines are skipped.
 
     Args:
         path: The file.
-        source: Key of the sentence to translate.
+        source: Key of the source sentence.
         target: Key of its translation.
         **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
 
@@ -308,12 +307,12 @@ def read_multi30k(
 ) -> ParallelText:
     r"""Reads a folder of files `SPLIT.LANGUAGE` or `SPLIT.LANGUAGE.gz`, such as Multi30k's.
 
-    Multi30k has `train`, `val` and `test_2016_flickr` of `en`, `de` and `fr`. Any other folder
-    with such names is read as well.
+    Multi30k has `train`, `val` and `test_2016_flickr` in `en`, `de` and `fr`. Other folders with
+    such file names can also be read.
 
     Args:
         folder: The folder.
-        source: Language of the sentences to translate.
+        source: Language of the source sentences.
         target: Language of the translations.
         split: First part of the files' names.
         **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
@@ -345,20 +344,19 @@ def read_multi30k(
 def read_tatoeba(
     path: Location, source: int = 0, target: int = 1, **checks: Unpack[Checks]
 ) -> ParallelText:
-    r"""Reads Tatoeba's sentence pairs: a zip archive, or the file in it.
+    r"""Reads Tatoeba's sentence pairs from a zip archive, or from the file in it.
 
-    The archives of manythings.org/anki hold one text file: English, the other language and, in
-    later ones, the authors, tab-separated. `source=1, target=0` translates into English.
+    The archives of manythings.org/anki contain one tab-separated text file: English, the other
+    language and, in newer ones, the authors. `source=1, target=0` translates into English.
     Tatoeba's own exports have a number before each sentence: `source=1, target=3`. The sentences
     are under CC-BY 2.0: name their authors if you publish them.
 
-    Pairs of one sentence with several translations are next to each other. `split_pairs` keeps them
-    on one side.
+    A sentence with several translations gives several pairs, which `split_pairs` keeps together.
 
     Args:
         path: The zip archive, or its file, plain or gzipped.
-        source: Number of the source's column, from 0.
-        target: Number of the target's column.
+        source: Number of the column of the source sentences, from 0.
+        target: Number of the column of the translations.
         **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Lines of text files, checked one by one."""
+"""Line-by-line reading and checking of text files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the latter: an empty archive
 
 
 class LineReading:
-    """Collects the problems of one reading of a file: the base of all readers."""
+    """Base class of readers, which collects the problems of a file."""
 
     kinds: Mapping[str, str] = PROBLEMS
 
@@ -42,7 +42,7 @@ class LineReading:
         self.delimiter = ""  # of a table
         self.lines = 0
         self.rows = has_rows(where)
-        """Whether rows of named columns are read: those of a table in memory, or of Parquet."""
+        """Whether rows with named columns are read, from a table in memory or from Parquet."""
         self.unit = "row" if self.rows else "line"
         self.passed_over = 0
         self.problems: list[LineProblem] = []
@@ -53,11 +53,11 @@ class LineReading:
         return len({problem.line for problem in self.problems})
 
     def problem(self, number: int, kind: str, what: str) -> None:
-        """Notes what is wrong with a line."""
+        """Notes a problem of a line."""
         self.problems.append(LineProblem(number, kind, what))
 
     def decode(self, number: int, raw: bytes, name: str) -> str | None:
-        """The text of UTF-8 bytes, or None and a problem."""
+        """The text of UTF-8 bytes; None, with a problem noted, if they are invalid."""
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -66,7 +66,7 @@ class LineReading:
             return None
 
     def texts(self, lines: Iterator[bytes]) -> Iterator[tuple[int, str | None]]:
-        """The number and the text of each line; None and a problem if it is not UTF-8."""
+        """The number and text of each line; None, with a problem noted, for invalid UTF-8."""
         for number, raw in enumerate(lines, start=1):
             self.lines = number
             yield number, self.decode(number, raw, "line")
@@ -102,7 +102,7 @@ class LineReading:
         unit: str,
         one: str,
     ) -> list[T]:
-        """What `parse` finds in a file that is one JSON value, whose units count as lines."""
+        """The result of `parse` for a file that is one JSON value, whose units count as lines."""
         try:
             found = parse(json.loads(b"\n".join(lines).decode("utf-8")))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -114,7 +114,7 @@ class LineReading:
         return found
 
     def no_key(self, number: int, record: dict[str, Any], key: str) -> None:
-        """Notes that a JSON object lacks a key; all rows of a table do."""
+        """Notes that a JSON object lacks a key; for tables, raises an error."""
         if self.rows:
             raise ValueError(
                 f"{self.where}: expected a column {key!r}. Received: no such column among "
@@ -125,16 +125,16 @@ class LineReading:
         self.problem(number, "keys", f"no {key!r} among the keys {have[:200]}")
 
     def no_label(self, number: int, name: str, known: Iterable[str]) -> None:
-        """Notes that a label is not among those that may occur."""
+        """Notes that a label is not allowed."""
         have = ", ".join(map(repr, known))
         self.problem(number, "label", f"{name!r:.60} is none of {have}"[:200])
 
     def json_value(self, number: int, name: str, value: object, key: str) -> object:
-        """The wanted value under a key of a JSON object, or None and a problem."""
+        """The value under a key of a JSON object; None, with a problem noted, if it is bad."""
         return self.string(number, value, key)
 
     def string(self, number: int, value: object, key: str) -> str | None:
-        """A value of a JSON object that is a string in Unicode, or None and a problem."""
+        """A string value of a JSON object; None, with a problem noted, if it is bad."""
         if self.rows and value is None:
             self.problem(number, "missing", f"{key!r} has no value")
             return None
@@ -155,14 +155,14 @@ class LineReading:
         return value
 
     def text(self, number: int, name: str, text: str | None) -> str | None:
-        """A text without white space at its ends, or None and a problem if there is no word."""
+        """A stripped text; None, with a problem noted, if it has no word."""
         if text is None or not is_blank(text):
             return text and text.strip()
         self.problem(number, "empty", f"the {name} is empty")
         return None
 
     def refuse(self, found: int, expected: str, one: str) -> None:
-        """Raises the error about all problems, if they are errors or no item is left."""
+        """Raises an error about all problems if they are errors or no item is left."""
         described = describe_problems(self.problems, kinds=self.kinds, unit=self.unit)
         if self.problems and self.on_error == "error":
             not_utf8 = any(problem.what.endswith(_NOT_UTF8) for problem in self.problems)
@@ -185,13 +185,13 @@ class LineReading:
 
 
 def check_on_error(on_error: str) -> None:
-    """Refuses what is neither "error" nor "skip"."""
+    """Refuses values other than "error" and "skip"."""
     if on_error not in ("error", "skip"):
         raise ValueError(f"Expected `on_error` to be 'error' or 'skip'. Received: {on_error!r}.")
 
 
 def existing(path: Location, expected: str) -> Location:
-    """The path of a file, after a check that there is one; rows as they are."""
+    """Checks that a file exists, and returns its path; rows do not change."""
     if isinstance(path, Rows):
         return path
     if not os.path.isfile(os.path.expanduser(path)):
@@ -206,7 +206,7 @@ def find_file(
     advice: str = "",
     gzipped: bool = True,
 ) -> Path:
-    """The first of some files that is in a folder, plain or gzipped."""
+    """The first of several files that exists in a folder, plain or gzipped."""
     folder, names = Path(folder), list(names)
     ends = ("", ".gz") if gzipped else ("",)
     for path in (folder / f"{name}{end}" for name in names for end in ends):
@@ -233,7 +233,7 @@ def chosen_format(
     formats: Iterable[str],
     expected: str = "a file",
 ) -> str:
-    """A format; `"auto"` is what the end of a file's name stands for, with or without `.gz`."""
+    """A format; `"auto"` is inferred from the file name, with or without `.gz`."""
     if format == "auto":
         return format_of(path, suffixes, formats, expected)
     if format not in formats:
@@ -247,7 +247,7 @@ def chosen_format(
 def format_of(
     path: Location, suffixes: Mapping[str, str], formats: Iterable[str], expected: str = "a file"
 ) -> str:
-    """The format that the end of a file's name stands for."""
+    """The format that belongs to the suffix of a file name."""
     suffix = ending(path)
     if suffix not in suffixes:
         raise ValueError(
@@ -258,14 +258,14 @@ def format_of(
 
 
 def is_zip(path: Location) -> bool:
-    """Whether a file begins as a zip archive does."""
+    """Whether a file begins like a zip archive."""
     with open(input_file(path), "rb") as file:
         return file.read(4) in _ZIP
 
 
 @contextmanager
 def open_lines(path: Location) -> Iterator[Iterator[bytes]]:
-    """The lines of a plain or gzipped file; rows as lines of JSON."""
+    """The lines of a plain or gzipped file; rows become lines of JSON."""
     if isinstance(path, Rows) or is_parquet(path):
         if encoding_of(path) and not isinstance(path, Rows):
             raise ValueError(
@@ -319,7 +319,7 @@ def open_member(path: Location) -> Iterator[Iterator[bytes]]:
 
 
 def byte_lines(file: IO[bytes], where: str, encoding: str = "") -> Iterator[bytes]:
-    """Lines in UTF-8 without their ends; a byte order mark says if a file is in UTF-16."""
+    """Lines in UTF-8 without their ends; files with a UTF-16 byte order mark are recoded."""
     number, says = 0, "`encoding` says"
     try:
         start = cast(io.BufferedReader, file).peek(2)[:2]
@@ -368,12 +368,12 @@ def _damaged(where: str, number: int, error: Exception) -> ValueError:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text has no character that can be seen."""
+    """Whether a text has no visible character."""
     return all(c.isspace() or unicodedata.category(c) in ("Cc", "Cf") for c in text)
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text has no half of a surrogate pair."""
+    """Whether a text has no lone surrogate."""
     return text.encode("utf-8", "replace").decode() == text
 
 

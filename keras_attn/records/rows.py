@@ -1,4 +1,4 @@
-"""Tables that are read row by row, as JSON lines are: those in memory, and Parquet files."""
+"""Tables in memory and Parquet files, read row by row like JSON lines."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, Protocol, SupportsInt, cast
 from keras_attn.packages import check_installed
 
 PARQUET = (".parquet", ".pq")
-"""Ends of the names of Parquet files."""
+"""Suffixes of Parquet files."""
 _PARQUET_MAGIC = b"PAR1"
 _NO_VALUES = ("NAType", "NaTType", "NoneType")  # of pandas
 
 
 class _Table(Protocol):
-    """What is used of a table of Arrow."""
+    """The part of Arrow's table interface that is used."""
 
     column_names: Sequence[str]
 
@@ -25,13 +25,13 @@ class _Table(Protocol):
 
 
 class _Column(Protocol):
-    """What is used of a column of Arrow."""
+    """The part of Arrow's column interface that is used."""
 
     def to_pylist(self) -> list[object]: ...
 
 
 class _Frame(Protocol):
-    """What is used of a DataFrame."""
+    """The part of the DataFrame interface that is used."""
 
     columns: Iterable[object]
 
@@ -41,7 +41,7 @@ class _Frame(Protocol):
 
 
 class _Dataset(Protocol):
-    """What is used of a `tf.data.Dataset`."""
+    """The part of `tf.data.Dataset` that is used."""
 
     element_spec: object
 
@@ -53,12 +53,12 @@ class _Dataset(Protocol):
 class Rows(os.PathLike[str]):
     """A table in memory, which readers accept instead of a file.
 
-    Its path is only a name for messages. `rows` is called for each reading.
+    `rows` is called for each reading.
 
     Args:
         columns: The names of the columns.
-        rows: Returns the rows, with a value for each column.
-        where: The name.
+        rows: Function that returns the rows, with a value for each column.
+        where: Name of the table for messages.
 
     Example:
 
@@ -100,7 +100,7 @@ def shown_columns(names: Iterable[str]) -> str:
 
 
 def is_parquet(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a file is one of Parquet, by the end of its name or by its first bytes."""
+    """Returns whether a file is a Parquet file, by its suffix or its first bytes."""
     if os.fspath(path).lower().endswith(PARQUET):
         return True
     place = Path(path).expanduser()
@@ -111,7 +111,7 @@ def is_parquet(path: str | os.PathLike[str]) -> bool:
 
 
 def has_rows(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a location is a table in memory or a Parquet file."""
+    """Returns whether a source is a table in memory or a Parquet file."""
     return isinstance(path, Rows) or is_parquet(path)
 
 
@@ -144,11 +144,10 @@ def parquet_rows(path: str | os.PathLike[str]) -> Rows:
 
 
 def rows_of(given: object) -> object:
-    """Returns `Rows` of a table in memory; other examples as they are.
+    """Converts a table in memory to `Rows`; other examples do not change.
 
-    Tables are a dict of columns, and objects that name their columns: a DataFrame (pandas, polars),
-    a table of Arrow or of `datasets`, and a `tf.data.Dataset` of dicts. Any other `tf.data.Dataset`
-    becomes a list.
+    A table is a dict of columns, a DataFrame (pandas, polars), a table of Arrow or of `datasets`,
+    or a `tf.data.Dataset` of dicts. Any other `tf.data.Dataset` becomes a list.
     """
     where = f"the {type(given).__name__}"
     if isinstance(given, Rows):
@@ -181,7 +180,7 @@ def rows_of(given: object) -> object:
 def _of_records(
     given: Iterable[Mapping[str, object]], names: Sequence[str], where: str
 ) -> Iterator[list[object]]:
-    """The rows of a data set, counted."""
+    """The rows of a dataset."""
     count = 0
     for record in given:
         count += 1
@@ -274,7 +273,7 @@ def _examples(value: object, where: str) -> list[Any]:
 
 
 def _plain(value: object) -> object:
-    """A value as JSON has it; missing ones are None, bytes that are not UTF-8 half surrogates."""
+    """A JSON-compatible value; missing values are None, and invalid UTF-8 becomes surrogates."""
     if getattr(value, "shape", None) == () and hasattr(value, "item"):  # a number of NumPy
         value = value.item()
     if isinstance(value, bytes):

@@ -29,12 +29,12 @@ class ScoredPair(NamedTuple):
     first: str
     second: str
     score: float
-    """For example their similarity."""
+    """A number, such as their similarity."""
 
 
 @dataclass(frozen=True)
 class ScoredPairs(Records[ScoredPair]):
-    """The pairs of a file, in its order, and a report of the skipped ones.
+    """The scored pairs of a file, and a report of the skipped ones.
 
     Example:
 
@@ -49,7 +49,8 @@ class ScoredPairs(Records[ScoredPair]):
     problems: list[LineProblem] = field(default_factory=list)
 
     def summary(self) -> str:
-        """Returns the number of pairs and the range of their scores, with the first bad lines."""
+        """Returns a summary: the number of pairs, the range of their scores and the first bad
+        lines."""
         scores = [example.score for example in self.examples]
         text = f"{self.where}: {many(len(scores), 'pair')}"
         if scores:
@@ -63,13 +64,13 @@ class NumberReading(LineReading):
     kinds = ScoredPairs.kinds
 
     def json_value(self, number: int, name: str, value: object, key: str) -> object:
-        """The value of a key; numbers are checked later."""
+        """The value under a key; numbers are checked later."""
         if name == "score":
             return "null" if value is None else value
         return super().json_value(number, name, value, key)
 
     def number(self, number: int, given: object) -> float | None:
-        """The number that a line has in its column, or None and a problem."""
+        """The number of a line; None, with a problem noted, if it is bad."""
         value = math.nan
         if isinstance(given, str):
             with contextlib.suppress(ValueError):
@@ -85,7 +86,7 @@ class NumberReading(LineReading):
         return None
 
     def pair(self, number: int, row: dict[str, Any]) -> ScoredPair | None:
-        """A line's texts and number, or None and a problem."""
+        """A line's texts and number; None, with a problem noted, if they are bad."""
         first = self.text(number, "first text", row["first"])
         second = self.text(number, "second text", row["second"])
         score = self.number(number, row["score"])
@@ -106,30 +107,30 @@ def read_scored_pairs(
 ) -> ScoredPairs:
     r"""Reads pairs of texts with a number.
 
-    The formats are as in `read_labelled`, guessed from the end of the file's name. If all
-    columns are numbers, the file has no header, and its rows may have further cells: the files of
-    the STS Benchmark, which are tab-separated though they are named `*.csv`, are
+    The formats are the same as in `read_labelled`, inferred from the file name. If all columns are
+    numbers, the file has no header, and its rows may have further cells. For example, read the STS
+    Benchmark, whose files are tab-separated although they are named `*.csv`, with
     `read_scored_pairs("sts-train.csv", 5, 6, 4, format="tsv")`.
 
     Args:
         path: The file, plain or gzipped.
         first: Name of the column of the first texts, or its number (from 0); key of the JSON
             object.
-        second: The same of the second texts.
-        score: The same of the numbers.
+        second: The same for the second texts.
+        score: The same for the numbers.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
         delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, inferred from
-            the names of the columns; otherwise, a comma in `"csv"` and a tab in `"tsv"`. Scores of
-            a table between semicolons may have decimal commas.
-        on_error: `"error"`: bad lines are a ValueError, one for all of them. `"skip"`: they are
-            left out, and listed in `problems`.
+            the names of the columns; otherwise, a comma in `"csv"` and a tab in `"tsv"`. In a table
+            with semicolons, scores may have decimal commas.
+        on_error: `"error"` raises one ValueError for all bad lines. `"skip"` leaves bad lines out,
+            and lists them in `problems`.
 
     Returns:
         A `ScoredPairs`.
 
     Raises:
         OSError: If the file does not exist or cannot be read.
-        ValueError: If a text is empty, a score is not a finite number, or as in `read_labelled`.
+        ValueError: If a text is empty or a score is not a finite number, and as in `read_labelled`.
 
     Example:
 
@@ -179,16 +180,16 @@ def is_finite(value: Any) -> bool:
 def split_scored_pairs(
     examples: Sequence[ScoredPair], dev: int | float = 0.1, seed: int = 0, apart: bool = True
 ) -> tuple[list[ScoredPair], list[ScoredPair]]:
-    """Splits pairs at random. Equal pairs, in either order, are on one side.
+    """Splits pairs at random into two sets; equal pairs, in either order, stay together.
 
     Args:
         examples: The pairs.
-        dev: Number or share of the second side.
-        seed: Any integer.
+        dev: Number of pairs in the second set, or their fraction if it is below 1.
+        seed: Seed of the draw, any integer.
         apart: As in `split_labelled`.
 
     Returns:
-        Both sides.
+        Both sets.
 
     Raises:
         ValueError: As in `split_labelled`.

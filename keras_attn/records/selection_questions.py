@@ -1,4 +1,4 @@
-"""Questions with the answers that are right, for the ranking of candidates."""
+"""Questions with right answers, for ranking candidates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EXPECTED = (
 
 
 class SelectionQuestion(NamedTuple):
-    """A question with its right answers, which a model finds among candidates.
+    """A question, its right answers and optionally its candidates.
 
     Example:
 
@@ -37,9 +37,9 @@ class SelectionQuestion(NamedTuple):
     question: str
     """The question."""
     answers: tuple[str, ...]
-    """All answers that are right."""
+    """All right answers."""
     candidates: tuple[str, ...] = ()
-    """Candidates of only this question; if empty, the candidates of all questions."""
+    """Candidates for this question; if empty, the candidates of all questions are used."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class SelectionQuestions(Records[SelectionQuestion]):
     where: str = "given"
     problems: list[LineProblem] = field(default_factory=list)
     answers: tuple[str, ...] = ()
-    """All different answers to choose from, in the order of their first occurrence; by default the
-    answers of the questions."""
+    """All distinct candidates, in the order of their first occurrence; by default the answers of
+    the questions."""
 
     def __post_init__(self) -> None:
         if not self.answers:
@@ -71,7 +71,7 @@ class SelectionQuestions(Records[SelectionQuestion]):
             object.__setattr__(self, "answers", tuple(own))
 
     def summary(self) -> str:
-        """Returns the numbers of questions and answers, with the first bad lines."""
+        """Returns a summary: the numbers of questions and answers and the first bad lines."""
         answers = len({answer for x in self.questions for answer in x.answers})
         text = f"{self.where}: {many(len(self.questions), 'question')}, "
         return f"{text}{many(answers, 'different answer')}{self._left_out()}."
@@ -87,24 +87,22 @@ def read_selection_questions(
     on_error: str = "error",
     answers: Iterable[str] | None = None,
 ) -> SelectionQuestions:
-    r"""Reads questions with right answers: a question and an answer on each line.
+    r"""Reads questions with right answers, a question and an answer per line.
 
     A question with several right answers has several lines. The formats are CSV, tab-separated and
-    JSON lines, guessed from the end of the file's name. If both columns are numbers, the file has
-    no header.
+    JSON lines, inferred from the file name. If both columns are numbers, the file has no header.
 
     Args:
         path: The file, plain or gzipped.
         question: Name of the column of the questions, or its number (from 0); key of the JSON
             object.
-        answer: The same of the answers.
+        answer: The same for the answers.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
         delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, inferred from
             the names of the columns; otherwise, a comma in `"csv"` and a tab in `"tsv"`.
-        on_error: `"error"`: bad lines are a ValueError, one for all of them. `"skip"`: they are
-            left out, and listed in `problems`.
-        answers: The answers to choose from; a line with another answer is bad. None allows any
-            answer.
+        on_error: `"error"` raises one ValueError for all bad lines. `"skip"` leaves bad lines out,
+            and lists them in `problems`.
+        answers: The allowed answers; a line with any other answer is bad. None allows any answer.
 
     Returns:
         `SelectionQuestions`, in the order of their first occurrence.
@@ -152,10 +150,10 @@ def read_candidates(
     delimiter: str | None = None,
     on_error: str = "error",
 ) -> list[str]:
-    r"""Reads answers to choose from.
+    r"""Reads candidate answers.
 
-    Tables and JSON lines are recognized by the end of the file's name. Any other file has an answer
-    on each line; blank lines are skipped.
+    Tables and JSON lines are recognized by the file name. Any other file has an answer on each
+    line; blank lines are skipped.
 
     Args:
         path: The file, plain or gzipped.
@@ -165,7 +163,7 @@ def read_candidates(
         on_error: As in `read_selection_questions`.
 
     Returns:
-        The different answers, in the order of their first occurrence.
+        The distinct answers, in the order of their first occurrence.
 
     Raises:
         OSError: If the file does not exist or cannot be read.
@@ -198,9 +196,9 @@ def read_candidates(
 
 
 def checked_selection_questions(examples: Iterable[object]) -> list[SelectionQuestion]:
-    """Checks `SelectionQuestion`s, or tuples of a question, its answer or answers, and candidates.
+    """Checks `SelectionQuestion`s, or tuples of a question, its answers and optional candidates.
 
-    The candidates may be left out. Right answers must be among them.
+    Right answers must be among the candidates.
     """
     questions = []
     read = "keras_attn.records.read_selection_questions(path)"
@@ -231,18 +229,18 @@ def checked_selection_questions(examples: Iterable[object]) -> list[SelectionQue
 def split_selection_questions(
     examples: Sequence[SelectionQuestion], dev: int | float = 0.1, seed: int = 0, apart: bool = True
 ) -> tuple[list[SelectionQuestion], list[SelectionQuestion]]:
-    """Splits questions at random. Questions that are nearly the same are on one side.
+    """Splits questions at random into two sets; nearly equal questions stay together.
 
-    Answers may be on both sides, because they are the candidates of a model.
+    Answers may be in both sets, because they are the candidates of a model.
 
     Args:
         examples: The questions.
         dev: Number or share of the second side.
-        seed: Any integer.
+        seed: Seed of the draw, any integer.
         apart: As in `split_labelled`.
 
     Returns:
-        Both sides.
+        Both sets.
 
     Raises:
         ValueError: As in `split_labelled`.
@@ -257,7 +255,7 @@ def split_selection_questions(
 
 
 def check_answers(examples: Sequence[SelectionQuestion], answers: Mapping[str, int]) -> bool:
-    """Checks that right answers can be found; returns whether the questions have candidates."""
+    """Checks that right answers are candidates, and returns whether questions have their own."""
     own = [x.candidates for x in examples]
     if any(own) != all(own):
         raise ValueError(
@@ -280,7 +278,7 @@ def pairs_of_answers(
     searched: Iterable[tuple[Sequence[str], np.ndarray]],
     negatives: int,
 ) -> list[ScoredPair]:
-    """Makes pairs that teach scores: right answers get 1, the `negatives` best wrong ones 0."""
+    """Makes training pairs: right answers get score 1, the `negatives` best wrong ones 0."""
     right_of: dict[str, set[str]] = {}  # of a question, in several examples too
     for x in examples:
         right_of.setdefault(x.question, set()).update(x.answers)

@@ -1,4 +1,4 @@
-"""Splits of sentence pairs without leaks: no sentence, or a similar one, is on two sides."""
+"""Leak-free splits of sentence pairs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _OPTIONS = {"test_size": " (--test-size)", "validation_size": " (--dev-size)"}
 def template(text: str) -> str:
     """Reduces a text to its words, without case, punctuation, symbols and the values of numbers.
 
-    Unicode NFKC and casefold; punctuation, symbols and invisible characters removed; each run of
-    digits becomes one `0`; white space collapsed. Two texts with one template differ, if at all,
-    in these things only.
+    The text is normalized by Unicode NFKC and casefold; punctuation, symbols and invisible
+    characters are removed; each run of digits becomes one `0`; white space is collapsed. Two texts
+    with the same template differ only in these respects.
 
     Args:
         text: Any string.
@@ -54,17 +54,17 @@ def template(text: str) -> str:
 
 @dataclass(frozen=True)
 class TranslationSplits(Sides):
-    """The sides of a split, as `split_pairs` makes it.
+    """The result of `split_pairs`.
 
     Args:
-        train: Pairs to train on.
-        validation: Pairs for choosing settings and for early stopping.
-        test: Pairs drawn at random.
-        holdout: Pairs that occur in `holdout_groups` only: another test, of unknown domains.
+        train: Training pairs.
+        validation: Validation pairs, for choosing settings and for early stopping.
+        test: Test pairs, drawn at random.
+        holdout: Pairs that occur only in `holdout_groups`: a second test set, from unknown domains.
         holdout_groups: Names of the groups that were held out.
-        surplus: Number of pairs of held-out groups that are on no side.
-        components: Number of components, sets of pairs that stay together.
-        largest_component: Number of pairs in the largest of them.
+        surplus: Number of pairs of held-out groups that are in no set.
+        components: Number of components (sets of pairs that stay together).
+        largest_component: Number of pairs in the largest component.
     """
 
     train: list[TranslationPair]
@@ -84,32 +84,32 @@ def split_pairs(
     holdout_groups_size: int = 0,
     seed: int = 0,
 ) -> TranslationSplits:
-    """Splits pairs so that no test sentence, or a similar one, is in the training set.
+    """Splits pairs so that test sentences, and similar ones, do not occur in the training set.
 
-    Pairs that share the `template` of their source or of their target are linked, and pairs that
-    are linked through others too: such a *component* goes to one side whole. So no source or target
-    sentence of one side is on another one, not even with other digits, case or punctuation. Test
-    and validation sets are made of components drawn at random; components of more than 1 % of all
-    pairs are never drawn and stay in the training set.
+    Pairs that share the `template` of their source or of their target are linked. Pairs that are
+    linked directly or through others form a *component*, which is never divided. Therefore a source
+    or target sentence occurs in only one set, even with other digits, case or punctuation. Test and
+    validation sets are components drawn at random; components with more than 1 % of all pairs
+    always stay in the training set.
 
-    With `holdout_groups_size`, whole groups (integrations, documents) are held out first, drawn
-    at random (groups with more than a tenth of the wanted pairs come last), until there are enough
-    pairs. A pair is in `holdout` only if its component occurs only in held-out groups. Pairs of
-    held-out groups whose component reaches other groups stay in the rest, where they occur anyway.
-    No group gives more than a tenth of `holdout` (rounded up). The other pairs of the held-out
-    groups, the `surplus`, are on no side, so that these groups stay unseen.
+    With `holdout_groups_size`, whole groups (integrations, documents) are held out first, drawn at
+    random (groups with more than a tenth of this number come last), until there are enough pairs. A
+    pair is in `holdout` only if its whole component occurs only in held-out groups; all other pairs
+    of these groups are split like the rest. No group contributes more than a tenth of `holdout`
+    (rounded up). Its further pairs, the `surplus`, are in no set, so that held-out groups stay
+    unseen.
 
     The result depends on the set of pairs and on `seed`, not on the order of the pairs.
 
     Args:
         pairs: `TranslationPair`s, or tuples (source, target) or (source, target, groups).
-        test_size: Number of test pairs. Exact, unless no components fill it exactly.
+        test_size: Number of test pairs, which is met exactly if components of fitting sizes exist.
         validation_size: Number of validation pairs, in the same way.
         holdout_groups_size: Number of pairs from held-out groups; 0 for none.
-        seed: Any integer.
+        seed: Seed of the draw, any integer.
 
     Returns:
-        `TranslationSplits`, each side in random order.
+        `TranslationSplits`, each set in random order.
 
     Raises:
         ValueError: If a size is negative, or there are too few pairs for the sizes.
@@ -170,10 +170,10 @@ def remove_overlap(
 ) -> tuple[list[TranslationPair], int]:
     """Removes training pairs whose source or target is similar to a held-out one.
 
-    It is for test sets in separate files. Texts are similar if they have the same `template`: they
-    differ only in case, punctuation or digits. Sources are compared with held-out sources, targets
-    with held-out targets, so no test sentence and no reference is seen in training. Held-out sets
-    are not compared with each other.
+    Use it for test sets in separate files. Texts are similar if they have the same `template`: they
+    differ only in case, punctuation or digits. Sources are compared with held-out sources, and
+    targets with held-out targets, so that training contains no test sentence and no reference.
+    Held-out sets are not compared with each other.
 
     Args:
         train: `TranslationPair`s, or tuples (source, target) or (source, target, groups).
@@ -228,7 +228,8 @@ def _templates(pair: TranslationPair) -> list[tuple[str, str]]:
 def _draw(
     components: list[Component], size: int, limit: int, name: str
 ) -> tuple[list[Component], list[Component]]:
-    """Components in their (random) order until there are `size` pairs, and the others."""
+    """Takes components in their (random) order until there are `size` pairs; returns them and the
+    rest."""
     drawn, rest, missing = draw(components, size, limit)
     if missing >= limit and missing:
         raise ValueError(
@@ -241,7 +242,7 @@ def _draw(
 def _hold_out(
     components: list[Component], size: int, limit: int, rng: random.Random
 ) -> tuple[list[Component], set[str], int, list[Component]]:
-    """Holds out groups until `size` pairs occur in held-out groups only.
+    """Holds out groups until `size` pairs occur only in held-out groups.
 
     Returns the chosen components, the groups, the surplus and the components of other groups.
     """

@@ -1,4 +1,4 @@
-"""Parts of leak-free splits: things that stay together and are drawn as a whole."""
+"""Building blocks of leak-free splits: linked items and draws of whole groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Sides:
-    """Base of a dataclass of the sides of a split, and of counts."""
+    """Base of a dataclass with the sets of a split and counts."""
 
     __dataclass_fields__: ClassVar[dict[str, Field]]
 
@@ -25,13 +25,13 @@ class Sides:
 
 
 class Links:
-    """Union-find: links between `count` things, through others too."""
+    """Union-find over `count` items."""
 
     def __init__(self, count: int):
         self._parents = list(range(count))
 
     def root(self, node: int) -> int:
-        """The first of all things that are linked with one."""
+        """The first of all items that are linked with an item."""
         parents = self._parents
         while parents[node] != node:
             parents[node] = parents[parents[node]]
@@ -39,13 +39,13 @@ class Links:
         return node
 
     def add(self, one: int, other: int) -> None:
-        """Links two things."""
+        """Links two items."""
         one, other = self.root(one), self.root(other)
         self._parents[max(one, other)] = min(one, other)
 
 
 def together(things: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> list[list[T]]:
-    """Groups of the things that share a key, through others too, in the order of the first ones."""
+    """Groups items that share a key, directly or through others, in the order of the first ones."""
     links = Links(len(things))
     first: dict[Hashable, int] = {}
     for index, thing in enumerate(things):
@@ -60,10 +60,10 @@ def together(things: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> li
 def draw(
     groups: Sequence[list[T]], size: int, limit: int, keep_one: bool = False
 ) -> tuple[list[list[T]], list[list[T]], int]:
-    """Takes whole groups, in their order, until there are `size` things.
+    """Takes whole groups, in their order, until there are `size` items.
 
-    A group of more than `limit` is not taken; with `keep_one` one group at least is left. Returns
-    the groups that were taken, the others, and how many things are missing.
+    Groups larger than `limit` are not taken; with `keep_one`, at least one group is left. Returns
+    the groups that were taken, the others, and the number of missing items.
     """
     drawn: list[list[T]] = []
     rest: list[list[T]] = []
@@ -78,7 +78,7 @@ def draw(
 
 
 def check_share(share: float) -> None:
-    """Refuses a share that is not between 0 and 1."""
+    """Refuses a fraction that is not between 0 and 1."""
     if not 0 < share < 1:
         raise ValueError(f"Expected `share` to be above 0 and below 1. Received: {share!r}.")
 
@@ -86,10 +86,10 @@ def check_share(share: float) -> None:
 def split_by_hash(
     things: Sequence[T], names: Sequence[str], share: float | int, seed: int
 ) -> tuple[list[T], list[T]]:
-    """Both sides; those with the lowest SHA-256 of the seed and their name are on the second one.
+    """Splits items in two; the lowest SHA-256 of seed and name go to the second set.
 
-    A share below 1 of the different names is met about; of two or more, one at least is drawn, and
-    one is not. An integer is a number of names.
+    A fraction of the distinct names is met approximately; if there are at least two names, each set
+    gets at least one. An integer is a number of names.
     """
     check_size("seed", seed)
     hashes = {
@@ -108,13 +108,13 @@ def split_by_hash(
 
 
 def check_size(name: str, size: object) -> None:
-    """Refuses the size of a side that is not a number of things."""
+    """Refuses an invalid size of a set."""
     if not is_integer(size, 0):
         raise ValueError(f"Expected `{name}` to be an integer >= 0. Received: {size!r}.")
 
 
 def as_count(name: str, size: object, of: int) -> int:
-    """The size of a side, which is a number of things or a share of all; at least 1 for a share."""
+    """The size of a set as a number of items; at least 1 for a fraction."""
     if isinstance(size, float) and 0 <= size < 1:
         return max(round(size * of), 1) if size else 0
     if not is_integer(size, 0):

@@ -1,4 +1,4 @@
-"""Tables in text files: rows of cells with line numbers, and what is wrong with them."""
+"""Tables in text files, with line numbers and problems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Column = int | str
 Cell = bytes | str  # a string has surrogates for bytes that are not UTF-8
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-"""The characters that are recognised between cells."""
+"""The delimiters that are recognized."""
 
 # The `csv` module keeps one limit for the length of a cell, for the whole process.
 _CSV_LOCK = threading.Lock()
@@ -24,7 +24,7 @@ _LONGEST_CELL = 2**31 - 1
 
 
 def check_columns(columns: Mapping[str, Column], of_json: bool = False) -> None:
-    """Refuses columns that are neither names nor numbers, or not all different."""
+    """Refuses columns that are neither names nor numbers, or are given twice."""
     for name, column in columns.items():
         if isinstance(column, str) or (not of_json and is_integer(column, 0)):
             continue
@@ -39,7 +39,7 @@ def _listed(columns: Mapping[str, Column]) -> str:
 
 
 def check_delimiter(delimiter: str | None) -> None:
-    """Refuses what cannot be between cells; an empty string passes, as it means the default."""
+    """Refuses an invalid delimiter; an empty string, the default, is accepted."""
     one = isinstance(delimiter, str) and len(delimiter) <= 1 and delimiter not in tuple('"\r\n ')
     if not one:
         hint = " A shell writes a tab as $'\\t'." if delimiter == "\\t" else ""
@@ -50,12 +50,12 @@ def check_delimiter(delimiter: str | None) -> None:
 
 @dataclass(frozen=True)
 class Table:
-    """The form of a table, and which of its columns, names or numbers from 0, are wanted.
+    """The format of a table, and the columns to read (names, or numbers from 0).
 
-    `delimiter` None: `usual`, or the other one between which the first row names the wanted
-    columns; then cells may be in quotation marks, and rows are `exact`. `header` None: the first
-    row names the columns if one is given by its name. `exact`: whether a row of more or fewer cells
-    than the first one is wrong.
+    If `delimiter` is None, it is `usual`, unless the first row contains the wanted column names
+    with another delimiter; cells may then be in quotation marks, and rows are `exact`. If `header`
+    is None, the first row is a header if a column is given by name. With `exact`, a row with more
+    or fewer cells than the first one is bad.
     """
 
     columns: Mapping[str, Column]
@@ -83,10 +83,10 @@ class Table:
     def cells(
         self, reading: LineReading, lines: Iterator[bytes]
     ) -> Iterator[tuple[int, dict[str, str | None]]]:
-        """The wanted cells of each row that has them, with the number of its first line.
+        """The wanted cells of each row, with the number of its first line.
 
-        Cells that are not UTF-8 are None. `reading` counts the lines, collects problems, and says
-        where it reads an unusual delimiter.
+        Cells that are not UTF-8 are None. `reading` counts lines, collects problems, and notes an
+        unusual delimiter.
         """
         before = []  # blank lines and the first row
         for raw in lines:
@@ -131,7 +131,8 @@ class Table:
             yield number, cells
 
     def _recognised(self, where: str, first: bytes) -> str:
-        """The one delimiter between which the first row names the wanted columns, or the usual."""
+        """The delimiter with which the first row contains the wanted column names, or the usual
+        one."""
         names = [column for column in self.columns.values() if isinstance(column, str)]
         text = first.decode("utf-8", "surrogateescape")
         fits = [one for one in DELIMITERS if names and set(names) <= _names(text, one)]
@@ -146,7 +147,7 @@ class Table:
 
 
 def _names(text: str, delimiter: str) -> set[str]:
-    """The cells of a first row that has a delimiter."""
+    """The cells of a first row with a delimiter."""
     if delimiter not in text:
         return set()
     try:
@@ -191,7 +192,7 @@ def _quoted(reading: LineReading, lines: Iterator[bytes]) -> Iterator[tuple[int,
 
 
 def _place(where: str, names: list[str], column: Column, what: str) -> int:
-    """Where a column is, by its name or its number."""
+    """The index of a column given by name or number."""
     if isinstance(column, int):
         if column < len(names):
             return column
@@ -209,7 +210,7 @@ def _place(where: str, names: list[str], column: Column, what: str) -> int:
 
 
 def _cell(reading: LineReading, number: int, cell: Cell, name: str) -> str | None:
-    """A cell, or None and a problem where it has bytes that are not UTF-8."""
+    """A cell; None, with a problem noted, if it is not UTF-8."""
     if isinstance(cell, str):
         if cell.isascii():
             return cell
@@ -225,7 +226,7 @@ def _shown(cell: Cell) -> str:
 
 @contextmanager
 def _long_cells() -> Iterator[None]:
-    """Lets cells have any length; the limit of the `csv` module is 131,072 characters."""
+    """Removes the limit of the `csv` module, 131,072 characters in a cell."""
     with _CSV_LOCK:
         before = csv.field_size_limit(_LONGEST_CELL)
         try:

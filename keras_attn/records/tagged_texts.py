@@ -1,4 +1,4 @@
-"""Sentences whose words have labels, from CoNLL columns or JSON lines."""
+"""Sentences with labelled words, from CoNLL columns or JSON lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DOCUMENT = "-DOCSTART-"
 
 
 class TaggedText(NamedTuple):
-    """Words with a label for each.
+    """A sentence with a label for each word.
 
     Example:
 
@@ -77,7 +77,7 @@ class TaggedTexts(Records[TaggedText]):
 def read_tagged(
     path: Location, word_column: int = 0, label_column: int = -1, on_error: str = "error"
 ) -> TaggedTexts:
-    """Reads sentences whose words have labels.
+    """Reads sentences with labelled words.
 
     | file | sentences |
     |---|---|
@@ -90,16 +90,17 @@ def read_tagged(
         path: The file.
         word_column: Column of the words, from 0; negative numbers count from the end.
         label_column: Column of the labels.
-        on_error: `"error"`: bad lines are errors; `"skip"`: their sentences are left out and the
-            lines are counted.
+        on_error: `"error"` raises an error for bad lines; `"skip"` leaves their sentences out and
+            counts the lines.
 
     Returns:
         `TaggedTexts`.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file has no sentence, or lines without such columns or of another number
-            of columns, words and labels of unequal number, or lines that are not UTF-8 or not JSON.
+        ValueError: If the file has no sentence, a line lacks these columns or has a different
+            number of columns, the numbers of words and labels differ, or a line is not UTF-8 or not
+            JSON.
 
     Example:
 
@@ -190,7 +191,7 @@ def _are_strings(value: object) -> bool:
 
 
 def checked_tagged(examples: Iterable[object]) -> list[TaggedText]:
-    """Checks `TaggedText`s, or pairs of words and labels, of tagging."""
+    """Checks `TaggedText`s, or pairs of words and labels."""
     texts = []
     given = listed(examples, "words with labels", 2, "keras_attn.records.read_tagged(path)")
     for i, example in enumerate(given):
@@ -221,16 +222,16 @@ def _is_row(row: object) -> bool:
 def split_tagged(
     texts: Sequence[TaggedText], share: float, seed: int = 0
 ) -> tuple[list[TaggedText], list[TaggedText]]:
-    """Splits sentences in two sides. Sentences with the same words are on one side.
+    """Splits sentences at random into two sets; sentences with the same words stay together.
 
     Args:
         texts: The sentences.
-        share: Share of the second side, drawn by the words of each sentence. If there are at least
-            two different sentences, each side gets at least one.
+        share: Fraction of the second set, drawn by the words of each sentence. If there are at
+            least two different sentences, each set gets at least one.
         seed: Seed of the draw.
 
     Returns:
-        Both sides, in the order of the texts.
+        Both sets, in the order of the texts.
 
     Example:
 
@@ -244,7 +245,7 @@ def split_tagged(
 
 
 def warn_of_unknown(texts: Sequence[TaggedText], labels: Sequence[str], stacklevel: int) -> None:
-    """Warns of labels of sentences that are not among those of a tagger."""
+    """Warns about labels that a tagger does not know."""
     counts = Counter(label for text in texts for label in text.labels)
     unknown = {label: n for label, n in counts.items() if label not in labels}
     if unknown:

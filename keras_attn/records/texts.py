@@ -11,10 +11,10 @@ from keras_attn.records.encodings import encoding_of
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """Reads a text file: UTF-8, with or without a byte order mark; line breaks become newlines.
+    """Reads a text file in UTF-8; line breaks become newlines.
 
     Args:
-        path: The file; an `EncodedFile` if it is not in UTF-8.
+        path: The file, with or without a byte order mark; an `EncodedFile` if it is not in UTF-8.
 
     Returns:
         The text.
@@ -49,10 +49,10 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def split_text(text: str, dev_share: float, test_share: float) -> tuple[str, str, str]:
-    """Cuts a text in three, in its order: training, development and test.
+    """Splits a text in its order into training, development and test parts.
 
-    The cuts are after `int(share * len(text))` characters, as usual for this kind of data. The test
-    part is the end of the text, and the development part is before it.
+    The borders are at `int(share * len(text))` characters, as usual for character-level data. The
+    test part is the end of the text, and the development part precedes it.
 
     Args:
         text: The text.
@@ -60,7 +60,7 @@ def split_text(text: str, dev_share: float, test_share: float) -> tuple[str, str
         test_share: Share of the test part, at least 0; both together below 1.
 
     Returns:
-        Three strings that together are the text.
+        Three strings whose concatenation is the text.
 
     Raises:
         ValueError: If a share is out of range.
@@ -81,11 +81,11 @@ def split_text(text: str, dev_share: float, test_share: float) -> tuple[str, str
 
 
 class Text(str):
-    """A text that knows where it is from.
+    """A string with the name of its source.
 
     Args:
         text: The text.
-        where: Where it is from.
+        where: Name of the source, for messages.
 
     Example:
 
@@ -102,5 +102,5 @@ class Text(str):
         return made
 
     def summary(self) -> str:
-        """Returns where it is from, and how long it is."""
+        """Returns its source and its length as text."""
         return f"{self.where}: {len(self):,} characters"

@@ -1,4 +1,4 @@
-"""Tables in files that are read whole, row by row: all columns, and the inputs of a task."""
+"""Tables whose rows are read with all columns, for predictions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class InputReading(LineReading):
     """Reads inputs, each a text or a list of texts."""
 
     def json_value(self, number: int, name: str, value: object, key: str) -> object:
-        """Lists are the words of a sentence, or the turns of a conversation."""
+        """Lists are words of a sentence, or turns of a conversation."""
         is_list = isinstance(value, list) and all(isinstance(part, str) for part in value)
         return value if is_list else self.string(number, value, key)
 
@@ -36,22 +36,22 @@ class TablePart(NamedTuple):
     rows: list[Record]
     inputs: list[object]
     batch: Any
-    """The batch of Arrow, if the file is one of Parquet."""
+    """The Arrow batch of a Parquet file."""
 
 
 class WholeTable:
-    """A table in a file whose rows are read with all their columns, some at a time.
+    """A table in a file, whose rows are read in parts with all their columns.
 
-    The file is read once before, so that no bad row is met in the middle of the work.
+    The file is read once in advance, so that a bad row is reported before any prediction.
 
     Args:
         path: A CSV, tab-separated, JSON-lines or Parquet file.
-        columns: Names of the columns of an input, by what they are.
-        delimiter: Character between columns; recognised if empty.
+        columns: Column names of an input, keyed by their meaning.
+        delimiter: Character between columns; detected if empty.
 
     Raises:
         OSError: If the file cannot be read.
-        ValueError: If a column is missing, two have one name, or a row has no input.
+        ValueError: If a column is missing, two columns have the same name, or a row has no input.
 
     Example:
 
@@ -89,7 +89,7 @@ class WholeTable:
         return list(self.kinds)
 
     def check_new(self, names: Iterable[str]) -> None:
-        """Refuses names of further columns that the table has already."""
+        """Refuses names of new columns that the table already has."""
         there = [name for name in names if name in self.kinds]
         if there:
             raise ValueError(
@@ -99,7 +99,7 @@ class WholeTable:
             )
 
     def parts(self, size: int) -> Iterator[TablePart]:
-        """Reads the rows again, in their order, at most `size` at a time."""
+        """Reads the rows in their order, at most `size` at a time."""
         if self.parquet:
             yield from self._parquet_parts(size)
             return
@@ -124,6 +124,6 @@ class WholeTable:
             yield TablePart(rows, [*map(self._input, rows)], batch)
 
     def _input(self, row: Record) -> object:
-        """The values of the columns of an input; one of them is no tuple."""
+        """The values of the columns of an input, or the value of a single column."""
         values = tuple(row[str(column)] for column in self.columns.values())
         return values if len(values) > 1 else values[0]

@@ -1,4 +1,4 @@
-"""Questions about words: analogies, and pairs of words with similarities rated by people."""
+"""Word analogies, and word pairs with similarities rated by people."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from keras_attn.records.texts import read_text
 Analogy = tuple[str, str, str, str]
 WordPair = tuple[str, str, float]
 FIRST = 30_000
-"""Number of the commonest words that are usually asked and answered."""
+"""Number of most frequent words that analogies are usually restricted to."""
 _SCORES = ("simlex999", "human (mean)", "score", "similarity")
 
 
 def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[Analogy]]:
-    """Reads analogies in the form of word2vec's `questions-words.txt`.
+    """Reads analogies in the format of word2vec's `questions-words.txt`.
 
     A line `: name` begins a section. Any other line has four words: the first is to the second as
     the third is to the fourth.
@@ -28,7 +28,7 @@ def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[Analogy]]:
         path: The file.
 
     Returns:
-        Tuples of four words by sections.
+        Tuples of four words, keyed by section.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -68,9 +68,9 @@ def read_word_pairs(path: str | os.PathLike[str]) -> list[WordPair]:
     """Reads pairs of words with scores, such as WordSim353 and SimLex999.
 
     Columns are separated by tabs, or by commas if there are none. If the third field of the first
-    line is not a number, the line has the names of the columns. The scores are in the column
-    `SimLex999`, `Human (mean)`, `score` or `similarity`, else in the third; the words are in the
-    first two. Lines that begin with `#` are skipped.
+    line is not a number, the line is a header. The scores are in the column `SimLex999`, `Human
+    (mean)`, `score` or `similarity`, or otherwise in the third column; the words are in the first
+    two. Lines that begin with `#` are skipped.
 
     Args:
         path: The file.
@@ -116,7 +116,7 @@ def read_word_pairs(path: str | os.PathLike[str]) -> list[WordPair]:
 
 
 class WordTests(NamedTuple):
-    """Files of questions that word embeddings are measured on.
+    """Questions for evaluating word embeddings.
 
     Example:
 
@@ -125,11 +125,11 @@ class WordTests(NamedTuple):
     """
 
     analogies: Mapping[str, Sequence[Analogy]]
-    """Questions by sections."""
+    """Analogies, keyed by section."""
     pairs: Mapping[str, Sequence[WordPair]]
-    """Pairs of words with scores, by the name of their file."""
+    """Word pairs with scores, keyed by the name of their file."""
     first: int = FIRST
-    """Analogies: number of the commonest words that may be asked and answered; 0: all."""
+    """Analogies are restricted to this number of most frequent words; 0 for no restriction."""
 
     @classmethod
     def read(cls, analogies: str, pairs: Sequence[str], first: int = FIRST) -> WordTests:
@@ -138,7 +138,7 @@ class WordTests(NamedTuple):
         Args:
             analogies: File of analogies; none if empty.
             pairs: Files of pairs of words.
-            first: As above.
+            first: Number of most frequent words for analogies; see the class.
         """
         names = [Path(path).name for path in pairs]
         if len(set(names)) < len(names):
@@ -147,7 +147,7 @@ class WordTests(NamedTuple):
         return cls(read_analogies(analogies) if analogies else {}, read, first)
 
     def summary(self) -> str:
-        """Returns how much there is."""
+        """Returns the numbers of questions as text."""
         asked = sum(map(len, self.analogies.values()))
         return f"{asked:,} analogies, {sum(map(len, self.pairs.values())):,} pairs of words"
 

@@ -1,4 +1,4 @@
-"""Tables that are written row by row: CSV, tab-separated, JSON lines and Parquet."""
+"""Writers of tables row by row: CSV, tab-separated, JSON lines and Parquet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_TABS = str.maketrans("\t\r\n", "   ")
 
 
 def written_format(path: Path | None, read: str) -> str:
-    """The format of a table, by the end of its name; on standard output that of what is read."""
+    """The format of a table by its suffix; on standard output, the format of the input."""
     if path is None:
         return read
     name = path.name.lower()
@@ -43,10 +43,11 @@ def written_format(path: Path | None, read: str) -> str:
 def open_table(
     path: Path | None, format: str, table: WholeTable, added: Mapping[str, object]
 ) -> Iterator[Write]:
-    """Yields a function that writes some rows of a table with further columns.
+    """Yields a function that writes rows of a table with additional columns.
 
-    The file is written atomically. `added` has the types of the further columns: `str`, `float`,
-    `int`, `list[str]` or `list[float]`; columns of other types are JSON. In text, so are lists.
+    The file is written atomically. `added` has the types of the additional columns: `str`, `float`,
+    `int`, `list[str]` or `list[float]`. Columns of other types are written as JSON, and so are
+    lists in text formats.
     """
     if format == "parquet" and path is not None:
         with _open_parquet(path, table, added) as write:
@@ -85,7 +86,7 @@ def _json(value: object) -> str:
 
 
 def _cell(value: object) -> str:
-    """A value in a table of text."""
+    """A value in a text table."""
     if isinstance(value, str):
         return value if is_unicode(value) else value.encode("utf-8", "replace").decode()
     return "" if value is None else _json(value)
@@ -93,7 +94,7 @@ def _cell(value: object) -> str:
 
 @contextlib.contextmanager
 def _open_parquet(path: Path, table: WholeTable, added: Mapping[str, object]) -> Iterator[Write]:
-    """Yields a function that writes rows of Parquet; those of Parquet keep their types."""
+    """Yields a function that writes Parquet rows; columns from Parquet keep their types."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -102,7 +103,7 @@ def _open_parquet(path: Path, table: WholeTable, added: Mapping[str, object]) ->
         return pa.list_(arrow(inner[0])) if inner else getattr(pa, _SIMPLE.get(kind, "string"))()
 
     def fitted(value: object, kind: object) -> object:
-        """A value, as JSON where its type has no column of its own."""
+        """A value, encoded as JSON if its type has no column type."""
         simple = kind in _SIMPLE or hasattr(kind, "__args__")
         return value if value is None or (simple and kind is not str) else _cell(value)
 
@@ -129,7 +130,7 @@ def _open_parquet(path: Path, table: WholeTable, added: Mapping[str, object]) ->
 
 
 def _common(kinds: set[type]) -> object:
-    """The type of a column whose values have some types; `object` if it has none but JSON."""
+    """The column type for values of several types; `object` for JSON."""
     some = kinds - {type(None)}
     if some == {int, float}:
         return float

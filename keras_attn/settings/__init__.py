@@ -1,4 +1,4 @@
-"""Settings: declared once, read from files, and the choice of one kind among several."""
+"""Settings dataclasses, settings files, and choices among several kinds."""
 
 from keras_attn.settings.declaring import (
     Entry,

@@ -1,4 +1,4 @@
-"""Settings declared once: keyword arguments, options of the command, TOML lines and JSON fields."""
+"""Declared settings: keyword arguments, command options, TOML lines and JSON fields."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ def setting(
     check: Callable[[Any], None] | None = None,
     path: str = "",
 ) -> Any:
-    """A field of a settings dataclass.
+    """Declares a field of a settings dataclass.
 
     Args:
         default: The default value. Its type is the expected type. If it is a `RunDefault`, the
             setting is None until a training begins; see `Settings.decided`.
         help: Help text for the command, TOML files and the documentation.
-        kind: Expected type where the default is None; None stays allowed. Settings of type `tuple`
+        kind: Expected type if the default is None, which remains allowed. Settings of type `tuple`
             are lists in files, may be given as one string, and are options that can be repeated.
-            Settings of type `object` are only checked by `check`. They may be a table, which the
-            command line has as TOML writes it inline: `{good = 2.0}`.
-        choices: The values that are allowed.
+            Settings of type `object` are only checked by `check`. They may be a table, written as
+            an inline TOML table on the command line: `{good = 2.0}`.
+        choices: The allowed values.
         at_least: Smallest allowed value.
         below: Values must be smaller than this.
         above: Values must be greater than this.
-        steps: Steps of the command that have the option, such as `"fit"`; the steps of its class if
+        steps: Steps of the command that have the option, such as `"fit"`; the steps of the class if
             empty.
-        required: Whether the command insists on the option.
-        shapes_result: Whether a different value gives a different model. A run can resume with
-            another value only if this is False.
-        check: Raises a ValueError for a wrong value. It is called after the other checks.
-        path: What must be at a path that is given, if the value is one: `"examples"` (a file that
-            a reader decodes, a folder, or a pattern of files), `"file"`, `"folder"`, or `"model"`.
-            The command checks it before it imports Keras.
+        required: Whether the option is required in the command.
+        shapes_result: Whether the value affects the model. A run can resume with another value only
+            if this is False.
+        check: Function that raises a ValueError for a wrong value, called after all other checks.
+        path: Kind of path if the value is one: `"examples"` (a file that a reader decodes, a
+            folder, or a pattern of files), `"file"`, `"folder"`, or `"model"`. The command checks
+            that it exists before it imports Keras.
 
     Returns:
         A dataclass field.
@@ -83,7 +83,7 @@ def setting(
 
 
 def _field(default: object, metadata: Mapping[str, object]) -> Any:
-    """A field with a default, which may be a `RunDefault`."""
+    """A dataclass field with a default, which may be a `RunDefault`."""
     later = default if isinstance(default, RunDefault) else None
     default = None if later is not None else default
     more = {"optional": default is None, "run_default": later}
@@ -97,13 +97,13 @@ def size(
     optional: bool = False,
     at_least: float | None = 1,
 ) -> Any:
-    """A field that is not set by users but follows from their data, such as a vocabulary size.
+    """Declares a field that is computed from data, such as a vocabulary size.
 
     Args:
         help: Help text of the size.
         default: The default value; the field is required without one.
         kind: Its type.
-        optional: Whether it may be None; a default of None makes it optional too.
+        optional: Whether it may be None; also True if the default is None.
         at_least: Smallest allowed value of an integer.
 
     Returns:
@@ -127,7 +127,7 @@ def size(
 
 
 def declared_fields(kind: type) -> list[dataclasses.Field]:
-    """Returns the fields of a settings dataclass that users set, without sizes.
+    """Returns the fields of a settings dataclass except sizes.
 
     Args:
         kind: The dataclass.
@@ -175,7 +175,7 @@ class Entry(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Base class of settings dataclasses, which check their values when they are made.
+    """Base class of settings dataclasses, which check their values when they are created.
 
     Raises:
         TypeError: If a value has the wrong type.
@@ -193,8 +193,8 @@ class Settings:
     """
 
     for_steps: ClassVar[tuple[str, ...]] = ()
-    """Steps of the command that have the settings which name no steps themselves. If empty, these
-    are the steps that take the section."""
+    """Steps of the command that have the settings without `steps`. If empty, all steps that have
+    the section."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -229,13 +229,13 @@ class Settings:
 
     @classmethod
     def made(cls, values: Mapping[str, object]) -> Self:
-        """Makes an instance of the values that were given.
+        """Creates an instance from given values.
 
         Args:
-            values: Values by the names of the settings.
+            values: A dict of values.
 
         Raises:
-            TypeError: If a setting is unknown; the nearest known one is named.
+            TypeError: If a setting is unknown; the message suggests the nearest name.
         """
         known = [field.name for field in declared_fields(cls)]
         for name in values:
@@ -251,7 +251,7 @@ class Settings:
         ]
 
     def undecided(self) -> dict[str, RunDefault]:
-        """Returns the defaults of the settings that nobody gave and a training is to choose."""
+        """Returns the `RunDefault`s of settings that are still None."""
         return {
             field.name: field.metadata["run_default"]
             for field in declared_fields(type(self))
@@ -259,10 +259,10 @@ class Settings:
         }
 
     def decided(self, cases: Sequence[str] = ()) -> Self:
-        """Returns these settings with the defaults of a training, where nothing was given.
+        """Returns these settings with `RunDefault`s replaced by the defaults of a training.
 
         Args:
-            cases: The cases that the training belongs to, see `RunDefault`.
+            cases: The cases that apply to the training; see `RunDefault`.
 
         Example:
 
@@ -294,14 +294,14 @@ class Settings:
         }
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises an error before any work if files that the settings name do not exist.
+        """Raises an error if files in the settings do not exist.
 
         Args:
-            data: Settings of the data that are given with these.
+            data: Settings of the data that are used with these.
         """
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all values, sizes included, as a JSON-safe dict."""
+        """Returns all values, including sizes, as a JSON-safe dict."""
         return dataclasses.asdict(self)
 
 
@@ -314,18 +314,19 @@ def with_defaults(
     required: Mapping[str, bool] | None = None,
     **defaults: object,
 ) -> Callable[[type[S]], type[S]]:
-    """Class decorator: settings that are inherited, with other defaults or help texts.
+    """Class decorator that changes defaults or help texts of inherited settings.
 
     Args:
-        help: New help texts by the names of the settings.
-        words: Words of inherited help texts: `{"rows": "texts"}` replaces `{rows}` by `texts`.
-        steps: New steps of the command by the names of the settings.
-        choices: New allowed values by the names of the settings.
-        required: Whether the command insists on the option, by the names of the settings.
-        **defaults: New defaults by the names of the settings.
+        help: New help texts, keyed by setting.
+        words: Words for placeholders in inherited help texts: `{"rows": "texts"}` replaces `{rows}`
+            by `texts`.
+        steps: New steps of the command, keyed by setting.
+        choices: New allowed values, keyed by setting.
+        required: Whether the option is required in the command, keyed by setting.
+        **defaults: New defaults.
 
     Returns:
-        A decorator for a subclass, to be put under `dataclass`.
+        A decorator for a subclass; place it below `dataclass`.
 
     Raises:
         TypeError: If a name is not an inherited setting.
@@ -380,7 +381,7 @@ def with_defaults(
 
 
 def as_float(name: str, value: object) -> object:
-    """Returns an integer as a float, and all else unchanged."""
+    """Converts an integer to a float; other values do not change."""
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     try:
@@ -390,7 +391,7 @@ def as_float(name: str, value: object) -> object:
 
 
 def as_table(name: str, value: object) -> object:
-    """Returns the inline TOML table of a string that begins with `{`, and all else unchanged."""
+    """Parses a string that begins with `{` as an inline TOML table; other values do not change."""
     if not isinstance(value, str) or not value.lstrip().startswith("{"):
         return value
     try:
@@ -432,7 +433,7 @@ def check_value(name: str, value: Any, limits: Mapping[str, Any]) -> None:
 
 
 class Section(Protocol):
-    """Settings, or the choice of a kind."""
+    """Interface of a settings section: `Settings` or a `Choice`."""
 
     def entries(self) -> list[Entry]:
         """Returns the settings with their values."""
@@ -445,11 +446,11 @@ def differences(former: Section, present: Section) -> list[str]:
     """Returns the differences between two sections, among the settings that affect the result.
 
     Args:
-        former: Settings, or the choice of a kind.
-        present: The same, now.
+        former: Interface of a settings section: `Settings` or a `Choice`.
+        present: The present settings, in the same form.
 
     Returns:
-        Texts such as `"speed is 3 there, 5 here"`.
+        A list of texts such as `"speed is 3 there, 5 here"`.
 
     Example:
 
@@ -468,14 +469,14 @@ def differences(former: Section, present: Section) -> list[str]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns a sentence that names the nearest known name, or all of them."""
+    """Returns a sentence that suggests the nearest known name, or lists all names."""
     known = list(known)
     near = difflib.get_close_matches(name, known, 1, cutoff=0.5)
     return f"Did you mean `{near[0]}`?" if near else f"Known: {', '.join(known)}."
 
 
 class WrongUse(ValueError):
-    """Settings that do not go together, for which the command ends as for wrong options.
+    """Raised for incompatible settings; the command treats it like a wrong option.
 
     Example:
 

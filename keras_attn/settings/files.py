@@ -23,15 +23,15 @@ def read_settings(
 
     Args:
         path: A TOML file with tables such as `[model]`.
-        sections: The tables that the file may have: names with a `Settings` class or `Kinds`.
+        sections: The allowed tables: a dict of names with a `Settings` class or `Kinds`.
 
     Returns:
-        For each section the values that the file gives.
+        The values in the file, for each section.
 
     Raises:
         FileNotFoundError: If there is no file.
-        ValueError: If the file is not TOML, or has unknown tables or keys. The nearest known one is
-            named.
+        ValueError: If the file is not TOML, or has unknown tables or keys; the message suggests the
+            nearest name.
 
     Example:
 
@@ -70,13 +70,14 @@ def read_settings(
 
 
 def write_settings(path: str | os.PathLike, sections: Mapping[str, Section]) -> None:
-    """Writes all settings with their help texts, as a file that `read_settings` reads.
+    """Writes all settings with their help texts to a TOML file.
 
-    A setting that is None is written as a comment, as TOML has no null.
+    A setting that is None is written as a comment, because TOML has no null. Read the file with
+    `read_settings`.
 
     Args:
-        path: The file; it is replaced as a whole.
-        sections: Names of the tables, each with `Settings` or a `Choice`.
+        path: The file, which is replaced atomically.
+        sections: A dict of table names with `Settings` or a `Choice`.
 
     Example:
 
@@ -104,7 +105,7 @@ def write_settings(path: str | os.PathLike, sections: Mapping[str, Section]) -> 
 
 
 def _toml(value: object) -> str:
-    """JSON strings are TOML strings, except for DEL, which JSON leaves as it is."""
+    """A TOML value. JSON strings are valid in TOML, except that DEL must be escaped."""
     if isinstance(value, str):
         try:
             value.encode()

@@ -1,4 +1,4 @@
-"""The choice of one kind among several, such as the architecture of a model."""
+"""Choices among several kinds, such as model architectures."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ S = TypeVar("S", bound=Settings)
 
 
 class Kinds(Mapping[str, type[Settings]]):
-    """The kinds of one thing by their names, each a class of `Settings`.
+    """A registry of kinds, each a class of `Settings` with a name.
 
-    A choice of a kind is written as a dict with the name of the kind under `key`:
-    `{"model": "rnn", "units": 64}`. That is how Python calls, TOML files and saved files have it.
+    Python calls, TOML files and saved files represent a choice as a dict with the name of the kind
+    under `key`: `{"model": "rnn", "units": 64}`.
 
     Args:
-        key: Name of the setting that names the kind.
+        key: Name of the setting that selects the kind.
         default: Name of the default kind.
         help: Help text for the command.
 
@@ -50,7 +50,7 @@ class Kinds(Mapping[str, type[Settings]]):
         self._kinds: dict[str, type[Settings]] = {}
 
     def register(self, name: str) -> Callable[[type[S]], type[S]]:
-        """Class decorator: makes a class of settings one of the kinds.
+        """Class decorator that registers a class of settings as a kind.
 
         Args:
             name: Name of the kind.
@@ -79,7 +79,7 @@ class Kinds(Mapping[str, type[Settings]]):
         """Returns the name of the kind of an instance.
 
         Raises:
-            TypeError: If the config belongs to none of the kinds.
+            TypeError: If the class of the instance is not registered.
         """
         for name, kind in self.items():
             if type(made) is kind:
@@ -88,17 +88,17 @@ class Kinds(Mapping[str, type[Settings]]):
         raise TypeError(f"Expected one of {kinds}. Received: {type(made).__name__}.")
 
     def describe(self, made: Settings) -> dict[str, Any]:
-        """Returns an instance as a JSON-safe dict, with the name of its kind."""
+        """Returns an instance as a JSON-safe dict, including the name of its kind."""
         return {self.key: self.name_of(made), **made.to_dict()}
 
     def make(self, config: object = None, **sizes: object) -> Any:
-        """Makes an instance of a kind.
+        """Creates an instance of a kind.
 
         Args:
-            config: An instance of a kind; the name of a kind; a dict of settings with the name of a
-                kind under `key`; a `Choice`; or None: the default kind with its defaults.
-            **sizes: Sizes that follow from the data. They replace those of `config`; what a kind
-                does not have is left out.
+            config: An instance of a kind, the name of a kind, a dict of settings with the name of a
+                kind under `key`, a `Choice`, or None for the default kind with its defaults.
+            **sizes: Sizes computed from data, which override the sizes in `config`; sizes that the
+                kind does not have are ignored.
 
         Returns:
             An instance of the chosen kind.
@@ -146,7 +146,7 @@ class Kinds(Mapping[str, type[Settings]]):
         return options + [self._option(name, fields) for name, fields in every.items()]
 
     def _option(self, name: str, fields: Mapping[str, dataclasses.Field]) -> Option:
-        """One option for a setting that some kinds have, perhaps with other defaults."""
+        """One option for a setting of several kinds, which may have different defaults."""
         texts = _by_value({kind: f.metadata["help"] for kind, f in fields.items()})
         shown = [
             text if len(kinds) == len(self) else f"{', '.join(kinds)}: {text}"
@@ -164,11 +164,11 @@ class Kinds(Mapping[str, type[Settings]]):
         return Option(name, first.metadata["kind"], default, "; ".join(shown), choices, False, ())
 
     def made(self, values: object) -> Choice:
-        """Chooses a kind and checks the settings that were given, before any size is known.
+        """Chooses a kind and checks the given settings, before sizes are known.
 
         Args:
-            values: The name of a kind; a dict of settings, with the name of the kind under `key`;
-                an instance of a kind, whose sizes are left out; or a `Choice`.
+            values: The name of a kind, a dict of settings with the name of the kind under `key`, an
+                instance of a kind (whose sizes are ignored), or a `Choice`.
 
         Returns:
             A `Choice`.
@@ -223,11 +223,11 @@ class Kinds(Mapping[str, type[Settings]]):
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """A kind and the settings that were given for it, before the sizes are known.
+    """A kind and the settings given for it, before sizes are known.
 
     Args:
         kinds: The kinds.
-        name: Name of the chosen one.
+        name: Name of the chosen kind.
         values: Settings that differ from the defaults or were given explicitly.
         named: Whether the kind was chosen by name; otherwise, it is the default.
 
@@ -265,7 +265,7 @@ class Choice:
 
 
 def _by_value(values: Mapping[str, Any]) -> dict[Any, list[str]]:
-    """Which names have each value."""
+    """The names that have each value."""
     found: dict[Any, list[str]] = {}
     for name, value in values.items():
         found.setdefault(value, []).append(name)

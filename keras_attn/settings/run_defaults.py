@@ -1,4 +1,4 @@
-"""Defaults that are chosen when a training begins, such as by the weights it starts from."""
+"""Defaults that depend on the training run."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ CASES = {
     "backbone": "with a backbone",
     "encoder": "for bert, roberta and modern_bert without a backbone",
 }
-"""The cases that a default may tell apart, and how help texts say them. If several are given for a
-training, the first one here is taken."""
+"""The cases that a default may depend on, and their descriptions in help texts. If several apply,
+the first one is used."""
 
 
 class RunDefault:
-    """A default that is chosen when a training begins. Until then the setting is None.
+    """A default that is chosen when a training begins; until then, the setting is None.
 
     Args:
         value: The default in all other cases.
         note: Further conditions, for help texts.
-        **cases: The default in some of `CASES`.
+        **cases: Defaults for some of `CASES`.
 
     Raises:
         ValueError: If a case is unknown.
@@ -44,10 +44,10 @@ class RunDefault:
         self.cases: Mapping[str, Any] = {case: cases[case] for case in CASES if case in cases}
 
     def chosen(self, given: Iterable[str]) -> Any:
-        """Returns the default of a training.
+        """Returns the default for a training.
 
         Args:
-            given: The cases that the training belongs to.
+            given: The cases that apply to the training.
         """
         given = set(given)
         return next((value for case, value in self.cases.items() if case in given), self.value)

@@ -181,7 +181,7 @@ class AnswerSelectionUse(PageUse):
 @dataclass(frozen=True)
 @with_defaults(words={"examples": "questions with right answers, as for fit"})
 class AnswerSelectionTest(BootstrapTest):
-    """Settings of the evaluation of answer selection."""
+    """Settings for evaluating answer selection."""
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ class CaptioningData(SavedStart, Pieces, ImageFiles, LimitedFiles):
     epochs=default_epochs(30), batch_size=64, words={"rows": "captions", "classes": "vocabulary"}
 )
 class CaptioningTraining(RegionCache, LabelSmoothing, BatchTraining):
-    """Settings of the training of a captioner."""
+    """Settings for training a captioner."""
 
     score: str = setting(
         "cider", "score that the best weights are best in; cider and bleu_4 need pycocoevalcap",
@@ -162,7 +162,7 @@ class CaptioningUse(BeamSearchUse, ImageUse):
 
 @dataclass(frozen=True)
 class CaptioningTest(Settings):
-    """Settings of the evaluation of a captioner."""
+    """Settings for evaluating a captioner."""
 
     data: str = setting(
         "", "as --train of `fit`; required, except for --format emoji", path="examples"

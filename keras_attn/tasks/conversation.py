@@ -153,7 +153,7 @@ class ConversationData(
     },
 )
 class ConversationTraining(training_settings.TokenBatches):
-    """Settings of the training of a conversation model."""
+    """Settings for training a conversation model."""
 
     empty_contexts: float = setting(
         0.0, "share of the answers that is also learnt without any turn, for "
@@ -202,7 +202,7 @@ class ConversationUse(SamplingUse, Beams):
 
 @dataclass(frozen=True)
 class ConversationTest(Settings):
-    """Settings of the evaluation of a conversation model."""
+    """Settings for evaluating a conversation model."""
 
     data: str = setting(
         "", "file of dialogues, instead of the held-out part of --train", path="examples"
@@ -455,7 +455,7 @@ class Talker(SequenceToSequence):
     def batches(
         self, examples: Sequence[Any], training: ConversationTraining, shuffle: bool = True
     ) -> TokenBatches | AnswerBatches:
-        """Makes the batches of a training."""
+        """Creates the training batches."""
         return self.dataset(
             examples,
             training.empty_contexts if shuffle else 0.0,

@@ -77,7 +77,7 @@ class EmbeddingsData(WordChoice, BadLines, RunningTexts):
     },
 )
 class EmbeddingsTraining(RunSettings):
-    """Settings of the training of word embeddings."""
+    """Settings for training word embeddings."""
 
     window: int = setting(5, "largest number of words on each side that are predicted", at_least=1)
     negatives: int = setting(5, "mean number of noise words for each pair of words", at_least=1)
@@ -116,7 +116,7 @@ class EmbeddingsUse(Settings):
 
 @dataclass(frozen=True)
 class EmbeddingsTest(Settings):
-    """Settings of the evaluation of word embeddings."""
+    """Settings for evaluating word embeddings."""
 
     analogies: str = setting(
         "", "file of analogies, in the form of word2vec's questions-words.txt", path="examples"
@@ -388,7 +388,7 @@ class WordEmbedder(Task[Texts]):
         return texts
 
     def dataset(self, texts: Texts, **settings: Any) -> WordWindows:
-        """Makes batches for `model.fit`.
+        """Creates batches for `model.fit`.
 
         Args:
             texts: Strings; or `WordIds`.

@@ -96,7 +96,7 @@ class EntailmentData(SavedStart, WordVectorData, Tables, Files):
 @dataclass(frozen=True)
 @with_defaults(words={"rows": "pairs", "examples": "pairs"})
 class EntailmentTraining(ClassTraining, BatchTraining):
-    """Settings of the training of an entailment classifier."""
+    """Settings for training an entailment classifier."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class EntailmentUse(ClassUse):
     words={"examples": "file of labelled pairs", "parts": "a file that has several, as SICK's"}
 )
 class EntailmentTest(SplitTest):
-    """Settings of the evaluation of entailment."""
+    """Settings for evaluating entailment."""
 
     def check(self, data: Settings | None = None) -> None:
         """Raises a FileNotFoundError if there is no such file."""
@@ -260,7 +260,7 @@ class EntailmentClassifier(ClassTask):
     def labelled_batches(
         self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
     ) -> PairBatches:
-        """Makes the batches of a training."""
+        """Creates the training batches."""
         premises, hypotheses = (
             self.tokenizer.encode(list(side)) for side in zip(*inputs, strict=True)
         )

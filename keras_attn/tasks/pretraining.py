@@ -112,7 +112,7 @@ class PretrainingData(BackboneStart, BadLines, HeldOut, RunningTexts):
     learning_rate=RunDefault(5e-4, backbone=1e-4), weight_decay=0.01, words={"rows": "rows"}
 )
 class PretrainingTraining(BatchTraining):
-    """Settings of the training of an encoder."""
+    """Settings for training an encoder."""
 
     masked_share: float = setting(0.15, "share of the words to guess", above=0, below=1)
     whole_words: bool = setting(False, "mask all pieces of a word together")
@@ -130,7 +130,7 @@ class PretrainingUse(BatchUse):
 
 @dataclass(frozen=True)
 class PretrainingTest(Settings):
-    """Settings of the evaluation of a pretrained encoder."""
+    """Settings for evaluating a pretrained encoder."""
 
     text: str = setting(
         "", "text files, a folder or a pattern, as for fit", required=True, path="examples"
@@ -311,7 +311,7 @@ class Pretrainer(EncoderTask):
         return documents
 
     def dataset(self, documents: Text, **settings: Any) -> MaskedBatches:
-        """Makes batches for `model.fit`.
+        """Creates batches for `model.fit`.
 
         Args:
             documents: Documents, each a list of sentences; or `SentenceIds`.

@@ -75,7 +75,7 @@ class QuestionAnsweringData(EncoderData, Files):
 @dataclass(frozen=True)
 @with_defaults(epochs=default_epochs(10, backbone=2), batch_size=16)
 class QuestionAnsweringTraining(EncoderTraining):
-    """Settings of the training of question answering."""
+    """Settings for training question answering."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class QuestionAnsweringUse(PageUse):
 @dataclass(frozen=True)
 @with_defaults(words={"examples": "questions with answers, as for fit"})
 class QuestionAnsweringTest(BootstrapTest):
-    """Settings of the evaluation of question answering."""
+    """Settings for evaluating question answering."""
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class RegressionData(TextRowsData):
     words={"rows": "texts", "examples": "texts"},
 )
 class RegressionTraining(HeadTraining, FineTuning):
-    """Settings of the training of a regressor."""
+    """Settings for training a regressor."""
 
     epochs: int | None = setting(
         default_epochs(4, head=0), "passes over the training texts; 0 with --tune head", at_least=0
@@ -118,7 +118,7 @@ class RegressionUse(WeighedUse):
 @dataclass(frozen=True)
 @with_defaults(words={"examples": "file of texts with a number, as for fit"})
 class RegressionTest(BootstrapTest):
-    """Settings of the evaluation of a regressor."""
+    """Settings for evaluating a regressor."""
 
 
 @dataclass(frozen=True)

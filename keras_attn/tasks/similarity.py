@@ -105,7 +105,7 @@ class SimilarityUse(PageUse):
 @dataclass(frozen=True)
 @with_defaults(words={"examples": "pairs with scores, as for fit"})
 class SimilarityTest(BootstrapTest):
-    """Settings of the evaluation of similarity."""
+    """Settings for evaluating similarity."""
 
 
 @dataclass(frozen=True)

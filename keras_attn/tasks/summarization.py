@@ -69,7 +69,7 @@ class SummarizationData(BackboneStart, Pieces, Tables, Files):
     words={"tokens": "tokens of a batch on its longer side, with padding", "written": "summarised"},
 )
 class SummarizationTraining(WrittenScores, training_settings.TokenBatches):
-    """Settings of the training of a summarizer."""
+    """Settings for training a summarizer."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class SummarizationUse(TextSearchUse):
 @dataclass(frozen=True)
 @with_defaults(words={"examples": "pairs of texts and summaries, as for fit"})
 class SummarizationTest(BootstrapTest):
-    """Settings of the evaluation of a summarizer."""
+    """Settings for evaluating a summarizer."""
 
     words: str = setting(
         "english", "words of ROUGE: runs of a-z and 0-9, stemmed, or words of any script",

@@ -68,7 +68,7 @@ class TaggingData(EncoderData, Files):
     epochs=default_epochs(10, backbone=4), words={"classes": "labels", "examples": "words"}
 )
 class TaggingTraining(ClassWeights, EncoderTraining):
-    """Settings of the training of a tagger."""
+    """Settings for training a tagger."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class TaggingUse(PageUse):
 @dataclass(frozen=True)
 @with_defaults(words={"examples": "sentences with labels, as for fit"})
 class TaggingTest(BootstrapTest):
-    """Settings of the evaluation of a tagger."""
+    """Settings for evaluating a tagger."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ class Tagger(WindowedTask):
     def dataset(
         self, examples: Iterable[Tagged], class_weight: ClassWeight = None, **settings: Any
     ) -> EncoderBatches:
-        """Makes batches for `model.fit`.
+        """Creates batches for `model.fit`.
 
         Args:
             examples: `TaggedText`s, or pairs of a list of words and a list of labels.

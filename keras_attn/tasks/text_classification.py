@@ -83,7 +83,7 @@ class TextClassificationData(UnknownTexts, TextRowsData):
     words={"rows": "texts", "examples": "texts"},
 )
 class TextClassificationTraining(HeadTraining, ClassTraining, FineTuning):
-    """Settings of the training of a text classifier."""
+    """Settings for training a text classifier."""
 
     epochs: int | None = setting(
         default_epochs(4, head=0), "passes over the training texts; 0 with --tune head", at_least=0
@@ -112,7 +112,7 @@ class TextClassificationUse(ClassUse):
     }
 )
 class TextClassificationTest(SplitTest):
-    """Settings of the evaluation of a text classifier."""
+    """Settings for evaluating a text classifier."""
 
     def check(self, data: Settings | None = None) -> None:
         """Raises a FileNotFoundError if the data do not exist."""

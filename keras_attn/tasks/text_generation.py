@@ -126,7 +126,7 @@ class TextGenerationData(BackboneStart, BadLines, HeldOutShares):
     words={"rows": "windows"},
 )
 class TextGenerationTraining(FineTuning):
-    """Settings of the training of a text generator."""
+    """Settings for training a text generator."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class TextGenerationUse(SamplingUse, RankingUse, TokenRulesUse):
 
 @dataclass(frozen=True)
 class TextGenerationTest(Settings):
-    """Settings of the evaluation of a text generator."""
+    """Settings for evaluating a text generator."""
 
     split: str = setting(
         "test", "which part of the text, by the shares given to `fit`",

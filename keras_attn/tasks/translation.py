@@ -143,7 +143,7 @@ class TranslationData(BackboneStart, Pieces, Tables, BadLines):
     },
 )
 class TranslationTraining(LoraTraining, WrittenScores, training_settings.TokenBatches):
-    """Settings of the training of a translator."""
+    """Settings for training a translator."""
 
     batching: str = setting(
         "bucketed",
@@ -187,7 +187,7 @@ class TranslationUse(TextSearchUse):
 
 @dataclass(frozen=True)
 class TranslationTest(Settings):
-    """Settings of the evaluation of a translator."""
+    """Settings for evaluating a translator."""
 
     data: str = setting("", "folder made by `prepare`, whose test set is taken", path="folder")
     split: str | None = setting(
@@ -701,7 +701,7 @@ class Translator(TextToText):
         `own_use` becomes the `generation_config.json`.
 
         Args:
-            folder: The folder; it must not exist, or be empty.
+            folder: The folder, which must be new or empty.
 
         Raises:
             FileExistsError: If the folder is not empty.

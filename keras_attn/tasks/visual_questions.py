@@ -126,7 +126,7 @@ class VisualQuestionsData(SavedStart, ImageFiles, Files):
     words={"classes": "answers"},
 )
 class VisualQuestionsTraining(RegionCache, LabelSmoothing, BatchTraining):
-    """Settings of the training of visual question answering."""
+    """Settings for training visual question answering."""
 
     questions_per_picture: int = setting(
         16, "maximum number of questions about an image in a row of a batch; further ones get "
@@ -155,7 +155,7 @@ class VisualQuestionsUse(BatchUse, ImageUse):
 @dataclass(frozen=True)
 @with_defaults(words={"examples": "table or JSON of questions, or folder of easy-VQA"})
 class VisualQuestionsTest(DataTest):
-    """Settings of the evaluation of visual question answering."""
+    """Settings for evaluating visual question answering."""
 
     test_annotations: str = setting("", "vqa: JSON of the answers of --data", path="examples")
 

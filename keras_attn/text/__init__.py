@@ -1,4 +1,4 @@
-"""Tokenizers that are trained in Python and also run inside a TensorFlow graph."""
+"""Tokenizers, in Python and inside TensorFlow graphs."""
 
 from keras_attn.text.byte_pair import BytePairTokenizer
 from keras_attn.text.characters import CharacterTokenizer

@@ -1,4 +1,4 @@
-"""Files of tokenizers, as JSON with a format and a version."""
+"""JSON files of tokenizers, with a format and a version."""
 
 import json
 import os
@@ -50,16 +50,16 @@ def read_assets(
 
 
 class SavedTokenizer:
-    """A tokenizer that can be made again of its config, and has a file of it.
+    """Base class of tokenizers that are saved as their config.
 
-    A subclass has `get_config`, which returns its arguments in a form for JSON.
+    A subclass implements `get_config`, which returns its arguments as JSON-compatible values.
     """
 
     assets_name: ClassVar[str]
-    """Name of the file without its ending, and of the format."""
+    """Name of the format, and of the file without its suffix."""
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of `__init__` in a form for JSON."""
+        """Returns the arguments of `__init__` as JSON-compatible values."""
         raise NotImplementedError
 
     @classmethod
@@ -87,7 +87,7 @@ class SavedTokenizer:
             A tokenizer of this class.
 
         Raises:
-            ValueError: If the file is missing, broken, or of a newer version.
+            ValueError: If the file is missing, damaged, or of a newer version.
         """
 
         def make(content: dict[str, Any]) -> Any:

@@ -44,16 +44,16 @@ _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_ALPHABET)}
 class BytePairTokenizer(PlacedTokenizer):
     """Tokenizer by byte-level byte-pair encoding.
 
-    A text is read as its UTF-8 bytes. It is split into pre-tokens (a word, a number or a run of
-    symbols, each with the space before it; see `pattern`). In each pre-token, the adjacent pair
-    `(a, b)` that comes first in the list of merges becomes one token `ab`, until no pair of the
-    list is left. The list has the pairs that were most frequent in the training texts, in their
-    order.
+    The tokenizer splits the UTF-8 bytes of a text into pre-tokens (a word, a number or a run of
+    symbols, each with the preceding space; see `pattern`). In each pre-token, it repeatedly merges
+    the adjacent pair `(a, b)` that comes first in the list of merges into one token `ab`, until no
+    pair of the list is left. The list contains the most frequent pairs of the training texts, in
+    order of frequency.
 
-    All 256 bytes are tokens, so there is no unknown token. Before that, texts are normalized: see
-    `normalize`. Without it, `decode` restores every text with its spaces, line breaks and control
+    All 256 bytes are tokens, so there is no unknown token. By default, texts are normalized first.
+    With `normalize=False`, `decode` restores every text including spaces, line breaks and control
     characters. Ids 0, 1 and 2 are `<pad>`, `<start>` and `<end>` unless other `special_tokens` are
-    given. These words in a text are not read as special tokens.
+    given. If a text contains these strings, they are not read as special tokens.
 
     References:
         - [Sennrich et al., 2016](https://arxiv.org/abs/1508.07909): byte-pair encoding of words.
@@ -61,31 +61,31 @@ class BytePairTokenizer(PlacedTokenizer):
           over bytes (GPT-2).
 
     Args:
-        vocabulary: The tokens in the order of their ids, written in GPT-2's byte alphabet (a
-            space is `Ġ`): the special tokens, all 256 bytes and the merged tokens. The three
-            special tokens of this package come first, others may be anywhere.
-        merges: Pairs of tokens, the most frequent first. Both tokens and their concatenation
-            are in `vocabulary`.
+        vocabulary: The tokens in the order of their ids, written in GPT-2's byte alphabet (a space
+            is `Ġ`): the special tokens, all 256 bytes and the merged tokens. The three special
+            tokens of this package come first; others may be anywhere.
+        merges: Pairs of tokens, the most frequent first. Both tokens and their concatenation must
+            be in `vocabulary`.
         normalize: Whether texts are normalized before they are encoded, in Python and in a graph,
-            so that texts that look alike have the same ids: each run of white space is read as one
-            space, white space at both ends is not read, and a letter with a combining mark is read
-            as one character, as in NFC. If False, every byte of a text is kept, which is needed for
-            programs, poems and other texts with lines.
+            so that texts that look the same have the same ids: each run of white space becomes one
+            space, white space at both ends is removed, and a letter with a combining mark becomes
+            one character, as in NFC. If False, every byte of a text is kept, which is needed for
+            source code, poems and other texts with lines.
         pattern: Pattern that splits texts into pre-tokens. `"keras_attn"`: pre-tokens of bounded
             length, the same in every version of Unicode. `"gpt2"` and `"llama3"`: as in these
-            models. In a graph their classes of letters, numbers and blanks are those of the
-            `tokenizers` library with which the graph was made.
-        special_tokens: Tokens without text: padding, start and end, which may be a single token,
+            models. A graph uses the classes of letters, numbers and blanks of the `tokenizers`
+            library with which it was created.
+        special_tokens: Tokens without text: padding, start and end (which may be the same token),
             followed by others that never result from a text.
-        ignore_merges: Whether a pre-token that is in the vocabulary is one token, whatever the
-            merges, as in Llama 3.
+        ignore_merges: Whether a pre-token in the vocabulary is one token even if the merges do not
+            produce it, as in Llama 3.
         end_tokens: Special tokens that end a text in addition to the end token, such as the end of
             a turn in Llama 3.
-        compose: Whether a letter with a combining mark is read as one character, as with
-            `normalize`, but white space is kept. Unlike NFC, a mark is not composed across another
-            mark, and no character is decomposed.
-        whole_tokens: Strings that are one token anywhere in a text, such as the runs of spaces of
-            ModernBERT. The longest match is read.
+        compose: Whether a letter with a combining mark becomes one character, as with `normalize`,
+            while white space is kept. Unlike NFC, a mark is not composed across another mark, and
+            no character is decomposed.
+        whole_tokens: Strings that are one token anywhere in a text, such as the runs of spaces in
+            ModernBERT. The longest match is used.
 
     Raises:
         ValueError: If the vocabulary, the merges, the pattern or the special tokens are invalid.
@@ -152,7 +152,7 @@ class BytePairTokenizer(PlacedTokenizer):
         for token in self.whole_tokens:
             self.token_bytes[self.vocabulary.index(token)] = token.encode()
         self.leading_blanks = [len(b) - len(b.lstrip(_BLANKS)) for b in self.token_bytes]
-        """Number of blanks, which are one byte each, before the text of each id."""
+        """Number of leading blanks, which are one byte each, of each id."""
         self._encoder: Any = None
 
     @classmethod
@@ -165,14 +165,14 @@ class BytePairTokenizer(PlacedTokenizer):
         normalize: bool = True,
         pattern: str = "keras_attn",
     ) -> BytePairTokenizer:
-        """Learns the merges from texts. The same texts give the same tokenizer.
+        """Learns the merges from texts, deterministically.
 
         Args:
             texts: The training texts, such as a list of strings or a generator of lines.
             vocabulary_size: Number of ids: 3 special tokens, 256 bytes, and the merged tokens.
             min_frequency: Minimum number of occurrences of a pair that is merged.
-            allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
-                give more.
+            allow_fewer: Whether the result may have fewer ids than `vocabulary_size` if the texts
+                do not provide more.
             normalize: See the class; the training texts are normalized too.
             pattern: See the class.
 
@@ -181,7 +181,7 @@ class BytePairTokenizer(PlacedTokenizer):
 
         Raises:
             ValueError: If there is no text, if `vocabulary_size` is smaller than 259, or if it is
-                larger than what the texts can give.
+                too large for the texts.
 
         Example:
 
@@ -230,14 +230,14 @@ class BytePairTokenizer(PlacedTokenizer):
         return cls(vocabulary, model["merges"], normalize, pattern)
 
     def normalized(self, text: str) -> str:
-        """Returns a text as the tokenizer reads it.
+        """Returns the normalized text that the tokenizer encodes.
 
         Args:
             text: A string.
 
         Returns:
-            The string, normalized if `normalize` is set; see the class. `decode(encode(text))` is
-            equal to it.
+            The string, normalized if `normalize` is True; see the class. It equals
+            `decode(encode(text))`.
 
         Raises:
             TypeError: If it is not a string.
@@ -260,7 +260,7 @@ class BytePairTokenizer(PlacedTokenizer):
         return [encoding.ids for encoding in found]
 
     def _placed_rows(self, texts: list[str]) -> tuple[Rows, list[Offsets]]:
-        """All text has places, except white space at both ends that normalisation removes."""
+        """Computes ids with offsets; only white space that normalization strips is not covered."""
         rows, offsets = self._rows(texts), []
         for text, row in zip(texts, rows, strict=True):
             lengths = [len(self.token_bytes[index]) for index in row]
@@ -286,7 +286,7 @@ class BytePairTokenizer(PlacedTokenizer):
         ]
 
     def to_graph(self) -> GraphBytePair:
-        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. It needs TensorFlow.
+        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. Needs TensorFlow.
 
         Returns:
             A `GraphBytePair`, for `tf.data` pipelines and SavedModels.
@@ -305,7 +305,7 @@ class BytePairTokenizer(PlacedTokenizer):
         return GraphBytePair(self)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of `__init__` in a form for JSON."""
+        """Returns the arguments of `__init__` as JSON-compatible values."""
         return {
             "vocabulary": list(self.vocabulary),
             "merges": [list(m) for m in self.merges],
@@ -314,7 +314,7 @@ class BytePairTokenizer(PlacedTokenizer):
         }
 
     def _unusual(self) -> dict[str, Any]:
-        """The arguments that most tokenizers leave as they are, where they differ."""
+        """Rarely used arguments that differ from their defaults."""
         values = (
             self.pattern, list(self.special_tokens), self.ignore_merges, list(self.end_tokens),
             self.compose, list(self.whole_tokens),

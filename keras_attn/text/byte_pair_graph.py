@@ -21,13 +21,13 @@ _SEPARATOR = b"\xff"
 class GraphBytePair(GraphTokenizer):
     """`BytePairTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
-    It gives the ids of the Python object for every text. It uses core TensorFlow ops, and its
-    tables are part of the module, so a SavedModel with it needs only `import tensorflow`. It runs
-    on the CPU, where strings are.
+    For every text, its ids are the same as in Python. It uses core TensorFlow ops, and its tables
+    are part of the module, so a SavedModel with it needs only `import tensorflow`. It runs on the
+    CPU, because TensorFlow keeps strings there.
 
-    A pre-token that is one token is looked up. All other distinct pre-tokens of the batch are
-    concatenated and merged in one loop, whose rounds merge the best pair of every pre-token.
-    Pre-tokens are short, so there are few rounds for texts of any length.
+    Pre-tokens that are single tokens are looked up. All other distinct pre-tokens of the batch are
+    merged in one loop, each round of which merges the best pair of every pre-token. Pre-tokens are
+    short, so there are few rounds for texts of any length.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -65,11 +65,11 @@ class GraphBytePair(GraphTokenizer):
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Turns strings into ids and the bytes where each begins and ends: ragged `(B, None)`.
+        """Turns strings into ids and their start and end bytes: ragged `(B, None)`.
 
-        A part of a character has the place of the whole character. Bytes that are not UTF-8 are
-        read as U+FFFD, and places are those in the text so made. A tokenizer that normalizes is
-        refused.
+        A token that is a part of a character has the position of the whole character. Bytes that
+        are not UTF-8 are read as U+FFFD, and positions refer to the resulting text. Tokenizers that
+        normalize are not supported.
         """
         if self._normalize:
             raise ValueError(
@@ -100,7 +100,7 @@ class GraphBytePair(GraphTokenizer):
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
         """Turns the start of strings into ids, like `encode(text)[:, :count]`.
 
-        It encodes only the bytes that `count` pre-tokens can take, since each has at least one id.
+        It reads only the bytes that `count` pre-tokens can have, because each has at least one id.
         """
         with tf.device("CPU:0"):
             text = self._read(text)
@@ -122,7 +122,7 @@ class GraphBytePair(GraphTokenizer):
         return compose_in_graph(tf, text)[0] if self._compose else text
 
     def _words_of(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The pre-tokens and whole tokens of each text, and empty ones, which have no ids."""
+        """The pre-tokens and whole tokens of each text; empty ones have no ids."""
         if self._whole is None:
             return self._pre_tokens(text)
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
@@ -141,7 +141,7 @@ class GraphBytePair(GraphTokenizer):
         return tf.RaggedTensor.from_row_splits(words.flat_values, splits, validate=False)
 
     def _pre_tokens(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The pre-tokens of each text, perhaps followed by an empty one, which has no ids."""
+        """The pre-tokens of each text, possibly followed by an empty one, which has no ids."""
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
         mark, match = self._pattern.mark, self._pattern.match
         if mark is not None:
@@ -224,7 +224,7 @@ def _any_of(tokens: Sequence[str]) -> str | None:
 
 
 def _single_tokens(tokenizer: Any, pieces: list[bytes]) -> dict[bytes, int]:
-    """The texts that the tokenizer encodes as one token, with its id."""
+    """The texts that the tokenizer encodes as one token, with their ids."""
     texts = {}
     for index, piece in enumerate(pieces):
         if not piece:  # a special token

@@ -1,4 +1,4 @@
-"""Patterns that split texts into pre-tokens for byte pairs, in Python and in TensorFlow graphs."""
+"""Pre-token patterns of byte-pair encoding, in Python and in TensorFlow graphs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ LLAMA3_PATTERN = (
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 PATTERNS = {"keras_attn": SPLIT_PATTERN, "gpt2": GPT2_PATTERN, "llama3": LLAMA3_PATTERN}
-"""The patterns of pre-tokens by their names."""
+"""The pre-token patterns, keyed by name."""
 # The end of the last two. Of several blanks before something else the last one is left to it.
 _BLANKS_LEFT = r"\s+(?!\S)|\s+"
 
 
 class GraphPattern(NamedTuple):
-    r"""A pattern for RE2, which TensorFlow has: without `\p` and without looking ahead."""
+    r"""A pattern for RE2, TensorFlow's engine, without `\p` and lookahead."""
 
     match: str
     """The regular expression of a pre-token."""
     mark: str | None
-    """Two groups between which a separator comes first, or None."""
+    """Two groups between which a separator is inserted first, or None."""
     longest: int | None
     """Maximum number of characters of a pre-token; None if there is no limit."""
 
@@ -37,12 +37,12 @@ class GraphPattern(NamedTuple):
 def graph_pattern(name: str) -> GraphPattern:
     r"""Returns the form of a pattern for TensorFlow's regular expressions.
 
-    RE2 cannot look ahead, as `\s+(?!\S)` does. That branch matches a run of blanks without its last
-    one if something else follows. So a separator is put before that last blank, and a run of blanks
-    is then matched whole.
+    RE2 has no lookahead such as `\s+(?!\S)`, which matches a run of blanks without its last one if
+    another character follows. Instead, a separator is inserted before this last blank, and runs of
+    blanks are then matched completely.
 
     The classes `\p{L}`, `\p{N}` and `\s` are written out as the code points that the `tokenizers`
-    library takes for these, because other engines and releases follow other versions of Unicode.
+    library uses for them, because other engines and releases follow other versions of Unicode.
     """
     pattern = PATTERNS[name]
     if name == "keras_attn":  # a space and the longest match of a branch

@@ -40,7 +40,8 @@ def _class(ranges: Iterable[tuple[int, int]]) -> str:
 
 
 def _split_pattern() -> str:
-    """The pre-tokens: letters, digits or symbols after at most one space; line breaks; spaces.
+    """The pre-token pattern: letters, digits or symbols after at most one space; line breaks;
+    spaces.
 
     Every code point matches one of the branches, so nothing is lost between two matches. Every
     branch is bounded, which bounds the work for a pre-token. Without look-around and Unicode

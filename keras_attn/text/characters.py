@@ -24,10 +24,10 @@ UNKNOWN = "\ufffd"
 class CharacterTokenizer(RowTokenizer):
     """Tokenizer with one id for each Unicode character (code point).
 
-    Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`. These words in a text are not read
-    as special tokens. Characters are neither lower-cased nor normalized, so `e` with a combining
-    accent is two characters. A character that is not in the vocabulary becomes `<unknown>`, which
-    is decoded as U+FFFD.
+    Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`. If a text contains these strings,
+    they are not read as special tokens. Characters are neither lower-cased nor normalized, so `e`
+    with a combining accent is two characters. A character that is not in the vocabulary becomes
+    `<unknown>`, which is decoded as U+FFFD.
 
     Args:
         vocabulary: The tokens in the order of their ids: the four special tokens, then single
@@ -63,17 +63,18 @@ class CharacterTokenizer(RowTokenizer):
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary_size: int | None = None) -> CharacterTokenizer:
-        """Collects the characters of texts by frequency, equally frequent ones by code point.
+        """Collects the characters of texts, sorted by frequency and then by code point.
 
         Args:
             texts: The training texts, such as a list of strings or a generator of lines.
-            vocabulary_size: Maximum number of ids, with the 4 special tokens; no limit if None.
+            vocabulary_size: Maximum number of ids, including the 4 special tokens; no limit if
+                None.
 
         Returns:
             A `CharacterTokenizer`. It has fewer ids if the texts have fewer characters.
 
         Raises:
-            TypeError: If `texts` holds something that is not a string.
+            TypeError: If an element of `texts` is not a string.
             ValueError: If there is no character, or `vocabulary_size` is smaller than 5.
 
         Example:
@@ -116,7 +117,7 @@ class CharacterTokenizer(RowTokenizer):
         ]
 
     def to_graph(self) -> GraphCharacters:
-        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. It needs TensorFlow.
+        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. Needs TensorFlow.
 
         Returns:
             A `GraphCharacters`, for `tf.data` pipelines and SavedModels.
@@ -135,7 +136,7 @@ class CharacterTokenizer(RowTokenizer):
         return GraphCharacters(self)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of `__init__` in a form for JSON."""
+        """Returns the arguments of `__init__` as JSON-compatible values."""
         return {"vocabulary": list(self.vocabulary)}
 
 

@@ -12,10 +12,10 @@ from keras_attn.text.graph_tokenizer import GraphTokenizer, graph_method, lookup
 class GraphCharacters(GraphTokenizer):
     """`CharacterTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
-    It gives the ids of the Python object for every text. Bytes that are not UTF-8 are read as the
+    For every text, its ids are the same as in Python. Bytes that are not UTF-8 are read as the
     U+FFFDs of Python's `bytes.decode("utf-8", "replace")`. It uses core TensorFlow ops, and its
     table is part of the module, so a SavedModel with it needs only `import tensorflow`. It runs on
-    the CPU, where strings are.
+    the CPU, because TensorFlow keeps strings there.
     """
 
     def __init__(self, tokenizer: Any) -> None:

@@ -72,7 +72,7 @@ def for_each_row(ids: TensorLike, function: Callable[[list[Any]], Any]) -> Any:
 
 
 def _plain(value: object) -> Any:
-    """Arrays, tensors, ragged tensors and tuples as lists; other values unchanged."""
+    """Converts arrays, tensors, ragged tensors and tuples to lists; other values do not change."""
     if isinstance(value, tuple):
         return list(value)
     for name in ("to_list", "tolist"):  # ragged tensors; NumPy, JAX and PyTorch

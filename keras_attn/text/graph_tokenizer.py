@@ -1,4 +1,4 @@
-"""What all tokenizers have inside a TensorFlow graph."""
+"""Base class of tokenizers in TensorFlow graphs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class _GraphMethod:
-    """A `tf.function` of each instance, made when it is first asked for."""
+    """Descriptor that creates a `tf.function` for each instance when it is first used."""
 
     def __init__(self, method: Callable[..., Any], options: dict[str, Any]) -> None:
         self.method, self.options = method, options
@@ -27,9 +27,10 @@ class _GraphMethod:
 
 
 def graph_method(**options: Any) -> Callable[[Method], Method]:
-    """A decorator like `tf.function(**options)`, whose bound functions keep their object alive.
+    """A decorator like `tf.function(**options)` whose bound functions keep their object alive.
 
-    `tf.function` has a weak reference to it: `tokenizer.to_graph().encode(text)` would fail.
+    `tf.function` keeps only a weak reference, so that `tokenizer.to_graph().encode(text)` would
+    fail.
     """
 
     def decorate(method: Method) -> Method:
@@ -40,9 +41,9 @@ def graph_method(**options: Any) -> Callable[[Method], Method]:
 
 
 class GraphTokenizer(tf.Module):
-    """Strings to ids and back in a graph: a base class, with the ids and pieces of a tokenizer.
+    """Base class of tokenizers in TensorFlow graphs, from strings to ids and back.
 
-    It runs on the CPU, where strings are.
+    It runs on the CPU, because TensorFlow keeps strings there.
     """
 
     def __init__(self, tokenizer: Any) -> None:

@@ -1,4 +1,4 @@
-"""Sources of translators: marks of target languages such as `>>fra<<` in front, and their ends."""
+"""Language marks such as `>>fra<<` and end tokens of translation sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keras_attn.text.tokenizer import Tokenizer
 MARK = r">>[^<>\s]+<<"
 """A regular expression for language marks."""
 IN_FRONT = rf"(?s)[ \t\r\n]*({MARK})(.*)"
-"""A text with a mark in front, for Python and RE2: the mark and the rest."""
+"""A regular expression for a leading mark and the rest of a text, for Python and RE2."""
 
 
 def language_marks(tokenizer: object) -> dict[str, int]:
@@ -23,7 +23,7 @@ def language_marks(tokenizer: object) -> dict[str, int]:
 
 
 def unknown_mark(mark: str, marks: Mapping[str, int]) -> str:
-    """Returns the message about a mark that a model lacks."""
+    """Returns the error message for a mark that a model lacks."""
     names = list(marks)
     more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
     return f"The model has no language mark {mark!r}. It has {str(names[:20])[1:-1]}{more}."
@@ -41,9 +41,9 @@ def checked_mark(language: str, marks: Mapping[str, int]) -> str:
 
 
 def parted(text: str, marks: Mapping[str, int], default: str = "") -> tuple[str, str]:
-    """Returns the language mark in front of a text (or the default one), and the rest of the text.
+    """Returns the leading language mark of a text (or the default mark) and the rest of the text.
 
-    If the model has marks and the text has none, that is an error.
+    Raises a ValueError if the model needs a mark and there is none.
     """
     found = re.fullmatch(IN_FRONT, text) if marks else None
     mark, rest = (found[1], found[2]) if found else (default, text)
@@ -53,13 +53,13 @@ def parted(text: str, marks: Mapping[str, int], default: str = "") -> tuple[str,
 
 
 def ended(row: list[int], end_id: int, ends: bool, max_length: int | None = None) -> list[int]:
-    """Returns the ids of a source with its end, or without; an empty one always has an end.
+    """Returns the ids of a source with or without an end token; an empty source always has one.
 
     Args:
         row: Ids of a text.
-        end_id: Id of the end.
-        ends: Whether sources have an end.
-        max_length: Maximum number of ids, with the end; what is longer is cut.
+        end_id: Id of the end token.
+        ends: Whether sources have an end token.
+        max_length: Maximum number of ids, including the end token; longer rows are cut.
 
     Example:
 
@@ -73,7 +73,7 @@ def ended(row: list[int], end_id: int, ends: bool, max_length: int | None = None
 def encode_marked(
     tokenizer: Tokenizer, texts: Sequence[str], language: str = ""
 ) -> list[list[int]]:
-    """Returns the ids of sources, without an end. A language mark in front is one token."""
+    """Returns the ids of sources without end tokens. A leading language mark is one token."""
     marks = language_marks(tokenizer)
     default = checked_mark(language, marks)
     if not texts:

@@ -1,4 +1,4 @@
-"""Normalisation of texts before they are encoded, in Python and in a TensorFlow graph."""
+"""Normalization of texts, in Python and in TensorFlow graphs."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ _SHIFT = 1 << 21
 
 
 def normalize_text(text: str) -> str:
-    """Returns a text in the form in which models read it.
+    """Normalizes white space and combining marks.
 
-    Each run of white space becomes one space, and white space at both ends is removed. A combining
-    mark is composed with the character before it where Unicode has a character for both, as in
-    NFC: `e` and U+0301 become `é`. Unlike NFC, a mark is not composed across another mark. So NFC
-    text keeps its characters, and NFD text becomes NFC except for rare sequences of marks.
+    Each run of white space becomes one space, and white space at both ends is removed. If Unicode
+    has a composed character for a combining mark and the character before it, they are composed, as
+    in NFC: `e` and U+0301 become `é`. Unlike in NFC, a mark is not composed across another mark.
+    NFC text therefore keeps its characters, and NFD text becomes NFC except for rare sequences of
+    marks.
     """
     if _marks().search(text):
         text = "".join(character for character, _ in _composed(text))
@@ -42,7 +43,7 @@ def normalize_text(text: str) -> str:
 
 
 def compose_with_offsets(text: str) -> tuple[str, Offsets]:
-    """Composes marks with the characters before them, and says where each character was."""
+    """Composes marks with the characters before them, and returns the original positions."""
     characters, lengths = [], []
     for character, length in _composed(text) if _marks().search(text) else [(c, 1) for c in text]:
         characters.append(character)
@@ -57,7 +58,7 @@ def compose_in_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.Tensor, tf.Ten
     """Composes marks with TensorFlow ops.
 
     Returns:
-        The texts, and the number of bytes that each character of all texts was made of.
+        The texts, and the number of original bytes of each character.
     """
     codes = tf.strings.unicode_decode(text, "UTF-8")
     sizes = 1 + sum(tf.cast(codes.flat_values > most, tf.int32) for most in (0x7F, 0x7FF, 0xFFFF))
@@ -69,7 +70,7 @@ def compose_in_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.Tensor, tf.Ten
 
 
 def normalize_with_offsets(text: str) -> tuple[str, Offsets]:
-    """Normalises a text, and says where each character of the result was."""
+    """Normalizes a text, and returns the original position of each character."""
     characters: list[str] = []
     offsets: Offsets = []
     start = 0
@@ -90,14 +91,14 @@ def normalize_with_offsets(text: str) -> tuple[str, Offsets]:
 
 
 def normalize_text_in_graph(tf: ModuleType, text: tf.Tensor) -> tf.Tensor:
-    """Does the same as `normalize_text` with TensorFlow ops."""
+    """Normalizes texts like `normalize_text`, with TensorFlow ops."""
     text = normalize_white_space_in_graph(tf, text)
     marked = tf.strings.regex_full_match(text, f"(?s).*[{_mark_class()}].*")
     return tf.cond(tf.reduce_any(marked), lambda: compose_in_graph(tf, text)[0], lambda: text)
 
 
 def _composed(text: str) -> list[tuple[str, int]]:
-    """The characters of a text with marks composed, each with how many it was made of."""
+    """The composed characters of a text, each with its number of original characters."""
     found: list[tuple[str, int]] = []
     for character in text:
         both = _pair(ord(found[-1][0]), ord(character)) if found else None
@@ -109,7 +110,7 @@ def _composed(text: str) -> list[tuple[str, int]]:
 
 
 def _pair(first: int, second: int) -> int | None:
-    """The code point for two, or None."""
+    """The composition of two code points, or None."""
     if second < 0x300:
         return None
     vowel, trailing = second - _VOWELS, second - _TRAILING
@@ -124,8 +125,8 @@ def _pair(first: int, second: int) -> int | None:
 def _compositions() -> dict[tuple[int, int], int]:
     """The pairs of code points that NFC composes, without the Korean ones.
 
-    No code point is the first of one pair and the second of another. So all pairs of a text can be
-    composed at once, in several rounds, as they can be from left to right.
+    No code point is the first of one pair and the second of another. Therefore all pairs of a text
+    can be composed at once, in several rounds, with the same result as from left to right.
     """
     pairs = {}
     for code in range(0x18000):  # there are none beyond
@@ -138,7 +139,7 @@ def _compositions() -> dict[tuple[int, int], int]:
 
 
 def _mark_class() -> str:
-    """The characters that compose with the one before them, as a character class of RE2."""
+    """The characters that compose with the preceding one, as a character class of RE2."""
     ranges = [
         (_VOWELS, _VOWELS + _NUM_VOWELS - 1),
         (_TRAILING + 1, _TRAILING + _NUM_TRAILING - 1),
@@ -154,7 +155,7 @@ def _marks() -> re.Pattern[str]:
 
 
 def places_in_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Says with TensorFlow ops where the characters of normalized texts, but spaces, were."""
+    """Returns original positions of the characters of normalized texts, with TensorFlow ops."""
     codes = tf.strings.unicode_decode(text, "UTF-8")
     sizes = 1 + sum(tf.cast(codes.flat_values > most, tf.int32) for most in (0x7F, 0x7FF, 0xFFFF))
     x, row, sizes = _composed_codes(tf, codes, sizes)
@@ -170,7 +171,7 @@ def places_in_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tens
 def _composed_codes(
     tf: ModuleType, codes: tf.RaggedTensor, sizes: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The code points of texts with marks composed: flat, their rows, and the sums of `sizes`."""
+    """The composed code points of texts: flat values, their rows, and the sums of `sizes`."""
     pairs = sorted((a * _SHIFT + b, both) for (a, b), both in _compositions().items())
     with tf.device("CPU:0"):
         keys, values = (

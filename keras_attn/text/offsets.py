@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 Offsets = list[tuple[int, int]]
-"""The `(start, end)` of each token, such that it stands for `text[start:end]`."""
+"""The `(start, end)` of each token, which stands for `text[start:end]`."""
 
 
 def ids_and_places(
     tokenizer: OffsetTokenizer, texts: Sequence[str]
 ) -> tuple[list[list[int]], list[Offsets]]:
-    """Turns texts into ids, with the characters that each stands for but the blanks before them."""
+    """Turns texts into ids and the character spans of the tokens, without leading blanks."""
     ids, offsets = tokenizer.encode_with_offsets(list(texts))
     blanks = getattr(tokenizer, "leading_blanks", None)
     if blanks is None:
@@ -34,7 +34,7 @@ def ids_and_places(
 def leading_blanks_graph(
     tf: ModuleType, tokenizer: Tokenizer, ids: tf.RaggedTensor
 ) -> tf.RaggedTensor:
-    """Returns how many bytes of each token are blanks before its text, as TensorFlow ops."""
+    """Returns the number of leading blank bytes of each token, with TensorFlow ops."""
     blanks = getattr(tokenizer, "leading_blanks", None)
     if blanks is None:
         return tf.zeros_like(ids)
@@ -44,7 +44,7 @@ def leading_blanks_graph(
 def original_offsets(text: str, offsets: Iterable[tuple[int, int]]) -> Offsets:
     """Converts offsets in `well_formed(text)` to offsets in the text itself.
 
-    They differ only after lone surrogates, each of which is read as three U+FFFD.
+    They differ only after lone surrogates, each of which becomes three U+FFFD.
     """
     given = [(start, end) for start, end in offsets]
     codes = np.array([*map(ord, text)], "int64")
@@ -57,7 +57,7 @@ def original_offsets(text: str, offsets: Iterable[tuple[int, int]]) -> Offsets:
 
 
 def byte_offsets(text: str, lengths: Iterable[int]) -> Offsets:
-    """Returns the offsets of parts of a text whose lengths in UTF-8 bytes are given."""
+    """Returns the character offsets of consecutive parts of a text, given their UTF-8 lengths."""
     ends = np.cumsum(np.fromiter(lengths, "int64"))
     starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
     if text.isascii():

@@ -1,4 +1,4 @@
-"""Texts that come in pieces: whole characters of tokens, and the end at a stop string."""
+"""Streaming of texts: complete characters, and stop strings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from keras_attn.text.sentence_piece import SentencePieceTokenizer
 from keras_attn.text.tokenizer import Tokenizer
 
 EACH_BYTE = "keras_attn.each_byte"
-"""Name of an error handler: U+FFFD for each byte that is not UTF-8, as SentencePiece has it."""
+"""Name of an error handler that replaces each invalid byte by U+FFFD, like SentencePiece."""
 
 
 def _each_byte(error: UnicodeError) -> tuple[str, int]:
@@ -22,11 +22,11 @@ codecs.register_error(EACH_BYTE, _each_byte)
 
 
 class TokenReader:
-    """Turns ids that come one after the other into text, whole characters alone.
+    """Converts a stream of ids to text, one complete character at a time.
 
-    What all calls return is together `tokenizer.decode` of all ids. A character whose bytes are
-    those of several tokens comes with the last of them. A space at the start is kept, which
-    `decode` of SentencePiece drops, since a text goes on here.
+    The concatenated results of all calls equal `tokenizer.decode` of all ids. A character whose
+    bytes are spread over several tokens is returned with the last of them. A space at the start is
+    kept, unlike in `decode` of SentencePiece, because the ids continue a text.
     """
 
     def __init__(self, tokenizer: Tokenizer):
@@ -35,14 +35,14 @@ class TokenReader:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors)
 
     def read(self, ids: Sequence[int]) -> str:
-        """Reads further ids, and returns the text that is complete with them."""
+        """Reads further ids, and returns the text that they complete."""
         pieces = getattr(self._tokenizer, "token_bytes", None)
         if pieces is None:
             return self._tokenizer.decode(list(ids))
         return self._decoder.decode(b"".join(pieces[index] for index in ids))
 
     def end(self) -> str:
-        """Returns what remains: U+FFFD for a character that was not completed."""
+        """Returns the rest: U+FFFD for an incomplete character."""
         return self._decoder.decode(b"", final=True)
 
 
@@ -70,22 +70,22 @@ def checked_stops(stops: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def cut_at_stop(text: str, stops: Sequence[str]) -> str:
-    """Returns a text up to where the first stop string begins in it."""
+    """Cuts a text before the first stop string."""
     places = [text.find(stop) for stop in stops]
     return text[: min((place for place in places if place >= 0), default=len(text))]
 
 
 def stop_pattern(stops: Sequence[str]) -> str:
-    """Returns what `tf.strings.regex_replace` takes away for `cut_at_stop`, as RE2 writes it."""
+    """Returns the RE2 pattern that `tf.strings.regex_replace` removes for `cut_at_stop`."""
     codes = ("".join(f"\\x{{{ord(character):x}}}" for character in stop) for stop in stops)
     return f"(?s)(?:{'|'.join(codes)}).*"
 
 
 class StopReader:
-    """Finds the first stop string in a text that comes in pieces.
+    """Finds the first stop string in a streamed text.
 
-    What all calls return is together `cut_at_stop` of the whole text. The end of a piece is held
-    back while it may be the beginning of a stop string.
+    The concatenated results of all calls equal `cut_at_stop` of the whole text. The end of a piece
+    is held back as long as it may be the beginning of a stop string.
     """
 
     def __init__(self, stops: Sequence[str]):
@@ -95,7 +95,7 @@ class StopReader:
         """Whether a stop string was found."""
 
     def read(self, piece: str) -> str:
-        """Reads a further piece, and returns the text that is certain with it."""
+        """Reads a further piece, and returns the text that cannot belong to a stop string."""
         if self.stopped:
             return ""
         text, place = self._held + piece, 0
@@ -110,7 +110,7 @@ class StopReader:
         return text[:place]
 
     def end(self) -> str:
-        """Returns what was held back, up to a stop string, since nothing comes after it."""
+        """Returns the text that was held back, up to a stop string."""
         held, self._held = self._held, ""
         text = cut_at_stop(held, self._stops)  # a shorter one in the beginning of a longer one
         self.stopped = self.stopped or len(text) < len(held)

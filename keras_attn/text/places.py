@@ -1,4 +1,4 @@
-"""Words of a text with their places: one rule, in Python and as TensorFlow ops."""
+"""Words of a text with their positions, in Python and with TensorFlow ops."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Word(NamedTuple):
 
     text: str
     start: int
-    """Place of its first character in the text."""
+    """Index of its first character in the text."""
     end: int
-    """Place behind its last character."""
+    """Index after its last character."""
 
 
 def split_words(text: str) -> list[Word]:
@@ -55,8 +55,8 @@ def split_words(text: str) -> list[Word]:
     White space separates words. A punctuation mark or symbol is a separate word, unless it stands
     directly between letters or digits and is one of ' ’ & / @ _ : , . - ("don't", "AT&T", "3.5",
     "well-known"). Single letters that are each followed by a full stop form one word ("U.S."). Each
-    Chinese or Japanese character is a word. Together, the words and the white space between them
-    make up the whole text.
+    Chinese or Japanese character is a word. The words and the white space between them cover the
+    whole text.
 
     Args:
         text: A string.
@@ -108,7 +108,7 @@ def split_words_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.RaggedTensor,
         text: Strings `(B,)` of valid UTF-8.
 
     Returns:
-        The words, a ragged string tensor `(B, None)`, and the bytes where they begin, int32.
+        The words, a ragged string tensor `(B, None)`, and their start bytes, int32.
 
     Example:
 
@@ -136,7 +136,7 @@ def character_places_graph(
 ) -> tf.Tensor:
     """Converts byte positions to character positions, with TensorFlow ops.
 
-    The texts are read once for all positions.
+    Each text is read only once for all positions.
 
     Args:
         tf: The module `tensorflow`.
@@ -168,9 +168,9 @@ def character_places_graph(
 def cut_texts_graph(
     tf: ModuleType, text: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
 ) -> tf.Tensor:
-    """Cuts parts out of texts, as TensorFlow ops.
+    """Extracts parts of texts with TensorFlow ops.
 
-    The texts are not copied for each part, as `tf.strings.substr` needs them.
+    Unlike `tf.strings.substr`, it does not need a copy of the text for each part.
     """
     letters = tf.strings.bytes_split(tf.strings.reduce_join(text)[None]).flat_values
     first = tf.gather(tf.cumsum(tf.strings.length(text), exclusive=True), rows)

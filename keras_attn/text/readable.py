@@ -1,4 +1,4 @@
-"""Ids as readable tokens, for alignments and the labels of plots."""
+"""Conversion of ids to readable tokens, for alignments and plots."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Tokenizers by name, and names of their vocabularies."""
+"""Registry of tokenizers, and digests of vocabularies."""
 
 import hashlib
 import json
@@ -19,12 +19,12 @@ TOKENIZERS = {
     "word_piece": WordPieceTokenizer,
     "words": WordTokenizer,
 }
-"""The tokenizers of words, or parts of them, that a task can choose by name."""
+"""The word and subword tokenizers that a task can choose by name."""
 
 PieceTokenizer = BytePairTokenizer | SentencePieceTokenizer
-"""Tokenizers of parts of words whose ids decode to the text."""
+"""Subword tokenizers whose ids decode to the original text."""
 TextTokenizer = CharacterTokenizer | PieceTokenizer
-"""Tokenizers whose ids decode to the text, for models that write."""
+"""Tokenizers whose ids decode to the original text, for models that generate text."""
 PIECES: dict[str, type[BytePairTokenizer] | type[SentencePieceTokenizer]] = {
     "byte_pair": BytePairTokenizer,
     "sentence_piece": SentencePieceTokenizer,
@@ -58,7 +58,7 @@ def tokenizer_name(tokenizer: object) -> str:
 def train_pieces(
     name: str, texts: Iterable[str], vocabulary_size: int, vocabulary_file: str = ""
 ) -> BytePairTokenizer | SentencePieceTokenizer | WordPieceTokenizer:
-    """Trains a tokenizer of pieces of words, or takes a `vocab.txt` of BERT (`vocabulary_file`)."""
+    """Trains a subword tokenizer, or reads a `vocab.txt` of BERT (`vocabulary_file`)."""
     if vocabulary_file:
         return WordPieceTokenizer.from_vocabulary_file(vocabulary_file)
     if name == "word_piece":
@@ -69,7 +69,7 @@ def train_pieces(
 
 
 def load_tokenizer(directory: str | os.PathLike[str]) -> TextTokenizer:
-    """Loads a tokenizer of a model that writes, which `save_assets` wrote."""
+    """Loads the tokenizer of a generating model, written by `save_assets`."""
     for kind in (*PIECES.values(), CharacterTokenizer):
         if Path(directory, f"{kind.assets_name}.json").exists():
             return kind.load_assets(directory)
@@ -77,10 +77,10 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> TextTokenizer:
 
 
 def vocabulary_digest(tokenizer: Tokenizer) -> str:
-    """Returns hexadecimal digits that name a tokenizer's vocabulary.
+    """Returns a hexadecimal digest that identifies a tokenizer's vocabulary.
 
     Args:
-        tokenizer: Has `get_config`.
+        tokenizer: A tokenizer with `get_config`.
 
     Example:
 

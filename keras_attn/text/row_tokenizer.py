@@ -1,4 +1,4 @@
-"""What all tokenizers do once they can turn texts into rows of ids."""
+"""Base classes of tokenizers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Rows = list[list[int]]
 
 
 class RowTokenizer(SavedTokenizer):
-    """Texts to ids and back: a base class of tokenizers.
+    """Base class of tokenizers, which convert texts to ids and back.
 
-    A subclass has `vocabulary`, `pad_id`, `start_id` and `end_id`, and writes `_rows` and `_text`.
+    A subclass defines `vocabulary`, `pad_id`, `start_id` and `end_id`, and implements `_rows` and
+    `_text`.
     """
 
     exported_with: tuple[str, ...] = ("tensorflow",)
@@ -28,7 +29,7 @@ class RowTokenizer(SavedTokenizer):
     end_id: int
 
     def _rows(self, texts: list[str]) -> Rows:
-        """The ids of each text, in lists of their own; a TypeError for what is no string."""
+        """The ids of each text as a list; raises a TypeError if a text is not a string."""
         raise NotImplementedError
 
     def _text(self, ids: list[int]) -> str:
@@ -41,7 +42,7 @@ class RowTokenizer(SavedTokenizer):
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of ids, with the special tokens."""
+        """Number of ids, including special tokens."""
         return len(self.vocabulary)
 
     def encode(
@@ -78,16 +79,16 @@ class RowTokenizer(SavedTokenizer):
     def decode(self, ids: TensorLike) -> Any:
         """Turns ids into texts.
 
-        Padding, start and end are skipped. Between words and word pieces there is a space; byte
-        pairs and characters have the spaces that they were made of. Bytes that are not UTF-8, and
+        Padding, start and end tokens are skipped. Words and WordPiece tokens are joined with
+        spaces; byte pairs and characters contain the original spaces. Bytes that are not UTF-8, and
         unknown characters, become U+FFFD.
 
         Args:
-            ids: One row of ids, or any nest of rows: lists, NumPy arrays, tensors. An empty list
-                is one empty row.
+            ids: One row of ids, or any nested structure of rows: lists, NumPy arrays, tensors. An
+                empty list is one empty row.
 
         Returns:
-            A string for one row; else a nest of lists of strings.
+            A string for one row; nested lists of strings otherwise.
 
         Raises:
             TypeError: If `ids` are not integers.
@@ -105,12 +106,12 @@ class RowTokenizer(SavedTokenizer):
         """Turns each id into a readable piece, for the labels of a plot.
 
         Args:
-            ids: One row of ids, or any nest of rows; see `decode`.
+            ids: One row of ids, or any nested structure of rows; see `decode`.
 
         Returns:
-            A list of pieces for each row: words, or pieces of words. Of characters and byte pairs a
-            space is shown as `▁`, and a control character or a part of a character as its bytes,
-            such as `<0x0A>`.
+            A list of readable pieces for each row: words or word pieces. For characters and byte
+            pairs, a space is shown as `▁`, and a control character or a part of a character as its
+            bytes, such as `<0x0A>`.
 
         Raises:
             TypeError: If `ids` are not integers.
@@ -129,7 +130,7 @@ class RowTokenizer(SavedTokenizer):
 
 
 class PlacedTokenizer(RowTokenizer):
-    """A base class of tokenizers that know which characters each id stands for."""
+    """Base class of tokenizers that can return the characters of each id."""
 
     def _placed_rows(self, texts: list[str]) -> tuple[Rows, list[Offsets]]:
         """The ids of each text, and the characters of each id."""
@@ -138,18 +139,18 @@ class PlacedTokenizer(RowTokenizer):
     def encode_with_offsets(
         self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
     ) -> tuple[Any, Any]:
-        """Turns texts into ids, with the characters of the texts that each id stands for.
+        """Turns texts into ids and the character span of each id.
 
         Args:
             texts: See `encode`.
-            add_start: See `encode`; the characters of the start token are `(0, 0)`.
-            add_end: See `encode`; those of the end token are `(n, n)` in a text of length n.
+            add_start: See `encode`; the span of the start token is `(0, 0)`.
+            add_end: See `encode`; the span of the end token is `(n, n)` in a text of length n.
 
         Returns:
-            `(ids, offsets)`: the ids of `encode`, and for each id `(start, end)`, so that it stands
-            for `text[start:end]` in the original string. Pieces of one character, such as an emoji
-            or a Korean syllable, all have the whole character. Byte pairs leave no gaps between
-            them. Combining accents that WordPiece removes belong to the piece before them.
+            `(ids, offsets)`: the ids of `encode`, and `(start, end)` of each id, which stands for
+            `text[start:end]` in the original string. All pieces of one character, such as an emoji
+            or a Korean syllable, have the span of the whole character. Spans of byte pairs leave no
+            gaps. Combining accents that WordPiece removes belong to the preceding piece.
 
         Raises:
             TypeError: If `texts` holds something that is not a string.

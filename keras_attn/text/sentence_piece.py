@@ -1,4 +1,4 @@
-"""SentencePiece: unigram and byte-pair models that came so, or were trained here."""
+"""SentencePiece tokenizer with unigram and byte-pair models."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ if TYPE_CHECKING:
 class SentencePieceTokenizer(PlacedTokenizer):
     r"""Tokenizer with a SentencePiece model.
 
-    A text is normalized as the model says (`nmt_nfkc` makes characters that look alike equal and
-    each run of white space one space; `identity` keeps all) and gets a space in front. Spaces are
-    written `▁`. It is split into the pieces of the highest probability (unigram), or by merges
-    (BPE); pieces cross word boundaries only if the model was trained so. A character that the model
-    lacks becomes its UTF-8 bytes (`<0xE2>`) if the model has byte fallback; otherwise, a run of
-    such characters is one unknown token, which decodes as `" ⁇ "`. Control symbols such as `</s>`
-    never result from a text; user-defined symbols in a text are always recognized.
+    The model defines the normalization of texts: `nmt_nfkc` unifies characters that look the same
+    and collapses white space, and `identity` keeps the text. The tokenizer then adds a space in
+    front, writes spaces as `▁`, and splits the text into the most probable pieces (unigram) or by
+    merges (BPE). Pieces cross word boundaries only if the model was trained that way. A character
+    that the model lacks becomes its UTF-8 bytes (`<0xE2>`) if the model has byte fallback;
+    otherwise, a run of such characters is one unknown token, which decodes as `" ⁇ "`. Control
+    symbols such as `</s>` never result from a text; user-defined symbols in a text are always
+    recognized.
 
-    Python uses the `sentencepiece` library and a graph the ops of `tensorflow_text`. Their ids are
-    equal, except where two cuts of a text have the same probability up to rounding.
+    In Python, the tokenizer uses the `sentencepiece` library; graphs use the ops of
+    `tensorflow_text`. Their ids are equal, except where two segmentations of a text have the same
+    probability up to rounding.
 
     References:
         - [Kudo and Richardson, 2018](https://arxiv.org/abs/1808.06226): SentencePiece.
@@ -46,16 +48,16 @@ class SentencePieceTokenizer(PlacedTokenizer):
     Args:
         model: The serialized SentencePiece model: the bytes of `tokenizer.model`, `source.spm`, ...
         vocabulary: The pieces in the order of the ids that the neural network uses, if these are
-            not the ids of the SentencePiece model. Pieces of the model that it lacks are unknown;
-            it may have others, such as language marks, and a piece that is unknown to the model is
-            looked up in it, as Marian does.
-        pad_token: The token of padding. By default `<pad>` if it is in the vocabulary, else the
-            end.
-        start_token: The token that begins a text. By default that of the model (`<s>`); if it is
-            not in the vocabulary, that of padding, which begins the targets of Marian and T5.
-        end_token: The token that ends a text. By default that of the model (`</s>`).
-        unknown_token: The token of what is unknown. By default that of the model (`<unk>`).
-        mask_token: The token of a word to guess, if there is one.
+            not the ids of the SentencePiece model. Pieces of the model that are not in the
+            vocabulary are unknown. The vocabulary may have further entries, such as language marks;
+            a piece that is unknown to the model is looked up among them, as in Marian.
+        pad_token: The padding token. By default `<pad>` if it is in the vocabulary, and the end
+            token otherwise.
+        start_token: The token that begins a text. By default the model's (`<s>`); if this is not in
+            the vocabulary, the padding token, which begins the targets of Marian and T5.
+        end_token: The token that ends a text. By default the model's (`</s>`).
+        unknown_token: The token for unknown pieces. By default the model's (`<unk>`).
+        mask_token: The token that masks a word, if there is one.
         special_tokens: Other tokens that never result from a text and decode to nothing, such as
             language marks and sentinels. They always include the control symbols of the model.
         end_tokens: Tokens that end a text in addition to `end_token`.
@@ -98,7 +100,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
         self._processor = processor
         self.model = model
         self.renumbered = vocabulary is not None
-        """Whether the ids are those of a vocabulary, not of the SentencePiece model."""
+        """Whether a vocabulary defines the ids instead of the SentencePiece model."""
         self.vocabulary = tuple(own if vocabulary is None else vocabulary)
         _check_vocabulary(self.vocabulary, own)
         self._ids_of = {piece: index for index, piece in enumerate(self.vocabulary)}
@@ -114,7 +116,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
         self.start_id = self._id(start_token or named(processor.bos_id()) or pad, "start_token")
         self.unknown_id = self._id(unknown_token or named(processor.unk_id()), "unknown_token")
         self.mask_id = self._id(mask_token, "mask_token") if mask_token else None
-        """Id of the token of a word to guess, or None."""
+        """Id of the token that masks a word, or None."""
         for token in special_tokens:
             self._id(token, "special_tokens")
         others = (self._id(token, "end_tokens") for token in end_tokens)
@@ -133,16 +135,18 @@ class SentencePieceTokenizer(PlacedTokenizer):
         first = [self.vocabulary[i] for i in (self.pad_id, self.start_id, self.end_id)]
         more = dict.fromkeys([*([mask_token] if mask_token else []), *controls, *special_tokens])
         self.special_tokens = (*first, *(token for token in more if token not in first))
-        """The tokens that no text gives: padding, start and end, which may be one, then others."""
+        """The tokens that never result from a text: padding, start and end (which may be the same),
+        then others."""
         self._processor_ids = {piece: i for i, piece in enumerate(own)}
         aside = {*self.special_tokens}
         self.spelled = [
             () if piece in aside else _spelled(piece, self._processor_ids)
             for piece in self.vocabulary
         ]
-        """The pieces of the SentencePiece model that each id is decoded as; special ones none."""
+        """The piece of the SentencePiece model that each id is decoded as; special tokens have
+        none."""
         self.text_ids = {p: i for p, i in self._ids_of.items() if p not in aside}
-        """The ids of the pieces that a text can have."""
+        """The ids that can result from a text."""
 
     def _id(self, token: str | None, name: str) -> int:
         if token is not None and not isinstance(token, str):
@@ -166,22 +170,22 @@ class SentencePieceTokenizer(PlacedTokenizer):
         user_defined: Sequence[str] = (),
         allow_fewer: bool = False,
     ) -> SentencePieceTokenizer:
-        """Learns a model from texts. The same texts give the same tokenizer.
+        """Trains a model on texts, deterministically.
 
-        Ids 0 to 3 are `<pad>`, `<s>`, `</s>` and `<unk>`. Spaces are put into words of more than
-        100 characters, as training takes long for these.
+        Ids 0 to 3 are `<pad>`, `<s>`, `</s>` and `<unk>`. Words of more than 100 characters are
+        split by spaces, because training takes long for them.
 
         Args:
             texts: The training texts, such as a list of strings or a generator of lines.
             vocabulary_size: Number of ids: 4 special tokens, 256 bytes with `byte_fallback`, the
                 characters of the texts and longer pieces.
             model_type: `"unigram"`, or `"bpe"`.
-            normalize: Whether texts are normalized by `nmt_nfkc` and runs of white space are one
-                space. If False, all characters are kept, in training and afterwards.
-            byte_fallback: Whether rare characters become bytes, so that no text is unknown.
-            user_defined: Symbols that are always one piece in a text.
-            allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
-                give more.
+            normalize: Whether texts are normalized by `nmt_nfkc`, and runs of white space become
+                one space. If False, all characters are kept.
+            byte_fallback: Whether rare characters are encoded as bytes, so that nothing is unknown.
+            user_defined: Symbols that are always one piece.
+            allow_fewer: Whether the result may have fewer ids than `vocabulary_size` if the texts
+                do not provide more.
 
         Returns:
             A `SentencePieceTokenizer`.
@@ -189,7 +193,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
         Raises:
             TypeError: If `texts` holds something that is not a string.
             ValueError: If there is no text, or `vocabulary_size` is too small for the characters or
-                larger than what the texts can give.
+                too large for the texts.
 
         Example:
 
@@ -206,13 +210,13 @@ class SentencePieceTokenizer(PlacedTokenizer):
         )  # fmt: skip
 
     def normalized(self, text: str) -> str:
-        """Returns a text as the tokenizer reads it.
+        """Returns the normalized text that the tokenizer encodes.
 
         Args:
             text: A string.
 
         Returns:
-            The string as the model normalizes it, without the space that it puts in front.
+            The string normalized by the model, without the space that it adds in front.
 
         Raises:
             TypeError: If it is not a string.
@@ -222,7 +226,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
 
     @cached_property
     def dropped_spaces(self) -> int:
-        """Number of pieces at the start of a text that lose a space: 0, 1, or 2 for all of them."""
+        """Number of leading pieces whose space `decode` drops: 0, 1, or 2 for all."""
         if SPACE in self._processor_ids:
             return 3 - len(self._processor.decode_pieces([SPACE, SPACE, "."]))
         spaced = next((piece for piece in self._processor_ids if piece.startswith(SPACE)), "")
@@ -230,12 +234,12 @@ class SentencePieceTokenizer(PlacedTokenizer):
 
     @cached_property
     def token_bytes(self) -> list[bytes]:
-        """The bytes of each id in the middle of a text; special tokens have none."""
+        """The bytes of each id inside a text; special tokens have none."""
         return [b"".join(map(self._bytes, pieces)) for pieces in self.spelled]
 
     @cached_property
     def is_byte(self) -> list[bool]:
-        """Whether each id is a byte of UTF-8."""
+        """Whether each id is a UTF-8 byte."""
         return [self._is_byte(piece) for piece in self.vocabulary]
 
     @cached_property
@@ -267,7 +271,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
         return [self.text_ids.get(piece, self.unknown_id) for piece in pieces]
 
     def _placed_rows(self, texts: list[str]) -> tuple[Rows, list[Offsets]]:
-        """Blanks before a piece have no place; a part of a character has that of all of it."""
+        """Computes ids and offsets without leading blanks; parts of a character have its span."""
         rows, places = [], []
         for text in texts:
             read = well_formed(text)
@@ -278,9 +282,9 @@ class SentencePieceTokenizer(PlacedTokenizer):
         return rows, places
 
     def _places(self, text: str, ids: list[int], offsets: Offsets) -> Offsets:
-        """The characters of pieces without blanks before them, of those that the library gives.
+        """Converts the library's spans of pieces to spans without leading blanks.
 
-        It gives all characters to the last of several pieces that are made of them.
+        The library assigns characters that are divided among several pieces to the last of them.
         """
         bytes_inside = [self.is_byte[i] and s == e for i, (s, e) in zip(ids, offsets, strict=True)]
         found = _filled(offsets, bytes_inside)
@@ -292,8 +296,8 @@ class SentencePieceTokenizer(PlacedTokenizer):
     def continuation(self, ids: TensorLike) -> Any:
         """Decodes ids like `decode`, but keeps the space at the start of each text.
 
-        `decode` drops this space, because it is not part of the encoded text. If the ids continue a
-        text, it is the space between two words.
+        `decode` drops this space, because it is not part of the encoded text. If the ids continue
+        another text, however, it separates two words.
 
         Args:
             ids: As in `decode`.
@@ -319,7 +323,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
     def to_graph(self) -> GraphSentencePiece:
         """Returns the tokenizer as a `tf.Module` of TensorFlow Text's ops, which it needs.
 
-        A process that loads a SavedModel with it must `import tensorflow_text` before.
+        Before a process loads a SavedModel with it, it must `import tensorflow_text`.
 
         Returns:
             A `GraphSentencePiece`, for `tf.data` pipelines and SavedModels.
@@ -339,7 +343,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
         return GraphSentencePiece(self)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of `__init__` in a form for JSON, the model as base64."""
+        """Returns the arguments of `__init__` as JSON-compatible values; the model is base64."""
         return {
             "model": base64.b64encode(self.model).decode("ascii"),
             "vocabulary": list(self.vocabulary) if self.renumbered else None,
@@ -359,7 +363,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
 
 
 def _filled(offsets: Offsets, empty: Sequence[bool]) -> Offsets:
-    """The offsets with those of the next piece for empty ones that begin where it begins."""
+    """Replaces empty spans by the span of the next piece if it begins at the same position."""
     found, place = list(offsets), (-1, -1)
     for index in reversed(range(len(found))):
         if not empty[index]:
@@ -370,7 +374,7 @@ def _filled(offsets: Offsets, empty: Sequence[bool]) -> Offsets:
 
 
 def _spelled(piece: str, known: Mapping[str, int]) -> tuple[str, ...]:
-    """A piece as those of a SentencePiece model; others stand for themselves, without spaces."""
+    """A piece as the SentencePiece model writes it; other tokens are unchanged, without spaces."""
     if piece in known or SPACE not in piece:
         return (piece,)
     return tuple(part for part in re.split(f"({SPACE})", piece) if part)

@@ -21,10 +21,11 @@ _BLANKS = [code for code in range(0x3001) if chr(code).isspace()]
 class GraphSentencePiece(GraphTokenizer):
     """`SentencePieceTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
-    It uses `tensorflow_text.SentencepieceTokenizer`, whose ids are those of the Python object
-    except where two cuts of a text have the same probability up to rounding. (Those of
-    `FastSentencepieceTokenizer` are not, for byte-pair models and byte fallback.) A SavedModel with
-    it needs `import tensorflow_text`. It runs on the CPU, where strings are.
+    It uses `tensorflow_text.SentencepieceTokenizer`, whose ids are the same as in Python, except
+    where two segmentations of a text have the same probability up to rounding.
+    (`FastSentencepieceTokenizer` has other ids for byte-pair models and byte fallback.) A
+    SavedModel with it needs `import tensorflow_text`. It runs on the CPU, because TensorFlow keeps
+    strings there.
 
     Example:
 
@@ -74,11 +75,11 @@ class GraphSentencePiece(GraphTokenizer):
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Turns strings into ids and the bytes where each begins and ends: ragged `(B, None)`.
+        """Turns strings into ids and their start and end bytes: ragged `(B, None)`.
 
-        Blanks before a token are no part of it. A part of a character has the place of the whole
-        character. Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so
-        made.
+        Leading blanks are not a part of a token. A token that is a part of a character has the
+        position of the whole character. Bytes that are not UTF-8 are read as U+FFFD, and positions
+        refer to the resulting text.
         """
         with tf.device("CPU:0"):
             text = _valid(text)
@@ -107,7 +108,7 @@ class GraphSentencePiece(GraphTokenizer):
     # Rows alone: a function of any rank would lose the rank of what it returns.
     @graph_method(input_signature=[_ROWS], autograph=False)
     def texts(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Turns rows of ids into strings; see `decode`, which a SavedModel does not have.
+        """Turns rows of ids into strings; in SavedModels, it replaces `decode`.
 
         Args:
             ids: Ragged int32 `(B, None)`, all in the vocabulary.
@@ -125,7 +126,7 @@ class GraphSentencePiece(GraphTokenizer):
             return tf.strings.substr(text, tf.cast(begins, tf.int32), tf.strings.length(text))
 
     def continuation(self, ids: tf.Tensor) -> tf.Tensor:
-        """Turns ids `(..., T)` that continue texts into strings, with a space at the start."""
+        """Turns ids `(..., T)` that continue texts into strings, keeping a leading space."""
         with tf.device("CPU:0"):
             return _for_rows(lambda rows: self._whole(self._pieces_of(rows)), ids)
 
@@ -133,19 +134,19 @@ class GraphSentencePiece(GraphTokenizer):
         return ids.with_values(tf.gather(self._spelled, ids.values)).merge_dims(-2, -1)
 
     def _whole(self, pieces: tf.RaggedTensor) -> tf.Tensor:
-        """The text of pieces with the space of the first one, before which another one stands."""
+        """The text of pieces with the leading space, which a dummy piece preserves."""
         guard = tf.RaggedTensor.from_tensor(tf.fill([pieces.nrows(), 1], "."))
         text = self._encoder.detokenize(tf.concat([guard, pieces], 1))
         return tf.strings.substr(text, tf.ones_like(text, tf.int32), tf.strings.length(text))
 
     def _numbers(self, found: tf.RaggedTensor) -> tf.RaggedTensor:
-        """The ids of the pieces that the op gives: strings if they are renumbered, else its ids."""
+        """Converts the results of the op to ids: strings if ids are renumbered, ids otherwise."""
         if not self._renumbered:
             return found
         return found.with_values(tf.cast(self._ids_of.lookup(found.values), tf.int32))
 
     def _behind_blanks(self, text: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-        """The first places that are no blanks, at or behind some places in all texts."""
+        """The first non-blank positions at or after given positions in all texts."""
         codes, starts = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
         before = tf.cumsum(tf.strings.length(text) + 1, exclusive=True)
         starts = tf.cast(starts.flat_values, tf.int32) + tf.gather(before, row_numbers(tf, codes))
@@ -169,7 +170,7 @@ def _valid(text: tf.Tensor) -> tf.Tensor:
 
 
 def _filled(start: tf.Tensor, end: tf.Tensor, empty: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The places with those of the next piece for empty ones that begin where it begins."""
+    """Replaces empty spans by the span of the next piece if it begins at the same position."""
     full = tf.cast(tf.where(~empty)[:, 0], tf.int32)
     numbers = tf.range(tf.size(start))
     # An empty piece at the end has no next one, and keeps its place.

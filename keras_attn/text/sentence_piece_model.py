@@ -1,4 +1,4 @@
-"""SentencePiece models: reading them, training them, and the pieces that they have."""
+"""Reading and training of SentencePiece models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sentencepiece import SentencePieceProcessor
 
 SPACE = "▁"
-"""How SentencePiece writes a space."""
+"""SentencePiece's symbol for a space."""
 MODEL_TYPES = ("unigram", "bpe")
 _LONG_WORD = re.compile(r"(\S{100})(?=\S)")
 
@@ -103,9 +103,9 @@ def train_model(
 
 
 def _lines(texts: Iterable[str], failed: list[Exception]) -> Iterator[str]:
-    """The texts with long words cut, whose work grows faster than their length.
+    """The texts with long words split, because their cost grows faster than their length.
 
-    The library makes a RuntimeError of what `texts` raises, so this is kept in `failed`.
+    The library turns errors of `texts` into a RuntimeError, so the original is kept in `failed`.
     """
     try:
         for text in texts:
@@ -118,7 +118,7 @@ def _lines(texts: Iterable[str], failed: list[Exception]) -> Iterator[str]:
 
 
 def _reason(error: str, size: int) -> str:
-    """Says why a model of a size cannot be trained, of the library's error."""
+    """Explains from the library's error why a model of this size cannot be trained."""
     least = re.search(r"required_chars\. \d+ vs (\d+)", error)
     most = re.search(r"Please set it to a value <= (\d+)", error)
     if least:

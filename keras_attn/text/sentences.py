@@ -1,4 +1,4 @@
-"""Sentences of a text, by a rule."""
+"""Rule-based sentence splitting."""
 
 import re
 
@@ -6,7 +6,7 @@ ABBREVIATIONS = frozenset(
     "mr mrs ms dr prof st jr sr vs etc no nos vol fig e.g i.e cf al inc ltd co corp dept gen col "
     "sgt capt lt rev hon gov sen rep approx ca bzw z.b d.h usw nr str".split()
 )
-"""Abbreviations whose period does not end a sentence, without it and in lower case."""
+"""Abbreviations, in lower case and without their period, which does not end a sentence."""
 _LINES = re.compile(r"(?:<br\s*/?>|[\r\n\u2028\u2029])+", re.IGNORECASE)
 _END = re.compile(
     r"""
@@ -23,15 +23,15 @@ _WORD_BEFORE = re.compile(r"[^\s(\[\"'\u201c\u201e\u2018\u201a\u00ab]+$")
 def split_sentences(text: str) -> list[str]:
     """Splits a text into sentences by rules.
 
-    A sentence ends at a line break (`<br>` is one), and at a run of `.`, `!`, `?` or `…` with the
-    quotation marks and brackets that close behind it, if white space and something other than a
-    lower-case Latin letter follow. A single period does not end one after a single letter
-    ("J. Smith"), a word with a period inside ("U.S.") or one of `ABBREVIATIONS`. `。`, `！` and
-    `？` always end a sentence.
+    A sentence ends at a line break (or `<br>`), and after a run of `.`, `!`, `?` or `…` with any
+    closing quotation marks and brackets, if it is followed by white space and anything except a
+    lower-case Latin letter. A single period does not end one after a single letter ("J. Smith"), a
+    word with a period inside ("U.S.") or one of `ABBREVIATIONS`. `。`, `！` and `？` always end a
+    sentence.
 
     Rules make mistakes that a model would not make ("She lives in the U.S. He does not."), but they
-    are the same everywhere and read a gigabyte in about a minute. If your texts are already split,
-    use one sentence a line.
+    are deterministic and process a gigabyte in about a minute. If your texts are already split, use
+    one sentence per line.
 
     Args:
         text: A text.

@@ -1,4 +1,4 @@
-"""Special tokens that are written in texts: how often, and where a text is cut at them."""
+"""Special tokens that occur as strings in texts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMES = (
 
 
 def pattern_of(names: Iterable[str]) -> re.Pattern[str]:
-    """A pattern for any of some names, the longest first, as a group."""
+    """A regular expression group that matches any of several names, the longest first."""
     return re.compile(
         "(" + "|".join(map(re.escape, sorted(set(names), key=len, reverse=True))) + ")"
     )
@@ -35,7 +35,7 @@ _USUAL = pattern_of(_NAMES)
 
 
 def written_special_tokens(examples: object, tokenizer: object = None) -> Counter[str]:
-    """Counts the special tokens that stand as words in the texts of examples."""
+    """Counts the special tokens that occur as strings in the texts of examples."""
     own = getattr(tokenizer, "special_tokens", ())
     pattern = pattern_of([*_NAMES, *own]) if own else _USUAL
     found: Counter[str] = Counter()
@@ -52,7 +52,7 @@ def written_special_tokens(examples: object, tokenizer: object = None) -> Counte
 
 
 def counted(names: Mapping[str, int]) -> str:
-    """Says how often each of some special tokens was found, the commonest first."""
+    """Describes the counts of special tokens, the most frequent first."""
     rows = sorted(names.items(), key=lambda row: (-row[1], row[0]))
     return ", ".join(f"`{name}` {f'{n:,} times' if n > 1 else 'once'}" for name, n in rows)
 
@@ -63,10 +63,11 @@ def say_written(
     log: Callable[[str], Any],
     known: Container[str] | None = None,
 ) -> None:
-    """Says what special tokens in texts are read as.
+    """Reports how special tokens in texts are read.
 
-    By default they are text like any other, which is seldom meant: a warning counts them. Those of
-    `known` are read as tokens by a setting, `[MASK]` by a tokenizer with `mask_in_text`.
+    By default they are ordinary text, which is seldom intended, so a warning reports them. A
+    setting reads the tokens of `known` as tokens; a tokenizer with `mask_in_text` does so for
+    `[MASK]`.
     """
     settable = known is not None
     if known is None:
@@ -87,10 +88,11 @@ def say_written(
 
 
 def readable_tokens(tokenizer: PieceTokenizer | CharacterTokenizer) -> dict[str, int]:
-    """The special tokens that a text can have for a tokenizer, with their ids.
+    """The special tokens that a text may contain, with their ids.
 
-    A tokenizer that came with special tokens of its own, such as GPT-2's, has these. In one that
-    was trained by this package, any of `ENDS` stands for the end; padding and the start are text.
+    For imported tokenizers such as GPT-2's, these are their own special tokens. For tokenizers
+    trained by this package, any of `ENDS` stands for the end token, and padding and start are
+    ordinary text.
     """
     own = getattr(tokenizer, "special_tokens", ())
     found = {name: tokenizer.vocabulary.index(name) for name in own if name not in _STARTS}
@@ -100,12 +102,12 @@ def readable_tokens(tokenizer: PieceTokenizer | CharacterTokenizer) -> dict[str,
 
 
 class SpecialTokenReader:
-    """Reads texts whose special tokens are text, or with `as_tokens` those of `readable_tokens`."""
+    """Encodes texts, and with `as_tokens` reads the special tokens of `readable_tokens` in them."""
 
     def __init__(self, tokenizer: PieceTokenizer | CharacterTokenizer, as_tokens: bool):
         self.tokenizer = tokenizer
         self.tokens = readable_tokens(tokenizer) if as_tokens else {}
-        """Ids of the special tokens that are read as tokens, by their names."""
+        """Ids of the special tokens that are read as tokens, keyed by their strings."""
 
     def _cut(self, text: str) -> tuple[list[str], list[str]]:
         """The parts of a text, and the special tokens between them."""
@@ -124,17 +126,17 @@ class SpecialTokenReader:
         return np.concatenate(rows)
 
     def documents(self, documents: Sequence[tuple[str, str]]) -> tuple[list[np.ndarray], list[int]]:
-        """Returns the ids of prompts and texts with an end token, and the numbers of the first."""
+        """Returns the ids of prompts and texts with end tokens, and the lengths of prompts."""
         sides = [[self.encode(part) for part in parts] for parts in documents]
         rows = [np.append(np.concatenate(x), np.int32(self.tokenizer.end_id)) for x in sides]
         return rows, [len(prompt) for prompt, _ in sides]
 
     def length(self, text: str) -> int:
-        """Returns the number of characters of a text, of which a special token is one."""
+        """Returns the number of characters of a text, counting a special token as one."""
         parts, tokens = self._cut(text)
         return sum(len(well_formed(part)) for part in parts) + len(tokens)
 
     def has_ends(self, text: str) -> bool:
-        """Returns whether a text has an end of a text that is read as a token."""
+        """Returns whether a text contains an end token that is read as a token."""
         ends = getattr(self.tokenizer, "end_ids", (self.tokenizer.end_id,))
         return any(self.tokens[token] in ends for token in self._cut(text)[1])

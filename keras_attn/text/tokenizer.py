@@ -7,7 +7,7 @@ from keras_attn.hints import TensorLike
 
 
 class Tokenizer(Protocol):
-    """The interface that all tokenizers of this package share."""
+    """The interface of all tokenizers of this package."""
 
     @property
     def vocabulary_size(self) -> int:
@@ -31,24 +31,24 @@ class Tokenizer(Protocol):
         """Turns a text into a list of ids, or texts into a list of such lists."""
 
     def decode(self, ids: TensorLike) -> Any:
-        """Turns a row of ids into a text, or a nest of rows into a nest of texts."""
+        """Turns a row of ids into a text, or a nested structure of rows into one of texts."""
 
     def tokens(self, ids: TensorLike) -> Any:
         """Turns each id into a readable piece of text."""
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor in a form for JSON."""
+        """Returns the arguments of the constructor as JSON-compatible values."""
 
     def to_graph(self) -> Any:
         """Returns the tokenizer as a `tf.Module` of TensorFlow ops."""
 
 
 class OffsetTokenizer(Tokenizer, Protocol):
-    """A tokenizer that says which characters each token stands for."""
+    """The interface of tokenizers that return the characters of each token."""
 
     @property
     def unknown_id(self) -> int | None:
-        """Id of what is not in the vocabulary; None if all is."""
+        """Id of the unknown token, or None."""
 
     @property
     def vocabulary(self) -> Sequence[str]:

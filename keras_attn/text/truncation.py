@@ -1,4 +1,4 @@
-"""Long texts as models read them: which of their tokens are kept."""
+"""Truncation of long texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def truncate(ids: Sequence[T], max_length: int, strategy: str = "head") -> Seque
 def truncate(
     ids: Sequence[T] | np.ndarray, max_length: int, strategy: str = "head"
 ) -> Sequence[T] | np.ndarray:
-    """Shortens a text to its `max_length` most informative tokens, if it is longer.
+    """Shortens a text to at most `max_length` tokens.
 
     References:
         - [Sun et al., 2019](https://arxiv.org/abs/1905.05583): on IMDB, BERT does best with a
@@ -33,8 +33,8 @@ def truncate(
     Args:
         ids: The ids of a text: a list, or a vector.
         max_length: Maximum number of ids that are kept.
-        strategy: `"head"`: the first ones. `"tail"`: the last ones. `"head_tail"`: a quarter
-            (rounded down) of the first ones and, for the others, the last ones.
+        strategy: `"head"` keeps the first tokens, `"tail"` the last ones, and `"head_tail"` a
+            quarter of `max_length` (rounded down) from the start and the rest from the end.
 
     Returns:
         A list or a vector of at most `max_length` ids, in their order.
@@ -64,7 +64,7 @@ def truncate(
 
 
 def truncate_graph(tf: ModuleType, ids: Any, max_length: int, strategy: str = "head") -> Any:
-    """Returns the same as TensorFlow ops, of a ragged tensor of the ids of texts."""
+    """Truncates ragged ids of texts like `truncate`, with TensorFlow ops."""
     if strategy == "head":
         return ids[:, :max_length]
     head = _head(max_length, strategy)
@@ -75,12 +75,12 @@ def truncate_graph(tf: ModuleType, ids: Any, max_length: int, strategy: str = "h
 
 
 def _head(max_length: int, strategy: str) -> int:
-    """Number of the first ids that are kept of a longer text."""
+    """Number of ids that are kept from the start of a longer text."""
     return {"head": max_length, "tail": 0, "head_tail": max_length // 4}[strategy]
 
 
 def checked_truncation(truncation: str | None, pairs: bool) -> str:
-    """Returns which part of long texts is kept."""
+    """Checks and returns the truncation strategy."""
     if truncation is None:
         return "head" if pairs else "head_tail"
     if truncation not in TRUNCATIONS:

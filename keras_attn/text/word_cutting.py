@@ -1,7 +1,7 @@
-"""The rule by which texts are cut into words, for Python and for TensorFlow graphs.
+"""Patterns that split texts into words, for Python and TensorFlow graphs.
 
-Both engines of regular expressions get the same patterns. So these have no look-around, and no
-classes whose members depend on a release of Unicode.
+Both regular expression engines get the same patterns, which therefore have no lookaround, and no
+classes that depend on the Unicode version.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def _word_pattern() -> str:
 
 
 WORD = _word_pattern()
-"""A word or mark of a text whose white space is single spaces. Nothing else is left between two."""
+"""A word or mark in a text with normalized white space; only spaces remain between matches."""
 ENDING = rf"^([^ ]+)([nN]{_APOSTROPHE}[tT]|{_APOSTROPHE}(?:{_CLITICS}))( |$)"
-"""A word with a contraction at its end, or one of which an end was cut off already."""
+"""A word with a contraction at its end, of which one may already be split off."""
 CLITIC = rf"{_APOSTROPHE}(?:{_CLITICS})"
 """An ending after an apostrophe."""
 QUOTED = rf"{_APOSTROPHE}[^ ]+"
 """A word with an apostrophe before it."""
 ROUNDS = 2
-"""The largest number of endings that are split off a word: two for "couldn't've"."""
+"""The maximum number of endings that are split off a word, such as two for "couldn't've"."""
 
 _WORD, _ENDING, _CLITIC = re.compile(WORD), re.compile(ENDING), re.compile(CLITIC)
 
@@ -54,7 +54,7 @@ def in_graph(pattern: str) -> str:
 
 
 def cut_words(text: str) -> list[tuple[int, int]]:
-    """Cuts a text into words and punctuation marks; see `WordTokenizer`."""
+    """Splits a text into words and punctuation marks; see `WordTokenizer`."""
     found = []
     for match in _WORD.finditer(text):
         start, end = match.span()
@@ -66,7 +66,7 @@ def cut_words(text: str) -> list[tuple[int, int]]:
 
 
 def _parts(word: str, start: int) -> list[tuple[int, int]]:
-    """The places of a word's parts, cut at contractions and behind an opening quotation mark."""
+    """The spans of a word's parts, split at contractions and after an opening quotation mark."""
     ends = [len(word)]
     for _ in range(ROUNDS):
         ending = _ENDING.match(word[: ends[0]])

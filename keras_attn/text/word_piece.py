@@ -36,20 +36,20 @@ _MOST_CHARACTERS = 1000  # size of the alphabet; rarer characters are unknown
 class WordPieceTokenizer(PlacedTokenizer):
     """WordPiece tokenizer with the ids of BERT's tokenizer.
 
-    A text is cleaned (control characters are removed, white space becomes spaces), lower-cased and
-    stripped of accents, as set, and cut into words: at white space, and around each punctuation
-    mark and Chinese character. Each word is cut from the left into the longest pieces that are in
-    the vocabulary; pieces inside a word start with `##`. A word that cannot be cut into pieces, or
-    is longer than 100 characters, is `[UNK]`.
+    A text is cleaned (control characters are removed, white space becomes spaces) and, depending on
+    the settings, lower-cased and stripped of accents. It is split into words at white space and
+    around each punctuation mark and Chinese character. Each word is split from the left into the
+    longest pieces in the vocabulary; pieces inside a word start with `##`. A word that has no such
+    split, or has more than 100 characters, becomes `[UNK]`.
 
     Case, accents, spaces and rare characters are therefore lost, and `decode` puts a space between
-    all words. `BytePairTokenizer` keeps everything except spaces, and optionally spaces too. Use
-    this tokenizer for BERT's vocabularies, and for short sequences of clean text. If accents are
-    kept, `é` and `e` with a combining accent have different ids, as in BERT's own tokenizer.
-    Special tokens come only from `add_start` and `add_end`; unlike in BERT's own tokenizer, "[SEP]"
-    in a text is not a special token. With `mask_in_text`, "[MASK]" in a text is one. Otherwise the
-    ids are those of Hugging Face's `BertTokenizer`. Its older Python version differs for characters
-    that are newer than the Unicode tables of one of the two.
+    all words. `BytePairTokenizer` keeps everything, optionally including spaces. Use this tokenizer
+    for BERT's vocabularies, and for short sequences of clean text. If accents are kept, `é` and `e`
+    with a combining accent have different ids, as in BERT's own tokenizer. Special tokens come only
+    from `add_start` and `add_end`; unlike in BERT's own tokenizer, "[SEP]" in a text is not a
+    special token. With `mask_in_text`, "[MASK]" in a text is one. In all other respects, the ids
+    are the same as in Hugging Face's `BertTokenizer`. Its older Python version differs for
+    characters that are missing in one of the two Unicode tables.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): BERT.
@@ -58,10 +58,10 @@ class WordPieceTokenizer(PlacedTokenizer):
 
     Args:
         vocabulary: The tokens in the order of their ids. `[PAD]` must be the first; `[UNK]`,
-            `[CLS]` and `[SEP]` must be anywhere; `[MASK]` is optional.
+            `[CLS]` and `[SEP]` are required; `[MASK]` is optional.
         lowercase: Whether letters are lower-cased; False for cased vocabularies.
         strip_accents: Whether accents are removed (`é` becomes `e`); `lowercase` if None.
-        mask_in_text: Whether "[MASK]" in a text is the token `[MASK]`, a word to guess.
+        mask_in_text: Whether "[MASK]" in a text is read as the token `[MASK]`.
 
     Raises:
         ValueError: If the vocabulary is invalid, or lacks `[MASK]` with `mask_in_text`.
@@ -123,21 +123,21 @@ class WordPieceTokenizer(PlacedTokenizer):
         allow_fewer: bool = False,
         mask_in_text: bool = False,
     ) -> WordPieceTokenizer:
-        """Learns a vocabulary from texts. The same texts give the same tokenizer.
+        """Learns a vocabulary from texts, deterministically.
 
         The pieces come from byte-pair merges over the 1000 most frequent characters, as in the
-        `tokenizers` library. Words of more than 100 characters, which are `[UNK]`, are left out,
-        because the work for a word grows with the square of its length.
+        `tokenizers` library. Words of more than 100 characters, which become `[UNK]`, are left out,
+        because the cost of a word grows with the square of its length.
 
         Args:
-            texts: The training texts, a collection that is read twice.
+            texts: The training texts, which are iterated twice.
             vocabulary_size: Number of ids: 5 special tokens, each character twice (alone and
                 inside a word) and the merged pieces.
             lowercase: See the class.
             strip_accents: See the class.
             min_frequency: Minimum number of occurrences of a pair that is merged.
-            allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
-                give more.
+            allow_fewer: Whether the result may have fewer ids than `vocabulary_size` if the texts
+                do not provide more.
             mask_in_text: See the class.
 
         Returns:
@@ -146,7 +146,7 @@ class WordPieceTokenizer(PlacedTokenizer):
         Raises:
             TypeError: If `texts` holds something that is not a string.
             ValueError: If there is no character, or `vocabulary_size` is too small for the
-                characters or larger than what the texts can give.
+                characters or too large for the texts.
 
         Example:
 
@@ -217,8 +217,8 @@ class WordPieceTokenizer(PlacedTokenizer):
 
         Args:
             path: The file.
-            lowercase: True for "uncased" vocabularies, False for "cased" ones; the file does not
-                say it.
+            lowercase: True for "uncased" vocabularies, False for "cased" ones. The file does not
+                contain this.
             strip_accents: See the class.
             mask_in_text: See the class.
 
@@ -267,7 +267,7 @@ class WordPieceTokenizer(PlacedTokenizer):
         return "".join([self.token_texts[index] for index in ids]).removeprefix(" ")
 
     def to_graph(self) -> GraphWordPiece:
-        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. It needs TensorFlow.
+        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. Needs TensorFlow.
 
         Returns:
             A `GraphWordPiece`, for `tf.data` pipelines and SavedModels.
@@ -287,7 +287,7 @@ class WordPieceTokenizer(PlacedTokenizer):
         return GraphWordPiece(self)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of `__init__` in a form for JSON."""
+        """Returns the arguments of `__init__` as JSON-compatible values."""
         return {
             "vocabulary": list(self.vocabulary),
             "lowercase": self.lowercase,
@@ -309,7 +309,7 @@ class WordPieceTokenizer(PlacedTokenizer):
         return self._encoder
 
     def _with_marks(self, text: str, ids: list[int], offsets: Offsets) -> Offsets:
-        """The offsets in a text, each with the accents that were removed behind it."""
+        """Extends offsets by the removed accents that follow."""
         places = original_offsets(text, offsets)
         if text.isascii():
             return places

@@ -58,7 +58,7 @@ def make_engine(
 
 @functools.lru_cache(maxsize=4)
 def removed_marks(lowercase: bool, strip_accents: bool | None) -> frozenset[str]:
-    """Returns the combining marks of which cleaning leaves nothing."""
+    """Returns the combining marks that cleaning removes."""
     clean = make_engine({"[UNK]": 0}, lowercase, strip_accents).normalizer.normalize_str
     marks = [c for c in map(chr, range(0x110000)) if unicodedata.category(c) == "Mn"]
     return frozenset(mark for mark in marks if not clean(mark))

@@ -21,19 +21,19 @@ _MASK_SPACED = " \x01    "  # as many bytes as [MASK] has
 class GraphWordPiece(GraphTokenizer):
     """`WordPieceTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
-    It gives the ids of the Python object. It uses core TensorFlow ops, and its tables are part of
-    the module, so a SavedModel with it needs only `import tensorflow`. (The ops of
-    `tensorflow_text` have another Unicode version, and other ids for some characters.) It runs on
-    the CPU, where strings are.
+    Its ids are the same as in Python. It uses core TensorFlow ops, and its tables are part of the
+    module, so a SavedModel with it needs only `import tensorflow`. (The ops of `tensorflow_text`
+    use another Unicode version, and give other ids for some characters.) It runs on the CPU,
+    because TensorFlow keeps strings there.
 
-    A table that is made with the Python object cleans each character. Such a table cannot reorder
-    characters. If accents are stripped, the Python object puts the remaining marks on a character
-    (BERT keeps spacing marks, such as the Korean tones U+302E and U+302F, and marks newer than
-    Unicode 8) into Unicode's order; here they keep their order. Normalised text (NFC, NFD) gives
-    the same ids.
+    A table that is created from the Python object cleans each character. Such a table cannot
+    reorder characters. If accents are stripped, the Python object sorts the remaining marks of a
+    character into Unicode's order (BERT keeps spacing marks, such as the Korean tones U+302E and
+    U+302F, and marks newer than Unicode 8); here, they keep their order. For normalized text (NFC,
+    NFD), the ids are the same.
 
-    A word that is one token is looked up. All other distinct words of the batch are cut into pieces
-    in one loop.
+    Words that are single tokens are looked up. All other distinct words of the batch are split into
+    pieces in one loop.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -67,11 +67,11 @@ class GraphWordPiece(GraphTokenizer):
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Turns strings into ids and the bytes where each begins and ends: ragged `(B, None)`.
+        """Turns strings into ids and their start and end bytes: ragged `(B, None)`.
 
-        Places of characters are converted by `keras_attn.text.character_places_graph`. In text that
-        is not UTF-8, each bad byte is a character. Where accents are stripped beside marks that
-        BERT keeps, the Python object reorders the marks, and its places are those of the new order.
+        To convert them to character positions, use `keras_attn.text.character_places_graph`. In
+        invalid UTF-8, each bad byte is a character. If accents are stripped next to marks that BERT
+        keeps, the Python object reorders the marks, and its positions refer to the new order.
         """
         with tf.device("CPU:0"):
             words, owners, begins, ends = self._words_of(text, offsets=True)
@@ -85,7 +85,7 @@ class GraphWordPiece(GraphTokenizer):
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
         """Turns the start of strings into ids, like `encode(text)[:, :count]`.
 
-        It cuts only the first `count` words into pieces, since each has at least one id.
+        It splits only the first `count` words into pieces, because each has at least one id.
         """
         with tf.device("CPU:0"):
             return self._ids(self._words_of(text)[0][:, :count])[0][:, :count]
@@ -100,8 +100,8 @@ class GraphWordPiece(GraphTokenizer):
     def _words_of(self, text: tf.Tensor, offsets: bool = False) -> tuple[Any, ...]:
         """The cleaned words of each text (B, None).
 
-        With `offsets` also, for each character of all words, the number of the character that it
-        is made of, and the first byte of each of these in its text and the byte behind it.
+        With `offsets`, also the index of the original character of each character of all words, and
+        the start and end byte of each original character.
         """
         if self._mask:  # cleaning removes control characters, so one of them is free for it
             text = tf.strings.regex_replace(text, _MASK, "\x02")
@@ -141,7 +141,7 @@ class GraphWordPiece(GraphTokenizer):
         return words, owners, starts, ends
 
     def _ids(self, words: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """The ids of each text, and of how many characters each is."""
+        """The ids of each text, and their numbers of characters."""
         unique, index = tf.unique(words.flat_values, tf.int64)
         pieces, sizes = self._split(unique)  # (U, None)
         ids = tf.gather(pieces, index)  # (W, None)
@@ -152,7 +152,7 @@ class GraphWordPiece(GraphTokenizer):
         )
 
     def _split(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """The pieces of the words (U,): ids, and numbers of characters, ragged (U, None)."""
+        """The pieces of the words (U,): ids and numbers of characters, ragged (U, None)."""
         count = tf.size(words, tf.int64)
         known = self._words.lookup(words)  # (U,), -1 if it is not one token
         length = tf.strings.length(words, "UTF8_CHAR")

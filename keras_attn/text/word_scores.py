@@ -1,4 +1,4 @@
-"""Scores of answers by the words that they share with a question."""
+"""Scores of texts by the words that they share with a question (BM25)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _WORD = re.compile(
 
 
 def search_words(text: str) -> list[str]:
-    """Cuts a text into the words that are searched for.
+    """Splits a text into search words.
 
-    Words are runs of letters, digits and marks of any script, without their case. A character of a
-    script without spaces, such as Chinese or Thai, is a word of its own. There are no stop words
-    and no stems.
+    Words are case-folded runs of letters, digits and marks of any script. In scripts without
+    spaces, such as Chinese or Thai, each character is a word. There are no stop words, and words
+    are not stemmed.
 
     Args:
         text: A string.
@@ -47,8 +47,9 @@ class WordScores:
 
         score = sum_w log(1 + (N - n_w + 0.5) / (n_w + 0.5)) f_w / (f_w + k1 (1 - b + b l / L))
 
-    over the words w of the question, for N texts of L words on average, n_w of which have the word;
-    a text of l words has it f_w times. `k1` is 1.5 and `b` 0.75.
+    The sum is over the words w of the question. N is the number of texts, n_w the number of texts
+    that contain w, L the average length, and l the length of the text, in which w occurs f_w times.
+    `k1` is 1.5 and `b` 0.75.
 
     References:
         - [Robertson and Zaragoza, 2009](https://doi.org/10.1561/1500000019): BM25 and beyond.

@@ -29,32 +29,33 @@ class WordTokenizer(PlacedTokenizer):
     """Tokenizer with one id for each word and punctuation mark.
 
     Use it for word vectors, such as GloVe and word2vec, and for explanations at word level. A text
-    is normalized (white space becomes single spaces, a combining mark is joined with its letter)
-    and split by rules similar to the Penn Treebank's, which most such vocabularies follow:
+    is normalized (white space becomes single spaces, combining marks are composed with their
+    letters) and split by rules similar to the Penn Treebank's, which most such vocabularies follow:
 
     - A run of letters and digits is a word. Periods, commas and colons between digits belong to it
       (`3.5`, `1,000`, `10:30`), and so do hyphens and apostrophes between letters (`well-known`,
       `o'clock`).
     - English contractions are separate words: `don't` is `do`, `n't`; `she's` is `she`, `'s`; so
       are `'m`, `'d`, `'re`, `'ve` and `'ll`. A typographic apostrophe in a word becomes `'`.
-    - Single letters, each with a period, are a word if there are two or more: `u.s.`, `e.g.`
+    - Two or more single letters that are each followed by a period are one word: `u.s.`, `e.g.`
     - `...`, `--`, two backticks and two apostrophes are marks of two or three characters. Any other
       symbol is a separate mark, and so is a character of a script without spaces, such as Chinese
       or Thai.
 
-    A word that is not in the vocabulary is `<unknown>`. With `hash_buckets`, a hash of its letters
-    chooses one of that many additional ids, so that two unknown words seldom have the same id.
+    A word that is not in the vocabulary becomes `<unknown>`. With `hash_buckets`, a hash of its
+    letters chooses one of this number of additional ids instead, so that two unknown words seldom
+    have the same id.
 
     Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`. They never result from a text,
     because `<` and `>` are split off.
 
     Args:
         vocabulary: The words in the order of their ids: the four special tokens, then others. Words
-            that the rule does not give, such as `New York` or capitals with `lowercase`, are never
+            that the rules never produce, such as `New York` or capitals with `lowercase`, are never
             found in a text.
         lowercase: Whether letters are lower-cased.
-        hash_buckets: Number of ids for words that are not in the vocabulary; with 0 they are
-            `<unknown>`.
+        hash_buckets: Number of additional ids for words that are not in the vocabulary; if 0, they
+            are `<unknown>`.
 
     Raises:
         TypeError: If a word is not a string.
@@ -76,9 +77,9 @@ class WordTokenizer(PlacedTokenizer):
     end_id = 2
     unknown_id = 3
     hash_modulus = 2**31 - 1
-    """The prime number with which `hash_buckets` are computed."""
+    """The prime modulus of the hash for `hash_buckets`."""
     hash_factors = tuple(pow(48_271, i + 1, 2**31 - 1) for i in range(_HASHED))
-    """Factor of each character of a word for that."""
+    """The multiplier of the hash for `hash_buckets`."""
 
     assets_name = "words"
 
@@ -104,15 +105,15 @@ class WordTokenizer(PlacedTokenizer):
         allow_fewer: bool = True,
         hash_buckets: int = 0,
     ) -> WordTokenizer:
-        """Collects the words of texts by frequency, equally frequent ones by their letters.
+        """Collects the words of texts, sorted by frequency and then alphabetically.
 
         Args:
             texts: The training texts, such as a list of strings or a generator of lines.
-            vocabulary_size: Maximum number of ids, with the 4 special tokens and `hash_buckets`; no
-                limit if None.
+            vocabulary_size: Maximum number of ids, including the 4 special tokens and
+                `hash_buckets`; no limit if None.
             lowercase: See the class.
-            min_frequency: Minimum number of occurrences of a word that gets an id. `<unknown>` is
-                trained on rarer words.
+            min_frequency: Minimum number of occurrences of a word that gets an id. Rarer words
+                train `<unknown>`.
             allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
                 have more words.
             hash_buckets: See the class.
@@ -165,7 +166,7 @@ class WordTokenizer(PlacedTokenizer):
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of ids, with the special tokens and the hash buckets."""
+        """Number of ids, including special tokens and hash buckets."""
         return len(self.vocabulary) + self.hash_buckets
 
     @property
@@ -218,7 +219,7 @@ class WordTokenizer(PlacedTokenizer):
         return [self.vocabulary[i] if i < known else f"<unknown {i - known + 1}>" for i in ids]
 
     def to_graph(self) -> GraphWords:
-        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. It needs TensorFlow.
+        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. Needs TensorFlow.
 
         Returns:
             A `GraphWords`, for `tf.data` pipelines and SavedModels.
@@ -237,7 +238,7 @@ class WordTokenizer(PlacedTokenizer):
         return GraphWords(self)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of `__init__` in a form for JSON."""
+        """Returns the arguments of `__init__` as JSON-compatible values."""
         return {
             "vocabulary": list(self.vocabulary),
             "lowercase": self.lowercase,
@@ -263,7 +264,7 @@ class WordTokenizer(PlacedTokenizer):
 
 @functools.cache
 def _lower_case() -> dict[int, str]:
-    """Each code point by itself: `str.lower` looks at the letters around a Greek sigma."""
+    """Maps single code points, because `str.lower` of a Greek sigma depends on its context."""
     every = (c for c in range(0x110000) if not 0xD800 <= c < 0xE000)
     return {code: low for code in every if (low := chr(code).lower()) != chr(code)}
 

@@ -15,10 +15,10 @@ from keras_attn.text.word_cutting import CLITIC, ENDING, QUOTED, ROUNDS, WORD, i
 class GraphWords(GraphTokenizer):
     """`WordTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
-    It gives the words and ids of the Python object for every text. Bytes that are not UTF-8 are
-    read as the U+FFFDs of Python's `bytes.decode("utf-8", "replace")`. It uses core TensorFlow ops,
-    and its tables are part of the module, so a SavedModel with it needs only `import tensorflow`.
-    It runs on the CPU, where strings are.
+    For every text, its words and ids are the same as in Python. Bytes that are not UTF-8 are read
+    as the U+FFFDs of Python's `bytes.decode("utf-8", "replace")`. It uses core TensorFlow ops, and
+    its tables are part of the module, so a SavedModel with it needs only `import tensorflow`. It
+    runs on the CPU, because TensorFlow keeps strings there.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -52,10 +52,10 @@ class GraphWords(GraphTokenizer):
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Turns strings into ids and the bytes where each begins and ends: ragged `(B, None)`.
+        """Turns strings into ids and their start and end bytes: ragged `(B, None)`.
 
-        Places of characters are converted by `keras_attn.text.character_places_graph`. Bytes that
-        are not UTF-8 are read as U+FFFD, and places are those in the text so made.
+        To convert them to character positions, use `keras_attn.text.character_places_graph`. Bytes
+        that are not UTF-8 are read as U+FFFD, and positions refer to the resulting text.
         """
         with tf.device("CPU:0"):
             text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
@@ -69,7 +69,7 @@ class GraphWords(GraphTokenizer):
 
     @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def words(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Cuts strings `(B,)` into the words that are looked up: ragged `(B, None)`."""
+        """Splits strings `(B,)` into the words that are looked up: ragged `(B, None)`."""
         with tf.device("CPU:0"):
             words = self._words_as_written(text)
             unique, again = tf.unique(words.flat_values, tf.int64)
@@ -83,7 +83,7 @@ class GraphWords(GraphTokenizer):
             return tf.strings.regex_replace(text, "^ ", "")
 
     def _words_as_written(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The words of normalized strings (B,), with their capitals: ragged (B, None)."""
+        """The words of normalized strings (B,) in their original case: ragged (B, None)."""
         text = normalize_text_in_graph(tf, text)
         found = tf.strings.split(tf.strings.regex_replace(text, in_graph(WORD), r"\0 "))
         unique, index = tf.unique(found.flat_values, tf.int64)
@@ -103,7 +103,7 @@ class GraphWords(GraphTokenizer):
         return tf.where(quoted & ~whole, apart, words)
 
     def _readable(self, words: tf.Tensor) -> tf.Tensor:
-        """Words (U,) in the form of the vocabulary: straight apostrophes, lower case."""
+        """Converts words (U,) to the form of the vocabulary: straight apostrophes, lower case."""
         straight = tf.strings.regex_replace(words, in_graph(r"\u2019"), "'")
         words = tf.where(tf.strings.length(words, "UTF8_CHAR") > 1, straight, words)
         if not self._lowercase:

@@ -1,4 +1,4 @@
-"""Batches for `fit` on TensorFlow that no thread tunes."""
+"""Batches for `fit` on TensorFlow without tf.data's autotuning thread."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 def without_autotuning(batches: object) -> Any:
-    """Gives `fit`, `evaluate` and `predict` a dataset whose epochs end when they are through.
+    """Returns a dataset for `fit`, `evaluate` and `predict` without delays at the end of epochs.
 
-    Keras reads a `keras.utils.PyDataset` on TensorFlow by `tf.data`, and with it runs a thread that
-    tunes how much is read ahead. The thread looks after 10 ms, and then after twice as long each
-    time, at most 60 s. At the end of an epoch it is told to stop, but often does not notice until
-    its next check: an epoch of 42 s may take 82 s. There is nothing to tune in one generator, so
-    the thread is left out here. The batches and their order are the same.
+    On TensorFlow, Keras reads a `keras.utils.PyDataset` through `tf.data`, which runs a thread that
+    tunes how much is read ahead. The thread wakes up after 10 ms, and then at intervals that double
+    up to 60 s. At the end of an epoch it is told to stop, but often notices only when it wakes up,
+    so that an epoch of 42 s may take 82 s. A single generator has nothing to tune, so this function
+    turns the thread off. The batches and their order are the same.
 
     Args:
         batches: A `keras.utils.PyDataset`, such as `TokenBatches`.
 
     Returns:
-        On TensorFlow, what `fit`, `evaluate` and `predict` of a Keras model take in its place, as
-        often as wanted. `shuffle` and `class_weight` have no effect on it. On other backends, and
+        On TensorFlow, an object to pass to `fit`, `evaluate` and `predict` of a Keras model any
+        number of times. `shuffle` and `class_weight` have no effect on it. On other backends, and
         for anything that is not a `PyDataset`, `batches` itself.
 
     Example:
@@ -49,7 +49,7 @@ def _adapter() -> type:
     from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 
     class WithoutAutotuning(PyDatasetAdapter):
-        """Keras' adapter, whose data set has no such thread."""
+        """Keras' data adapter, with a dataset that has no such thread."""
 
         def get_tf_dataset(self) -> Any:
             return untuned(super().get_tf_dataset())

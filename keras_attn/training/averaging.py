@@ -1,4 +1,4 @@
-"""Weights averaged over the steps of training."""
+"""Moving averages of weights."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,19 +10,20 @@ from keras_attn.training.distribution import whole_value
 
 @contextlib.contextmanager
 def averaged_weights(model: keras.Model) -> Iterator[bool]:
-    """Gives the model the optimizer's moving average of the weights inside the block.
+    """Replaces a model's weights by their moving average inside a `with` block.
 
         average_0 = weights_0,    average_t = m average_(t-1) + (1 - m) weights_t
 
     Keras optimizers keep this average with `use_ema=True, ema_momentum=m` (Polyak and Juditsky,
-    1992). It translates better than the last weights, most of all while the learning rate is high.
-    At the end of the block, even after an error, the model has its own weights again.
+    1992). A translation model with averaged weights scores better than with the last ones,
+    especially while the learning rate is high. At the end of the block, even after an error, the
+    original weights are restored.
 
     Args:
         model: A compiled model.
 
     Yields:
-        Whether there is an average. If False, the weights are unchanged.
+        Whether the optimizer has an average. If False, the weights are unchanged.
 
     Example:
 

@@ -29,14 +29,14 @@ from keras_attn.training.state import (
 class TrainingCheckpoint(keras.callbacks.Callback):
     """Saves a run of `fit_resumable` to one file: weights, optimizer, seeds, metrics, position.
 
-    The file is written after each epoch, before the last batch of each epoch (because measuring
-    after it can take long), after every `every_steps` batches, and when the process gets SIGINT
-    (Ctrl-C), SIGTERM or SIGHUP. These signals end the training after the current batch; a second
-    signal ends it at once and leaves the file as it was. A new file replaces the old one only when
-    it is complete, and only with finite weights.
+    The file is written after each epoch, before the last batch of each epoch (because the
+    evaluation that follows can take long), after every `every_steps` batches, and when the process
+    receives SIGINT (Ctrl-C), SIGTERM or SIGHUP. These signals end the training after the current
+    batch; a second signal ends it immediately and does not change the file. A new file replaces the
+    old one only when it is complete, and only with finite weights.
 
-    The file also has the memories of callbacks that have `memory()`, which returns JSON-safe
-    values, and `remember(memory)`, which restores them.
+    The file also stores the state of callbacks that have the methods `memory()`, which returns
+    JSON-safe values, and `remember(memory)`, which restores them.
 
     Args:
         path: The file.
@@ -45,7 +45,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             another fingerprint raises an error.
 
     Raises:
-        ValueError: If it is used without `fit_resumable`, which resumes at the right batch.
+        ValueError: If it is passed to `fit` instead of `fit_resumable`.
 
     Example:
 
@@ -83,7 +83,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     @property
     def position(self) -> tuple[int, int]:
-        """The epoch and batch with which the run resumes; (0, 0) without a file.
+        """The epoch and batch at which the run resumes; (0, 0) without a file.
 
         Raises:
             ValueError: If the file is not a checkpoint, or belongs to another run.
@@ -153,7 +153,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             ) from error
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        """Called by Keras: restores the run from the file."""
+        """Restores the run from the file."""
         if not self._length:
             raise ValueError(
                 "A TrainingCheckpoint works in `keras_attn.training.fit_resumable`, which begins "
@@ -173,7 +173,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             self._generators = generator_states()
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Called by Keras."""
+        """Notes the epoch, and restores the metrics of a resumed one; called by Keras."""
         self._epoch = epoch
         self._batches = self._first_batch
         if self._metrics is not None:
@@ -182,13 +182,13 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             self._metrics = None
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, float] | None = None) -> None:
-        """Called by Keras."""
+        """Restores global random generators when a run resumes; called by Keras."""
         if self._generators is not None:  # PyTorch's iterator has drawn a number
             set_generator_states(self._generators)
             self._generators = None
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
-        """Called by Keras; with `steps_per_execution`, after several batches."""
+        """Saves the run if it is due, or ends it after a signal; called by Keras."""
         before, self._batches = self._batches, self._first_batch + batch + 1
         if self._batches >= self._length:
             # Of an epoch that was one group of batches there is no file before its end.
@@ -204,7 +204,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             raise _Stop
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Called by Keras."""
+        """Saves the run at the end of an epoch; called by Keras."""
         self._ending_epoch = False
         self._first_batch = 0
         if self._batches < self._length:  # a callback stopped the training in the epoch
@@ -222,13 +222,13 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
 
 class _Stop(BaseException):
-    """Leaves `fit` at once, without the end of the epoch."""
+    """Leaves `fit` immediately, before the end of the epoch."""
 
 
 class _PartOfRun(keras.callbacks.Callback):
-    """Tells all callbacks, Keras' progress bar too, which part of the run a `fit` is.
+    """Tells all callbacks, including Keras' progress bar, which part of the run this `fit` is.
 
-    Keras hands one dict of parameters to all of them, before the training begins.
+    Before training begins, Keras passes the same dict of parameters to all callbacks.
     """
 
     def __init__(self, epochs: int, first_batch: int):
@@ -266,9 +266,9 @@ def fit_resumable(
 ) -> bool:
     """Trains like `model.fit`, from the position of the checkpoint to the end of the last epoch.
 
-    A run that was ended (Ctrl-C, SIGTERM, `kill -9`, a full disk) and is started again by the same
-    call sees the same batches in the same order, with the same dropout, and reaches the same
-    weights, if the backend is deterministic (TensorFlow is on CPUs after
+    If a run was interrupted (Ctrl-C, SIGTERM, `kill -9`, a full disk), the same call resumes it
+    with the same batches in the same order and the same dropout. It reaches the same weights if the
+    backend is deterministic (on CPUs, TensorFlow is after
     `tf.config.experimental.enable_op_determinism()`, which `seed_everything` calls).
 
     Args:
@@ -276,21 +276,22 @@ def fit_resumable(
         batches: Training data: batches of `keras_attn.batches`, such as `TokenBatches` or
             `TextWindows`.
         checkpoint: The checkpoint of the run, called after `callbacks`.
-        epochs: Number of passes over the data in all.
-        callbacks: Keras callbacks. A run that resumes inside an epoch calls `fit`, and so
-            `on_train_begin`, twice. The checkpoint keeps those with `memory` and `remember`.
+        epochs: Total number of passes over the data.
+        callbacks: Keras callbacks. A run that resumes inside an epoch calls `fit`, and therefore
+            `on_train_begin`, twice. The checkpoint stores the state of callbacks with `memory` and
+            `remember`.
         verbose: Verbosity of the Keras progress bar.
 
     Returns:
-        Whether the run is complete, by its last epoch or by a callback. If a signal ended it
-        (`checkpoint.interrupted`), it is False. The model has the state of the checkpoint; after a
-        complete run it has the averaged weights if the optimizer keeps them, as after `fit`.
+        True if the last epoch or a callback ended the run, and False if a signal interrupted it
+        (`checkpoint.interrupted`). The model has the state of the checkpoint; after a complete run,
+        it has the averaged weights if the optimizer keeps them, as after `fit`.
 
     Raises:
         TypeError: If `batches` are data of another kind, such as a `tf.data.Dataset`. Train these
             with `model.fit` and `keras.callbacks.BackupAndRestore`, which resumes whole epochs.
         ValueError: If the checkpoint belongs to another run, or the weights become infinite.
-        OSError: If the checkpoint cannot be written. The one before it is still good.
+        OSError: If the checkpoint cannot be written. The previous one is still valid.
 
     Example:
 
@@ -355,7 +356,7 @@ def fit_resumable(
 
 
 def end_without_epochs(model: keras.Model, callbacks: Sequence[keras.callbacks.Callback]) -> None:
-    """Calls the end of an epoch 0, of a training that has no epochs."""
+    """Calls `on_epoch_end` for epoch 0 in a training without epochs."""
     logs: dict[str, float] = {}
     for callback in callbacks:
         callback.set_model(model)
@@ -379,7 +380,7 @@ def _rest(batches: TokenBatches | TextWindows, first: int) -> Any:
 
 
 class _Signals:
-    """Delays the first signal to the end of the batch; the second one acts at once."""
+    """Delays the first signal to the end of the batch; the second one acts immediately."""
 
     def __init__(self, checkpoint: TrainingCheckpoint):
         self.checkpoint = checkpoint

@@ -31,11 +31,12 @@ def linear_cross_entropy(
         l_t  = logsumexp(z_t) - (1 - e) z_t[y_t] - e mean_k z_t[k]
         loss = sum_t w_t l_t / sum_t w_t                                      0 if all w_t are 0
 
-    It has the value and gradient of `MaskedCrossEntropy` of `hidden kernel^T + bias`. Logits are
-    computed for at most `chunk_size` tokens at a time, and their part of the gradient at once, from
-    the same logits (as Hsu et al., 2024, do on GPUs: https://arxiv.org/abs/2410.10989). Memory is
-    `O(chunk_size V)` instead of several times `O(N V)`, and nothing is computed twice. Second
-    derivatives work on JAX; on other backends they raise an error.
+    It has the same value and gradient as `MaskedCrossEntropy` of `hidden kernel^T + bias`. Logits
+    are computed for at most `chunk_size` tokens at a time, and their part of the gradient
+    immediately, from the same logits (as Hsu et al., 2024, do on GPUs:
+    https://arxiv.org/abs/2410.10989). It needs memory for `chunk_size V` logits instead of several
+    times `N V`, and computes nothing twice. Second derivatives work on JAX; on other backends they
+    raise an error.
 
     Args:
         hidden: Input `(N, D)` of the last layer; its dtype is the dtype of the products.
@@ -45,7 +46,7 @@ def linear_cross_entropy(
         label_smoothing: Smoothing e, from 0 to below 1.
         bias: `(V,)`, or None.
         chunk_size: Maximum number of tokens at a time; about 4 million logits if None.
-        gradient: Whether gradients are computed. It is a third of the work without them.
+        gradient: Whether gradients are computed, which triples the work.
 
     Returns:
         A float32 scalar.

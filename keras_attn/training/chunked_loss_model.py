@@ -18,14 +18,14 @@ from keras_attn.training.losses import MaskedCrossEntropy
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class ChunkedLossModel(keras.Model):
-    """Trains a model over a large vocabulary without holding all logits at once.
+    """Trains a model with a large vocabulary without storing all logits at once.
 
         loss = MaskedCrossEntropy()(labels, head(hidden)),   by `linear_cross_entropy`
 
-    The last layer of the model is left out. The loss computes its product for some tokens at a
-    time, together with the gradient. Both models share their layers, so training this one trains
-    the other. If `B T V` floats take much memory, it falls several times; see docs/speed.md for the
-    effect on the time.
+    The last layer of the model is left out. The loss applies it to some tokens at a time, and
+    computes the gradient at the same time. Both models share their layers, so training this one
+    trains the other. If `B T V` floats dominate the memory, a training step needs several times
+    less; see docs/speed.md for the effect on the time.
 
     Shapes: the inputs are the inputs of the model; the output is `(B, T, D)`, the input of its last
     layer. Labels are integers `(B, T)`.
@@ -40,8 +40,9 @@ class ChunkedLossModel(keras.Model):
 
     Raises:
         TypeError: If the model is not functional.
-        ValueError: If the last layer or `chunk_size` is wrong, or, in `fit`, if it was compiled
-            with another loss than `MaskedCrossEntropy`, or with metrics, which would need logits.
+        ValueError: If the last layer or `chunk_size` is wrong, or, in `fit`, if the model was
+            compiled with a loss other than `MaskedCrossEntropy`, or with metrics, which would need
+            logits.
 
     Example:
 

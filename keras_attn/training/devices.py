@@ -14,18 +14,18 @@ from keras_attn.ops.replicas import replicas
 
 @contextlib.contextmanager
 def compute_on(device: str, devices: str = "1") -> Iterator[str]:
-    """Computes on one or several CPUs or GPUs, and fails early if they are not available.
+    """Chooses the CPUs or GPUs to compute on, and fails early if they are not available.
 
-    Each of several devices holds all weights and computes its rows of each batch, by
-    `keras.distribution.DataParallel` on JAX and `tf.distribute.MirroredStrategy` on TensorFlow.
-    Create models, optimizers and metrics inside the block, and make batches whose number of rows
-    `num_data_shards()` divides.
+    With several devices, each device has all weights and computes a part of the rows of each batch,
+    with `keras.distribution.DataParallel` on JAX and `tf.distribute.MirroredStrategy` on
+    TensorFlow. Create models, optimizers and metrics inside the block, and make batches whose
+    number of rows `num_data_shards()` divides.
 
     Call it before anything is computed, because backends choose their devices only once.
 
     Args:
         device: `"cpu"`, `"gpu"`, or `"auto"` for GPUs if the backend sees one.
-        devices: Number of devices as a string, or `"all"`. With `"1"` the backend chooses the
+        devices: Number of devices as a string, or `"all"`. With `"1"`, the backend chooses the
             device.
 
     Yields:
@@ -81,11 +81,11 @@ def check_devices(devices: object) -> None:
 
 
 def num_data_shards() -> int:
-    """Returns the number of parts of a batch, which must divide its number of rows.
+    """Returns the number of parts of a batch, which must divide the number of rows.
 
     Returns:
-        On JAX the number of data shards of the `keras.distribution` in scope, over all processes;
-        on TensorFlow the number of replicas of the `tf.distribute` strategy; otherwise 1.
+        On JAX, the number of data shards of the `keras.distribution` in scope, over all processes;
+        on TensorFlow, the number of replicas of the `tf.distribute` strategy; otherwise 1.
 
     Example:
 
@@ -110,7 +110,7 @@ def _data_parallel(backend: str, names: list[str]) -> contextlib.AbstractContext
 
 @functools.cache
 def _strategy(names: tuple[str, ...]) -> Any:
-    """Returns the only strategy of a process: sums over replicas of two strategies would mix."""
+    """Returns the only strategy of the process, because sums over replicas of two would mix."""
     import tensorflow as tf
 
     return tf.distribute.MirroredStrategy(names)

@@ -24,28 +24,28 @@ def get_layout_map(
     model_parallel_dim_name: str = "model",
     shard_embeddings: bool = True,
 ) -> keras.distribution.LayoutMap:
-    """Returns how the weights of the blocks are sharded over devices, as in Megatron-LM.
+    """Returns a layout map that shards the weights of blocks over devices, as in Megatron-LM.
 
         query, key, value, qkv, hidden   kernel (D, F): columns over the devices; bias (F,) too
         output                           kernel (F, D): rows; bias (D,) whole
         embedding                        E (V, D): rows, a part of the vocabulary on each device
         all others                       whole on each device
 
-    See Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053. The optimizer's variables of a
-    weight are on the same devices. XLA makes a program for the whole model from the layout (GSPMD),
-    so the results are the same as on one device. Unlike in Megatron, `qkv` has the columns of all
-    queries, then keys, then values, so that the part of a device is not a set of whole heads. The
-    result is right, but XLA may have to move parts of the product between devices.
+    See Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053. The optimizer's variables for a
+    weight are on the same devices. XLA compiles one program for the whole model from the layout
+    (GSPMD), so the results are the same as on one device. Unlike in Megatron, `qkv` has the columns
+    of all queries, then keys, then values, so that the part of a device is not a set of whole
+    heads. The results are correct, but XLA may have to move parts of the product between devices.
 
-    The map knows the names of `TransformerEncoderBlock`, `DecoderBlock` and their stacks and
-    models, and of `MultiHeadSelfAttention`, `MultiHeadAttention` and `FeedForward` with the names
-    that Keras gives. For other names add `layout_map["mine/output/kernel"] = ("model", None)`.
+    The map covers `TransformerEncoderBlock`, `DecoderBlock` and their stacks and models, and
+    `MultiHeadSelfAttention`, `MultiHeadAttention` and `FeedForward` with the names that Keras
+    generates. For other names, add `layout_map["mine/output/kernel"] = ("model", None)`.
 
     Args:
         device_mesh: Devices on two axes.
-        model_parallel_dim_name: Name of the axis over which weights are cut.
-        shard_embeddings: Whether embeddings are cut too. The number of devices must divide the size
-            of the vocabulary.
+        model_parallel_dim_name: Name of the axis over which weights are sharded.
+        shard_embeddings: Whether embeddings are sharded too. The number of devices must divide the
+            size of the vocabulary.
 
     Returns:
         A `LayoutMap` for `keras.distribution.ModelParallel`.
@@ -83,10 +83,10 @@ def model_parallel(
     shard_embeddings: bool = True,
     auto_shard_dataset: bool = True,
 ) -> keras.distribution.ModelParallel:
-    """Cuts weights over some devices, and batches over the others.
+    """Shards weights over one axis of devices and batches over the other.
 
-    It is a `keras.distribution.ModelParallel` with the mesh `(data_shards, model_shards)` and the
-    layout of `get_layout_map`. Models, optimizers and metrics are created in its scope:
+    This is a `keras.distribution.ModelParallel` with the mesh `(data_shards, model_shards)` and the
+    layout of `get_layout_map`. Create models, optimizers and metrics in its scope:
 
         distribution = model_parallel(model_shards=2)
         keras.distribution.set_distribution(distribution)
@@ -97,17 +97,17 @@ def model_parallel(
             heads, the intermediate width and the vocabulary, and should divide N and K.
         data_shards: Number of parts of a batch, which must divide its number of rows; the largest
             possible number if None.
-        devices: Names such as `"gpu:0"`; all devices of all processes if None.
+        devices: Device names such as `"gpu:0"`; all devices of all processes if None.
         shard_embeddings: See `get_layout_map`.
-        auto_shard_dataset: See `keras.distribution.ModelParallel`. False if each process reads its
-            own part of the data, as with `ProcessBatches`.
+        auto_shard_dataset: See `keras.distribution.ModelParallel`. Set False if each process reads
+            its own part of the data, as with `ProcessBatches`.
 
     Returns:
         The distribution. It raises a ValueError when a model is created with a weight whose width
         `model_shards` does not divide.
 
     Raises:
-        ValueError: If the numbers do not fit the number of devices.
+        ValueError: If the numbers of shards do not match the number of devices.
         RuntimeError: If the backend is not JAX.
 
     Example:
@@ -144,7 +144,7 @@ def model_parallel(
 
 
 class _CheckedModelParallel(keras.distribution.ModelParallel):
-    """Raises an error that names a weight that cannot be cut; JAX would give only its shape."""
+    """Raises an error that names a weight that cannot be sharded; JAX gives only its shape."""
 
     def get_variable_layout(self, variable: keras.Variable) -> keras.distribution.TensorLayout:
         layout = super().get_variable_layout(variable)
@@ -162,13 +162,13 @@ class _CheckedModelParallel(keras.distribution.ModelParallel):
 
 
 class ProcessBatches(keras.utils.PyDataset):
-    """A dataset with the rows of each batch for this process, if several train together.
+    """A dataset that returns this process's rows of each batch, for training on several processes.
 
         rows[p B / P : (p + 1) B / P]    of B rows, for part p of P
 
-    All processes make the same batches in the same order, so they need the same data and seed. The
-    distribution, with `auto_shard_dataset=False`, combines the parts. Processes that share one copy
-    of the weights read the same part. `fit` and `fit_resumable` accept this dataset.
+    All processes create the same batches in the same order, so they need the same data and seed.
+    The distribution, with `auto_shard_dataset=False`, combines the parts. Processes that share one
+    copy of the weights read the same part. `fit` and `fit_resumable` accept this dataset.
 
     Args:
         batches: A dataset whose numbers of rows are multiples of the number of devices, such as
@@ -239,12 +239,12 @@ class ProcessBatches(keras.utils.PyDataset):
         self.batches.on_epoch_begin()
 
     def on_epoch_end(self) -> None:
-        """Called by Keras: changes the order for the next epoch."""
+        """Changes the order for the next epoch; called by Keras."""
         self.batches.on_epoch_end()
 
 
 def is_first_process() -> bool:
-    """Returns whether this is the first or only process, which writes the files."""
+    """Returns whether this is the first (or only) process, which writes files."""
     if keras.backend.backend() != "jax":
         return True
     import jax
@@ -253,7 +253,7 @@ def is_first_process() -> bool:
 
 
 def wait_for_processes() -> None:
-    """Waits until all processes have called it; returns at once if there is only one."""
+    """Waits until all processes have called this function; returns at once if there is only one."""
     if keras.backend.backend() != "jax":
         return
     import jax
@@ -265,9 +265,9 @@ def wait_for_processes() -> None:
 
 
 def whole_value(variable: keras.Variable) -> np.ndarray:
-    """Returns a copy of a whole variable, wherever its parts are.
+    """Returns a copy of a whole variable, which may be sharded.
 
-    If parts are on devices of other processes, all processes must call it.
+    If shards are on devices of other processes, all processes must call this function.
     """
     value = variable.value if keras.backend.backend() == "jax" else None
     if value is None or value.is_fully_addressable or value.is_fully_replicated:

@@ -1,4 +1,4 @@
-"""Adam's update in one pass over the weights, by TensorFlow's own kernel."""
+"""Adam's update in one pass over the weights, with TensorFlow's kernel."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def fuse_adam(optimizer: keras.optimizers.Adam) -> None:
         v <- v + (1 - beta_2) (g^2 - v)
         w <- w - learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon)
 
-    Keras writes the same with about ten operations, each of which reads and writes as many numbers
-    as there are weights. With a large vocabulary and small batches, this is a large part of a
-    training step on a CPU. The class, the config, the variables and the files of the optimizer do
-    not change. The results differ by rounding.
+    Keras computes the same update with about ten operations, each of which reads and writes as many
+    numbers as there are weights. With a large vocabulary and small batches, this is a large part of
+    a training step on a CPU. The class, the config, the variables and the saved files of the
+    optimizer do not change. The results are equal up to rounding.
 
-    Nothing changes on JAX and PyTorch, under `tf.distribute` with several replicas, and with
-    `amsgrad`. `fit` of the tasks calls it.
+    The function has no effect on JAX and PyTorch, under `tf.distribute` with several replicas, and
+    with `amsgrad`. The `fit` methods of tasks call it.
 
     Args:
         optimizer: A `keras.optimizers.Adam` or `AdamW`, not yet used; it is changed.

@@ -1,4 +1,4 @@
-"""Cross-entropy of the right one among the answers of a batch."""
+"""Cross-entropy of the right answer among the answers of a batch."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class InBatchCrossEntropy(keras.losses.Loss):
         - [Henderson et al., 2017](https://arxiv.org/abs/1705.00652), section 4.4.
 
     Args:
-        scale: Factor of the similarities; cosines need one far above 1.
+        scale: Factor of the similarities; cosines need a factor far above 1.
         name: Name of the loss.
         **kwargs: Other arguments of `keras.losses.Loss`.
 
     Call arguments:
         y_true: Integers `(B, R)`: the index of the answer of each row, followed by the indices of
-            other right answers to its question; -1 stands for none.
+            other right answers to its question, padded with -1.
         y_pred: Similarities `(B, B)` of questions and answers.
         sample_weight: Weight of each row, or None.
 

@@ -21,11 +21,11 @@ def scale_learning_rate(optimizer: keras.optimizers.Optimizer, factors: dict[int
 
     Args:
         optimizer: The optimizer, not yet used; it is changed.
-        factors: The factor of each variable by the `id` of its `keras.Variable`; 1 if it is not
-            there.
+        factors: The factor of each variable, keyed by the `id` of the `keras.Variable`; 1 for
+            missing variables.
 
     Raises:
-        ValueError: If a factor is not above 0. Freeze such layers instead.
+        ValueError: If a factor is not above 0. Freeze layers instead of passing 0.
 
     Example:
 

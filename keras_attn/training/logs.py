@@ -19,10 +19,10 @@ _SUFFIX = ".keras_attn"
 class TrainingLog(keras.callbacks.Callback):
     """Writes a row for each epoch to a CSV file, and optionally to TensorBoard.
 
-    Columns are `epoch` (from 1), the measurements of `fit` and of the callbacks before this one,
-    `learning_rate` at the end of the epoch, and `seconds` since the start of the run, without
-    pauses after interruptions. In `fit_resumable` an interrupted run continues in the same file,
-    which has each epoch once.
+    The columns are `epoch` (from 1), the logs of `fit` and of earlier callbacks, `learning_rate` at
+    the end of the epoch, and `seconds` since the start of the run, without pauses between
+    interruption and resumption. In `fit_resumable`, an interrupted run continues in the same file,
+    which has one row for each epoch.
 
     Args:
         path: The CSV file, which is replaced atomically after each epoch.
@@ -68,7 +68,7 @@ class TrainingLog(keras.callbacks.Callback):
         return self._seconds + time.monotonic() - self._began
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Called by Keras."""
+        """Writes the row of the epoch; called by Keras."""
         row: dict[str, Any] = {"epoch": epoch + 1}
         row |= {name: float(value) for name, value in (logs or {}).items()}
         rate = self.model.optimizer.learning_rate
@@ -84,13 +84,13 @@ class TrainingLog(keras.callbacks.Callback):
             self._write_events(self.tensorboard)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Called by Keras."""
+        """Closes the event files; called by Keras."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
 
     def _write_events(self, folder: Path) -> None:
-        """Writes the last row; the first call replaces the files of a killed run by all rows."""
+        """Writes the last row; the first call rewrites all rows of an interrupted run."""
         from tensorboardX import SummaryWriter
 
         rows = self.rows[-1:]

@@ -20,22 +20,20 @@ class MaskedCrossEntropy(keras.losses.Loss):
         l_t  = (1 - e) * -log p_t[y_t] + e * mean_k(-log p_t[k]),   p_t = softmax(z_t)
         loss = sum_t(w_t * l_t) / sum_t(w_t)                        0 without real tokens
 
-    It is `torch.nn.functional.cross_entropy(z, y, ignore_index=..., label_smoothing=e)`. The sums
-    run over all tokens of the batch, so a long sentence counts more than a short one, and padding
-    does not count in the loss, the gradient or the mean. The weights come only from the labels and
+    This equals `torch.nn.functional.cross_entropy(z, y, ignore_index=..., label_smoothing=e)`. The
+    sums run over all tokens of the batch, so that a long sentence counts more than a short one.
+    Padding affects neither the loss nor the gradient. The weights come only from the labels and
     `sample_weight`; the implicit Keras mask of the logits is neither needed nor used.
 
-    The loss is computed in float32 at least (float64 logits stay float64), from the logits, without
-    a one-hot tensor; see `token_cross_entropy`.
-
-    On several devices the sums run over the tokens of all devices. Under `tf.distribute` each
-    replica gets its part of the loss, `sum_t(w_t * l_t)` of its own tokens divided by the weights
-    of all; Keras adds the parts and their gradients.
+    The loss is computed from logits without a one-hot tensor, in float32 or better; see
+    `token_cross_entropy`. On several devices the sums run over the tokens of all devices. Under
+    `tf.distribute`, the loss of a replica is `sum_t(w_t * l_t)` over its own tokens, divided by the
+    sum of all weights. Keras adds these losses and their gradients.
 
     Args:
         label_smoothing: e, from 0 to below 1 (Szegedy et al. 2016, https://arxiv.org/abs/1512.00567;
             0.1 in Vaswani et al. 2017, https://arxiv.org/abs/1706.03762).
-        ignore_id: Label that does not count, usually the id of padding; all labels count if None.
+        ignore_id: Label that is ignored, usually the id of padding; no label is ignored if None.
         name: Name of the loss.
 
     Call arguments:

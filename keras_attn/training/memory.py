@@ -1,4 +1,4 @@
-"""Memory of the C library that training steps use again."""
+"""Reuse of memory between training steps on CPUs."""
 
 import contextlib
 import ctypes
@@ -18,9 +18,8 @@ def kept_memory() -> Iterator[None]:
     provides new pages each time, which the kernel has to fill with zeros at the first access. For
     small models on a CPU, this is a large part of a training step (docs/speed.md). Within this
     context, glibc keeps the returned memory; at its end, it releases the memory to the system. The
-    process takes more memory meanwhile.
-
-    The tasks do it while they train on JAX. Elsewhere than on Linux with glibc it does nothing.
+    process takes more memory meanwhile. Tasks use it while they train on JAX. It has no effect
+    except on Linux with glibc.
 
     Example:
 
@@ -46,7 +45,7 @@ def kept_memory() -> Iterator[None]:
 
 
 def memory_of_training() -> contextlib.AbstractContextManager[None]:
-    """`kept_memory` where it pays: on JAX without a GPU or TPU."""
+    """`kept_memory` where it is worthwhile: on JAX without a GPU or TPU."""
     if keras.backend.backend() != "jax":
         return contextlib.nullcontext()
     import jax

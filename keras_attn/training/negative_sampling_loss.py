@@ -1,4 +1,4 @@
-"""Loss of words against noise words."""
+"""Loss of word2vec with negative sampling."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class NegativeSamplingLoss(keras.losses.Loss):
 
         loss_w = sum_c -log s(z_wc)  +  m k/N sum_n -log s(-z_wn)       s(z) = 1 / (1 + e^-z)
 
-    Here c goes over the m words around word w and n over its N noise words. Each pair of words
-    therefore has k noise words on average, as in word2vec, which draws k separate ones for each
-    pair. The gradient is the same in expectation. As in the paper, a noise word may happen to be
-    the right one; the program word2vec leaves those out.
+    c runs over the m context words of word w, and n over its N noise words. Each pair of words
+    therefore has k noise words on average. word2vec draws k noise words for each pair; the expected
+    gradient is the same. As in the paper, a noise word may happen to be a context word; the
+    word2vec program leaves such words out.
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1310.4546), equation 4.
@@ -31,9 +31,9 @@ class NegativeSamplingLoss(keras.losses.Loss):
         **kwargs: Other arguments of `keras.losses.Loss`.
 
     Call arguments:
-        y_true: 1 where a word belongs to a place, else 0: `(B, P, C)`.
-        y_pred: Logits `(B, P, C + N)`: those of the words, then those of the noise words.
-        sample_weight: Weight of each row or place, or None.
+        y_true: `(B, P, C)`, 1 for context words of a position and 0 otherwise.
+        y_pred: Logits `(B, P, C + N)`, of the C words and then of the N noise words.
+        sample_weight: Weight of each row or position, or None.
 
     Returns:
         The mean over all positions `(B, P)`, a scalar.

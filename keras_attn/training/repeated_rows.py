@@ -1,4 +1,4 @@
-"""Gradients of embeddings, with one row for each token however often it stands in a batch."""
+"""Gradients of embeddings, summed over repeated tokens of a batch."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import keras
 
 
 def sum_repeated_rows(optimizer: keras.optimizers.Optimizer) -> None:
-    """Makes an optimizer sum the gradients of repeated tokens before it uses their magnitude.
+    """Makes an optimizer sum the gradients of repeated tokens before it squares them.
 
         g[i] = sum over the places s with id[s] = i of g[s]
 
-    On TensorFlow the gradient of an embedding is a list of rows, one for each place of the batch.
-    Keras squares these rows as they are, so that `g[s]^2` is added up instead of `g[s]`. For tokens
-    that occur more than once, the norms of `clipnorm` and `global_clipnorm` are wrong, and so are
-    the second moments of Adam, AdamW and RMSprop, unless `global_clipnorm` is given. Here all is as
-    on JAX and PyTorch, where nothing changes. `fit` of the tasks does this by itself.
+    On TensorFlow, the gradient of an embedding is a list of rows, one for each position of the
+    batch. Keras squares these rows before it sums them. For tokens that occur more than once, the
+    norms of `clipnorm` and `global_clipnorm` are therefore wrong, and so are the second moments of
+    Adam, AdamW and RMSprop, unless `global_clipnorm` is given. With this function, the results are
+    the same as on JAX and PyTorch, where it has no effect. The `fit` methods of tasks call it.
 
-    The gradient of a table is as large as the table then, which these optimizers make it anyway.
-    Plain `keras.optimizers.SGD` without clipping is right as it is, and faster.
+    The gradient then has the size of the table, as it has in these optimizers anyway. Plain
+    `keras.optimizers.SGD` without clipping does not need this function, and is faster without it.
 
     Args:
         optimizer: The optimizer, not yet used; it is changed.

@@ -1,4 +1,4 @@
-"""Smaller steps for the rows of a table that many examples of a batch share."""
+"""Smaller steps for embedding rows that occur often in a batch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ def scale_row_steps(optimizer: keras.optimizers.Optimizer, factors: dict[int, An
 
         g[i] <- factor[i] * g[i]
 
-    On TensorFlow the gradient of an embedding holds the rows of the batch alone, and stays so: with
-    plain `keras.optimizers.SGD` a step costs as much for a large table as for a small one.
+    On TensorFlow, the gradient of an embedding contains only the rows of the batch, and this
+    function keeps it sparse: with plain `keras.optimizers.SGD`, a step costs as much for a large
+    table as for a small one.
 
     Args:
         optimizer: The optimizer, not yet used; it is changed.
-        factors: The factors `(V,)` of each variable `(V, ...)` by the `id` of its `keras.Variable`.
+        factors: The factors `(V,)` of each variable `(V, ...)`, keyed by the `id` of the
+            `keras.Variable`.
 
     Raises:
         ValueError: If a factor is not above 0.

@@ -39,7 +39,7 @@ class InverseSquareRootSchedule(keras.optimizers.schedules.LearningRateSchedule)
         name: Name of the schedule.
 
     Call arguments:
-        step: Number of updates so far, a number or a scalar tensor.
+        step: Number of completed updates, a number or a scalar tensor.
 
     Returns:
         The learning rate, a float32 scalar tensor.
@@ -99,7 +99,7 @@ class InverseSquareRootSchedule(keras.optimizers.schedules.LearningRateSchedule)
         return cls(factor / math.sqrt(model_dim * warmup_steps), warmup_steps, name=name)
 
     def __call__(self, step: Size) -> Tensor:
-        """Returns the learning rate of the update after `step` updates."""
+        """Returns the learning rate for the update after `step` updates."""
         number = ops.cast(step, "float32") + 1.0
         warmup = float(self.warmup_steps)
         rise = number / warmup
@@ -131,12 +131,12 @@ class WarmupCosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         peak_learning_rate: Peak learning rate, reached at update number `warmup_steps`.
         warmup_steps: Number of updates of the warm-up; 0 for none.
-        total_steps: Number of updates in all, more than `warmup_steps`.
+        total_steps: Total number of updates, more than `warmup_steps`.
         final_learning_rate: Learning rate at the end, at most the peak.
         name: Name of the schedule.
 
     Call arguments:
-        step: Number of updates so far, a number or a scalar tensor.
+        step: Number of completed updates, a number or a scalar tensor.
 
     Returns:
         The learning rate, a float32 scalar tensor.
@@ -183,7 +183,7 @@ class WarmupCosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.name = name
 
     def __call__(self, step: Size) -> Tensor:
-        """Returns the learning rate of the update after `step` updates."""
+        """Returns the learning rate for the update after `step` updates."""
         number = ops.cast(step, "float32") + 1.0
         warmup = float(self.warmup_steps)
         rise = self.peak_learning_rate * number / max(warmup, 1.0)

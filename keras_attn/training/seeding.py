@@ -44,7 +44,7 @@ def seed_everything(seed: int, deterministic: bool = True) -> None:
 def generator_states() -> dict[str, np.ndarray]:
     """Returns the states of random generators that are not Keras variables.
 
-    Keras uses PyTorch's global generators for dropout. On the other backends all states are in
+    On PyTorch, Keras uses global generators for dropout. On other backends, all states are in
     `SeedGenerator`s, which are variables of the model.
     """
     if keras.backend.backend() != "torch":

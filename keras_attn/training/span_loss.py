@@ -16,7 +16,7 @@ class SpanCrossEntropy(keras.losses.Loss):
 
         loss = -1/2 (log softmax_t(z[t, 0])[first] + log softmax_t(z[t, 1])[last])
 
-    The softmax is over the tokens of a row, without its padding.
+    The softmax is over the real tokens of a row.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 4.2.
@@ -26,8 +26,8 @@ class SpanCrossEntropy(keras.losses.Loss):
         **kwargs: Other arguments of `keras.losses.Loss`.
 
     Call arguments:
-        y_true: Integers `(B, 3)`: the first and the last token of the span, and the number of
-            tokens of the row.
+        y_true: Integers `(B, 3)`: first and last token of the span, and number of tokens of the
+            row.
         y_pred: Logits `(B, T, 2)`.
         sample_weight: Weight of each row, or None.
 

@@ -1,4 +1,4 @@
-"""Files with the whole state of a training run, for any backend."""
+"""Files with the complete state of a training run, for any backend."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def save_training_state(
         notes: JSON-safe values that `load_training_state` returns.
 
     Raises:
-        OSError: If the file cannot be written. An existing file stays as it is.
-        ValueError: If weights are not finite. An existing file stays as it is.
+        OSError: If the file cannot be written. An existing file does not change.
+        ValueError: If weights are not finite. An existing file does not change.
 
     Example:
 
@@ -95,7 +95,7 @@ def read_training_notes(path: str | os.PathLike) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: If there is no file.
-        ValueError: If it is another file, broken, or has a newer format.
+        ValueError: If the file is of another kind, is damaged, or has a newer format.
 
     Example:
 
@@ -114,19 +114,19 @@ def read_training_notes(path: str | os.PathLike) -> dict[str, Any]:
 def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str, Any]:
     """Restores a model from a file of `save_training_state`.
 
-    If anything does not fit, nothing is changed.
+    If anything does not match, nothing is changed.
 
     Args:
         path: The file.
         model: A compiled and built model with the same layers, optimizer and metrics, on any
-            backend. Metrics are built by the first batch, such as by `model.test_on_batch(...)`.
+            backend. The first batch builds metrics, for example in `model.test_on_batch(...)`.
 
     Returns:
         The notes.
 
     Raises:
         FileNotFoundError: If there is no file.
-        ValueError: If it is another file, has a newer format, or does not fit the model.
+        ValueError: If the file is of another kind, has a newer format, or does not match the model.
 
     Example:
 

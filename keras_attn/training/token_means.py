@@ -1,4 +1,4 @@
-"""Figures of batches as means over their tokens, whatever the batches are."""
+"""Losses and metrics as means over tokens, independent of batches."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import numpy as np
 
 
 def token_means(model: keras.Model, batches: keras.utils.PyDataset) -> dict[str, float]:
-    """Measures a compiled model, and averages its loss and metrics over the tokens.
+    """Evaluates a compiled model, and averages its loss and metrics over tokens.
 
-    `model.evaluate` weighs the loss of each batch by its rows, with those that fill it up, so its
-    loss depends on the size of the batches and on the number of devices. Here each batch counts by
-    the sum of its weights.
+    `model.evaluate` weights the loss of each batch by its rows, including padding rows, so that the
+    loss depends on the batch size and the number of devices. Here, each batch is weighted by the
+    sum of its sample weights.
     """
     total = 0.0
     sums: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Statistics of the tokens of labelled texts, as initial weights."""
+"""Initial token weights from statistics of labelled texts."""
 
 from collections.abc import Iterable, Sequence
 
@@ -20,7 +20,7 @@ def inverse_document_frequency(ids: Iterable[Row], num_ids: int) -> np.ndarray:
 
         idf[t] = log((1 + n) / (1 + n[t])) + 1
 
-    for n texts, of which n[t] have token t (smoothed as in scikit-learn).
+    for n texts, of which n[t] contain token t (smoothed as in scikit-learn).
     """
     count, found = 0, np.zeros(num_ids)
     for row in ids:
@@ -35,7 +35,7 @@ def class_association(
     num_ids: int,
     smoothing: float = 1.0,
 ) -> np.ndarray:
-    """Returns how much each token tells about the class, by log-count ratios of naive Bayes.
+    """Returns how much each token says about the class, by log-count ratios of naive Bayes.
 
         r[t, c] = log(p(t | c) / p(t | not c))
         p(t | c) = (s + n[t, c]) / sum_t (s + n[t, c])
@@ -71,7 +71,7 @@ def set_token_weights(
     labels: npt.ArrayLike,
     kind: str = "association",
 ) -> None:
-    """Sets the weights of tokens, and of pairs, by `class_association` or idf of training texts."""
+    """Sets the weights of tokens and pairs to `class_association` or IDF of training texts."""
     if kind not in TOKEN_WEIGHTS:
         raise ValueError(f"`kind` must be one of {list(TOKEN_WEIGHTS)}. Received: {kind!r}.")
     layers = {layer.name: layer for layer in model.layers}

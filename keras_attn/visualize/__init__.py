@@ -1,4 +1,4 @@
-"""Pictures and pages that show attention and token weights."""
+"""Figures and HTML pages of attention and token weights."""
 
 from keras_attn.visualize.attention_steps import AttentionSteps, attention_steps
 from keras_attn.visualize.attention_view import AttentionPart, AttentionView

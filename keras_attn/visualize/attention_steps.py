@@ -1,4 +1,4 @@
-"""One head of a real layer, step by step: its queries, keys, values and all numbers between."""
+"""The intermediate results of one attention head of a layer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AttentionSteps:
         weights  = softmax(scale * products where visible)
         context  = weights value                        (T, Hv)
 
-    `weights` and `context` are those that the layer has computed.
+    `weights` and `context` are the results of the layer itself.
 
     Args:
         path: Path of the layer.
@@ -37,7 +37,7 @@ class AttentionSteps:
         query: `(T, H)`.
         key: `(S, H)`.
         value: `(S, Hv)`.
-        visible: Boolean `(T, S)`: which keys the mask leaves to each query.
+        visible: Boolean `(T, S)`, True for keys that a query may attend to.
         weights: `(T, S)`.
         context: `(T, Hv)`.
 
@@ -83,19 +83,20 @@ def attention_steps(
     head: int = 0,
     row: int = 0,
 ) -> AttentionSteps:
-    """Calls a model and takes one attention head apart.
+    """Calls a model and returns the intermediate results of one attention head.
 
-    It reads `SelfAttention`, `MultiHeadSelfAttention` and `MultiHeadAttention` wherever they are in
-    the model. Rotary positions are part of the queries and keys. Layers that add other terms to the
-    products (an attention bias, ALiBi, relative positions, a soft cap, sinks, a `score_mod`) are
-    refused, because the steps would not lead to their weights.
+    It supports `SelfAttention`, `MultiHeadSelfAttention` and `MultiHeadAttention` anywhere in the
+    model. Rotary positions are already applied to the queries and keys. Layers that change the
+    products in other ways (an attention bias, ALiBi, relative positions, a soft cap, sinks, a
+    `score_mod`) are refused, because the formulas above do not describe them.
 
     Args:
         model: A Keras model or layer.
         inputs: Inputs of the model.
         tokens: The tokens of the queries, without padding.
-        key_tokens: The tokens of the keys, or None if they are the same.
-        path: Path of the layer, or a part of it such as `"block_3"`. The first such layer is taken.
+        key_tokens: The tokens of the keys; `tokens` if None.
+        path: Path of the layer, or a part of it such as `"block_3"`. The first matching layer is
+            used.
         head: Number of the head, from 0.
         row: Row of the batch.
 
@@ -104,7 +105,7 @@ def attention_steps(
 
     Raises:
         ValueError: If there is no such layer, head or row, there are more tokens than queries or
-            keys, or the layer adds other terms to the products.
+            keys, or the layer is not supported.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Attention weights and tokens of a model's call, as the viewer shows them."""
+"""Attention weights and tokens of a model's call, for the attention viewer."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -28,19 +28,19 @@ _NAMES = {
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class AttentionPart:
-    """One kind of attention: which tokens looked at which, in each layer and head.
+    """One kind of attention: its weights in each layer and head, and its tokens.
 
     Args:
         name: Name of the attention, such as `"cross-attention"`.
-        queries: The T tokens that looked.
-        keys: The S tokens they looked at, or None for the regions of the view's picture.
-        weights: For each layer `(heads, T, S)`, not below 0. `(T, S)` is one head.
+        queries: The T query tokens.
+        keys: The S key tokens, or None for the regions of the view's image.
+        weights: Non-negative weights of each layer, `(heads, T, S)`, or `(T, S)` for one head.
         query_name: Name of the queries, such as `"translation"`.
         key_name: Name of the keys, such as `"source"`.
-        paths: Path of each layer, as `attention_maps` has it, for `HeadOutcomes`; or nothing.
+        paths: Path of each layer in `attention_maps`, for `HeadOutcomes`; may be empty.
 
     Raises:
-        ValueError: If there is no query, no key or no layer, or weights or paths do not fit.
+        ValueError: If there is no query, no key or no layer, or weights or paths do not match.
 
     Example:
 
@@ -89,22 +89,22 @@ class AttentionPart:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class AttentionView:
-    """All attention of a model for one input, for `attention_viewer`.
+    """The attention of a model for one input, for `attention_viewer`.
 
-    Notebooks show it as the viewer.
+    Notebooks display it in the viewer.
 
     Args:
-        parts: `AttentionPart`s, the most telling first.
+        parts: `AttentionPart`s, the most informative first.
         title: Name of the input. If empty, the tokens of the first part.
-        image: The picture, if a part looks at regions: a path, the bytes of a file or an array
-            `(H, W, 3)` of 0 to 255. It is kept at most 640 pixels wide and high.
-        grid: Rows and columns of the regions. They cover the whole picture.
-        focus: What the viewer opens on. If None, the strongest link, see `Focus`.
-        outcomes: The answer of the model without each head. Parts with `paths` show it.
+        image: The image if a part attends to regions: a path, the bytes of a file, or an array `(H,
+            W, 3)` with values from 0 to 255. Larger images are reduced to 640 pixels.
+        grid: Rows and columns of the regions, which cover the whole image.
+        focus: Initial selection of the viewer. If None, the strongest link; see `Focus`.
+        outcomes: Predictions of the model without each head, shown for parts with `paths`.
 
     Raises:
-        ValueError: If there is no part, if a picture or a grid is missing or not needed, or if the
-            grid or the focus does not fit.
+        ValueError: If there is no part, if an image or a grid is missing or not needed, or if the
+            grid or the focus does not match the parts.
 
     Example:
 
@@ -162,34 +162,34 @@ class AttentionView:
         title: str = "",
         focus: Focus | None = None,
     ) -> "AttentionView":
-        """Makes a view of what `keras_attn.attention_maps(model, inputs)` returns.
+        """Creates a view from the result of `keras_attn.attention_maps(model, inputs)`.
 
-        A single text (of a classifier or a language model) is `source_tokens`. A pair of texts has
-        `target_tokens`, too. A captioner has `target_tokens`, `image` and `grid`. The target tokens
-        are the predicted ones, and each is the query that predicted it.
+        For a single text (of a classifier or a language model), pass `source_tokens`; for a pair of
+        texts, also `target_tokens`; for a captioner, `target_tokens`, `image` and `grid`. Target
+        tokens are the predicted tokens, and each labels the query that predicted it.
 
         Self-attention belongs to the decoder if cross-attention has the same parent in its layer's
         path, as in `DecoderBlock`. Otherwise it belongs to the encoder. `TokenWeighting` is shown
-        as each token's share of the absolute weights. For other models make `AttentionPart`s.
+        as each token's share of the absolute weights. For other models, create `AttentionPart`s.
 
         Args:
             maps: `AttentionMaps` of one call.
-            source_tokens: The tokens of the source without padding, or None if it is a picture.
+            source_tokens: The tokens of the source without padding, or None if it is an image.
             target_tokens: The tokens of the target, or None.
-            input_tokens: What the decoder read at each target token. If None, `<start>` and all
-                target tokens but the last.
-            image: The picture, as in the constructor.
+            input_tokens: The input of the decoder at each target token. If None, `<start>` and all
+                target tokens except the last.
+            image: The image, as in the constructor.
             grid: Rows and columns of the regions, as in the constructor.
-            answer: The classifier's answer. It is the query of attention pooling.
+            answer: The classifier's prediction, which labels the query of attention pooling.
             row: Row of the batch.
             title: Name of the input, as in the constructor.
-            focus: What the viewer opens on, as in the constructor.
+            focus: Initial selection of the viewer, as in the constructor.
 
         Returns:
             An `AttentionView` with a part for each kind of attention.
 
         Raises:
-            ValueError: If the tokens do not fit the maps.
+            ValueError: If the tokens do not match the maps.
 
         Example:
 
@@ -234,13 +234,13 @@ class AttentionView:
 
     @classmethod
     def from_words(cls, image: Picture, words: WordMaps, title: str = "") -> "AttentionView":
-        """Makes a view of a caption, as `plot_caption` draws it.
+        """Creates a view of a caption from the arguments of `plot_caption`.
 
         Args:
-            image: The picture, as in the constructor.
+            image: The image, as in the constructor.
             words: (word, map `(rows, columns)`) for each word, or an object whose method `words()`
                 returns them.
-            title: Name of the picture. If empty, the caption.
+            title: Name of the image. If empty, the caption.
 
         Returns:
             An `AttentionView` of one layer and one head.
@@ -296,7 +296,7 @@ def _of_row(batch: np.ndarray, row: int, key: AttentionKey) -> np.ndarray:
 
 
 def _cut(weights: np.ndarray, queries: int, keys: Sequence[str] | None, kind: str) -> np.ndarray:
-    """The weights of the tokens without those of padding."""
+    """The weights without padding."""
     count = weights.shape[2] if keys is None else len(keys)
     kept = weights[:, :queries, :count]
     if kept.shape[1:] != (queries, count):

@@ -1,4 +1,4 @@
-"""A picture of where a captioner looked for each word."""
+"""Figure of the regions that a captioner attended to for each word."""
 
 import math
 import os
@@ -22,28 +22,28 @@ def plot_caption(
     columns: int | None = None,
     title: str | None = None,
 ) -> Any:
-    """Draws an image, and where the model looked for each word of its caption.
+    """Draws an image and the attention map of each word of its caption.
 
-    It follows figure 2 of Xu et al., 2015. The picture comes first. Then it is drawn once for each
-    word with the word's map over it, smoothed between the regions. It is brightest where the map is
-    greatest and dark where the map is 0. Each map is scaled to its own greatest weight, so
-    brightness cannot be compared between words. Drawing needs matplotlib (extra `examples`) and
-    Pillow (extra `captioning`). It opens no window.
+    It follows figure 2 of Xu et al., 2015. The image comes first, followed by a copy for each word
+    with the word's map over it, smoothed between the regions. A copy is brightest where the map is
+    greatest, and dark where the map is 0. Each map is scaled to its own maximum, so brightness
+    cannot be compared between words. Drawing needs matplotlib (extra `examples`) and Pillow (extra
+    `captioning`). It opens no window.
 
     Args:
-        image: A path, the bytes of a file, or an array `(H, W, 3)` of 0 to 255. It is drawn at most
-            640 pixels wide and high.
+        image: A path, the bytes of a file, or an array `(H, W, 3)` with values from 0 to 255. It is
+            drawn at most 640 pixels wide and high.
         words: (word, map `(rows, columns)`) for each word, or an object whose method `words()`
             returns them.
         path: File to write, if any. Its suffix chooses the format.
-        columns: Pictures in a row. If None, 4 to 6 as fits best.
+        columns: Number of images in a row. If None, 4 to 6, whichever fits best.
         title: Text above the figure. If None, the caption.
 
     Returns:
         A `matplotlib.figure.Figure`, which notebooks show.
 
     Raises:
-        ValueError: If a map, `columns` or the picture is not valid.
+        ValueError: If a map, `columns` or the image is not valid.
 
     Example:
 
@@ -85,6 +85,6 @@ def plot_caption(
 
 
 def _enlarged(image: np.ndarray) -> np.ndarray:
-    """Small pictures enlarged by whole pixels, so that maps over them are smooth."""
+    """Enlarges small images by an integer factor, so that maps over them are smooth."""
     times = max(1, _SIDE // max(image.shape[:2]))
     return image.repeat(times, axis=0).repeat(times, axis=1)

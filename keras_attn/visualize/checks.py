@@ -1,4 +1,4 @@
-"""Checks of the weights that are drawn."""
+"""Checks of weights before they are drawn."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeAlias, cast
@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 
 class HasWords(Protocol):
-    """An object that has the words of a caption and their maps."""
+    """An object with the words of a caption and their maps."""
 
     def words(self) -> Iterable[tuple[str, npt.ArrayLike]]:
         """Returns (word, map `(rows, columns)`) for each word."""
@@ -21,7 +21,7 @@ WordMaps: TypeAlias = HasWords | Iterable[tuple[str, npt.ArrayLike]]
 def checked_weights(
     weights: npt.ArrayLike, source_tokens: Sequence[str], target_tokens: Sequence[str]
 ) -> np.ndarray:
-    """The weights as float32 `(T, S)`, or a ValueError."""
+    """Returns the weights as float32 `(T, S)`, or raises a ValueError."""
     weights = np.asarray(weights, "float32")
     if weights.shape != (len(target_tokens), len(source_tokens)):
         raise ValueError(
@@ -35,7 +35,7 @@ def checked_weights(
 def checked_layers(
     weights: Iterable[npt.ArrayLike], target_length: int, source_length: int
 ) -> list[np.ndarray]:
-    """The weights of each layer as float32 `(N, T, S)`, or a ValueError."""
+    """Returns the weights of each layer as float32 `(N, T, S)`, or raises a ValueError."""
     layers = [_with_heads(layer, f"`weights[{i}]`") for i, layer in enumerate(weights)]
     if not layers:
         raise ValueError("`weights` must have at least one layer. Received: none.")
@@ -53,7 +53,7 @@ def checked_layers(
 
 
 def checked_words(words: WordMaps) -> list[tuple[str, np.ndarray]]:
-    """Each word of a caption with its map as float32 `(rows, columns)`, or a ValueError."""
+    """Returns the words with maps as float32 `(rows, columns)`, or raises a ValueError."""
     is_object = callable(getattr(words, "words", None))
     pairs: object = cast(HasWords, words).words() if is_object else words
     if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):

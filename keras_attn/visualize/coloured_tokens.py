@@ -1,4 +1,4 @@
-"""Texts with their tokens in colours: how a tokenizer cuts them."""
+"""Texts with coloured tokens."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
@@ -30,24 +30,24 @@ def coloured_tokens_html(
     ids: Sequence | None = None,
     title: str = "Tokens",
 ) -> str:
-    """Writes a page that shows how texts are cut into tokens.
+    """Returns an HTML page that shows how a tokenizer splits texts.
 
-    The page is one file, has no scripts and fetches nothing. Each token has a background of its
-    own, with four colours in turn. The pieces of a word touch, with a dotted line between them, and
-    words have a space between them. Special tokens have a frame, unknown ones a wavy line. A token
-    under the pointer, or reached with the tab key, shows what it is in the vocabulary, with its id.
+    The page is a single file without scripts and external resources. The backgrounds of tokens
+    cycle through four colours. Pieces of a word are separated by a dotted line, and words by a
+    space. Special tokens have a frame, and unknown tokens a wavy line. Hovering over a token, or
+    reaching it with the tab key, shows its vocabulary entry and its id.
 
     Args:
-        tokens: Readable tokens of a text as a tokenizer's `tokens` returns them, or such a list for
-            each text.
-        ids: Their ids, likewise. If None, no ids are shown.
+        tokens: Readable tokens of a text, as returned by a tokenizer's `tokens`, or a list of such
+            lists.
+        ids: The ids of the tokens, in the same structure. If None, no ids are shown.
         title: Heading of the page.
 
     Returns:
         The page as an HTML string; write it as UTF-8.
 
     Raises:
-        ValueError: If there is not one id for each token.
+        ValueError: If the numbers of ids and tokens differ.
 
     Example:
 
@@ -65,17 +65,18 @@ def coloured_tokens_html(
 
 
 def coloured_tokens_fragment(tokens: Sequence[str], ids: Sequence[int] | None = None) -> str:
-    """Writes one text of `coloured_tokens_html`, for a notebook or your own page.
+    """Returns one text of `coloured_tokens_html` as an HTML fragment.
 
     Args:
         tokens: Readable tokens of a text.
-        ids: Their ids. If None, no ids are shown.
+        ids: The ids of the tokens. If None, no ids are shown.
 
     Returns:
-        A string of HTML: the card, and a style sheet that applies only to the card.
+        An HTML string for a notebook or your own page: a card and a style sheet that applies only
+        to the card.
 
     Raises:
-        ValueError: If there is not one id for each token.
+        ValueError: If the numbers of ids and tokens differ.
 
     Example:
 
@@ -86,11 +87,11 @@ def coloured_tokens_fragment(tokens: Sequence[str], ids: Sequence[int] | None = 
 
 
 def coloured_tokens_text(tokens: Sequence[str], colour: bool = True) -> str:
-    """Writes the tokens of a text for a terminal.
+    """Returns the tokens of a text for a terminal.
 
-    A dot stands between the pieces of a word, a space between words. With colours, each token has
-    a background of its own, and special and unknown tokens are inverted. Control characters of a
-    token are written as their pictures and do nothing to the terminal.
+    Dots separate the pieces of a word, and spaces separate words. With colours, the backgrounds of
+    tokens alternate, and special and unknown tokens are inverted. Control characters are replaced
+    by visible symbols, so that they do not affect the terminal.
 
     Args:
         tokens: Readable tokens of a text.
@@ -119,7 +120,7 @@ def coloured_tokens_text(tokens: Sequence[str], colour: bool = True) -> str:
 
 
 def tokens_card(tokens: Sequence[str], ids: Sequence[int] | None = None, more: str = "") -> str:
-    """Writes the card of one text, without the style sheet `tokens.css`."""
+    """Returns the card of one text, without the style sheet `tokens.css`."""
     pieces = _pieces(tokens, ids)
     spans = []
     for i, piece in enumerate(pieces):

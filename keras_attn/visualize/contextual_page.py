@@ -1,4 +1,4 @@
-"""A page on one word in many sentences: its vectors in each layer, and what it looks at."""
+"""HTML page of one word in many sentences: its vectors and its attention."""
 
 from __future__ import annotations
 
@@ -30,22 +30,25 @@ def contextual_page(
     neighbours: Sequence[tuple[str, float]] = (),
     title: str = "",
 ) -> str:
-    """Writes one page of a word in many sentences. It is one file and fetches nothing.
+    """Returns an HTML page of one word in many sentences.
 
-    Above are the neighbours of the word's one static vector. Then comes a picture of each layer, in
-    which a point is the word in one sentence (the two main directions of the vectors of length 1),
-    then the sentences, each with a button that shows what the word looks at in the viewer below.
+    The page is a single file without external resources. It begins with the neighbours of the
+    word's static vector. A plot for each layer follows, in which each point is the word in one
+    sentence (the two main directions of the unit vectors), then the sentences, each with a button
+    that shows the attention of the word in the viewer below.
 
     Args:
         word: The word.
         sentences: The sentences.
-        vectors: The word in each layer and sentence, `(L + 1, S, D)`; layer 0 is the embeddings.
-        views: An `AttentionView` of each sentence, whose first part has its tokens as queries.
-        places: The token of the word in each sentence.
+        vectors: The vectors of the word in each layer and sentence, `(L + 1, S, D)`; layer 0 is the
+            embeddings.
+        views: An `AttentionView` of each sentence, whose first part has the sentence's tokens as
+            queries.
+        places: Index of the word's token in each sentence.
         senses: The sense of the word in each sentence, or None.
-        accuracies: For each layer how often the nearest other sentence has the same sense, or None.
-            All layers with the highest accuracy are marked.
-        chance: That share if all other sentences were equally near, or None.
+        accuracies: For each layer, how often the nearest other sentence has the same sense, or
+            None. The layers with the highest accuracy are marked.
+        chance: The accuracy if all other sentences were equally near, or None.
         neighbours: Words nearest to the static vector, with their cosines.
         title: Heading of the page; if empty, it names the word.
 
@@ -53,7 +56,7 @@ def contextual_page(
         The page as an HTML string; write it as UTF-8.
 
     Raises:
-        ValueError: If there is not a vector, view, place and sense for each sentence.
+        ValueError: If the numbers of vectors, views, places, senses and sentences differ.
 
     Example:
 
@@ -117,7 +120,8 @@ def main_directions(vectors: npt.ArrayLike) -> np.ndarray:
         vectors: `(S, D)`.
 
     Returns:
-        float64 `(S, 2)`, each direction signed so that its largest number is positive.
+        float64 `(S, 2)`. The sign of each direction is chosen so that its largest number is
+        positive.
 
     Example:
 

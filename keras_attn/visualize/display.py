@@ -1,4 +1,4 @@
-"""Text, tokens and probabilities as people read them."""
+"""Conversion of text, tokens and probabilities for display."""
 
 import re
 from collections.abc import Sequence
@@ -11,31 +11,31 @@ _EMPTY = "∅"
 
 
 def drawable(text: str) -> str:
-    """Makes text that any file can hold and any browser shows."""
+    """Replaces characters that some files or browsers do not support."""
     text = _SURROGATE.sub("\ufffd", text).replace("\r\n", "\u200b\n").replace("\r", "\n")
     controls = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"}
     return text.translate({**controls, 0x7F: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)})
 
 
 def percent(probability: float) -> str:
-    """Writes a probability for people. It is 100 % or 0 % only if it is exactly that."""
+    """Formats a probability as a percentage; 100 % and 0 % appear only if they are exact."""
     if 0.9995 <= probability < 1:
         return "> 99.9 %"
     return "< 0.1 %" if 0 < probability < 0.0005 else f"{100 * probability:.1f} %"
 
 
 class DisplayedToken(NamedTuple):
-    """A token as it is shown."""
+    """A token for display."""
 
     text: str
     joined: bool
-    """Whether it continues the word of the token before it."""
+    """Whether it continues the word of the previous token."""
     special: bool
     """Whether it looks like the name of a special token, such as `</s>` and `[CLS]`."""
 
 
 def displayed_tokens(tokens: Sequence[str]) -> list[DisplayedToken]:
-    """Finds out which tokens make up words, and how each token is written.
+    """Determines which tokens form words, and how each token is displayed.
 
     If a token begins with `▁`, as tokens of `BytePairTokenizer` do, then `▁` is the space before a
     word, and tokens without it continue a word. If a token begins with `##`, as in WordPiece, it

@@ -1,4 +1,4 @@
-"""A page on an encoder: its texts' tokens, all of its attention, and the roles of its heads."""
+"""HTML page of an encoder: tokens, attention and head roles."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ class LookAt(Protocol):
 
     @property
     def query(self) -> str:
-        """The word to look from."""
+        """The word whose attention is shown."""
 
     @property
     def note(self) -> str:
-        """The point that the text shows."""
+        """What the text demonstrates."""
 
 
 def encoder_page(
@@ -37,27 +37,27 @@ def encoder_page(
     notes: Sequence[LookAt | None] | None = None,
     title: str = "What the encoder looks at",
 ) -> str:
-    """Writes one page of a set of texts. It is one file and fetches nothing.
+    """Returns an HTML page of an encoder's attention for a set of texts.
 
-    Above are the tokens of each text as in `coloured_tokens_html`, with what to look at and a
-    button that shows that word in the viewer, in the head with its strongest link. Then come the
-    viewer of `attention_viewer`, the roles of the heads and the map of pairs of heads, as in
-    `head_roles_html`.
+    The page is a single file without external resources. It begins with the tokens of each text, as
+    in `coloured_tokens_html`. If a text has a note, a button shows the word of the note in the
+    viewer, in the head with its strongest link. The viewer of `attention_viewer`, the head roles
+    and the map of head pairs, as in `head_roles_html`, follow.
 
     Args:
-        views: For each text an `AttentionView`, whose first part has the text's tokens as queries.
+        views: An `AttentionView` for each text, whose first part has the text's tokens as queries.
         roles: A `HeadRoles`. If None, the page has no roles.
-        divergence: What `keras_attn.explain.head_divergence` returns. If None, the page has no map
+        divergence: The result of `keras_attn.explain.head_divergence`. If None, the page has no map
             of pairs.
-        ids: For each text the ids of its tokens, to be shown beside them.
-        notes: For each text a `LectureSentence`, or anything with a `query` and a `note`, or None.
+        ids: The ids of the tokens of each text, shown next to the tokens.
+        notes: A `LectureSentence`, any object with a `query` and a `note`, or None for each text.
         title: Heading of the page.
 
     Returns:
         The page as an HTML string; write it as UTF-8.
 
     Raises:
-        ValueError: If there is no view, if ids or notes do not fit the views, or if a text lacks
+        ValueError: If there is no view, if ids or notes do not match the views, or if a text lacks
             the word of its note.
 
     Example:

@@ -15,7 +15,7 @@ def figure_class() -> type:
         from matplotlib import figure
 
     class Figure(figure.Figure):
-        """A figure that notebooks show. Pyplot would keep each figure open."""
+        """A figure that notebooks display, without pyplot, which would keep each figure open."""
 
         def _repr_png_(self) -> bytes:
             picture = io.BytesIO()
@@ -26,9 +26,9 @@ def figure_class() -> type:
 
 
 def label(text: str, fonts: Sequence[str] | None = None) -> str:
-    """Makes text that matplotlib draws without warnings.
+    """Replaces characters that matplotlib cannot draw without warnings.
 
-    Letters that the fonts lack become boxes. Dollar signs are escaped, so that they start no TeX
+    Letters that the fonts lack become boxes. Dollar signs are escaped, so that they do not start a
     formula.
     """
     import matplotlib

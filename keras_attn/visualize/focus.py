@@ -1,4 +1,4 @@
-"""The layer, head and word on which the viewer opens."""
+"""Initial selection of the attention viewer."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ MEAN = "mean"
 
 @dataclasses.dataclass(frozen=True)
 class Focus:
-    """The selection with which the viewer opens.
+    """The initial selection of the attention viewer.
 
-    Fields that are None are chosen by the strongest link: among the remaining layers and heads, the
-    one with the largest weight between the word and another word. Links from and to special tokens
-    such as `[CLS]` do not count. In self-attention neither do links of a token to itself and to its
-    neighbours, because some heads look there in every text.
+    Fields that are None are chosen by the strongest link: the largest weight between the word and
+    another word in the remaining layers and heads. Links from and to special tokens such as `[CLS]`
+    are ignored. In self-attention, links of a token to itself and to its neighbours are also
+    ignored, because some heads attend to them in every text.
 
     Args:
-        word: The word that looks, in any case, or the number of its token, from 0.
-        on: The word that is looked at, or the number of its token.
-        layer: Number of the layer from 0, from the end if negative, or `"mean"`.
-        head: Number of the head likewise, or `"mean"`. The mean over layers has no single head.
-        part: Number of the part of the view.
+        word: The query word, in upper or lower case, or the index of its token, from 0.
+        on: The key word, or the index of its token.
+        layer: Index of the layer (negative indices count from the end), or `"mean"`.
+        head: Index of the head, or `"mean"`. The mean over layers requires the mean over heads.
+        part: Index of the part of the view.
 
     Example:
 
@@ -130,7 +130,7 @@ def _numbers(wanted: int | str | None, count: int, argument: str) -> list[int]:
 
 
 def place_of(shown: Sequence[DisplayedToken], word: str) -> int | None:
-    """The first token of the first such word, whatever its case; None if there is none."""
+    """The first token of a word's first occurrence, ignoring case; None if there is none."""
     words: list[tuple[int, str]] = []
     for i, token in enumerate(shown):
         if token.joined and words:

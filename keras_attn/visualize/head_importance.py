@@ -1,4 +1,4 @@
-"""Pictures of the importance of attention heads."""
+"""Figures of the importance of attention heads."""
 
 import os
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from keras_attn.visualize.figures import figure_class
 def plot_head_importance(
     values: Mapping[str, np.ndarray], path: str | os.PathLike | None = None
 ) -> Any:
-    """Draws the importance of heads, layers as rows and heads as columns.
+    """Draws the importance of heads, with layers as rows and heads as columns.
 
-    Red heads help, blue heads harm, and both have one scale. Drawing needs matplotlib (extra
+    Red heads help and blue heads harm, on a common scale. Drawing needs matplotlib (extra
     `examples`). It opens no window.
 
     Args:
-        values: For each layer, by its name, the importance of its heads `(N,)`. Layers may differ
-            in their number of heads.
+        values: The importance `(N,)` of the heads of each layer, keyed by the layer's name. Layers
+            may have different numbers of heads.
         path: File to write, if any. Its suffix chooses the format.
 
     Returns:

@@ -1,4 +1,4 @@
-"""All heads of all layers in one picture."""
+"""Figure of all heads of all layers."""
 
 import os
 from collections.abc import Sequence
@@ -25,17 +25,17 @@ def plot_attention_heads(
     path: str | os.PathLike | None = None,
     title: str | None = None,
 ) -> Any:
-    """Draws the attention of all heads of all layers on one page.
+    """Draws the attention of all heads of all layers in one figure.
 
     Each layer is a row of maps and each head a column. In a map, rows are queries (target tokens)
     and columns are keys (source tokens). All maps share one colour scale, the square root of the
-    weight, so that attention spread evenly over a hundred tokens stays visible. Tokens are written
-    at the outer maps if there is room, which is enough for some dozens in all. Drawing needs
-    matplotlib (extra `examples`). It opens no window.
+    weight, so that attention spread evenly over a hundred tokens remains visible. Tokens are
+    written at the outer maps if there is room, which is the case for a few dozen tokens. Drawing
+    needs matplotlib (extra `examples`). It opens no window.
 
     Args:
-        weights: For each layer `(heads, T, S)`, or what `AttentionMaps.select` returns for a batch
-            of one. Layers may differ in their number of heads.
+        weights: Weights `(heads, T, S)` of each layer, or the result of `AttentionMaps.select` for
+            a batch of one. Layers may have different numbers of heads.
         source_tokens: S labels.
         target_tokens: T labels.
         path: File to write, if any. Its suffix chooses the format.

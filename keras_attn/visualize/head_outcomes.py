@@ -1,4 +1,4 @@
-"""What a model answers without each of its attention heads, for the viewer."""
+"""Predictions of a model without each of its attention heads, for the viewer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Outcome(NamedTuple):
-    """The answer of a model.
+    """A prediction of a model.
 
     Example:
 
@@ -17,18 +17,19 @@ class Outcome(NamedTuple):
     """
 
     text: str
-    """A class, or a translation."""
+    """A class name or a translation."""
     probability: float | None = None
     """Its probability, if there is one."""
 
 
 @dataclasses.dataclass(frozen=True)
 class HeadOutcomes:
-    """The answer of a whole model, and its answers with one head switched off.
+    """The prediction of a whole model, and its predictions with one head switched off.
 
     Args:
-        whole: The answer with all heads.
-        without: For the path of each multi-head layer, the answer without each of its heads.
+        whole: The prediction with all heads.
+        without: The prediction without each head of a multi-head layer, keyed by the path of the
+            layer.
 
     Example:
 
@@ -41,7 +42,7 @@ class HeadOutcomes:
     without: Mapping[str, Sequence[Outcome]]
 
     def changed(self) -> list[tuple[str, int]]:
-        """Lists the heads (path, number) without which the text of the answer is another one."""
+        """Lists the heads (path, index) whose removal changes the text of the prediction."""
         return [
             (path, number)
             for path, answers in self.without.items()

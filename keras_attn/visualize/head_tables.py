@@ -1,4 +1,4 @@
-"""The roles of attention heads, and how far heads differ, as coloured tables of HTML."""
+"""Head roles and head divergence as coloured HTML tables."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -53,19 +53,19 @@ def head_roles_html(
     divergence: npt.ArrayLike | None = None,
     title: str = "What the heads look at",
 ) -> str:
-    """Writes a page with the role of each head, and how far the heads differ.
+    """Returns an HTML page with the role of each head and the divergence of heads.
 
     The page is one file, has no scripts and fetches nothing. In the table of roles, layers are rows
     and heads are columns. Each cell has the name of the role, its value, and the colour of the
-    role, deeper for greater values. All measures are below it as tables with numbers.
+    role, which is deeper for greater values. Tables with the numbers of all measures follow.
 
     In the map of pairs, each row and each column is a head, layer by layer. A pair is deep blue if
-    the heads look at the same tokens, and has no colour if they never do. In between the colour
-    follows the square root of the divergence, which is a distance. The most alike pairs are listed.
+    the heads attend to the same tokens, and white if they never do. In between, the colour follows
+    the square root of the divergence, which is a distance. The most similar pairs are listed.
 
     Args:
         roles: A `HeadRoles`.
-        divergence: What `keras_attn.explain.head_divergence` returns for these heads. If None, the
+        divergence: The result of `keras_attn.explain.head_divergence` for these heads. If None, the
             page has no map of pairs.
         title: Heading of the page.
 
@@ -73,7 +73,7 @@ def head_roles_html(
         The page as an HTML string; write it as UTF-8.
 
     Raises:
-        ValueError: If the divergence does not fit the heads.
+        ValueError: If the divergence does not match the heads.
 
     Example:
 
@@ -90,7 +90,7 @@ def head_roles_html(
 
 
 def head_roles_fragment(roles: RolesOfHeads) -> str:
-    """Writes the tables of `head_roles_html`, for a notebook or your own page.
+    """Returns the tables of `head_roles_html` as a fragment for a notebook or your own page.
 
     Args:
         roles: A `HeadRoles`.
@@ -108,7 +108,7 @@ def head_roles_fragment(roles: RolesOfHeads) -> str:
 
 
 def roles_card(roles: RolesOfHeads) -> str:
-    """Writes the tables of roles, without the style sheets `levels.css` and `heads.css`."""
+    """Returns the tables of roles, without the style sheets `levels.css` and `heads.css`."""
     layers, heads, _ = roles.values.shape
     measures = {name: roles.values[..., i] for i, name in enumerate(roles.measures)}
     cells = []
@@ -140,7 +140,7 @@ def roles_card(roles: RolesOfHeads) -> str:
 
 
 def pairs_card(divergence: npt.ArrayLike, layers: int, heads: int) -> str:
-    """Writes the map of all pairs of heads, without `levels.css` and `heads.css`."""
+    """Returns the map of all pairs of heads, without `levels.css` and `heads.css`."""
     table = np.asarray(divergence, "float64")
     count = layers * heads
     if table.shape != (count, count) or not ((table >= 0) & (table <= np.log(2) + 1e-6)).all():

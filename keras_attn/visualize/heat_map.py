@@ -20,8 +20,8 @@ def plot_attention(
 ) -> Any:
     """Draws a heat map of attention weights, as in figure 3 of Bahdanau et al., 2015.
 
-    Rows are queries (target tokens), columns are keys (source tokens). The darkest colour is 1,
-    white is 0. Drawing needs matplotlib (extra `examples`). It opens no window.
+    Rows are queries (target tokens), columns are keys (source tokens). The darkest colour means 1,
+    and white means 0. Drawing needs matplotlib (extra `examples`). It opens no window.
 
     Args:
         weights: `(T, S)`.

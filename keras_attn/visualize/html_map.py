@@ -1,4 +1,4 @@
-"""Attention weights as a table of HTML."""
+"""Attention weights as an HTML table."""
 
 from collections.abc import Sequence
 
@@ -16,11 +16,11 @@ _CELL = "min-width:18px;height:18px;padding:0;border:1px solid rgba(128,128,128,
 def attention_html(
     weights: npt.ArrayLike, source_tokens: Sequence[str], target_tokens: Sequence[str]
 ) -> str:
-    """Writes attention weights as a heat map of HTML, for notebooks and web pages.
+    """Returns attention weights as an HTML heat map for notebooks and web pages.
 
-    Rows are queries (target tokens), columns are keys (source tokens). The darkest colour is 1. A
-    cell under the pointer shows its weight. The table needs no script and no style sheet and
-    fetches nothing. Tokens are escaped.
+    Rows are queries (target tokens), columns are keys (source tokens). The darkest colour means 1.
+    Hovering over a cell shows its weight. The table needs no scripts, style sheets or external
+    resources. Tokens are escaped.
 
     Args:
         weights: `(T, S)`.
@@ -28,7 +28,7 @@ def attention_html(
         target_tokens: T labels.
 
     Returns:
-        A string of HTML.
+        An HTML string.
 
     Raises:
         ValueError: If the weights do not fit the labels.

@@ -1,10 +1,10 @@
-"""Sentences whose attention is worth a look: known examples of lectures on Transformers."""
+"""Sentences with instructive attention, known from lectures on Transformers."""
 
 from typing import NamedTuple
 
 
 class LectureSentence(NamedTuple):
-    """A sentence or a pair of sentences, with what to look at.
+    """A sentence or a pair of sentences, and a word whose attention is instructive.
 
     Example:
 
@@ -16,11 +16,11 @@ class LectureSentence(NamedTuple):
     second: str | None
     """The second sentence of a pair, or None."""
     query: str
-    """The word whose attention to look at."""
+    """The query word."""
     note: str
-    """The point that the sentence shows."""
+    """What the sentence demonstrates."""
     on: str | None = None
-    """The word that the query may look at, or None."""
+    """The word that the query may attend to, or None."""
 
 
 LECTURE_SENTENCES = (
@@ -64,4 +64,5 @@ LECTURE_SENTENCES = (
         "swim",
     ),
 )
-"""`LectureSentence`s: two pairs that differ in what one word means, and a question and answer."""
+"""`LectureSentence`s: two pairs of sentences in which one word has different referents, and a
+question with its answer."""

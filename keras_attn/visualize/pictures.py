@@ -1,4 +1,4 @@
-"""Pictures on which attention is drawn."""
+"""Images on which attention is drawn."""
 
 import base64
 import io
@@ -12,14 +12,14 @@ from keras_attn.images import load_image
 from keras_attn.images.loading import pillow_image
 
 Picture: TypeAlias = str | os.PathLike[str] | bytes | npt.ArrayLike
-"""A path, the bytes of a file, or an array `(H, W, 3)` of 0 to 255."""
+"""A path, the bytes of a file, or an array `(H, W, 3)` with values from 0 to 255."""
 
 _LONGEST = 640
 _SMALL = 160
 
 
 def as_image(image: Picture) -> np.ndarray:
-    """Reads a picture."""
+    """Reads an image."""
     if isinstance(image, str | os.PathLike | bytes):
         return load_image(image)
     image = np.asarray(image)

@@ -1,4 +1,4 @@
-"""Texts with the weights of their tokens as colours."""
+"""Texts whose tokens are coloured by weight."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -15,7 +15,7 @@ _AGAINST = (107, 174, 214)
 class TextWeights(Protocol):
     """An `Explanation`, or any object with the same fields.
 
-    Of pairs of texts it has the fields `second` and `segments` too.
+    For pairs of texts, it also has the fields `second` and `segments`.
     """
 
     @property
@@ -50,7 +50,7 @@ class TextWeights(Protocol):
 def explained_pieces(
     explanation: TextWeights, prepare: Callable[[str], str] = str
 ) -> list[list[TextSegment]]:
-    """Cuts the text of an explanation, or both of a pair, at the borders of the tokens."""
+    """Splits the text of an explanation, or both texts of a pair, at the borders of the tokens."""
     second = getattr(explanation, "second", None)
     texts = [explanation.text] if second is None else [explanation.text, second]
     segments = getattr(explanation, "segments", None) or [0] * len(explanation.tokens)
@@ -69,14 +69,14 @@ class ShadedText:
 
     def __init__(self, explanation: TextWeights):
         self.texts = explained_pieces(explanation, drawable)
-        """The pieces of the text; and, of a pair, those of the second text."""
+        """The pieces of the text, and for a pair the pieces of the second text."""
         self.segments = [piece for of_text in self.texts for piece in of_text]
         """All pieces."""
         weights = [segment.weight for segment in self.segments if segment.weight is not None]
         self.largest = max((abs(weight) for weight in weights), default=0.0)
-        """Largest weight of a piece, without its sign."""
+        """Largest absolute weight of a piece."""
         self.signed = any(weight < 0 for weight in weights)
-        """Whether a weight is below zero."""
+        """Whether any weight is negative."""
         self.title = ""
         """The label and its probability, if they are known."""
         if explanation.label is not None:
@@ -85,7 +85,7 @@ class ShadedText:
             self.title = f"{explanation.label}{number}"
 
     def share(self, weight: float) -> float:
-        """Returns how much of the deepest colour a weight has."""
+        """Returns the intensity of a weight's colour, from 0 to 1."""
         return min(abs(weight) / self.largest, 1) if self.largest else 0.0
 
     def color(self, weight: float) -> tuple[int, int, int]:

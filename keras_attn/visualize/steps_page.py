@@ -1,4 +1,4 @@
-"""A page that computes attention step by step, with the numbers of a real layer."""
+"""HTML page that computes attention step by step with the numbers of a layer."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from keras_attn.visualize.web_page import (
 def attention_steps_page(
     steps: AttentionSteps, query: str | int = 0, title: str = "Attention, step by step"
 ) -> str:
-    """Writes a page that leads one query through attention. It is one file and fetches nothing.
+    """Returns an HTML page that shows how attention is computed for one query, step by step.
 
-    The steps are the query with all keys and values, the scores, the scale, the mask, the softmax
-    and the weighted sum. Each shows its formula with the numbers of the layer. Buttons and the
-    arrow keys go to the next step and back. Readers choose the query, and click the key whose
-    numbers are written out.
+    The page is a single file without external resources. The steps are the query with all keys and
+    values, the scores, the scale, the mask, the softmax and the weighted sum. Each step shows its
+    formula with the numbers of the layer. Buttons and the arrow keys move between steps. Users can
+    choose the query, and click a key to see its calculation.
 
     Args:
-        steps: What `attention_steps` returns.
-        query: The word on which the page opens, in any case, or the number of its token.
+        steps: The result of `attention_steps`.
+        query: The initial query: a word, in upper or lower case, or the index of its token.
         title: Heading of the page.
 
     Returns:
-        The page as a string of HTML, to be written as UTF-8.
+        The page as an HTML string; write it as UTF-8.
 
     Raises:
         ValueError: If there is no such word or token.

@@ -1,4 +1,4 @@
-"""The weights of a text's tokens as a picture."""
+"""Figure of a text with its token weights."""
 
 import itertools
 import os
@@ -31,14 +31,14 @@ def plot_text_weights(
     """Draws a text with its tokens shaded by weight.
 
     Drawing needs matplotlib (extra `examples`). It opens no window. Letters that its fonts lack are
-    drawn as boxes, and all text runs from left to right. For emoji, Chinese or Arabic use
+    drawn as boxes, and all text runs from left to right. For emoji, Chinese or Arabic, use
     `text_weights_html`.
 
     Args:
         explanation: An `Explanation`.
         path: File to write, if any. Its suffix chooses the format.
         title: Title of the figure. If None, the label with its probability.
-        max_lines: Most lines that are drawn. An ellipsis stands for the rest of a longer text.
+        max_lines: Maximum number of lines. An ellipsis replaces the rest of a longer text.
 
     Returns:
         A `matplotlib.figure.Figure`, which notebooks show.

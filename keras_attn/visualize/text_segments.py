@@ -12,22 +12,22 @@ class TextSegment(NamedTuple):
 
     text: str
     weight: float | None
-    """None if no token covers the piece: it is white space, or was not read."""
+    """None if no token covers the piece, because it is white space or was not read."""
     start: int
-    """First character. If it equals `end`, the token has no place in the text."""
+    """Index of the first character. If it equals `end`, the token is not in the text."""
     end: int
 
 
 def text_segments(
     text: str, tokens: Sequence[str], offsets: Sequence[tuple[int, int]], weights: Iterable[float]
 ) -> list[TextSegment]:
-    """Cuts a text at the borders of its tokens.
+    """Splits a text at the borders of its tokens.
 
-    Tokens that share a character, such as the bytes of an emoji, form one piece. Its weight is
-    the sum of theirs. Tokens that meet within one visible character form one piece, too: a letter
-    and its accent, two halves of a flag, or characters with a zero-width joiner between them. A
-    token without a place in the text, such as `[CLS]`, is a piece of its own. It stands before the
-    text or after it, as among the tokens.
+    Tokens that share a character, such as the bytes of an emoji, form one piece. Its weight is the
+    sum of the tokens' weights. Tokens that meet within one visible character also form one piece: a
+    letter and its accent, two halves of a flag, or characters with a zero-width joiner between
+    them. A token that is not in the text, such as `[CLS]`, is a separate piece before or after the
+    text, in the order of the tokens.
     """
     before: list[TextSegment] = []
     after: list[TextSegment] = []
@@ -61,13 +61,13 @@ def text_segments(
 
 
 def strongest_pieces(segments: Iterable[TextSegment]) -> list[tuple[str, float]]:
-    """Orders the pieces that have a weight by the size of the weight, whatever its sign."""
+    """Sorts the pieces that have a weight by its absolute value."""
     weighed = [(s.text.strip() or s.text, s.weight) for s in segments if s.weight is not None]
     return sorted(weighed, key=lambda piece: -abs(piece[1]))
 
 
 def _one_character(text: str, border: int) -> bool:
-    """Whether a border lies within one visible character (a part of Unicode's UAX 29)."""
+    """Whether a border lies within one visible character (simplified from Unicode's UAX 29)."""
     left, right = text[border - 1], text[border]
     if right == _JOINER or left == _JOINER or unicodedata.category(right) in ("Mn", "Me"):
         return not left.isspace()

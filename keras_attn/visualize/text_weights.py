@@ -1,4 +1,4 @@
-"""The weights of a text's tokens as a page of HTML."""
+"""HTML page of texts with their token weights."""
 
 from collections.abc import Iterable
 from typing import cast
@@ -17,17 +17,17 @@ _POLICY = "style-src 'unsafe-inline'"
 def text_weights_html(
     explanations: TextWeights | Iterable[TextWeights], title: str = "What decided"
 ) -> str:
-    """Writes a page that shows texts with their tokens shaded by weight.
+    """Returns an HTML page of texts whose tokens are shaded by weight.
 
-    The page is one file, has no scripts and fetches nothing, so it can be mailed and opened
-    offline. Texts and labels are escaped. The deepest colour is the text's largest weight; the
-    scale gives its value. A piece shows its weight when the pointer or the tab key reaches it. The
-    strongest pieces are listed. What an explanation marks, such as the answer to a question, has a
-    frame. Weights below zero speak against the class. They are blue with a
-    dotted line. Text that no token covers, because it was cut off, is grey.
+    The page is a single file without scripts and external resources, so it can be sent by mail and
+    opened offline. Texts and labels are escaped. The deepest colour is the text's largest weight;
+    the scale shows its value. Hovering over a piece, or reaching it with the tab key, shows its
+    weight. The strongest pieces are listed. The marked range of an explanation, such as the answer
+    to a question, has a frame. Negative weights, which speak against the class, are blue with a
+    dotted line. Text that was truncated is grey.
 
     Args:
-        explanations: One `Explanation` or several. Each becomes a card.
+        explanations: One or several `Explanation`s. Each becomes a card.
         title: Heading of the page.
 
     Returns:
@@ -49,7 +49,7 @@ def text_weights_html(
 
 
 def text_weights_fragment(explanation: TextWeights) -> str:
-    """Writes one card of `text_weights_html`, for a notebook or your own page.
+    """Returns one card of `text_weights_html` as a fragment for a notebook or your own page.
 
     Args:
         explanation: An `Explanation`.
@@ -84,7 +84,7 @@ def _card(explanation: TextWeights) -> str:
 
 
 def _pieces(pieces: list[TextSegment], shaded: ShadedText, mark: tuple[int, int] | None) -> str:
-    """The pieces of a text, those within the mark in a frame."""
+    """The pieces of a text, with a frame around marked ones."""
     parts, inside = [], False
     for piece in pieces:
         marked = mark is not None and piece.start < mark[1] and piece.end > mark[0]
@@ -140,7 +140,7 @@ def _classes(explanation: TextWeights) -> str:
 
 
 def _strongest(shaded: ShadedText) -> str:
-    """A list of the pieces with the greatest weights."""
+    """A list of the pieces with the largest weights."""
     names = [
         f'<bdi><span class="{_sign(weight, shaded)}" '
         f'style="--v:{shaded.share(weight):.2f}">'
@@ -152,7 +152,7 @@ def _strongest(shaded: ShadedText) -> str:
 
 
 def _sign(weight: float, shaded: ShadedText) -> str:
-    """Classes of the style sheet. Lines under tiny weights would be noise."""
+    """CSS classes of a weight; tiny weights get no line."""
     side = "against" if weight < 0 else "for"
     return f"{side} minus" if weight < -_FAINT * shaded.largest else side
 

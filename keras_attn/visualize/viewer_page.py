@@ -1,4 +1,4 @@
-"""The attention viewer: a page in which attention can be explored."""
+"""The attention viewer, an interactive HTML page."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
@@ -29,19 +29,19 @@ class View(Protocol):
 
     @property
     def image(self) -> Any:
-        """The picture, uint8 `(H, W, 3)`; None if there is none."""
+        """The image, uint8 `(H, W, 3)`, or None."""
 
     @property
     def grid(self) -> tuple[int, int] | None:
-        """Rows and columns of its regions."""
+        """Rows and columns of the regions."""
 
     @property
     def focus(self) -> Focus | None:
-        """What it opens on."""
+        """The initial selection."""
 
     @property
     def outcomes(self) -> HeadOutcomes | None:
-        """The answers of the model without its heads."""
+        """The predictions of the model without each head."""
 
     @property
     def parts(self) -> Sequence[Any]:
@@ -55,38 +55,37 @@ def attention_viewer(
     focus: Focus | str | None = None,
     max_megabytes: float = 10.0,
 ) -> str:
-    """Writes a page in which attention can be explored. It is one file and fetches nothing.
+    """Returns an HTML page for exploring attention interactively.
 
-    The page shows attention as shaded words, as a matrix or as lines between words, of one head or
-    of two heads beside each other. A word under the pointer shows where it looked, and so does a
-    word that was clicked, tapped or reached with the arrow keys. Pointing at what was looked at
-    shows which words looked there. Readers choose the view, the kind of attention, the layer and
-    the head, or means over layers and heads. They can download a picture of what they see, as SVG
-    or PNG, and copy a link that opens the same view. If a view has `outcomes`, they can switch
-    heads off and read the answer of the model without them.
+    The page is a single file without external resources. It shows attention as shaded words, as a
+    matrix or as lines between words, for one head or for two heads side by side. Hovering over a
+    query word, clicking it, or reaching it with the arrow keys shows the attention of that word.
+    Hovering over a key shows which words attend to it. Users can choose the view, the kind of
+    attention, the layer and the head, or means over layers and heads. They can download the current
+    view as SVG or PNG, and copy a link that opens it. If a view has `outcomes`, they can switch
+    heads off and see the prediction of the model without them.
 
-    Colours mean the same everywhere: the share of the deepest colour is the square root of the
-    weight, and 1 is the deepest. A weight of 1 / n is therefore pale, whatever else the query
-    looked at. In a picture, regions that were not looked at are darker than the region of the
-    greatest weight.
+    All views use the same colour scale: the intensity is the square root of the weight, and a
+    weight of 1 has the deepest colour. A weight of 1 / n is therefore always pale. In an image,
+    regions with small weights are darker than the region with the greatest weight.
 
-    The page holds the square roots of the weights in steps of 1 / 255, compressed. If it would be
-    larger than `max_megabytes`, it holds fewer steps, and it leaves out the weights below a limit,
-    which the page names. Tokens and titles are always shown as text. The page runs its own script
-    and no other.
+    The page stores the square roots of the weights, rounded to multiples of 1 / 255 and compressed.
+    If it would be larger than `max_megabytes`, it uses larger steps and leaves out weights below a
+    limit, which the page states. Tokens and titles are escaped. A content security policy allows
+    only the page's own script.
 
     Args:
         views: An `AttentionView`, or several.
         title: Heading of the page.
-        focus: A `Focus` or a word: what each view opens on, unless the view has a focus of its own.
-            If None, the strongest link between two words, see `Focus`.
-        max_megabytes: Limit of the size of the weights in the page, in 10^6 bytes.
+        focus: A `Focus` or a word: the initial selection of views that have no focus of their own.
+            If None, the strongest link between two words; see `Focus`.
+        max_megabytes: Maximum size of the weights in the page, in 10^6 bytes.
 
     Returns:
         The page as an HTML string; write it as UTF-8.
 
     Raises:
-        ValueError: If there is no view, or a view does not have what the focus names.
+        ValueError: If there is no view, or a view does not contain the focus.
 
     Example:
 
@@ -109,7 +108,7 @@ def page_with_viewer(
     styles: Sequence[str] = (),
     scripts: Sequence[str] = (),
 ) -> str:
-    """Writes the viewer with something above and below it."""
+    """Returns the viewer with additional content above and below it."""
     one = hasattr(views, "parts")
     every = [cast(View, views)] if one else list(cast(Sequence[View], views))
     if not every:
@@ -157,6 +156,6 @@ def _view(view: View, focus: Focus | None, precision: Precision) -> dict[str, An
 
 
 def _outcome(outcome: Outcome) -> list[str]:
-    """The text and the probability as people read them."""
+    """The text and the formatted probability."""
     number = "" if outcome.probability is None else percent(outcome.probability)
     return [drawable(outcome.text), number]

@@ -1,4 +1,4 @@
-"""HTML pages in one file that fetch nothing. They are assembled and their text is escaped here."""
+"""Assembly of self-contained HTML pages, with escaped text."""
 
 import base64
 import functools
@@ -13,7 +13,7 @@ from keras_attn.visualize.display import drawable
 
 @functools.cache
 def page_files(*names: str) -> str:
-    """Reads files of the folder `page`, to be written into a page."""
+    """Reads files of the folder `page`, which are embedded in pages."""
     folder = importlib.resources.files("keras_attn.visualize") / "page"
     return "".join("\n" + (folder / name).read_text(encoding="utf-8") for name in names)
 
@@ -24,13 +24,13 @@ def escaped(text: str) -> str:
 
 
 def json_for_page(data: object) -> str:
-    """Writes data for a script element so that no text in it ends the element."""
+    """Encodes data for a script element, so that no text in it can end the element."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def source_hash(content: str) -> str:
-    """The source of a policy that allows one style sheet or script."""
+    """The content security policy source that allows one style sheet or script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 

@@ -1,4 +1,4 @@
-"""Attention weights as compressed bytes, small enough for a page."""
+"""Compression of attention weights for HTML pages."""
 
 import base64
 import zlib
@@ -11,7 +11,7 @@ _SAMPLED = 1 << 21  # weights of a part from which the size of the page is estim
 
 
 class Precision(NamedTuple):
-    """How weights are rounded: `round(levels * sqrt(w))`, and 0 below the least weight."""
+    """Rounding of weights: `round(levels * sqrt(w))`, and 0 below the least weight."""
 
     levels: int
     least: float
@@ -29,7 +29,7 @@ PRECISIONS = [
 
 
 def choose_precision(parts: Sequence[Sequence[np.ndarray]], most_bytes: float) -> Precision:
-    """The finest precision whose page is not larger; the coarsest if none is small enough."""
+    """The finest precision that fits the size limit, or the coarsest if none does."""
     for precision in PRECISIONS[:-1]:
         total = 0.0
         for layers in parts:
@@ -59,7 +59,7 @@ def encode_weights(
 
 
 def _compressed(heads: Iterable[np.ndarray], precision: Precision) -> bytes:
-    """Heads column by column, in which equal bytes follow each other more often."""
+    """Compresses heads column by column, because columns have longer runs of equal bytes."""
 
     def pieces() -> Iterator[bytes]:
         compressor = zlib.compressobj(6)

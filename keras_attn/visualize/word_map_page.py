@@ -1,4 +1,4 @@
-"""A page with a map of words: search, and the neighbours of a word on a click."""
+"""HTML page with a map of words, a search and nearest neighbours."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ role="application" aria-label="Map of words"></svg><div class="zoom">
 
 
 def word_places(vectors: npt.ArrayLike, seed: int = 0) -> np.ndarray:
-    """Computes a place on a map for each vector (t-SNE of scikit-learn).
+    """Computes a position on a map for each vector (scikit-learn's t-SNE).
 
     References:
         - [van der Maaten and Hinton, 2008](https://jmlr.org/papers/v9/vandermaaten08a.html).
 
     Args:
-        vectors: `(N, D)`, at least five, of length 1: their distances go with their cosines.
+        vectors: At least five unit vectors `(N, D)`, so that distances correspond to cosines.
         seed: Seed of the map.
 
     Returns:
-        float64 `(N, 2)`, from 0 to 1 on the longer side.
+        float64 `(N, 2)`, from 0 to 1 along the longer side.
 
     Raises:
         ImportError: If scikit-learn is not installed.
@@ -68,11 +68,11 @@ def word_map_page(
     title: str = "Words",
     seed: int = 0,
 ) -> str:
-    """Writes a page with a map of words. It is one file and fetches nothing.
+    """Returns a self-contained HTML page with a map of words.
 
     Args:
         space: A `keras_attn.metrics.WordSpace`.
-        words: The words on the map, or the number of the first ones.
+        words: The words on the map, or a number n for the first n words.
         top_k: Number of neighbours that a click shows, among all words of the space.
         places: Positions of the words `(N, 2)`; computed by `word_places` if None.
         title: Heading of the page.
@@ -83,7 +83,8 @@ def word_map_page(
 
     Raises:
         ImportError: If scikit-learn is needed and not installed.
-        ValueError: If a word has no vector, there are fewer than five, or the places do not fit.
+        ValueError: If a word has no vector, there are fewer than five words, or `places` has the
+            wrong shape.
 
     Example:
 

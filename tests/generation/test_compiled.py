@@ -133,7 +133,7 @@ def test_many_functions_give_no_warning():
             steps = CompiledSteps(
                 lambda ids, length: ids, lambda state: (state, state), keras.Sequential()
             )
-            assert steps.go_on(steps.begin([[i]], 1))[0].tolist() == [[i]]
+            assert steps.advance(steps.begin([[i]], 1))[0].tolist() == [[i]]
         xla = CompiledFunction(lambda ids, length: ids + length, [], jit_compile=True)
         assert [int(xla([[1]], length)[0, 0]) for length in range(1, 9)] == [*range(2, 10)]
     assert warnings == []

@@ -135,7 +135,7 @@ def test_parts_take_numbers_when_they_begin():
         lambda ids, room, seeds, *numbers: steps.begin(
             ids, None, seeds, max_length=room, numbers=dict(zip(names, numbers, strict=True))
         ),
-        lambda state: steps.go_on(state, 8),
+        lambda state: steps.advance(state, 8),
         keras.Sequential(),
     )
     prompt, seeds = np.full((4, 1), START), np.arange(4)
@@ -143,14 +143,14 @@ def test_parts_take_numbers_when_they_begin():
         numbers = {name: numpy(x) for name, x in stacked(ROWS[0]).items()}
         numbers["temperature"] = numbers["temperature"] + np.float32(shift)
         numbers["min_length"] = np.array([0, 5, 8, 2])
-        found, _ = run.go_on(run.begin(prompt, 8, seeds, *numbers.values()))
+        found, _ = run.advance(run.begin(prompt, 8, seeds, *numbers.values()))
         whole = sample(
             OneTable(), prompt, max_length=8, end_id=END, pad_id=PAD, seed=seeds,
             no_repeat_ngram_size=3, **numbers,
         )  # fmt: skip
         assert found["tokens"].tolist() == numpy(whole.tokens).tolist()
     if keras.backend.backend() == "tensorflow":
-        assert run._go_on.experimental_get_tracing_count() == 1
+        assert run._advance.experimental_get_tracing_count() == 1
     with pytest.raises(ValueError, match=r"among temperature, .*min_length. Received: seed"):
         steps.begin(prompt, None, seeds, max_length=8, numbers={"seed": seeds})
 
@@ -160,8 +160,8 @@ def test_numbers_of_parts_may_become_others():
     run = CompiledSteps(
         lambda ids, room, x: {"x": x}, lambda state: (state["x"] / 2, state), keras.Sequential()
     )
-    assert run.go_on(run.begin([[1]], 1, [3]))[0].tolist() == [1.5]
-    assert run.go_on(run.begin([[1]], 1, [2.5]))[0].tolist() == [1.25]
+    assert run.advance(run.begin([[1]], 1, [3]))[0].tolist() == [1.5]
+    assert run.advance(run.begin([[1]], 1, [2.5]))[0].tolist() == [1.25]
 
 
 def test_the_length_penalty_of_each_row_in_one_search():

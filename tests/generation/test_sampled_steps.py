@@ -30,7 +30,7 @@ def in_parts(run, count, limits, total):
     state = run.begin(PROMPT, total, SEEDS, np.asarray(limits))
     rows, calls = [[] for _ in PROMPT], 0
     while True:
-        found, state = run.go_on(state)
+        found, state = run.advance(state)
         calls += 1
         for row, tokens, length in zip(rows, found["tokens"], found["lengths"], strict=True):
             assert (tokens[length:] == PAD).all()
@@ -48,7 +48,7 @@ def compiled(count, end_id, least=0):
         lambda ids, room, seeds, limits: steps.begin(
             ids, ops.not_equal(ids, PAD), seeds, limits, max_length=room
         ),
-        lambda state: steps.go_on(state, count),
+        lambda state: steps.advance(state, count),
         keras.Sequential(),
     )
 
@@ -83,7 +83,7 @@ def test_all_parts_are_what_sample_draws(count, end_id, least):
     assert calls == -(-max(lengths) // count)  # not one more
     if keras.backend.backend() == "tensorflow":
         in_parts(run, count, [3, 2, 1], 40)  # other limits and room, the same functions
-        assert run._go_on.experimental_get_tracing_count() == 1
+        assert run._advance.experimental_get_tracing_count() == 1
 
 
 @pytest.mark.slow
@@ -93,8 +93,8 @@ def test_parts_may_be_longer_than_what_is_left():
     decoder = language_decoder(config.build())
     steps = SampledSteps(decoder, end_id=None)
     state = steps.begin(PROMPT[:, :2], None, SEEDS, max_length=6)
-    first, state = steps.go_on(state, 4)
-    second, state = steps.go_on(state, 4)
+    first, state = steps.advance(state, 4)
+    second, state = steps.advance(state, 4)
     found = np.concatenate([first["tokens"], second["tokens"][:, :2]], axis=1)
     whole = sample(decoder, PROMPT[:, :2], max_length=6, end_id=None, seed=SEEDS)
     np.testing.assert_array_equal(found, whole.tokens)
@@ -110,7 +110,7 @@ def test_new_variables_are_compiled_anew():
     )
 
     def value():
-        return float(run.go_on(run.begin([[2]], 1))[0][0, 0])
+        return float(run.advance(run.begin([[2]], 1))[0][0, 0])
 
     model.layers[0].kernel.assign([[3.0]])
     assert value() == 6
@@ -130,4 +130,4 @@ def test_wrong_settings():
 def test_no_step_before_the_first_state():
     steps = CompiledSteps(lambda ids, n: ids, lambda state: (state, state), keras.Sequential())
     with pytest.raises(RuntimeError, match="call `begin` first"):
-        steps.go_on({})
+        steps.advance({})

@@ -198,7 +198,7 @@ def test_what_has_no_position_is_refused(models):
     greedy_search(llama, IDS[:, :3], max_length=7, end_id=None)
     steps = SampledSteps(decoder, end_id=None)
     state = steps.begin(IDS[:, :3], None, np.arange(3, dtype="int32"), max_length=6)
-    found, _ = steps.go_on(state, 8)
+    found, _ = steps.advance(state, 8)
     whole = sample(decoder, IDS[:, :3], max_length=6, end_id=None, seed=np.arange(3, dtype="int32"))
     np.testing.assert_array_equal(numpy(found["tokens"])[:, :6], numpy(whole.tokens))
     assert len(hidden_states(models["gpt"], {"token_ids": IDS})) == 3

@@ -56,9 +56,9 @@ def _small_pieces(monkeypatch):
 def calls(monkeypatch):
     """Counts the calls that compute tokens."""
     found = []
-    go_on = CompiledSteps.go_on
+    advance = CompiledSteps.advance
     monkeypatch.setattr(
-        CompiledSteps, "go_on", lambda self, state: (found.append(1), go_on(self, state))[1]
+        CompiledSteps, "advance", lambda self, state: (found.append(1), advance(self, state))[1]
     )
     return found
 
@@ -78,7 +78,7 @@ def test_a_stream_is_what_is_generated(random_weights, calls):
     assert list(map("".join, streamed)) == together
     kinds = dict(random_weights.writer._compiled)
     (run,) = [kinds[k] for k in kinds if k[:2] == ("steps", 16) and len(k[3]) > 1]
-    assert run._go_on.experimental_get_tracing_count() == 1
+    assert run._advance.experimental_get_tracing_count() == 1
 
 
 def test_a_stream_takes_no_step_ahead(random_weights, calls):

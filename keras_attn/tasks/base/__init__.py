@@ -1,1 +1,1 @@
-"""Training, files, predictions and exports of all tasks."""
+"""Base of all tasks: training, files, predictions and exports."""

@@ -1,4 +1,4 @@
-"""Pretrained models that a task starts from: their settings, tokenizer and weights."""
+"""Pretrained models that a task can start from."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ class Backbone(NamedTuple):
     tokenizer: Any
     """Its tokenizer."""
     tensors: dict[str, np.ndarray]
-    """Its weights by the names that our layers have."""
+    """Its weights, keyed by the names of our layers."""
     learned: Mapping[str, Any] = {}
-    """What a language model knows besides: whether texts end, and tokens of its windows."""
+    """Whether texts of a language model have an end token, and its window length."""
     unused: Sequence[str] = ()
-    """Tensors of the file that no layer of ours has."""
+    """Tensors of the file that our layers do not have."""
 
     @property
     def vocabularies(self) -> dict[str, str]:
-        """Describes the vocabulary of its embedding."""
+        """A digest of the vocabulary of its embedding."""
         return {"embedding": vocabulary_digest(self.tokenizer)}
 
     def choice(self, kinds: Kinds, chosen: Choice) -> Choice:
-        """Returns the settings of the backbone, updated by the given settings. Another
-        architecture, or another value of a setting that determines the shapes of weights, raises an
+        """Returns the settings of the backbone, updated by the given settings. A different
+        architecture, or a different value of a setting that determines shapes of weights, raises an
         error.
         """
         if self.model not in kinds:
@@ -101,7 +101,7 @@ class Backbone(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class BackboneStart(Settings):
-    """Pretrained weights that a training starts from."""
+    """Settings of pretrained weights that a training starts from."""
 
     backbone: str = setting(
         "", "{backbones}, or folder of Hugging Face weights, to start from: its sizes, {tokens} "
@@ -117,7 +117,7 @@ class BackboneStart(Settings):
     }
 )
 class SavedStart(BackboneStart):
-    """A saved task that a training continues from."""
+    """Settings of a saved task that a training continues from."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,16 +125,17 @@ class SavedStart(BackboneStart):
     words={"backbones": "task with an encoder, such as pretraining", "tokens": "vocabulary"}
 )
 class BackboneData(WordVectorData, BackboneStart):
-    """What an encoder starts from: a backbone, word vectors, or a new vocabulary."""
+    """Settings of an encoder's start: a backbone, word vectors, or a new vocabulary."""
 
     backbone_weights: bool = setting(
-        True, "take the weights of --backbone too; if not, the encoder starts at random"
+        True,
+        "also load the weights of --backbone; otherwise the encoder starts from random weights",
     )
-    vocabulary_size: int = setting(8000, "largest number of tokens, without --backbone", at_least=8)
+    vocabulary_size: int = setting(8000, "maximum number of tokens, without --backbone", at_least=8)
 
 
 def refuse_new_tokenizer(data: BackboneStart, *names: str) -> None:
-    """Raises a ValueError if a new tokenizer has settings beside a backbone."""
+    """Raises a ValueError if a new tokenizer has settings although there is a backbone."""
     for name in names:
         if data.backbone and getattr(data, name) != getattr(type(data), name):
             raise ValueError(
@@ -144,7 +145,7 @@ def refuse_new_tokenizer(data: BackboneStart, *names: str) -> None:
 
 
 def sizes_of(tokenizer: Any) -> dict[str, int]:
-    """Returns the sizes of an encoder that follow from its tokenizer."""
+    """Returns the sizes of an encoder that its tokenizer determines."""
     pad_id = tokenizer.pad_id
     return {
         "vocabulary_size": tokenizer.vocabulary_size,
@@ -158,15 +159,14 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
 
     Args:
         place: A file written by `save` of a task with an encoder of `ENCODERS`, such as
-            pretraining; or a folder of Hugging Face weights with its tokenizer, or their name on
-            the hub.
+            pretraining, or a folder (or hub name) of Hugging Face weights with a tokenizer.
 
     Returns:
         A `Backbone`.
 
     Raises:
         FileNotFoundError: If the place does not exist.
-        ValueError: If it has no such encoder, or no tokenizer, or is damaged.
+        ValueError: If it has no such encoder or no tokenizer, or is damaged.
 
     Example:
 
@@ -225,10 +225,10 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
 
 
 def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
-    """Reads an encoder-decoder with its tokenizers and its search, from a task's file or a folder.
+    """Reads an encoder-decoder, its tokenizers and its search settings from a file or folder.
 
-    The `learned` of the result has the `target_tokenizer`, `source_ends` and `own_use`, settings of
-    the search; and what a task learned besides, or the `tasks` of a folder's model.
+    `learned` of the result has the `target_tokenizer`, `source_ends`, the search settings
+    `own_use`, and everything else that a task learned, or the `tasks` of a folder's model.
     """
     path = Path(place).expanduser()
     if not path.is_file():
@@ -283,7 +283,7 @@ def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
 
 
 def of_tokens(tensors: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
-    """Leaves out the rows of a shared vocabulary that no token has, as T5 has them."""
+    """Removes rows of a shared vocabulary without tokens, as in T5."""
     found = dict(tensors)
     if "target_embedding/embedding/embeddings" in tensors:
         return found
@@ -299,7 +299,7 @@ _TABLE, _HEAD = "embedding/embedding/embeddings", "head/kernel"
 
 
 def read_language_model(place: str | os.PathLike) -> Backbone:
-    """Reads a language model with its tokenizer, without the logits of ids that it lacks."""
+    """Reads a language model with its tokenizer, without logits of ids that have no token."""
     path = Path(place).expanduser() if isinstance(place, str | os.PathLike) else None
     if path is not None and path.is_file():
         saved = read_task(path, "TextGenerator")

@@ -16,13 +16,13 @@ Call = Callable[..., Any]
 
 
 def options_for(kind: type[Settings], step: str) -> list[Option]:
-    """Returns the settings of a class that a step has."""
+    """Returns those settings of a class that a step has."""
     of_class = kind.for_steps
     return [x for x in kind.declared() if step in (x.steps or of_class or (step,))]
 
 
 def further_parameters(hook: Call) -> list[inspect.Parameter]:
-    """Returns the keyword-only parameters of a hook: arguments of the call that are no settings."""
+    """Returns the keyword-only parameters of a hook, which are arguments of the call."""
     every = inspect.signature(hook).parameters.values()
     return [x for x in every if x.kind is inspect.Parameter.KEYWORD_ONLY]
 
@@ -30,7 +30,7 @@ def further_parameters(hook: Call) -> list[inspect.Parameter]:
 def parted(
     options: Sequence[Option], more: Sequence[str], given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parts keyword arguments into settings and others; NumPy's numbers become Python's."""
+    """Splits keyword arguments into settings and others; NumPy numbers become Python numbers."""
     known = [option.name for option in options]
     for name in given:
         if name not in known and name not in more:
@@ -51,9 +51,9 @@ def declared_call(
 ) -> Call:
     """Returns the method `call(self, inputs, **settings)` with a signature and a docstring.
 
-    They are those of the `hook` that it calls (the name of its first argument, its keyword-only
-    ones, whose defaults and texts may be those of `further` settings), the settings `options`, and
-    `own` arguments of the call with their texts.
+    These list the first argument of the `hook` that it calls and its keyword-only arguments (whose
+    defaults and texts may come from `further` settings), the settings `options`, and the call's
+    `own` arguments.
     """
 
     itself, first, *_ = inspect.signature(hook).parameters.values()
@@ -128,7 +128,7 @@ def with_settings(call: Call, kind: type[Settings]) -> Call:
 
 
 def _with_arguments(text: str, helps: Mapping[str, str]) -> str:
-    """Adds settings to the arguments that a docstring describes, and drops `use` from them."""
+    """Adds settings to the arguments in a docstring, and removes `use`."""
     before, _, behind = text.partition("Args:\n")
     arguments, _, rest = behind.partition("\n\n")
     lines = [

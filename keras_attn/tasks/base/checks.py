@@ -1,4 +1,4 @@
-"""What tasks are given, checked before any work is done."""
+"""Checks of the arguments of tasks."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ Pairs = Iterable[Sequence[str]]
 
 
 def checked_pairs(pairs: Pairs) -> list[tuple[str, str]]:
-    """Returns (source, target) pairs, or raises a ValueError that says where it is none."""
+    """Returns (source, target) pairs, or raises a ValueError with the position of a wrong one."""
     checked = []
     given = listed(pairs, "(source, target) pairs", 2, "keras_attn.records.read_pairs(path)")
     for i, pair in enumerate(given):
@@ -29,7 +29,7 @@ def checked_pairs(pairs: Pairs) -> list[tuple[str, str]]:
 
 
 def check_padding(tokenizer: Any) -> None:
-    """Refuses a tokenizer whose padding is not id 0, which the models take for padding."""
+    """Refuses a tokenizer whose padding id is not 0, the padding id of the models."""
     if tokenizer.pad_id != 0:
         raise ValueError(
             "Expected a tokenizer whose padding has the id 0, which this model hides. Received: "
@@ -39,7 +39,7 @@ def check_padding(tokenizer: Any) -> None:
 
 
 def checked_temperature(temperature: Any) -> float:
-    """Returns what logits are divided by, or raises a ValueError if they cannot be."""
+    """Returns a temperature, or raises a ValueError if it is not a positive number."""
     is_number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
     if not is_number or not math.isfinite(temperature) or temperature <= 0:
         raise ValueError(
@@ -51,7 +51,7 @@ def checked_temperature(temperature: Any) -> float:
 def check_formats(
     settings: Any, of_formats: Mapping[tuple[str, ...], tuple[str, ...]], found: set[str], what: str
 ) -> None:
-    """Refuses settings, by the formats that they belong to, if no file has such a format."""
+    """Refuses settings of a file format if no file has this format."""
     defaults = {field.name: field.default for field in dataclasses.fields(settings)}
     for names, formats in of_formats.items():
         given = [name for name in names if getattr(settings, name) != defaults[name]]
@@ -75,11 +75,11 @@ def check_count(name: str, value: Any) -> None:
 
 
 OF_BATCHES = ("num_examples", "padded_share", "seed", "set_epoch")
-"""What the batches of a training have besides `len` and `[i]`."""
+"""The attributes that training batches need in addition to `len` and `[i]`."""
 
 
 def check_batches(batches: Any, task: Any) -> None:
-    """Refuses batches that a training cannot be made of."""
+    """Refuses batches that lack attributes needed for training."""
     missing = [name for name in OF_BATCHES if not hasattr(batches, name)]
     if missing or not isinstance(batches, keras.utils.PyDataset):
         what = f", without {', '.join(map(repr, missing))}" if missing else ""

@@ -1,4 +1,4 @@
-"""How the models of tasks are compiled and fitted."""
+"""Optimizers and compilation of the models of tasks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,9 +22,9 @@ def make_schedule(
     warmup_steps: int | None = None,
     final_learning_rate: float = 0.0,
 ) -> WarmupCosineSchedule:
-    """Makes the learning rate of a run: linear warm-up and cosine decay to the final one.
+    """Makes the learning rate schedule of a run: linear warm-up and cosine decay.
 
-    By default the warm-up is a twentieth of the steps, at most 1000.
+    By default, the warm-up is a twentieth of the steps, and at most 1000 steps.
     """
     if warmup_steps is None:
         warmup_steps = min(1000, total_steps // 20)
@@ -42,7 +42,7 @@ def make_adam(
     gradient_accumulation: int = 1,
     **settings: Any,
 ) -> keras.optimizers.Optimizer:
-    """Makes Adam, or AdamW, with what tasks offer beside it; float16 gets a scaled loss."""
+    """Makes Adam or AdamW with the options of tasks; float16 gets loss scaling."""
     settings["global_clipnorm"] = clip_norm or None
     if ema_momentum:
         settings |= {"use_ema": True, "ema_momentum": ema_momentum}
@@ -73,7 +73,7 @@ def make_optimizer(
     warmup_share: tuple[float, int],
     adam: Mapping[str, float],
 ) -> keras.optimizers.Optimizer:
-    """Makes the optimizer of a run of so many batches, of the settings of its training."""
+    """Makes the optimizer of a run from its settings and number of batches."""
     accumulation = getattr(training, "gradient_accumulation", 1)
     rate, decay = training.learning_rate or 0.0, training.weight_decay or 0.0
     ema = training.ema_momentum
@@ -110,16 +110,16 @@ def make_optimizer(
 def ema_momentum(batches: int) -> float:
     """Returns the momentum of a moving average over the last tenth of a run, at most 0.999.
 
-    A longer memory would hold untrained weights where a run is short: Keras' average begins with
-    the weights after the first batch, and is not corrected for that.
+    In a short run, a larger momentum would keep untrained weights, because Keras' average begins
+    with the weights after the first batch, without bias correction.
     """
     return min(0.999, max(0.0, 1.0 - 10.0 / batches))
 
 
 def clip_sum_of_replicas(optimizer: keras.optimizers.Optimizer) -> None:
-    """Has an optimizer clip the gradient of the whole batch, as it does on one device.
+    """Makes an optimizer clip the gradient of the whole batch, as on one device.
 
-    Under `tf.distribute` Keras clips the part of each replica, and adds up the clipped parts.
+    Under `tf.distribute`, Keras clips the gradient of each replica and adds the clipped gradients.
     """
     clip = optimizer._clip_gradients
 
@@ -134,10 +134,10 @@ def clip_sum_of_replicas(optimizer: keras.optimizers.Optimizer) -> None:
 
 
 def jit_compile(recurrent: bool) -> Any:
-    """Returns what `keras.Model.compile` is told about XLA.
+    """Returns the argument `jit_compile` of `keras.Model.compile`.
 
-    On TensorFlow it pays only on GPUs, and there not for loops over time; it fails under
-    `tf.distribute`, as a compiled step cannot reach what is on the other devices.
+    On TensorFlow, XLA helps only on GPUs, and not for loops over time; it fails under
+    `tf.distribute`, because a compiled step cannot access other devices.
     """
     if keras.backend.backend() != "tensorflow":
         return "auto"
@@ -148,10 +148,11 @@ def jit_compile(recurrent: bool) -> Any:
 
 
 def checked_steps(steps_per_execution: int) -> int:
-    """Refuses several batches at once on PyTorch, which cannot do that, before anything is trained.
+    """Refuses several steps per execution on PyTorch, which does not support them.
 
-    TensorFlow runs that many batches in one graph; JAX one after the other. In both, callbacks see
-    only the last of them: a run can be ended, and be kept in its checkpoint, after each of them.
+    TensorFlow runs these batches in one graph, and JAX runs them one after the other. On both,
+    callbacks see only the last one, so a run can be interrupted and saved only after each group of
+    batches.
     """
     if steps_per_execution > 1 and keras.backend.backend() == "torch":
         raise ValueError(
@@ -173,6 +174,6 @@ def trained_form(
 
 
 def compiled_alike(form: keras.Model, model: keras.Model) -> keras.Model:
-    """Compiles another form of a compiled model with the same optimizer, loss, metrics, etc."""
+    """Compiles another form of a compiled model with the same optimizer, loss and metrics."""
     form.compile(**{**model._compile_config.config, "optimizer": model.optimizer})
     return form

@@ -1,4 +1,4 @@
-"""How a task is made: of examples, of what it learned from them, or of a file's settings."""
+"""Construction of tasks from examples, from learned values, or from a config."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from keras_attn.tasks.base.word_vectors import VectorStart, named_embedding, sta
 from keras_attn.text.registry import vocabulary_digest
 
 Given = TypeVar("Given", bound=Sized)
-"""What a task learns from: a list of examples, a text, prepared ids."""
+"""The training data of a task: a list of examples, a text, or prepared ids."""
 
 
 class Beginning(NamedTuple):
@@ -34,41 +34,41 @@ class Beginning(NamedTuple):
     """
 
     learned: _Learned
-    """What the examples told."""
+    """The values learned from the examples."""
     model: Any = None
     """Settings of the model."""
     backbone: Backbone | None = None
     """The encoder or decoder whose weights the task starts from; None for random weights."""
     vectors: WordVectors | None = None
-    """The vectors that the embedding starts from; None for random numbers."""
+    """The vectors that the embedding starts from; None for random vectors."""
     parts: Mapping[str, Settings] = {}
     """Settings of further parts of the task."""
     unused: Sequence[str] = ()
-    """Tensors of the backbone that no layer of ours has."""
+    """Tensors of the backbone that our layers do not have."""
 
 
 class Constructed(Saved, Tabular, Generic[Given]):
-    """The making of a task: a base class of `Task`, which says what only the task knows."""
+    """Construction of tasks, a base class of `Task`."""
 
     Data: ClassVar[type[Settings]]
     learns_labels: ClassVar[bool] = True
-    """Whether examples are tuples of an input and what is to be learned of it."""
+    """Whether examples are tuples of an input and a target."""
     Learned: ClassVar[type[_Learned]] = _Learned
     __signature__: ClassVar[inspect.Signature]
 
     data: Any
     """The settings `Data` of the task."""
     learned: Any
-    """What the examples told it: an instance of `Learned`."""
+    """The values learned from the examples, an instance of `Learned`."""
     config: Any
     """Settings and sizes of the model."""
     loaded: LoadReport | None = None
-    """Which weights the task began with; None for random ones."""
+    """The weights that the task started from; None for random weights."""
     word_vectors: VectorStart | None = None
-    """The word vectors that its embedding began with, or None."""
+    """The word vectors that its embedding started from, or None."""
     _parts: Mapping[str, Settings] = {}
     _created = False
-    """Whether the settings of the data made the task, not only describe it."""
+    """Whether the settings of the data were used to create the task."""
 
     def __init_subclass__(cls, **more: Any):
         super().__init_subclass__(**more)
@@ -108,7 +108,7 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
     @classmethod
     def _check_call(cls, count: int, named: Mapping[str, Any]) -> None:
-        """Raises a TypeError for arguments that the constructor does not take."""
+        """Raises a TypeError for arguments that the constructor does not accept."""
         known = [field.name for field in dataclasses.fields(cls.Learned)]
         unknown = [name for name in named if name not in known]
         if not unknown and count <= len(known):
@@ -118,7 +118,7 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
     @classmethod
     def _refuse(cls, received: str, expected: str, method: str = "") -> NoReturn:
-        """Raises a TypeError that says what the constructor or a method takes."""
+        """Raises a TypeError that lists the arguments of the constructor or a method."""
         name = received.strip("`")
         advice = ""
         if name in {field.name for field in dataclasses.fields(cls.Data)}:
@@ -131,16 +131,16 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
     @classmethod
     def check_read(cls, examples: Any, data: Any) -> None:
-        """Raises an error if nothing can be learned from training examples that were read.
+        """Raises an error if a task cannot learn from the training examples.
 
         Args:
-            examples: What `read_file` returned.
+            examples: The result of `read_file`.
             data: Settings `Data`.
         """
 
     @classmethod
     def learn(cls, examples: Any, data: Any) -> _Learned:
-        """Returns what the examples tell a new task: its vocabulary, its classes.
+        """Returns the values that a new task learns from examples, such as its classes.
 
         Args:
             examples: Training examples.
@@ -150,16 +150,16 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
     @classmethod
     def begin(cls, examples: Any, data: Any, model: Any, dtype: Any, **parts: Any) -> Beginning:
-        """Returns what a new task is made of; `learn` and the chosen model, if nothing else."""
+        """Returns the parts of a new task, such as the result of `learn` and the model."""
         return Beginning(cls.learn(examples, data), model)
 
     @classmethod
     def has_labels_of(cls, learned: Any, examples: Any) -> bool:
-        """Whether what a saved task learned has all labels of the examples."""
+        """Whether a saved task knows all labels of the examples."""
         return True
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the sizes of the model that follow from what was learned and from the data."""
+        """Returns the sizes of the model that learned values and data settings determine."""
         return {}
 
     def configured(self, model: Any) -> Any:
@@ -175,18 +175,18 @@ class Constructed(Saved, Tabular, Generic[Given]):
         self.model = self.config.build(dtype)
 
     def created(self, examples: Any) -> None:
-        """Does what a new task needs of its examples once it has a model."""
+        """Initializes a new task from its examples after its model is built."""
 
     # What is written once
 
     def vocabularies(self) -> dict[str, str]:
-        """Returns what names the vocabulary of each embedding, by the name of its layer."""
+        """Returns digests of the vocabularies of embeddings, keyed by the name of the layer."""
         tokenizer = getattr(self.learned, "tokenizer", None)
         return {} if tokenizer is None else {"embedding": vocabulary_digest(tokenizer)}
 
     @classmethod
     def _joined(cls, examples: Any, labels: Any) -> Any:
-        """Returns examples, of which the inputs and the labels may have been given separately."""
+        """Returns examples from arguments with or without separate labels."""
         if labels is None:
             return examples
         if not cls.learns_labels:
@@ -212,27 +212,28 @@ class Constructed(Saved, Tabular, Generic[Given]):
         dtype: Any = None,
         **parts: Any,
     ) -> Self:
-        """Makes an untrained task for examples: its vocabulary, its classes and its model.
+        """Creates an untrained task for examples: its vocabulary, classes and model.
 
         Args:
-            examples: Training examples, as for `fit`, a table too; or their inputs, with `labels`.
-            labels: What is to be learned of each input, if `examples` are the inputs.
-            data: Settings `Data`, or a dict of some of them. If they name a `backbone`, the task
-                starts from its vocabulary and weights; if they name `word_vectors`, its embedding
-                starts from these.
-            model: The model: the name of one of `kinds` such as `"rnn"`, its settings, a dict of
-                them such as `{"model": "rnn", "units": 64}`, or None for the default.
+            examples: Training examples, as for `fit` (including tables), or only their inputs if
+                `labels` are given.
+            labels: The target of each input, if `examples` are only inputs.
+            data: Settings `Data`, or a dict of some of them. With a `backbone`, the task starts
+                from its vocabulary and weights; with `word_vectors`, the embedding starts from
+                them.
+            model: The model: the name of one of `kinds` such as `"rnn"`, a settings object, a dict
+                of settings such as `{"model": "rnn", "units": 64}`, or None for the default.
             dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
-            **parts: Settings of the further `parts` of the task; and with a table the names of its
-                columns, as in `fit`, which the task keeps as settings of its data.
+            **parts: Settings of further `parts` of the task; with a table, also the names of its
+                columns as in `fit`, which are stored in the data settings.
 
         Returns:
             The task, not compiled.
 
         Raises:
-            OSError: If a file that the settings name cannot be read.
+            OSError: If a file in the settings cannot be read.
             TypeError: If a setting is unknown or has the wrong type.
-            ValueError: If a setting is out of range, or the examples are not what the task wants.
+            ValueError: If a setting is out of range, or the examples have the wrong form.
         """
         columns = cls.taken_from(parts)
         unknown = [name for name in parts if name not in cls.parts]
@@ -256,7 +257,7 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
     @classmethod
     def begun(cls, start: Beginning, data: Any, dtype: Any = None) -> Self:
-        """Makes a task of its beginning, and loads the weights that it starts from."""
+        """Creates a task from a `Beginning`, and loads the weights that it starts from."""
         task = cls(start.learned, model=start.model, data=data, dtype=dtype)
         task._parts, task._created = start.parts, True
         if start.backbone is not None:
@@ -272,11 +273,11 @@ class Constructed(Saved, Tabular, Generic[Given]):
         return task
 
     def relearn(self, **changes: Any) -> None:
-        """Changes what the task has learned."""
+        """Changes learned values."""
         self.learned = dataclasses.replace(self.learned, **changes)
 
     def get_config(self) -> dict[str, Any]:
-        """Describes the model, the data and what was learned."""
+        """Returns the config of model, data settings and learned values."""
         return {
             "model": self.kinds.describe(self.config),
             "data": self.data.to_dict(),
@@ -285,11 +286,11 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes the task again."""
+        """Creates the task from its config."""
         learned = cls.Learned.from_config(config["learned"])
         return cls(learned, model=config["model"], data=config["data"], dtype=dtype)
 
 
 def made(kind: Any, given: Any) -> Any:
-    """Makes settings of what a caller gave."""
+    """Creates settings from an argument."""
     return given if isinstance(given, kind) else kind.made(given or {})

@@ -1,4 +1,4 @@
-"""New tasks that continue from a saved task of their kind, with all of its weights."""
+"""New tasks that continue from a saved task of the same class, with all weights."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from keras_attn.tasks.base.task_file import read_task, task_of
 _BROUGHT = (
     "tokenizer", "vocabulary_size", "vocabulary_file", "lowercase", "split_digits", "max_answers",
 )  # fmt: skip
-"""Settings of what the saved task brings: its vocabulary and its answers."""
+"""Settings that the saved task determines: its vocabulary and its answers."""
 
 
 def continues(task: type[Saved], data: Settings) -> bool:
-    """Whether the settings `data` of a new task name a saved one of its class, to continue from."""
+    """Whether the `backbone` in the data settings is a saved task of the same class."""
     place = getattr(data, "backbone", "")
     if not task.continues or not place:
         return False
@@ -32,14 +32,14 @@ def continues(task: type[Saved], data: Settings) -> bool:
 
 
 def chosen_model(task: type[Saved], data: BackboneStart, chosen: Choice) -> Choice:
-    """Returns the settings of the saved model, with the rates of dropout that were chosen."""
+    """Returns the settings of the saved model with newly chosen dropout rates."""
     settings = dict(read_task(data.backbone, task.__name__).config["model"])
     name = settings.pop(task.kinds.key)
     return Backbone(name, settings, None, {}).declared(task.kinds, chosen)
 
 
 def with_brought(task: type[Saved], data: Any) -> Any:
-    """Returns settings of the data with those of the vocabulary that the saved task brings."""
+    """Returns data settings with the vocabulary settings of the saved task."""
     if isinstance(data, BackboneData) or not continues(task, data):
         return data  # it refuses such settings beside a backbone
     saved = read_task(data.backbone, task.__name__).config["data"]
@@ -56,7 +56,7 @@ def with_brought(task: type[Saved], data: Any) -> Any:
 
 
 def check_new_head(task: type[Saved], data: BackboneStart, saved: Any) -> None:
-    """Refuses a saved task that lacks labels of the examples, if it has no encoder to start from.
+    """Refuses a saved task that lacks labels of the examples, unless it has an encoder.
 
     An encoder gets a new head.
     """
@@ -71,7 +71,7 @@ def check_new_head(task: type[Saved], data: BackboneStart, saved: Any) -> None:
 def continued(
     task: type[Saved], data: BackboneStart, model: object, dtype: DType, parts: Mapping[str, Any]
 ) -> Any:
-    """Makes a task of a saved one, with other settings of the data."""
+    """Creates a task from a saved one, with other data settings."""
     for name, kind in task.parts.items():
         if parts.get(name) not in (None, {}, kind()):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Examples as texts that tell them apart, for the digests of runs."""
+"""Unique descriptions of examples, for the digests of runs."""
 
 import dataclasses
 import hashlib
@@ -10,10 +10,10 @@ import numpy as np
 
 
 def described(value: Any) -> str:
-    """Describes a value by all that it holds, so that different values have different texts.
+    """Describes a value completely, so that different values have different descriptions.
 
-    The order of dicts and sets does not matter. Objects whose `repr` would say where they are in
-    memory are refused.
+    The order of dicts and sets does not matter. Objects whose `repr` contains a memory address are
+    refused.
     """
     if isinstance(value, Mapping):
         return (

@@ -1,4 +1,4 @@
-"""Trainings that end no better than a constant guess, or worse than they began."""
+"""Warnings about trainings that learned nothing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from keras_attn.tasks.base.task_run import TrainingRun
 
 
 def doubt_of(run: TrainingRun, guess: float, guessing: str) -> str:
-    """Says so, without a full stop, if the training loss did not fall below that of a guess.
+    """Returns a warning if the training loss did not fall below the loss of a constant guess.
 
-    The loss of an only epoch proves nothing: it is a mean that begins with random weights.
+    The loss of a single epoch proves nothing, because it includes the first steps.
     """
     *before, loss = run.history.get("loss", [0.0])
     if not before or loss < guess:
@@ -26,7 +26,7 @@ def doubt_of(run: TrainingRun, guess: float, guessing: str) -> str:
 
 
 def doubt_of_rise(first: float | None, losses: Sequence[float]) -> str:
-    """Says so if the loss of a training rose above the loss of its first steps (None: not seen)."""
+    """Returns a warning if the loss rose above the loss of the first steps (None if unknown)."""
     begin = "steps"
     if first is None:
         first, begin = (losses[0] if losses else 0.0), "epoch"
@@ -39,7 +39,7 @@ def doubt_of_rise(first: float | None, losses: Sequence[float]) -> str:
 
 
 def doubt_of_guesses(guesses: Sequence[Hashable], true: Sequence[Hashable], what: str) -> str:
-    """Says so if all development examples are guessed to be the same, which they are not."""
+    """Returns a warning if all development examples wrongly have the same prediction."""
     if len(set(guesses)) != 1 or len(set(true)) < 2:
         return ""
     return (
@@ -70,7 +70,7 @@ def loss_of_shares(batches: Any, pos_weight: Sequence[float] | None = None) -> f
 
 
 def rows_of(batches: Any, name: str | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the labels of all rows, or those with a name, and the weights of the rows."""
+    """Returns the labels of all rows (optionally of one output) and the weights of the rows."""
     found = [batches[i][1:] for i in range(len(batches))]
     if name is not None:
         found = [(labels[name], weights[name]) for labels, weights in found]

@@ -1,4 +1,4 @@
-"""Predictions and SavedModels of tasks, written once."""
+"""Predictions and SavedModels of tasks."""
 
 from __future__ import annotations
 
@@ -38,34 +38,34 @@ _BATCH_SIZE = 64  # rows that a SavedModel computes at a time, where no setting 
 
 
 class Exported(Saved, Keeper):
-    """Predictions and SavedModels: a base class of `Task`, which says what only the task knows."""
+    """Predictions and SavedModels, a base class of `Task`."""
 
     Use: ClassVar[type[Settings]] = Settings
     signature_inputs: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Names of the inputs of a signature, by its name; all inputs if it is not here."""
+    """Names of the inputs of a signature, keyed by signature; all inputs by default."""
 
     whole_inputs: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Names of inputs of a signature, by its name, that do not have a row for each output row."""
+    """Names of inputs without a row for each output row, keyed by signature."""
     parts_rows: ClassVar[bool] = True
-    """Whether the SavedModel computes `batch_size` rows at a time; False if `serve` does so."""
+    """Whether the SavedModel processes `batch_size` rows at a time; False if `serve` does this."""
     limits: ClassVar[tuple[str, ...]] = ()
-    """Settings `Use` of an export that limit what a request may ask for."""
+    """Settings `Use` of an export that limit requests."""
     _own_use: Mapping[str, Any] = {}
 
     # Settings of use
 
     @property
     def own_use(self) -> Mapping[str, Any]:
-        """Settings `Use` that replace the defaults of the class wherever this object is used.
+        """Settings `Use` of this object that override the defaults of the class.
 
-        A model with weights of others brings its own search along: its beams, its length penalty,
-        the tokens that it must or must not write. `predict`, `evaluate`, `explain`, `export` and
-        the command take these settings where a caller gives no others. They are saved with the
-        task. Set them as a dict of some settings:
+        An imported model has its own search settings, such as beams, length penalty, and forced or
+        suppressed tokens. `predict`, `evaluate`, `explain`, `export` and the command use these
+        settings unless a caller gives others. They are saved with the task. Assign a dict of some
+        settings:
 
             translator.own_use = {"beams": 6, "length_penalty_kind": "power", "alpha": 1.0}
 
-        Setting them raises a TypeError or ValueError if a setting is unknown or out of range.
+        An unknown setting raises a TypeError, and a value out of range a ValueError.
         """
         return dict(self._own_use)
 
@@ -75,19 +75,19 @@ class Exported(Saved, Keeper):
         self._own_use = {name: getattr(made, name) for name in values}
 
     def used(self, given: Mapping[str, Any]) -> Any:
-        """Returns settings `Use`: what a caller gave, else `own_use`, else the defaults."""
+        """Returns settings `Use`: given values override `own_use`, which overrides the defaults."""
         return self.Use.made({**self._own_use, **given})
 
     # Inputs and outputs, for tasks that declare them
 
     @property
     def inputs(self) -> Mapping[str, Any]:
-        """Fields of the inputs by their names, such as `{"text": TextInput(...)}`."""
+        """Fields of the inputs, keyed by name, such as `{"text": TextInput(...)}`."""
         raise NotImplementedError
 
     @property
     def outputs(self) -> Mapping[str, Any]:
-        """Fields of the outputs by their names, such as `{"label": Label(...)}`."""
+        """Fields of the outputs, keyed by name, such as `{"label": Label(...)}`."""
         raise NotImplementedError
 
     def signatures(self, use: Any) -> Mapping[str, Signature]:
@@ -97,24 +97,24 @@ class Exported(Saved, Keeper):
         }
 
     def run(self, xp: ArrayModule, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
-        """Computes what the outputs are made of, in Python and in the SavedModel.
+        """Computes the tensors for the outputs, in Python and in the SavedModel.
 
         Args:
             xp: The array module of the tensors: `keras.ops`, or `numpy` if the task overrides
                 `computed`.
-            tensors: Encoded inputs by their names, the batch as their first axis.
+            tensors: A dict of encoded inputs with the batch as their first axis.
 
         Returns:
-            Tensors by their names, for the fields of the outputs.
+            A dict of tensors for the fields of the outputs.
         """
         raise NotImplementedError
 
     def computed(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
-        """Computes in Python what `run` returns: here by one compiled call of it."""
+        """Computes the result of `run` in Python, by default in one compiled call."""
         return self._run_compiled(tensors, use, use)
 
     def _run_compiled(self, tensors: Mapping[str, Any], use: Any, key: Hashable) -> dict[str, Any]:
-        """Calls `run`, which is compiled once for a key."""
+        """Calls `run`, which is compiled once for each key."""
         names = list(tensors)
 
         def make() -> CompiledFunction:
@@ -131,11 +131,11 @@ class Exported(Saved, Keeper):
     def computed_graph(
         self, tf: ModuleType, tensors: Mapping[str, Any], use: Any
     ) -> Mapping[str, Any]:
-        """Computes the same as TensorFlow ops."""
+        """Returns `computed` as TensorFlow ops."""
         return self.run(ops, tensors, use)
 
     def _computed(self, inputs: Mapping[str, Any], use: Any) -> dict[str, list[Any]]:
-        """The outputs of a batch, a list for each."""
+        """The outputs of a batch as lists."""
         return self._decoded(self.signatures(use)["serving_default"], inputs, use)
 
     def _decoded(self, signature: Signature, inputs: Mapping[str, Any], use: Any) -> dict[str, Any]:
@@ -144,33 +144,33 @@ class Exported(Saved, Keeper):
         return {name: field.decode(tensors) for name, field in signature.outputs.items()}
 
     def _tensors(self, signature: Signature, inputs: Mapping[str, Any], use: Any) -> dict[str, Any]:
-        """What the outputs of a signature are made of."""
+        """The tensors for the outputs of a signature."""
         use = use if signature.use is None else signature.use
         tensors = signature.field.encode(*(inputs[name] for name in signature.inputs))
         return {**tensors, **self.computed(tensors, use)}
 
     def unsure(self, tensors: Mapping[str, Any]) -> Collection[str]:
-        """Returns names of outputs that may be others on another machine, and are not compared."""
+        """Returns the names of outputs that may differ between machines; not compared."""
         return ()
 
     # Export
 
     @property
     def spare_row(self) -> Mapping[str, Any]:
-        """Inputs of the row that an empty batch gets in the SavedModel; else zeros and `""`."""
+        """Inputs of an empty batch's dummy row in the SavedModel; zeros and `""` by default."""
         return {}
 
     @property
     def export_tolerance(self) -> float:
-        """How far figures of the SavedModel may be from those of this object."""
+        """Maximum difference between numbers of the SavedModel and of this object."""
         return 1e-4 if self.policy.compute_dtype == "float32" else 3e-2
 
     @property
     def export_share(self) -> float:
-        """Least share of the example rows whose outputs must be equal to those of this object.
+        """Minimum fraction of the example rows whose outputs must equal this object's.
 
-        A quantized model rounds activations to 8 bits. There a difference in the last bit of a
-        float may change a token, and then all that follow it.
+        In a quantized model, activations are rounded to 8 bits, so that a difference in the last
+        bit of a float may change a token and all later tokens.
         """
         return 0.5 if quantized_sublayers(self.whole) else 1.0
 
@@ -179,11 +179,11 @@ class Exported(Saved, Keeper):
         return use
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns the inputs that an export is tried with, by name: the odd beside the ordinary."""
+        """Returns example inputs for checking an export, keyed by name, including unusual ones."""
         return {name: field.examples for name, field in self.inputs.items()}
 
     def expected(self, examples: Mapping[str, Any], use: Any) -> dict[str, dict[str, Any]]:
-        """Returns what the SavedModel must give for these inputs, by signature and output."""
+        """Returns the SavedModel's expected outputs for inputs, by signature and output."""
         expected: dict[str, dict[str, Any]] = {}
         for name, signature in self.signatures(use).items():
             tensors = self._tensors(signature, examples, use)
@@ -193,24 +193,26 @@ class Exported(Saved, Keeper):
         return expected
 
     def served_numbers(self, use: Any) -> dict[str, tuple[Any, Any]]:
-        """Returns the numbers that the signature `with_settings` takes; none if it is not there.
+        """Returns the numbers that the signature `with_settings` accepts; empty without this
+        signature.
 
-        It is `serving_default` with these numbers for each row, which `run` finds among the tensors
-        by the names of the settings.
+        The signature equals `serving_default` with these additional inputs, one for each row, which
+        `run` receives under the names of the settings.
 
         Args:
             use: Settings of the export.
 
         Returns:
-            By the names of settings: the value of `use`, and another that the export is tried with.
+            A dict from names of settings to the value in `use` and another value for checking the
+            export.
         """
         return {}
 
     def serve(self, tf: Any, use: Any) -> tuple[dict[str, Callable], list[Any]]:
-        """Returns the functions of the SavedModel, by signature, and the `tf.Module`s they use.
+        """Returns the functions of the SavedModel, keyed by signature, and their `tf.Module`s.
 
-        Each takes tensors by the names of the inputs, at least one row of them, and returns a dict
-        of tensors, all with the batch as their first axis.
+        Each function accepts a dict of input tensors with at least one row, and returns a dict of
+        tensors; the batch is the first axis of all of them.
         """
         functions: dict[str, Callable] = {}
         resources: list[Any] = []
@@ -239,24 +241,24 @@ class Exported(Saved, Keeper):
         return serve
 
     def export(self, path: str | os.PathLike, *, overwrite: bool = False, **use: Any) -> None:
-        """Exports a TensorFlow SavedModel that takes and gives strings.
+        """Exports a TensorFlow SavedModel from strings to strings.
 
-        It loads with `import tensorflow` and nothing else, except with a `SentencePieceTokenizer`,
-        whose ops need `import tensorflow_text` too. A file `requirements.txt` in it has the
-        versions, and `limits.json` has the limits of requests, if there are any. Before it is put
-        in its place it is loaded and compared with this object. On JAX and PyTorch a child process
-        with the TensorFlow backend does the work.
+        To load it, only `import tensorflow` is needed, and also `import tensorflow_text` with a
+        `SentencePieceTokenizer`. The folder contains `requirements.txt` with versions and, if
+        requests are limited, `limits.json`. Before the folder is moved into place, the SavedModel
+        is loaded and compared with this object. On JAX and PyTorch, a child process with the
+        TensorFlow backend performs the export.
 
         Args:
             path: Folder of the SavedModel.
-            overwrite: Whether a SavedModel that is there is replaced, at the end, by the new one.
-            **use: Settings `Use`. `batch_size` is the number of rows computed at a time.
+            overwrite: Whether an existing SavedModel is replaced when the new one is complete.
+            **use: Settings `Use`. `batch_size` is the number of rows that are processed at a time.
 
         Raises:
-            FileExistsError: If the folder is there and not empty, unless it is a SavedModel and
-                `overwrite` is given.
-            PermissionError: If its parent cannot be written to.
-            RuntimeError: If what was written does not give what this object gives.
+            FileExistsError: If the folder is not empty, unless it is a SavedModel and `overwrite`
+                is True.
+            PermissionError: If the parent folder cannot be written to.
+            RuntimeError: If the SavedModel's outputs differ from this object's.
             ValueError: If a setting is unknown or out of range.
         """
         made = self.used(use)

@@ -18,10 +18,10 @@ _BELOW = ("embedding", "positions")
 
 @dataclass(frozen=True)
 class LoraTraining(Settings):
-    """Whether all weights are trained, or low-rank changes of the attention."""
+    """Settings of LoRA."""
 
     lora_rank: int = setting(
-        0, "rank of LoRA in the attention, while all other weights stay as they are; 0 trains them",
+        0, "rank of LoRA in the attention, with all other weights frozen; 0 trains all weights",
         at_least=0,
     )  # fmt: skip
     layer_decay: ClassVar[float] = 1.0
@@ -29,13 +29,13 @@ class LoraTraining(Settings):
 
     @property
     def limits(self) -> bool:
-        """Whether not all weights are trained."""
+        """Whether only some weights are trained."""
         return bool(self.lora_rank)
 
 
 @dataclass(frozen=True)
 class FineTuning(BatchTraining):
-    """Settings of how much of an encoder or decoder is trained, and how fast.
+    """Settings of the trained layers of an encoder or decoder, and of their learning rates.
 
     Example:
 
@@ -72,7 +72,7 @@ class FineTuning(BatchTraining):
     words={"rows": "texts"},
 )
 class EncoderTraining(FineTuning):
-    """Settings of a training that may start from a pretrained encoder.
+    """Settings for training from a pretrained encoder or from random weights.
 
     Example:
 
@@ -82,13 +82,13 @@ class EncoderTraining(FineTuning):
 
 
 def choose_weights(model: keras.Model, training: FineTuning | LoraTraining) -> dict[int, float]:
-    """Freezes layers of an encoder or decoder and prepares LoRA, before the model is compiled.
+    """Freezes layers of an encoder or decoder and enables LoRA, before the model is compiled.
 
-    The layers above an encoder are always trained as they are; the output layer of a decoder is a
-    part of it, and so is the decoder of an encoder-decoder. What a former call froze or prepared is
-    undone first; layers that were frozen before stay so. Returns factors of the learning rate by
-    the `id` of the variable: `layer_decay ** k` for the k-th block from the top, and one more for
-    the embeddings.
+    The layers above an encoder are always fully trained. The output layer of a decoder counts as a
+    part of it, and so does the decoder of an encoder-decoder. Changes by an earlier call are undone
+    first; layers that were already frozen do not change. Returns learning rate factors, keyed by
+    the `id` of the variable: `layer_decay ** k` for the k-th block from the top, and one more power
+    for the embeddings.
     """
     _undo(model)
     if not training.limits:
@@ -132,7 +132,7 @@ def choose_weights(model: keras.Model, training: FineTuning | LoraTraining) -> d
 
 
 class _Chosen:
-    """What was frozen and prepared for a training; Keras would track lists of layers."""
+    """The layers that were frozen or got LoRA for a training."""
 
     def __init__(self) -> None:
         self.lora = False
@@ -148,7 +148,7 @@ def _undo(model: keras.Model) -> None:
 
 
 def merge_chosen_lora(model: keras.Model) -> None:
-    """Adds the changes of LoRA to the weights, if `choose_weights` prepared the model for LoRA."""
+    """Merges LoRA into the weights if `choose_weights` enabled it."""
     chosen = getattr(model, "_chosen", None)
     if chosen is not None and chosen.lora:
         if with_lora(model):  # who was interrupted may have merged it
@@ -159,7 +159,7 @@ def merge_chosen_lora(model: keras.Model) -> None:
 def refuse_adapter(model: keras.Model) -> None:
     """Refuses a model with LoRA that `choose_weights` did not add.
 
-    The best weights of a run are kept without it: it would be lost.
+    The best weights of a run are stored without such an adapter, which would be lost.
     """
     chosen = getattr(model, "_chosen", None)
     if with_lora(model) and not (chosen is not None and chosen.lora):

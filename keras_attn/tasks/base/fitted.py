@@ -1,4 +1,4 @@
-"""The training of tasks, written once."""
+"""Training of tasks."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ _OF_KERAS = (
 )  # fmt: skip
 _OF_PROCESS = ("precision", "device", "devices")
 ENCODERS = ("bert", "roberta", "modern_bert")
-"""Architectures that want smaller steps than others do, from random weights too."""
+"""Architectures that need a smaller learning rate, even from random weights."""
 
 
 class Fitted(Measured[Given]):
-    """The training of a task: a base class of `Task`, which says what only the task knows."""
+    """Training of tasks, a base class of `Task`."""
 
     Data: ClassVar[type[Settings]] = Settings
     Training: ClassVar[type[RunSettings]] = TrainingSettings
     Use: ClassVar[type[Settings]] = Settings
     Test: ClassVar[type[Settings]] = Settings
     warmup: ClassVar[tuple[float, int]] = (0.05, 1000)
-    """Share of all updates for the warm-up, and the most of them, if `warmup_steps` is None."""
+    """Fraction of the updates for the warm-up, and its maximum, if `warmup_steps` is None."""
     adam: ClassVar[Mapping[str, float]] = {}
     """Further settings of Adam."""
 
@@ -88,7 +88,7 @@ class Fitted(Measured[Given]):
     def model_of(cls, data: Any, model: Any) -> Choice:
         """Returns the settings of the model of a run.
 
-        They are those of `data.backbone` if there is one, and as wide as `data.word_vectors`.
+        They match `data.backbone` and the width of `data.word_vectors`, if given.
         """
         chosen = cls.kinds.made({} if model is None else model)
         place, vectors = (getattr(data, name, "") for name in ("backbone", "word_vectors"))
@@ -100,7 +100,7 @@ class Fitted(Measured[Given]):
 
     @classmethod
     def sections(cls) -> dict[str, Any]:
-        """Returns the sections of settings by their names in TOML files."""
+        """Returns the sections of settings, keyed by their names in TOML files."""
         return {
             "data": cls.Data,
             **cls.parts,
@@ -111,13 +111,13 @@ class Fitted(Measured[Given]):
         }
 
     def compile(self, total_steps: int, **settings: Any) -> None:
-        """Compiles `.model` as suits the task. `fit` does so unless you have done it.
+        """Compiles `.model` for the task; `fit` does this unless the model is already compiled.
 
-        Adam with linear warm-up and cosine decay, the norm of the gradient clipped.
-        `.model.compile(...)` sets anything else.
+        The optimizer is Adam with linear warm-up, cosine decay and gradient clipping. For anything
+        else, use `.model.compile(...)`.
 
         Args:
-            total_steps: Number of batches in all.
+            total_steps: Total number of batches.
             **settings: Settings `Training`, such as `learning_rate`, and arguments of
                 `keras.Model.compile`.
         """
@@ -142,7 +142,7 @@ class Fitted(Measured[Given]):
         self.model.compile(**{**settings, **more, "optimizer": optimizer})
 
     def _training(self, settings: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Parts keyword arguments into settings of the training and arguments of Keras."""
+        """Splits keyword arguments into training settings and arguments of Keras."""
         known = [option.name for option in self.Training.declared()]
         for name in settings:
             if name not in known and name not in _OF_KERAS:
@@ -179,52 +179,53 @@ class Fitted(Measured[Given]):
         callbacks: Sequence[keras.callbacks.Callback] = (),
         **settings: Any,
     ) -> TrainingRun:
-        """Trains.
+        """Trains the task.
 
-        With `run_dir` the run is kept in that folder, and the same call goes on with a run that was
-        interrupted (by Ctrl-C, SIGTERM or the end of the process). The folder holds
+        With `run_dir`, the run is saved in this folder, and the same call resumes a run that was
+        interrupted (by Ctrl-C, SIGTERM or the end of the process). The folder contains
         `settings.toml`, `log.csv` (a row for each epoch), `best.task` (the weights with the best
         score, for `load`) and `checkpoint.npz` (the state of the run).
 
         Args:
-            examples: Training examples: tuples of an input and what is to be learned of it, or
-                records of a reader; of a task that learns from texts, these. Or a table with a row
-                for each: a DataFrame, a table of Arrow or of `datasets`, a dict of columns, or a
-                `tf.data.Dataset` of dicts. Settings of the data name its columns, as in the
+            examples: Training examples: tuples of an input and a target, records of a reader, or
+                texts if the task learns from texts. Or a table with a row for each example: a
+                DataFrame, a table of Arrow or of `datasets`, a dict of columns, or a
+                `tf.data.Dataset` of dicts. Data settings give the names of its columns, as in the
                 command: `fit(frame, text="review", label="stars")`.
-            dev: Development examples. They are scored after each epoch, and at the end this object
-                has the weights that scored best. Without any it has those of the last epoch.
+            dev: Development examples. They are scored after each epoch, and training ends with the
+                weights that scored best, or with the last weights if there are no development
+                examples.
             labels: What is to be learned of each input, if `examples` are the inputs.
-            validation_data: The same as `dev`, by the name that Keras has for it: callbacks see
-                their loss as `val_loss`.
-            validation_split: Share of the examples that is held out and is `dev`, above 0 and below
-                1. It is drawn as `dev_share` of the command is, by `data.split_seed`: equal and
-                nearly equal examples stay on one side.
+            validation_data: The same as `dev`, under its Keras name; callbacks also get the loss
+                `val_loss`.
+            validation_split: Fraction of the examples to hold out as `dev`, above 0 and below 1.
+                Like `dev_share` of the command, it is drawn with `data.split_seed`, and keeps equal
+                and nearly equal examples together.
             run_dir: Folder of the run.
-            log: Called with a line about each step.
+            log: Function that is called with a message about each step.
             verbose: As in `keras.Model.fit`; None shows a progress bar in a terminal and a line for
                 each epoch elsewhere.
-            callbacks: Further Keras callbacks. With any, the loss of the development examples is
-                computed after each epoch; their logs have it as `val_loss`, beside the figures of
-                the task. `EarlyStopping(monitor="val_loss")` ends a run, which is complete then. A
-                run that is resumed calls their `on_train_begin` again, and keeps of them what
-                `memory()` returns and `remember(memory)` takes.
-            **settings: Settings of a table that is read; and settings `Training`, such as `epochs`
-                and `learning_rate`. A model that you compiled, by `compile` or `.model.compile`, is
-                taken as it is, unless settings of the optimizer are given. Else each call starts
-                anew: the learning rate rises and falls over its epochs. Arguments of
-                `keras.Model.compile` are accepted, too; an `optimizer` of your own has its own
-                learning rate, clipping and averaging.
+            callbacks: Additional Keras callbacks. If there are any, the loss of the development
+                examples is computed after each epoch; their logs contain it as `val_loss`, in
+                addition to the scores of the task. If `EarlyStopping(monitor="val_loss")` ends a
+                run, the run is complete. A resumed run calls `on_train_begin` again, and restores
+                the state of callbacks with `memory()` and `remember(memory)`.
+            **settings: Settings for reading a table, and settings `Training`, such as `epochs` and
+                `learning_rate`. A model that you compiled, with `compile` or `.model.compile`, is
+                used unchanged unless settings of the optimizer are given. Otherwise each call
+                compiles the model with a new learning rate schedule over its epochs. Arguments of
+                `keras.Model.compile` are also accepted; your own `optimizer` has its own learning
+                rate, clipping and averaging.
 
         Returns:
-            A `TrainingRun`; its `history` is that of Keras.
+            A `TrainingRun`, with `history` as in Keras.
 
         Raises:
             TypeError: If a setting is unknown or has the wrong type.
             ValueError: If a setting is out of range, the examples are not what the task wants, or
-                the folder holds a run of other settings or data.
-            OSError: If the folder cannot be written to, the disk is full, or another process trains
-                in the folder.
+                the folder contains a run with other settings or data.
+            OSError: If the folder cannot be written to, the disk is full, or another process is
+                training in the folder.
         """
         columns = self.taken_from(settings)
         training, more = self._training(settings)
@@ -267,27 +268,27 @@ class Fitted(Measured[Given]):
         verbose: Any = None,
         **parts: Any,
     ) -> TrainingRun:
-        """Creates a task and trains it in a folder: what `fit` of the command does.
+        """Creates a task and trains it in a folder, like the command's `fit`.
 
-        Everything random follows `training.seed`, the first weights too. Called again, it goes on
-        where the folder has the run. No TensorFlow is needed on JAX and PyTorch.
+        `training.seed` determines all random numbers, including initial weights. The same call
+        resumes an interrupted run. TensorFlow is not needed on JAX and PyTorch.
 
         Args:
             examples: Training examples.
-            dev: Development examples, by which the best weights are chosen.
-            run_dir: Folder of the run, see `fit`.
+            dev: Development examples, which determine the best weights.
+            run_dir: Folder of the run; see `fit`.
             data: Settings `Data`, or a dict of some of them.
             model: Settings of one of `kinds`, or a dict such as `{"model": "rnn", "units": 64}`.
             training: Settings `Training`, or a dict of some of them.
             log: As in `fit`.
             verbose: As in `fit`.
-            **parts: Further `parts` of the task: their settings, or what `create` takes instead.
+            **parts: Further `parts` of the task: their settings, or objects as in `create`.
 
         Returns:
-            A `TrainingRun`; its `best` is the file to `load`.
+            A `TrainingRun`, with `best`, the path of the file to `load`.
 
         Raises:
-            RuntimeError: If a GPU, or more devices, are asked for than there are.
+            RuntimeError: If more GPUs or devices are requested than available.
         """
         training = made(cls.Training, training)
         data = with_brought(cls, cls.data_of(examples, data))
@@ -385,15 +386,15 @@ class Fitted(Measured[Given]):
         return run
 
     def doubt(self, batches: Any, run: TrainingRun) -> str:
-        """Returns what makes a training look as if nothing was learned; empty if nothing does."""
+        """Returns a warning if a training seems to have learned nothing; empty otherwise."""
         return ""
 
     def doubt_guesses(self, dev: Given | tuple[()]) -> str:
-        """Returns that all development examples have the same guess; empty if they do not."""
+        """Returns a warning if all development examples have the same prediction."""
         return ""
 
     def cases(self, training: Any) -> list[str]:
-        """Returns what decides about the defaults of a training, see `RunDefault`."""
+        """Returns the cases for defaults of a training; see `RunDefault`."""
         found = ["lora"] if getattr(training, "lora_rank", 0) else []
         if self.pretrained:
             return [*found, "backbone"]
@@ -405,7 +406,7 @@ class Fitted(Measured[Given]):
         return Choice(self.kinds, self.kinds.name_of(self.config), values)
 
     def digest(self, examples: Given, dev: Given | tuple[()]) -> str:
-        """Names the data of a run, so that it does not resume with others."""
+        """Returns a digest of the data of a run, which prevents resuming with other data."""
         digest = hashlib.sha256()
         for side in (examples, dev):
             rows = [side] if isinstance(side, str) else read_twice(side, self.examples_are)

@@ -1,4 +1,4 @@
-"""What a task learned from its examples, and how a file holds it."""
+"""Values that a task learned from its examples, and their serialization."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ _TOKENIZERS: dict[str, type[Tokenizer]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Learned:
-    """Base class of dataclasses with what a task learned from the examples: its tokenizer, its
-    labels.
+    """Base class of the values that a task learned from examples, such as tokenizer and labels.
 
     The fields of a subclass are tokenizers, image encoders, strings, numbers, booleans, None, and
     tuples of strings. A task file stores them together with its settings. A subclass checks them in
-    `__post_init__`; `tokenizers` are the classes that a tokenizer may have.
+    `__post_init__`; `tokenizers` are the allowed classes of tokenizers.
 
     Example:
 
@@ -54,7 +53,7 @@ class Learned:
     """
 
     tokenizers: ClassVar[tuple[type, ...]] = ()
-    """The classes that `tokenizer` and `target_tokenizer` may have; any if empty."""
+    """The allowed classes of `tokenizer` and `target_tokenizer`; all if empty."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -81,7 +80,7 @@ class Learned:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Makes an instance from the result of `to_config`; older files lack newer fields."""
+        """Creates an instance from the result of `to_config`; older files lack newer fields."""
         return cls(
             **{
                 field.name: unpacked(config[field.name])
@@ -101,7 +100,7 @@ def _packed(value: Value) -> Any:
 
 
 def unpacked(value: Any) -> Any:
-    """Returns the field that a JSON-safe value of `Learned.to_config` stands for."""
+    """Returns the field that a JSON-safe value of `Learned.to_config` represents."""
     if isinstance(value, Mapping) and "tokenizer" in value:
         return _TOKENIZERS[value["tokenizer"]].from_config(value["config"])
     if isinstance(value, Mapping):

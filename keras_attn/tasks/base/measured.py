@@ -1,4 +1,4 @@
-"""What tasks are trained on, and how they are measured."""
+"""Batches, losses and scores of tasks."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from keras_attn.tasks.base.task_run import Scored
 
 
 class Figures(dict):
-    """Figures by their names, as a report."""
+    """A report that is a dict of scores."""
 
     def __str__(self) -> str:
         return "\n".join(f"{name} {value:.4f}" for name, value in self.items())
 
     def to_dict(self) -> dict[str, float]:
-        """Returns the figures as a plain dict."""
+        """Returns the scores as a plain dict."""
         return dict(self)
 
 
 class Measured(Constructed[Given]):
-    """The batches, losses and scores of a task: a base class of `Task`."""
+    """Batches, losses and scores of tasks, a base class of `Task`."""
 
     examples_are: ClassVar[str] = "examples"
-    """What the examples are, for messages: `"texts"`."""
+    """Name of the examples in messages, such as `"texts"`."""
     rows_are: ClassVar[str] = ""
-    """What batches have of examples, if it is something else: `"rows"` of long texts."""
+    """Name of the rows of batches if it differs, such as `"rows"` of long texts."""
     selects: ClassVar[tuple[str, str]] = ("", "")
-    """Which figure of `score` chooses the best weights, and whether the best is its greatest or its
-    least: `("accuracy", "max")`, `("mean_absolute_error", "min")`."""
+    """The score that determines the best weights, and whether it is maximized or minimized:
+    `("accuracy", "max")`, `("mean_absolute_error", "min")`."""
 
     batched_by: ClassVar[tuple[str, ...]] = ("batch_size", "seed")
-    """Settings `Training` that `dataset` takes."""
+    """Settings `Training` that `dataset` accepts."""
 
     def dataset(self, *examples: Any, **settings: Any) -> Any:
-        """Makes batches of examples for `model.fit`.
+        """Creates batches of examples for `model.fit`.
 
         Args:
-            *examples: The examples: one argument.
-            **settings: Of the batches: `batch_size`, `seed`, `shuffle`, ...
+            *examples: The examples, one argument.
+            **settings: Settings of the batches, such as `batch_size`, `seed` and `shuffle`.
 
         Returns:
             A `keras.utils.PyDataset`.
@@ -52,17 +52,16 @@ class Measured(Constructed[Given]):
         raise NotImplementedError
 
     def batches(self, examples: Given, training: Any, shuffle: bool = True) -> Any:
-        """Makes the batches of a training, see `dataset`.
+        """Creates the training batches; see `dataset`.
 
-        They are a `keras.utils.PyDataset`. `keras_attn.batches.TextBatches` makes them of ids with
-        classes or numbers. Those of your own also need, so that a run can be resumed and
-        described:
+        They are a `keras.utils.PyDataset`, for example `keras_attn.batches.TextBatches` for ids
+        with classes or numbers. To allow resuming runs, your own batches also need:
 
         - `num_examples`: the number of examples of an epoch;
-        - `padded_share`: the share of padding, 0 to 1;
-        - `seed`: the integer that the order is made from;
-        - `set_epoch(epoch)`: takes the order of an epoch, counted from 0, which must depend on
-          `seed` and the epoch alone.
+        - `padded_share`: the fraction of padding, 0 to 1;
+        - `seed`: the seed of the order;
+        - `set_epoch(epoch)`: sets the order of an epoch (from 0), which must depend only on `seed`
+          and the epoch.
         """
         known = [name for name in self.batched_by if hasattr(training, name)]
         settings = {name: getattr(training, name) for name in known}
@@ -78,15 +77,15 @@ class Measured(Constructed[Given]):
 
     @abstractmethod
     def score(self, examples: Given) -> dict[str, float]:
-        """Returns the figures of examples by their names, one of which chooses the weights."""
+        """Returns the scores of examples as a dict; one of them determines the best weights."""
 
     def scored_by(self, training: Any) -> tuple[str, int]:
-        """Returns the figure that chooses the best weights, and 1, or -1 if less is better."""
+        """Returns the score that determines the best weights, and 1, or -1 if lower is better."""
         name, best = self.selects
         return name.replace("_", " "), 1 if best == "max" else -1
 
     def scorer(self, dev: Given, training: Any) -> Callable[[keras.Model], Scored]:
-        """Returns what scores development examples after an epoch, given the model that is fitted.
+        """Returns the function that scores development examples after an epoch.
 
         Args:
             dev: Development examples.
@@ -128,7 +127,7 @@ class Measured(Constructed[Given]):
     def prepare(
         self, examples: Given, dev: Given | tuple[()], training: Any, log: Callable[[str], Any]
     ) -> None:
-        """Does what precedes the first epoch of a training, such as fitting a head.
+        """Prepares a training before its first epoch, for example by fitting a head.
 
         Args:
             examples: Training examples.
@@ -138,11 +137,11 @@ class Measured(Constructed[Given]):
         """
 
     def finish(self, dev: Given | tuple[()], training: Any) -> str:
-        """Does what ends a training, such as a calibration; returns a line for the log if any."""
+        """Completes a training, for example by calibration, and returns a line for the log."""
         return ""
 
     def trained_form(self, training: Any) -> keras.Model:
-        """Returns the compiled model that is fitted: another form of the layers of `model`.
+        """Returns the compiled model for `fit`, which shares the layers of `model`.
 
         Args:
             training: Settings `Training`.
@@ -151,10 +150,10 @@ class Measured(Constructed[Given]):
 
     @classmethod
     def check_run_dir(cls, run_dir: Path) -> None:
-        """Raises a ValueError if a folder is used for something else than runs."""
+        """Raises a ValueError if a folder is not a run folder."""
 
     def describe(self, batches: Any) -> list[str]:
-        """Returns lines for the log about what is trained, and what it starts from.
+        """Returns lines for the log about the model and its initial weights.
 
         Args:
             batches: Training batches.

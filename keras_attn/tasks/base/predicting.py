@@ -1,4 +1,4 @@
-"""Predictions, measurements and explanations of tasks, written once."""
+"""Predictions, evaluation and explanations of tasks."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _LABELS = {"labels": "what is right for each input, if `examples` are the inputs
 
 
 class Predicting(Fitted[Given], Exported):
-    """How a task is used: a base class of `Task`, which says what only the task knows.
+    """Predictions, evaluation and explanations, a base class of `Task`.
 
-    `predict`, `evaluate` and `explain` take settings `Use` as keyword arguments: those of the step
-    of their name; `own_use` replaces defaults. Their signatures and docstrings are made from the
-    settings and from the hook that each of them calls: `results`, `report` and `explained`.
-    Keyword-only parameters of a hook are arguments of the call, too. Those of `report` have their
-    defaults from settings `Test`.
+    `predict`, `evaluate` and `explain` accept the settings `Use` of the corresponding step as
+    keyword arguments; `own_use` overrides defaults. Their signatures and docstrings are made from
+    the settings and from the hooks that they call: `results`, `report` and `explained`.
+    Keyword-only parameters of a hook are also arguments of the call; for `report`, settings `Test`
+    provide their defaults.
     """
 
     inputs_are: ClassVar[str] = "texts"
-    """What the inputs are, for messages."""
+    """Name of the inputs in messages."""
     guesses_are: ClassVar[str] = ""
-    """What `guesses` returns, if not one for each example: `"words"`."""
+    """Name of the units of `guesses` if they are not examples, such as `"words"`."""
     hooks: ClassVar[Mapping[str, str]] = {
         "predict": "results",
         "evaluate": "report",
         "explain": "explained",
     }
-    """Which hook has the arguments and the docstring of a call."""
+    """The hook that provides the arguments and the docstring of each call."""
 
     def __init_subclass__(cls, **more: Any):
         super().__init_subclass__(**more)
@@ -57,28 +57,28 @@ class Predicting(Fitted[Given], Exported):
 
     @staticmethod
     def is_one(inputs: Any) -> bool:
-        """Returns whether a caller gave one input: a string. Of pairs, a tuple."""
+        """Returns whether the argument is a single input: a string, or a tuple for pairs."""
         return isinstance(inputs, str)
 
     def asked(self, inputs: Any) -> list[Any]:
-        """Returns inputs as `results` takes them, each checked.
+        """Returns checked inputs for `results`.
 
         Args:
-            inputs: What the caller gave; a list of one input for one.
+            inputs: The argument of the call, as a list.
         """
         return listed(inputs, self.inputs_are)
 
     def results(self, inputs: Any, use: Any) -> list[Any]:
-        """Predicts.
+        """Predicts the outputs for inputs.
 
         Args:
             inputs: One input, or a list of them.
 
         Returns:
-            A dict of the outputs by their names, or a list of dicts.
+            A dict of outputs, or a list of dicts.
 
         Raises:
-            TypeError: If an input is not what the task reads.
+            TypeError: If an input has the wrong type.
         """
         size = getattr(use, "batch_size", 64)
         (name,) = self.inputs
@@ -90,55 +90,55 @@ class Predicting(Fitted[Given], Exported):
         return found
 
     def inputs_of(self, examples: Any) -> list[Any]:
-        """Returns the inputs of examples, as `results` takes them: here their first parts.
+        """Returns the inputs of examples for `results`: by default, their first parts.
 
         Args:
-            examples: What `checked` returned.
+            examples: The result of `checked`.
         """
         return [example[0] for example in examples]
 
     def measured(self, examples: Any, use: Any) -> Any:
-        """Computes what `report` compares with the examples: here the results.
+        """Computes the values that `report` compares with the examples: by default, the results.
 
         Args:
-            examples: What `checked` returned.
+            examples: The result of `checked`.
         """
         return self.results(self.inputs_of(examples), use) if len(examples) else []
 
     def report(self, *examples: Any, **settings: Any) -> Any:
-        """Measures the task on examples.
+        """Evaluates the task on examples.
 
         Args:
-            *examples: What `checked` returned, and what `measured` returned for it.
+            *examples: The results of `checked` and of `measured`.
             **settings: Settings `Test`, as keyword-only parameters.
 
         Returns:
-            A report: `print` shows it, and its `to_dict` has the figures.
+            A report; `print` shows it, and `to_dict` returns the scores.
         """
         raise NotImplementedError
 
     def guesses(self, examples: Any, results: Any) -> tuple[list[Any], list[Any]] | None:
-        """Returns the guesses and the right answers, to doubt guesses that are all the same."""
+        """Returns predictions and targets, to detect constant predictions."""
         return None
 
     def explained(self, inputs: Any, use: Any) -> Any:
-        """Explains results.
+        """Explains predictions.
 
         Args:
             inputs: One input, or a list of them.
 
         Returns:
-            An explanation of one input, a list of them for a list, or an object for all.
+            An explanation for one input, a list of explanations for a list, or one object for all.
         """
         raise NotImplementedError
 
     page: Any = staticmethod(explained_page)
-    """Makes an HTML page of what `explain` returned, given the title too."""
+    """Function that returns an HTML page from the result of `explain` and a title."""
 
     # What is written once
 
     def predict(self, *inputs: Any, **settings: Any) -> Any:
-        """Predicts, see `results`."""
+        """Predicts; see `results`."""
         columns = self.taken_from(settings, inputs=True)
         given = self.read_asked(inputs[0], columns)
         use, more = self._parted("predict", settings)
@@ -148,7 +148,7 @@ class Predicting(Fitted[Given], Exported):
         return found[0] if one else found
 
     def evaluate(self, *examples: Any, **settings: Any) -> Any:
-        """Measures the task on examples, see `report`."""
+        """Evaluates the task on examples; see `report`."""
         columns = self.taken_from(settings)
         given = self._joined(examples[0], settings.pop("labels", None))
         given = self.read_own(given, columns)
@@ -160,18 +160,18 @@ class Predicting(Fitted[Given], Exported):
         return Figures(report) if isinstance(report, dict) else report
 
     def score(self, examples: Given) -> dict[str, float]:
-        """Measures the task on examples: the figures of `report`, without intervals."""
+        """Returns the scores of `report` without intervals."""
         if type(self).report is Predicting.report:
             raise NotImplementedError(f"{type(self).__name__} has neither `report` nor `score`.")
         intervals = "num_bootstrap" in self._further("evaluate")
         return self.figures(self.evaluate(examples, **{"num_bootstrap": 0} if intervals else {}))
 
     def figures(self, report: Any) -> dict[str, float]:
-        """Returns the figures of a report that are shown after each epoch."""
+        """Returns the scores of a report that are shown after each epoch."""
         return dict(report if isinstance(report, dict) else report.to_dict())
 
     def explain(self, *inputs: Any, **settings: Any) -> Any:
-        """Explains results, see `explained`."""
+        """Explains predictions; see `explained`."""
         columns = self.taken_from(settings, inputs=True)
         given = self.read_asked(inputs[0], columns)
         use, more = self._parted("explain", settings)
@@ -180,7 +180,7 @@ class Predicting(Fitted[Given], Exported):
         return found[0] if one and isinstance(found, list) else found
 
     def doubt_guesses(self, dev: Any) -> str:
-        """Returns that all development examples have the same guess; empty if they do not."""
+        """Returns a warning if all development examples have the same prediction."""
         if not len(dev) or type(self).guesses is Predicting.guesses:
             return ""
         examples = self.checked(dev)
@@ -189,12 +189,12 @@ class Predicting(Fitted[Given], Exported):
         return "" if guesses is None else doubt_of_guesses(*guesses, what)
 
     def _parted(self, step: str, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Settings `Use` of keyword arguments, and those that the hook takes."""
+        """Splits keyword arguments into settings `Use` and arguments of the hook."""
         more = self._further(step)
         options = [x for x in options_for(self.Use, step) if x.name not in more]
         use, more_given = parted(options, more, given)
         return self.used(use), more_given
 
     def _further(self, step: str) -> list[str]:
-        """Names of the arguments of a call that are no settings `Use`."""
+        """Names of the arguments of a call that are not settings `Use`."""
         return [x.name for x in further_parameters(getattr(self, self.hooks[step]))]

@@ -1,4 +1,4 @@
-"""Tasks whose models can be quantized."""
+"""Quantization of tasks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from keras_attn.adapt import quantize
 
 
 class Quantizable:
-    """A task with a method `quantize`: a base class of tasks.
+    """Base class of tasks with a method `quantize`.
 
     Subclasses whose weights are not all in `model` override `_models`.
     """
@@ -23,29 +23,28 @@ class Quantizable:
     def quantize(
         self, mode: str = "int8", filters: Callable[[Any], bool] | None = None
     ) -> "Quantizable":
-        """Makes the model smaller, in place: kernels and embeddings of 8 bits instead of 32.
+        """Quantizes the model in place: kernels and embeddings get 8 bits instead of 32.
 
             x8 = round(x * sx),  sx = 127 / max |x| of each row
             W8 = round(W * sw),  sw = 127 / max |W| of each column
             y = (x8 W8) / (sx sw) + b                    the product in integers
 
-        That is the int8 of `keras.layers.Dense.quantize`; embeddings have a scale for each token,
-        in their tied output product too. Norms, biases, convolutions and the cells of
-        recurrent networks stay floats: Keras has no int8 for them. docs/speed.md says where it is
-        faster, and where slower. Do it after training: int8 weights are not trained any more.
-        `save`, `load`, `export` and all that decodes go on as before, with outputs near those of
-        the floats.
+        This is the int8 mode of `keras.layers.Dense.quantize`. Embeddings have a scale for each
+        token, which is also used in a tied output product. Norms, biases, convolutions and
+        recurrent cells remain floats, because Keras has no int8 for them. docs/speed.md lists the
+        effects on speed. Quantize after training, because int8 weights cannot be trained. `save`,
+        `load`, `export` and decoding work as before, with similar outputs.
 
         Args:
-            mode: `"int8"`; also `"int4"` and `"float8"`, as Keras has them.
-            filters: Called with a layer that could be quantized: whether it is to be; all if None.
+            mode: `"int8"`, or Keras' `"int4"` or `"float8"`.
+            filters: Function that returns whether a layer is quantized; all layers if None.
 
         Returns:
             This object.
 
         Raises:
-            ValueError: For another mode, a model that is quantized already, or where there is
-                nothing to quantize.
+            ValueError: If the mode is unknown, the model is already quantized, or there is nothing
+                to quantize.
 
         Example:
 

@@ -1,4 +1,4 @@
-"""The folder of a training run, the same for all tasks."""
+"""The folder of a training run."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SETTINGS, CHECKPOINT, LOG, BEST = "settings.toml", "checkpoint.npz", "log.csv", 
 
 
 def can_be_extended(training: object) -> bool:
-    """Whether a run may have more epochs than before: its learning rate depends on no end."""
+    """Whether a run can be extended, because its learning rate does not depend on its length."""
     return getattr(training, "schedule", "") == "constant"
 
 
 def shaping(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what shapes the result of a run, by the names of the settings."""
+    """Returns the settings that affect the result of a run."""
     found = {name: value for part in sections.values() for name, value in part.shaping().items()}
     if can_be_extended(sections["training"]):
         del found["epochs"]
@@ -37,10 +37,11 @@ def shaping(sections: Mapping[str, Any]) -> dict[str, Any]:
 def tidy_run(
     run_dir: Path, kinds: Mapping[str, type[Settings] | Kinds], sections: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Refuses the folder of another run, and removes what killed processes left in it.
+    """Refuses the folder of another run, and removes leftovers of killed processes.
 
-    A run is known by its checkpoint. Where there is none, what it learned would be overwritten. The
-    returned sections have the folder's values of what nobody gave: a run keeps its defaults.
+    A run is identified by its checkpoint; without one, results in the folder would be overwritten.
+    In the returned sections, settings that are not given have the folder's values, so that a run
+    keeps its defaults.
     """
     sections = dict(sections)
     path = run_dir / SETTINGS
@@ -84,7 +85,7 @@ def tidy_run(
 
 
 def _longer(former: Any, present: Any) -> Any:
-    """The former settings with the epochs of the present ones, if these extend the run."""
+    """The former settings with the present number of epochs, if this extends the run."""
     extends = can_be_extended(former) and can_be_extended(present)
     if not extends or present.epochs is None or (former.epochs or 0) > present.epochs:
         return former
@@ -101,9 +102,10 @@ def train_in_folder(
     say: Callable[[str], Any],
     verbose: Any = None,
 ) -> tuple[bool, int | None, list[dict[str, Any]]]:
-    """Trains to the end of a run, from where its folder has it.
+    """Trains to the end of a run, resuming from its folder.
 
-    Returns whether the run is complete, the signal that ended it if any, and the rows of the log.
+    Returns whether the run is complete, the signal that interrupted it or None, and the rows of the
+    log.
     """
     training = sections["training"]
     table = TrainingLog(run_dir / LOG, run_dir / "tensorboard" if training.tensorboard else None)

@@ -1,4 +1,4 @@
-"""The files of tasks, written once."""
+"""Saving and loading of tasks."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from keras_attn.trained import find
 
 
 class Saved:
-    """The files of a task: a base class of `Task`, which says what only the task knows."""
+    """Saving and loading, a base class of `Task`."""
 
     kinds: ClassVar[Kinds]
     examples_are: ClassVar[str]
     continues: ClassVar[bool] = False
-    """Whether a `backbone` that is a file of the same task gives all of its weights."""
+    """Whether all weights are loaded if `backbone` is a file of the same task."""
     parts: ClassVar[Mapping[str, type[Settings]]] = {}
-    """Further settings that `create` takes, by name: `{"encoder": ImageEncoderConfig}`."""
+    """Further settings of `create`, keyed by name: `{"encoder": ImageEncoderConfig}`."""
     main_layer: ClassVar[str] = "head"
-    """Name of a layer whose dtype is that of the task."""
+    """Name of a layer whose dtype represents the task."""
 
     model: keras.Model
     learned: Learned
     _created: bool
     own_use: Any
     pretrained: bool = False
-    """Whether the encoder or decoder began with given weights: `fit` has other defaults then."""
+    """Whether the encoder or decoder started from given weights."""
 
     @property
     def whole(self) -> keras.Model:
@@ -53,11 +53,11 @@ class Saved:
 
     @property
     def policy(self) -> keras.DTypePolicy:
-        """Dtype policy of the model's layers, as it was before the model was quantized."""
+        """Dtype policy of the model's layers, before quantization."""
         return float_policy(self.model.get_layer(self.main_layer))
 
     def save(self, path: str | os.PathLike) -> None:
-        """Saves settings, tokenizer and weights to one file, readable on every backend.
+        """Saves settings, tokenizer and weights to a file for any backend.
 
         Args:
             path: The file.
@@ -73,20 +73,19 @@ class Saved:
 
     @classmethod
     def load(cls, path: str | os.PathLike, dtype: Any = None) -> Self:
-        """Loads what `save` wrote.
+        """Loads a task from a file of `save`.
 
         Args:
-            path: The file, or the name of a model that comes with the package, see
-                `keras_attn.trained.names`.
-            dtype: Dtype or policy of the model's layers; what was saved if None.
+            path: The file, or the name of a model in this package; see `keras_attn.trained.names`.
+            dtype: Dtype or dtype policy of the model's layers; the saved one if None.
 
         Returns:
             The task, not compiled.
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If the file is not of this task, of a newer format, or damaged, or its
-                settings ask for other weights than it has.
+            ValueError: If the file belongs to another task, has a newer format or is damaged, or
+                its settings do not match its weights.
         """
         if dtype is not None:
             keras.dtype_policies.get(dtype)  # whose error is not the file's
@@ -103,22 +102,22 @@ class Saved:
         return task
 
     def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the task again."""
+        """Returns the config as JSON-safe values, for `from_config`."""
         raise NotImplementedError
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained task of what `get_config` returned.
+        """Creates an untrained task from its config.
 
         Args:
             config: The JSON-safe values.
-            dtype: Dtype or policy of the model's layers.
+            dtype: Dtype or dtype policy of the model's layers.
         """
         raise NotImplementedError
 
     @classmethod
     def opened(cls, place: str | os.PathLike[str]) -> Self:
-        """Loads a file that `save` wrote, or makes a task of a folder of weights of others."""
+        """Loads a file of `save`, or imports a folder of another library."""
         made = getattr(cls, "from_pretrained", None)
         if made is None or not Path(place).expanduser().is_dir():
             return cls.load(place)
@@ -136,10 +135,10 @@ class Saved:
         return _remade, self._parts_of_copy()
 
     def _parts_of_copy(self) -> tuple[Any, ...]:
-        """What `_remade` takes: what a file has, which layers are frozen, and plain attributes.
+        """The arguments of `_remade`: the contents of a file, frozen layers, and plain attributes.
 
-        Models do not stand in it: several of a task may share layers, and compiled functions and
-        decoders hold them.
+        It contains no models, because several models of a task may share layers, and compiled
+        functions and decoders refer to them.
         """
         config = json.loads(json.dumps(self.get_config()))
         frozen = [] if with_lora(self.whole) else _frozen(self.whole)  # its changes are merged
@@ -149,31 +148,31 @@ class Saved:
 
     @property
     def backbone(self) -> Mapping[str, tuple[str, ...]]:
-        """Layers of the model that `load_backbone` loads, each with its names in other models."""
+        """Layers that `load_backbone` loads, each with its names in other models."""
         return {}
 
     def vocabularies(self) -> dict[str, str]:
-        """Returns what names the vocabulary of each embedding, by the name of its layer."""
+        """Returns digests of the vocabularies of embeddings, keyed by the name of the layer."""
         return {}
 
     def load_backbone(self, path: str | os.PathLike) -> LoadReport:
-        """Starts from the weights of another task: those of its embeddings, encoder and decoder.
+        """Loads the embeddings, encoder and decoder of another task.
 
-        A layer is loaded if the file has one of its name and shapes. An embedding is loaded only if
-        its vocabulary is the same: make this task with the tokenizer of the other one. Heads are
-        never loaded.
+        A layer is loaded if the file has a layer with the same name and shapes. An embedding is
+        loaded only if its vocabulary is the same, so create this task with the tokenizer of the
+        other one. Heads are never loaded.
 
         Args:
-            path: A file written by `save` of any task; or a folder of Hugging Face weights, or
-                their name on the hub, as `keras_attn.interop.read_pretrained` reads them.
+            path: A file written by `save` of any task, or a folder (or hub name) of Hugging Face
+                weights as in `keras_attn.interop.read_pretrained`.
 
         Returns:
-            A `LoadReport`: what was loaded, what is new and random, and what the file had besides.
+            A `LoadReport` of loaded tensors, new random tensors, and unused tensors of the file.
             `print` shows it.
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If the file is damaged, or nothing in it fits.
+            ValueError: If the file is damaged, or no layer matches.
 
         Example:
 
@@ -187,7 +186,7 @@ class Saved:
         return self._load_some(saved.tensors, saved.config.get("vocabularies", {}), str(path))
 
     def load_weights_of(self, backbone: Any, place: str) -> LoadReport:
-        """Starts from the weights of an encoder that was read before; see `load_backbone`."""
+        """Loads the weights of an encoder that was already read; see `load_backbone`."""
         return self._load_some(backbone.tensors, backbone.vocabularies, place)
 
     def _load_some(
@@ -236,7 +235,7 @@ def _remade(
 
 
 def _parts(model: keras.Model) -> list[Any]:
-    """A model, its layers at any depth, the outer ones first, and their variables."""
+    """A model, its layers at any depth (outer ones first), and their variables."""
     layers = list({id(layer): layer for layer in model._flatten_layers()}.values())
     return [*layers, *(v for layer in layers for v in layer._trainable_variables)]
 
@@ -246,7 +245,7 @@ def _frozen(model: keras.Model) -> list[int]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Returns whether a value is made of numbers, strings, arrays and settings."""
+    """Returns whether a value consists of numbers, strings, arrays and settings."""
     if isinstance(value, tuple | list | set | frozenset):
         return all(map(_is_plain, value))
     if isinstance(value, Mapping):

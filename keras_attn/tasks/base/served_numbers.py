@@ -1,4 +1,4 @@
-"""Numbers that a SavedModel takes as inputs, in its signature `with_settings`."""
+"""Numbers that a SavedModel accepts in its signature `with_settings`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WITH_SETTINGS = "with_settings"
 SAMPLED = {
     "temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.02, "repetition_penalty": 1.2,
 }  # fmt: skip
-"""Numbers of a sample that an export is tried with, beside its own."""
+"""Sampling settings for checking an export, in addition to its own."""
 _OFF = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
 _RANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "temperature": (f"at least {LEAST_TEMPERATURE:g}", lambda x: x >= LEAST_TEMPERATURE),
@@ -32,13 +32,13 @@ _RANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def own_numbers(use: Settings, tried: Mapping[str, float]) -> dict[str, tuple[Any, Any]]:
-    """Returns two values of each number: of the settings of an export, and another to try."""
+    """Returns two values of each number: the setting of the export, and another for checking it."""
     own = {name: getattr(use, name) for name in tried}
     return {n: (_OFF[n] if own[n] is None else own[n], value) for n, value in tried.items()}
 
 
 def number_columns(numbers: Mapping[str, tuple[float, float]], rows: int) -> dict[str, np.ndarray]:
-    """Returns what the numbers are in each row of the examples: both values in turn."""
+    """Returns the numbers for each example row, which alternate between both values."""
     both = [columns({n: pair[i] for n, pair in numbers.items()}, rows) for i in (0, 1)]
     odd = np.arange(rows) % 2 == 1
     return {name: np.where(odd, b, a) for name, a, b in zip(numbers, *both, strict=True)}
@@ -51,7 +51,7 @@ def expected_with_settings(
     use: Settings,
     numbers: Mapping[str, tuple[float, float]],
 ) -> dict[str, list[Any]]:
-    """Returns what the signature must give for the numbers of `number_columns`."""
+    """Returns the expected outputs of the signature for the numbers of `number_columns`."""
     values = {
         name: tried or None if name == "top_k" else tried for name, (_, tried) in numbers.items()
     }
@@ -64,7 +64,7 @@ def expected_with_settings(
 
 
 def checked_numbers(tf: ModuleType, numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the numbers of a signature, which refuses those that are out of range."""
+    """Returns the numbers of a signature, with checks of their ranges in the graph."""
     checks = []
     for name, x in numbers.items():
         what, inside = _RANGES.get(name, ("finite", tf.ones_like))

@@ -1,4 +1,4 @@
-"""Special tokens that are written in training examples: they are counted, and said."""
+"""Reports of special tokens that occur as strings in training examples."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from keras_attn.text.special_tokens import say_written, written_special_tokens
 
 
 def say_special_tokens(task: object, examples: object, log: Callable[[str], Any]) -> None:
-    """Says what the special tokens in the texts of examples are read as.
+    """Reports how special tokens in the texts of examples are read.
 
-    A task with `tokens_in_text`, their ids by their names, reads these as tokens.
+    A task with `tokens_in_text`, a dict of ids, reads these strings as tokens.
     """
     tokenizer = getattr(task, "tokenizer", None)
     found = written_special_tokens(examples, tokenizer)

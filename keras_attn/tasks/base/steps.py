@@ -1,4 +1,4 @@
-"""Steps of a task's command, declared on the methods that do them."""
+"""Steps of a task's command, declared by decorated methods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 
 class Note(NamedTuple):
-    """A line for standard error, which a step yields between its lines of output.
+    """A line for standard error, which a step yields between output lines.
 
     Example:
 
@@ -24,31 +24,31 @@ class Note(NamedTuple):
 
     text: str
     failed: bool = False
-    """Whether the command ends with exit code 1 after the step is done."""
+    """Whether the command exits with code 1 after the step."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
     """A step of a task's command, with its settings, inputs and outputs.
 
-    After the task (`self`), the function receives the values that its parameters name:
+    After the task (`self`), the function receives the values for its parameter names:
 
-    - `inputs`, what was read; `files`, the paths; `skip`, whether `on_error` leaves out bad inputs;
+    - `inputs`, the inputs; `files`, the paths; `skip`, whether `on_error` skips bad inputs;
     - `to`, the path to write; `overwrite`; `terminal`, whether lines go to a terminal;
-    - `log`, which prints a line at once; `model_file`; `step`, this object;
-    - settings by their sections, such as `use`, and the step's own under the name of the step;
-      `settings`, all of them by section.
+    - `log`, a function that prints a line immediately; `model_file`; `step`, this object;
+    - sections of settings, such as `use`, and the step's own settings under the name of the step;
+      `settings`, all sections.
 
-    A function that takes `to` writes there itself. Otherwise the lines that it yields are written
-    there. A line may be an iterator of pieces, each written as it comes; a `Note` goes to standard
-    error.
+    A function with the parameter `to` writes the file itself. Otherwise, the lines that it yields
+    are written to the output. A line may be an iterator of pieces, which are written as they
+    arrive; a `Note` goes to standard error.
 
     Args:
         name: Name of the step in the command.
         help: Help text. Its first paragraph appears in the list of steps.
         function: Function that performs the step.
         takes: Sections of settings, or their names with the names of the settings that the step
-            has. Settings that name their steps are options of these steps only.
+            has. Settings with `steps` are options only of these steps.
         settings: The settings that only this step has. In files, their section is `[name]`.
         reads: `"lines"`, `"pairs"`, `"only_pairs"`, `"picture_pairs"`, `"turns"`, `"prompts"`,
             `"typed"` (standard input, line by line) or `"pictures"`; or arguments in capitals,
@@ -60,10 +60,9 @@ class Step:
         model: Help text of `--model`; if empty, the step needs no model and is a class method.
         device: Whether there is `--device`.
         required: Names of further settings that are required.
-        before: Name of the step before which this step is listed; it is listed after `explain` if
-            empty.
-        check: Function that is called before the step, with the values that its parameters name.
-        method: Name of the method of the task, if the step is one.
+        before: Name of the step before which this step is listed; after `explain` if empty.
+        check: Function that is called before the step, with the values for its parameter names.
+        method: Name of the task's method, if the step is a method.
 
     Example:
 
@@ -108,8 +107,8 @@ class Step:
         """Performs the step.
 
         Args:
-            owner: The task that was loaded, or its class if the step needs no model.
-            given: All values that the function may take, keyed by name.
+            owner: The loaded task, or its class if the step needs no model.
+            given: All values that the function may receive, keyed by name.
         """
         values = {name: given[name] for name in self.names()}
         return (
@@ -118,9 +117,9 @@ class Step:
 
 
 def step(name: str = "", **declared: Any) -> Callable[[_F], _F]:
-    """Makes a method a step of the task's command: `keras-attn TASK NAME`.
+    """Decorator that makes a method a step of the task's command, `keras-attn TASK NAME`.
 
-    The docstring of the method is the help text. A step without a model is a class method; put
+    The docstring of the method is the help text. A step without a model is a class method, with
     `@classmethod` above `@step`. A subclass may override the method.
 
     Args:
@@ -179,6 +178,6 @@ def steps_of(owner: type) -> dict[str, Step]:
 
 
 def values_for(method: Callable[..., Any], settings: Settings) -> dict[str, Any]:
-    """Returns the settings that a method takes, by name."""
+    """Returns the settings that a method accepts, keyed by name."""
     taken = [*inspect.signature(method).parameters][1:]
     return {entry.name: entry.value for entry in settings.entries() if entry.name in taken}

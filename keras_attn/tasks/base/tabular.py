@@ -1,4 +1,4 @@
-"""Tables in the place of examples and inputs: DataFrames, Arrow tables, dicts of columns."""
+"""Tables as examples and inputs: DataFrames, Arrow tables and dicts of columns."""
 
 from __future__ import annotations
 
@@ -18,26 +18,25 @@ from keras_attn.settings import Settings
 
 
 class Tabular:
-    """How a task reads tables: a base class of `Task`, which says what its columns are."""
+    """Reading of files and tables, a base class of `Task`."""
 
     Data: ClassVar[type[Settings]] = Settings
     Test: ClassVar[type[Settings]] = Settings
     input_columns: ClassVar[Mapping[str, str]] = {}
-    """The columns of an input, in its order: settings `Data` that name them, or names by which
-    calls name them, and the columns themselves if nobody does; an empty one may be missing."""
+    """The columns of an input, in its order: names of data settings or call arguments, and their
+    default columns; an empty one may be missing."""
     predicts: ClassVar[Mapping[str, object]] = {}
-    """The columns that predictions add to a table, with the types of their values: `str`, `float`,
-    `int`, `list[str]`, `list[float]`; other values are written as JSON (`object`)."""
+    """The columns that predictions add to a table, with their types: `str`, `float`, `int`,
+    `list[str]`, `list[float]`, or `object` for values written as JSON."""
     examples_are: ClassVar[str]
     data: Any
 
     @classmethod
     def read_file(cls, path: Location, data: Any) -> Any:
-        """Reads examples of a file: for training, to choose the best weights, or for a test.
+        """Reads training, development or test examples from a file.
 
         Args:
-            path: The file; or `keras_attn.records.Rows`, a table in memory, which readers take in
-                its place.
+            path: The file, or a table in memory as `keras_attn.records.Rows`.
             data: Settings `Data`.
 
         Returns:
@@ -47,7 +46,7 @@ class Tabular:
 
     @classmethod
     def split(cls, examples: Any, data: Any) -> tuple[Any, Any]:
-        """Splits examples into those to learn from and those that choose the best weights.
+        """Splits examples into training and development examples.
 
         Args:
             examples: What `read_file` returned.
@@ -57,7 +56,7 @@ class Tabular:
 
     @classmethod
     def checked(cls, examples: Any) -> Any:
-        """Returns examples in one form, each checked.
+        """Checks examples and returns them in a common form.
 
         Args:
             examples: Examples, as for `fit`.
@@ -66,7 +65,7 @@ class Tabular:
 
     @classmethod
     def table_settings(cls) -> list[str]:
-        """Returns the settings `Data` that calls with a table take: how its examples are read."""
+        """Returns the data settings that calls with a table accept."""
         if not cls.input_columns:
             return []
         of_test = ["train", *(option.name for option in cls.Test.declared())]
@@ -75,27 +74,27 @@ class Tabular:
 
     @classmethod
     def column_helps(cls, inputs: bool) -> dict[str, str]:
-        """Returns what the settings of a table are, by name; of `inputs`, their columns."""
+        """Returns help texts for the settings of a table, or only for the columns of `inputs`."""
         helps = {option.name: option.help for option in cls.Data.declared()}
         names = cls.input_columns if inputs else cls.table_settings()
         return {x: f"of a table: {helps.get(x, f'column of the {x}')}" for x in names}
 
     @classmethod
     def taken_from(cls, given: dict[str, object], inputs: bool = False) -> dict[str, object]:
-        """Takes the settings of a table out of keyword arguments; of `inputs`, their columns."""
+        """Extracts a table's settings from keyword arguments, or the columns of `inputs`."""
         names = cls.input_columns if inputs else cls.table_settings()
         return {name: given.pop(name) for name in [*given] if name in names}
 
     @classmethod
     def with_columns(cls, data: Settings, columns: Mapping[str, object]) -> Settings:
-        """Returns settings `Data` with those that a call with a table was given."""
+        """Returns data settings updated by the arguments of a call with a table."""
         known = [option.name for option in cls.Data.declared()]
         own = {name: x for name, x in columns.items() if name in known and x is not None}
         return cls.Data.made({**data.to_dict(), **own}) if own else data
 
     @classmethod
     def read_given(cls, given: object, data: Settings, columns: Mapping[str, object]) -> Any:
-        """Returns examples; those of a table are read as those of a file are."""
+        """Returns examples, which are read if a table is given."""
         rows = rows_of(given) if cls.input_columns else given
         if isinstance(rows, Rows):
             return cls.read_file(rows, cls.with_columns(data, columns))
@@ -103,11 +102,11 @@ class Tabular:
         return rows
 
     def read_own(self, given: object, columns: Mapping[str, object]) -> Any:
-        """Returns examples, read by the settings of this object."""
+        """Returns examples, read with the settings of this object."""
         return self.read_given(given, self.data, columns) if self.input_columns else given
 
     def read_asked(self, given: object, columns: Mapping[str, object]) -> Any:
-        """Returns inputs; those of a table are read from its columns."""
+        """Returns inputs, which are read from columns if a table is given."""
         rows = rows_of(given) if self.input_columns else given
         if not isinstance(rows, Rows):
             _refuse_columns(given, columns)
@@ -115,7 +114,7 @@ class Tabular:
         return self.read_inputs(rows, self.columns_of(self.data, columns))
 
     def held_out(self, examples: Any, share: float) -> tuple[Any, Any]:
-        """Splits examples, given the share of the second side."""
+        """Splits examples, given the fraction of the development set."""
         kind = type(self)
         if vars(Tabular)["split"] is inspect.getattr_static(kind, "split"):
             raise ValueError(
@@ -135,7 +134,7 @@ class Tabular:
 
     @classmethod
     def columns_of(cls, data: Settings, columns: Mapping[str, object]) -> dict[str, Column]:
-        """Returns the columns of inputs by the names of their settings."""
+        """Returns the columns of inputs, keyed by the names of their settings."""
         named = {
             name: str(columns.get(name) or getattr(data, name, "") or usual)
             for name, usual in cls.input_columns.items()
@@ -144,7 +143,7 @@ class Tabular:
 
     @staticmethod
     def read_inputs(place: Location, columns: Mapping[str, Column]) -> list[object]:
-        """Reads the inputs of a table: the values of a column, or tuples of those of several."""
+        """Reads the inputs of a table: values of one column, or tuples of several."""
         reading = InputReading(place)
         found: list[object] = []
         for _, row in read_columns(place, dict(columns), reading):
@@ -156,7 +155,7 @@ class Tabular:
     # What predictions add to a table
 
     def predicted_columns(self, given: object) -> Mapping[str, object]:
-        """Returns the columns that predictions add to a table, with the types of their values.
+        """Returns the columns that predictions add to a table, with their types.
 
         Args:
             given: The first input of the table.
@@ -164,7 +163,7 @@ class Tabular:
         return self.predicts
 
     def cells(self, result: Any) -> dict[str, object]:
-        """Returns the values of these columns for a result of `predict`; all None if it is None."""
+        """Returns the values of these columns for a result of `predict`; None for None."""
         if result is None:
             return dict.fromkeys(self.predicts)
         if len(self.predicts) == 1:
@@ -174,7 +173,7 @@ class Tabular:
 
     @staticmethod
     def inputs_in(inputs: list[Any], folder: Path) -> list[Any]:
-        """Returns the inputs of a table in a folder, where the paths in it begin."""
+        """Returns the inputs of a table, with paths relative to a folder."""
         return inputs
 
 

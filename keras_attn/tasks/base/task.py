@@ -1,4 +1,4 @@
-"""The base class of tasks: training, files, quantization and export, written once."""
+"""The base class of tasks."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Examples(NamedTuple, Generic[Given]):
     """
 
     train: Given
-    """Examples to learn from."""
+    """Training examples."""
     dev: Given | None
-    """Examples by which the best weights are chosen."""
+    """Development examples, which determine the best weights."""
     summary: str
-    """What was read, in words."""
+    """Description of the data."""
     data: Any = None
-    """Settings `Data` by which the examples were made; None: those of the call."""
+    """Data settings with which the examples were created; None for the settings of the call."""
 
 
 class Task(Predicting[Given], Quantizable):
-    """A model with its preprocessing, training and postprocessing, from strings to strings.
+    """A model with preprocessing and postprocessing, from strings to strings, and its training.
 
     `.model` is the plain Keras model. A subclass defines what is specific to the task; the methods
     here are the same for all tasks. `docs/new_task.md` shows a complete example.
@@ -40,13 +40,11 @@ class Task(Predicting[Given], Quantizable):
     Attributes:
         name: Name of the task in the command and the documentation.
         about: A sentence about the task.
-        kinds: The architectures to choose from.
-        Data: Settings of the data and their preprocessing.
-        Learned: What the task learns from the examples: its tokenizer, its labels.
-        Training: Settings of the training.
-        Use: Settings of predictions, explanations and the export.
-        Test: Settings of the evaluation, and the data that it reads.
-        steps: Names of the standard steps of the task's command. A method can add or replace a step
+        kinds: The available architectures. Data: Settings of the data and their preprocessing.
+            Learned: Values that the task learns from examples, such as tokenizer and labels.
+        Training: Settings for training. Use: Settings for predictions, explanations and the export.
+        Test: Settings for the evaluation, including its data. steps: Names of the standard steps of
+        the task's command. A method can add or replace a step
             with `@step`.
     """
 
@@ -54,10 +52,9 @@ class Task(Predicting[Given], Quantizable):
     about: ClassVar[str]
     steps: ClassVar[tuple[str, ...]] = ("fit", "evaluate", "predict", "quantize", "export")
     reads: str = "lines"
-    """What `predict` of the command reads: `"lines"` of files; `"pairs"`, lines of one text or two
-    with a tab between them; `"only_pairs"`, lines of two; `"picture_pairs"`, lines of a picture's
-    path and a text; `"turns"`, lines of any number. An object may say of itself what it reads, if
-    not all of its class read the same."""
+    """Inputs of the command's `predict`: `"lines"` of files; `"pairs"`, lines of one or two texts
+    separated by a tab; `"only_pairs"`, lines of two texts; `"picture_pairs"`, lines of an image
+    path and a text; `"turns"`, lines of any number of texts. Instances may override it."""
 
     # What a task writes
 
@@ -87,19 +84,19 @@ class Task(Predicting[Given], Quantizable):
 
         Args:
             test: Settings `Test`.
-            data: Settings `Data`; None if none of them is an option of `evaluate`.
+            data: Data settings; None if `evaluate` has no options for them.
         """
         return self.read_file(test.data, data)
 
     @staticmethod
     def readable(result: Any) -> str:
-        """Returns a result as `predict` of the command writes it."""
+        """Returns a result in the form that the command's `predict` writes."""
         found = result if isinstance(result, dict) else result._asdict()
         return json.dumps(found, ensure_ascii=False)
 
     @classmethod
     def line(cls, given: Any, result: Any) -> str:
-        """Returns the line that `predict` of the command writes for an input. JSON always has the
+        """Returns the line that the command's `predict` writes for an input. JSON always has the
         same keys.
 
         Args:
@@ -109,7 +106,7 @@ class Task(Predicting[Given], Quantizable):
         return cls.readable(result)
 
     def summary(self, **settings: Any) -> None:
-        """Prints the layers of the task's model, with all weights of the task.
+        """Prints the layers of the task's model, including all weights of the task.
 
         Args:
             **settings: As in `keras.Model.summary`, such as `expand_nested=True`.
@@ -117,7 +114,7 @@ class Task(Predicting[Given], Quantizable):
         self.whole.summary(**settings)
 
     def facts(self) -> list[str]:
-        """Returns what the `repr` shows."""
+        """Returns the contents of the `repr`."""
         return [self.kinds.name_of(self.config)]
 
     def __repr__(self) -> str:
@@ -126,7 +123,7 @@ class Task(Predicting[Given], Quantizable):
 
 
 def limited(examples: Sequence[Any], data: Any) -> Any:
-    """Returns examples, or `data.limit` of them drawn at random if there is this setting."""
+    """Returns examples, or `data.limit` random ones if this is set."""
     limit = getattr(data, "limit", None)
     if limit is None or limit >= len(examples):
         return examples

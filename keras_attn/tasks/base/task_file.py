@@ -1,4 +1,4 @@
-"""One file for a task: settings, tokenizers and weights, with a format version."""
+"""Task files: settings, tokenizers and weights, with a format version."""
 
 import contextlib
 import json
@@ -40,7 +40,7 @@ _WRONG = (
 
 
 def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model: Any) -> None:
-    """Writes a task to one file; the file that was there is replaced only by a whole one."""
+    """Writes a task to a file atomically."""
     path = Path(path).expanduser()
     if path.is_dir():
         raise IsADirectoryError(f"Expected a file's path. Received: {path}, a folder.")
@@ -83,7 +83,7 @@ def _open(path: str | os.PathLike, task: str | None = None) -> AbstractContextMa
 
 
 def _settings(archive: Archive, task: str | None) -> dict[str, Any]:
-    """The settings in an archive, with what else is written beside the config."""
+    """Reads the settings of an archive."""
     path = archive.path
     header = _header(archive)
     check_format(path, header, FORMAT_VERSION)
@@ -135,7 +135,7 @@ def _tensors(archive: Archive) -> dict[str, np.ndarray]:
 
 @contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Names the file whose settings or weights are wrong."""
+    """Adds the name of the file to errors about settings or weights."""
     try:
         yield
     except _WRONG as error:
@@ -147,25 +147,25 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 class SavedTask(NamedTuple):
-    """What a task's file has."""
+    """The contents of a task file."""
 
     path: Path
     """The file."""
     config: dict[str, Any]
-    """The settings that `save_task` was given."""
+    """The settings that were passed to `save_task`."""
     quantization: dict[str, Any]
     """How layers are quantized; see `quantize_sublayers`."""
     tensors: dict[str, np.ndarray]
-    """The weights by their names."""
+    """The weights, keyed by name."""
 
     def make(self, make: Callable[[dict[str, Any]], Any]) -> Any:
-        """Makes the task of its settings, if they ask for no more weights than the file has."""
+        """Creates the task from its settings, if they need no more weights than the file has."""
         with _naming(self.path), limited_weights(len(self.tensors), self._numbers):
             check_num_layers(self.config, len(self.tensors))
             return make(self.config)
 
     def check(self, build: Callable[[dict[str, Any]], Any]) -> Any:
-        """Refuses settings that ask for more weights than the file has."""
+        """Refuses settings that need more weights than the file has."""
         with _naming(self.path), limited_weights(len(self.tensors), self._numbers, keep=False):
             check_num_layers(self.config, len(self.tensors))
             return build(self.config)
@@ -175,20 +175,20 @@ class SavedTask(NamedTuple):
         return sum(array.size for array in self.tensors.values())
 
     def load_into(self, model: Any) -> None:
-        """Loads the weights into a model, which it quantizes as they are."""
+        """Quantizes a model like the saved one, and loads the weights."""
         with _naming(self.path):
             quantize_sublayers(model, self.quantization)
             load_tensors(model, self.tensors)
 
 
 def task_of(path: str | os.PathLike, task: str | None = None) -> str:
-    """Returns the name of the class of a task's file, which must be `task` if that is given."""
+    """Returns the class name in a task file, which must be `task` if this is given."""
     with _open(path, task) as archive:
         return str(_settings(archive, task)["task"])
 
 
 def read_task(path: str | os.PathLike, task: str | None) -> SavedTask:
-    """Reads a task's file."""
+    """Reads a task file."""
     with _open(path, task) as archive:
         header = _settings(archive, task)
         quantization = header.get("quantization", {})
@@ -196,5 +196,5 @@ def read_task(path: str | os.PathLike, task: str | None) -> SavedTask:
 
 
 def load_weights(path: str | os.PathLike, model: Any) -> None:
-    """Loads the weights of a task's file into its model, which it quantizes as they are."""
+    """Loads the weights of a task file into its model, which it first quantizes if necessary."""
     read_task(path, None).load_into(model)

@@ -1,4 +1,4 @@
-"""The training of a task: scored after each epoch, the best kept, and resumable in a folder."""
+"""Training runs of tasks, with scores after each epoch and the best weights."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Scored(NamedTuple):
     """
 
     key: tuple[float, ...]
-    """The greater is the better; figures of which less is better stand here negated."""
+    """Scores for comparison, where higher is better; others are negated."""
     figures: dict[str, float]
-    """For the log."""
+    """Text for the log."""
 
 
 class TrainingRun(NamedTuple):
@@ -46,34 +46,35 @@ class TrainingRun(NamedTuple):
     """
 
     complete: bool
-    """Whether the training is at its end. If not, a signal ended it, and the same call goes on."""
+    """Whether the training is complete. If not, a signal interrupted it, and the same call resumes
+    it."""
     interrupted_by: int | None
-    """Number of that signal."""
+    """Number of the signal."""
     best_score: float | None
-    """Score of the development examples by the weights that are kept; None if there are none, NaN
-    if it is not defined."""
+    """Score of the development examples with the best weights; None without development examples,
+    NaN if undefined."""
     best_epoch: int
-    """The epoch (from 1) after which these were kept; 0 if none was at its end."""
+    """The epoch (from 1) of the best weights; 0 if no epoch was completed."""
     log: list[dict[str, Any]]
-    """A dict of figures for each epoch, those before an interruption too."""
+    """A dict of logs for each epoch, including epochs before an interruption."""
     history: dict[str, list[float]]
-    """The figures by name, as in Keras' `History`."""
+    """The logs by name, as in Keras' `History`."""
     best: Path | None
     """The file of the best weights, in the folder of the run."""
     score_name: str = ""
     """Name of the score."""
     note: str = ""
-    """What was done at the end, such as a calibration, and what makes the training look bad."""
+    """Final steps, such as a calibration, and warnings."""
     first_loss: float | None = None
-    """The mean loss of the first steps; None if another process trained these."""
+    """The mean loss of the first steps; None if another process trained them."""
 
 
 class DevelopmentBest(keras.callbacks.Callback):
-    """Scores development examples after an epoch, and keeps the weights that do it best.
+    """Scores development examples after each epoch, and keeps the best weights.
 
     The training ends after `patience` epochs without a better score; 0 never ends it. If the
-    optimizer keeps a moving average of the weights, that is what is scored and kept. Of two scores
-    the first figures decide; if they are equal, the next ones.
+    optimizer keeps a moving average of the weights, the average is scored and kept. Scores are
+    tuples, compared in order.
     """
 
     def __init__(
@@ -94,25 +95,25 @@ class DevelopmentBest(keras.callbacks.Callback):
         self.epochs = epochs
         self.patience = patience
         self.held = held
-        """Batches of the development examples whose loss is to be measured, or None."""
+        """Batches of the development examples for the loss, or None."""
         self.best: tuple[float, ...] = ()
-        """The best score; empty while there is none."""
+        """The best score; empty at first."""
         self.best_epoch = 0
-        """The epoch (from 1) after which the weights were kept; 0 if none was."""
+        """The epoch (from 1) of the best weights; 0 at first."""
         self.weights: list[Any] = []
 
     def memory(self) -> dict[str, Any]:
-        """Returns what belongs into a checkpoint."""
+        """Returns the state for a checkpoint."""
         return {"best": [*self.best, self.best_epoch] if self.best or self.best_epoch else []}
 
     def remember(self, memory: dict[str, Any]) -> None:
-        """Takes back what `memory` returned."""
+        """Restores the result of `memory`."""
         if memory["best"]:
             *best, self.best_epoch = memory["best"]
             self.best = tuple(best)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Called by Keras."""
+        """Scores the model and keeps the best weights; called by Keras."""
         last = epoch + 1 == self.epochs
         if (epoch + 1) % self.every and not last:
             return
@@ -132,7 +133,7 @@ class DevelopmentBest(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def ended(self, epochs: int) -> bool:
-        """Whether there was no better score for too long after so many epochs."""
+        """Whether `patience` is exhausted after a number of epochs."""
         return 0 < self.patience <= epochs - self.best_epoch
 
     def keep(self, score: tuple[float, ...], epoch: int) -> None:
@@ -158,7 +159,7 @@ def run_training(
     callbacks: Sequence[keras.callbacks.Callback],
     held: Any = None,
 ) -> TrainingRun:
-    """Fits a compiled model to the end of its run, and gives the task the best weights."""
+    """Fits a compiled model to the end of its run, and loads the best weights."""
     callbacks = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
     first = FirstLoss()
     callbacks = [FiniteLoss(), first, *callbacks]
@@ -237,7 +238,7 @@ def run_training(
 
 
 class _Rows(keras.callbacks.Callback):
-    """The figures of each epoch; those that only some epochs have stand at these."""
+    """The logs of each epoch; some values exist only in some epochs."""
 
     def __init__(self) -> None:
         super().__init__()

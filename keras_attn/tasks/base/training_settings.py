@@ -1,4 +1,4 @@
-"""Settings of all trainings."""
+"""Training settings of all tasks."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ OF_OPTIMIZER = (
     "learning_rate", "schedule", "warmup_steps", "weight_decay", "clip_norm", "ema_momentum",
     "gradient_accumulation", "last_learning_rate", "row_steps",
 )  # fmt: skip
-"""The settings of the optimizer that a task makes: an optimizer of the user's own has its own."""
+"""The settings of a task's optimizer, which do not apply to a user's own optimizer."""
 COMPILED = (
     *OF_OPTIMIZER, "steps_per_execution", "label_smoothing", "negatives", "layer_decay",
     "frozen_layers", "lora_rank", "loss_kind",
 )  # fmt: skip
 """The settings that `Task.compile` reads."""
 FEWEST_UPDATES, MOST_EPOCHS = 1000, 100
-"""If nobody gives `epochs`, a training has so many updates at least, in so many epochs at most."""
+"""Minimum number of updates and maximum number of epochs if `epochs` is not given."""
 
 
 def default_epochs(epochs: int, **cases: int) -> RunDefault:
-    """Returns a default that `enough_epochs` raises where there are few examples."""
+    """Returns a default that `enough_epochs` raises if there are few examples."""
     note = f"more if these are fewer than {FEWEST_UPDATES} updates (at most {MOST_EPOCHS})"
     return RunDefault(epochs, note, **cases)
 
 
 def enough_epochs(epochs: int, updates: float) -> int:
-    """Returns the default, or as many as make `FEWEST_UPDATES`, but at most `MOST_EPOCHS`."""
+    """Returns the default, or enough epochs for `FEWEST_UPDATES`, but at most `MOST_EPOCHS`."""
     needed = math.ceil(FEWEST_UPDATES / max(updates, 1e-9))
     return max(epochs, min(MOST_EPOCHS, needed))
 
 
 def long_enough(training: Any, batches: Sized, log: Callable[[str], object]) -> Any:
-    """The settings with as many epochs as few examples need, which nobody gave."""
+    """Returns the settings with enough epochs for few examples, unless `epochs` is given."""
     updates = len(batches) / getattr(training, "gradient_accumulation", 1)
     epochs = enough_epochs(training.epochs, updates)
     if epochs == training.epochs:
@@ -54,7 +54,7 @@ def long_enough(training: Any, batches: Sized, log: Callable[[str], object]) -> 
 
 @dataclasses.dataclass(frozen=True)
 class RunSettings(Settings):
-    """The length of a training, its checkpoints and its device."""
+    """Settings of the length of a training, its checkpoints and its device."""
 
     epochs: int | None = setting(
         default_epochs(10), "passes over the training examples", at_least=1
@@ -65,8 +65,8 @@ class RunSettings(Settings):
     seed: int = setting(0, "seed of the weights, dropout and the order of the data", at_least=0)
     steps_per_execution: int = setting(
         1,
-        "batches between two looks at callbacks and signals, always 1 on PyTorch; more of them "
-        "speed up small models",
+        "batches between two calls of callbacks and checks of signals, always 1 on PyTorch; "
+        "larger values speed up small models",
         at_least=1,
         shapes_result=False,
     )
@@ -81,7 +81,7 @@ class RunSettings(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingSettings(RunSettings):
-    """Settings of a training with the optimizer Adam.
+    """Settings for training with Adam.
 
     Example:
 
@@ -102,20 +102,20 @@ class TrainingSettings(RunSettings):
     )  # fmt: skip
     warmup_steps: int | None = setting(
         None,
-        "updates until the learning rate peaks; if none, a twentieth of all, at most 1000",
+        "updates until the learning rate peaks; if none, a twentieth of all, and at most 1000",
         kind=int,
         at_least=0,
     )
     weight_decay: float | None = setting(0.0, "weight decay of AdamW; 0 is plain Adam", at_least=0)
-    clip_norm: float = setting(1.0, "largest norm of the gradient; 0 does not clip", at_least=0)
+    clip_norm: float = setting(1.0, "maximum norm of the gradient; 0 does not clip", at_least=0)
     ema_momentum: float | None = setting(
-        0.0, "momentum of the moving average of the weights; 0 keeps no average", at_least=0,
+        0.0, "momentum of the moving average of the weights; 0 for no average", at_least=0,
         below=1,
     )  # fmt: skip
     precision: str = setting("float32", "precision of the computation", choices=PRECISIONS)
     devices: str = setting(
         "1",
-        "how many devices train together, each with its rows of a batch: a number, or all",
+        "number of devices that train together, each on a part of a batch; a number, or all",
         shapes_result=False,
         check=check_devices,
     )

@@ -1,4 +1,4 @@
-"""Callbacks that watch a training: a line now and then, and an end if the loss explodes."""
+"""Callbacks that report progress, and stop a training whose loss is not finite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import keras
 
 
 class ProgressLines(keras.callbacks.Callback):
-    """Tells how far an epoch is, for logs that are no terminal: a progress bar would fill them."""
+    """Prints progress lines instead of a progress bar if the output is not a terminal."""
 
     def __init__(self, say: Callable[[str], Any], seconds: float = 30.0):
         super().__init__()
@@ -21,12 +21,12 @@ class ProgressLines(keras.callbacks.Callback):
         self._began = self._last = time.monotonic()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Called by Keras."""
+        """Notes the epoch and the time; called by Keras."""
         self._epoch = epoch
         self._began = self._last = time.monotonic()
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Called by Keras."""
+        """Prints a line if it is due; called by Keras."""
         now = time.monotonic()
         if now - self._last < self.seconds:
             return
@@ -44,31 +44,31 @@ class ProgressLines(keras.callbacks.Callback):
 
 
 class FirstLoss(keras.callbacks.Callback):
-    """Remembers the mean loss of the first steps of a training."""
+    """Stores the mean loss of the first steps of a training."""
 
     def __init__(self, steps: int = 10):
         super().__init__()
         self.steps = steps
         self.loss: float | None = None
-        """The loss; None if the first epoch was shorter, or another process trained it."""
+        """The loss; None if the first epoch was shorter or another process trained it."""
         self._first = False
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Called by Keras."""
+        """Notes whether this is the first epoch; called by Keras."""
         self._first = epoch == 0
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Called by Keras."""
+        """Keeps the mean loss of the first steps; called by Keras."""
         logs = logs or {}
         if self._first and self.loss is None and batch + 1 >= self.steps and "loss" in logs:
             self.loss = float(logs["loss"])
 
 
 class FiniteLoss(keras.callbacks.Callback):
-    """Ends a training whose loss is not a number any more, at the end of the epoch."""
+    """Stops a training at the end of an epoch if the loss is not finite."""
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Called by Keras."""
+        """Raises a ValueError if the loss is not finite; called by Keras."""
         loss = float((logs or {}).get("loss", 0.0))
         if not math.isfinite(loss):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Embeddings that start from vectors of words."""
+"""Embeddings initialized with word vectors."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from keras_attn.text import WordTokenizer
 
 
 class VectorStart(NamedTuple):
-    """What an embedding started from."""
+    """The initial word vectors of an embedding."""
 
     place: str
     """The file."""
     found: int
-    """How many words of the vocabulary have a vector."""
+    """Number of words of the vocabulary with a vector."""
     missing: list[str]
-    """The others, without special tokens."""
+    """Number of words without a vector, except special tokens."""
     frozen: bool
-    """Whether the embedding is not trained."""
+    """Whether the embedding is frozen."""
 
     def __str__(self) -> str:
         words = self.found + len(self.missing)
@@ -40,16 +40,16 @@ class VectorStart(NamedTuple):
 
 @dataclass(frozen=True)
 class WordVectorData(Settings):
-    """Word vectors that the embedding starts from."""
+    """Settings of word vectors for the embedding."""
 
     word_vectors: str = setting(
         "",
         "{when}file of word vectors that the embedding starts from: GloVe, word2vec or NumPy{then}",
         path="file",
     )
-    freeze_word_vectors: bool = setting(False, "keep the embedding as it started")
+    freeze_word_vectors: bool = setting(False, "do not train the embedding")
     vector_words: int = setting(
-        0, "first words of --word-vectors that join the vocabulary besides", at_least=0
+        0, "number of first words of --word-vectors that are added to the vocabulary", at_least=0
     )
 
     def __post_init__(self) -> None:
@@ -68,17 +68,17 @@ class WordVectorData(Settings):
 
 
 def train_words(texts: Iterable[str], vocabulary_size: int, data: Any) -> WordTokenizer:
-    """Makes a tokenizer of words for a task.
+    """Trains a word tokenizer for a task.
 
-    A word that occurs once gets an id only if there are vectors: else `<unknown>` would be in no
-    training text, and would learn nothing.
+    A word that occurs only once gets an id only if there are word vectors; otherwise `<unknown>`
+    would not occur in training, and would learn nothing.
     """
     least, lowercase = 1 if data.word_vectors else 2, getattr(data, "lowercase", True)
     return WordTokenizer.train(texts, vocabulary_size, lowercase, min_frequency=least)
 
 
 def sized_by_vectors(kinds: Kinds, chosen: Choice, place: str) -> Choice:
-    """Returns the settings of a model whose embeddings are as wide as the vectors."""
+    """Returns the settings of a model with the width of the vectors."""
     takes = [name for name, kind in kinds.items() if _takes_vectors(kind)]
     if chosen.name not in takes:
         raise ValueError(
@@ -101,13 +101,13 @@ def sized_by_vectors(kinds: Kinds, chosen: Choice, place: str) -> Choice:
 
 
 def _takes_vectors(kind: type[Settings]) -> bool:
-    """Whether the embedding of an architecture is as wide as it likes, and of words."""
+    """Whether the embedding of an architecture supports word vectors."""
     names = {field.name for field in declared_fields(kind)}
     return "dim" in names and getattr(kind, "reads_words", True)
 
 
 def read_vectors(tokenizer: WordTokenizer, data: Any) -> tuple[WordTokenizer, WordVectors]:
-    """Reads the vectors of a vocabulary, which the commonest words of the file may join."""
+    """Reads the vectors of a vocabulary, optionally extended by frequent words of the file."""
     vectors = read_word_vectors(data.word_vectors, tokenizer.vocabulary, data.vector_words)
     known = set(tokenizer.vocabulary)
     more = [word for word in vectors.words if word not in known]
@@ -123,7 +123,7 @@ def read_vectors(tokenizer: WordTokenizer, data: Any) -> tuple[WordTokenizer, Wo
 
 
 def named_embedding(model: keras.Model) -> keras.layers.Layer:
-    """Finds the layer that can be frozen, or start from word vectors."""
+    """Finds the layer that can be frozen or initialized with word vectors."""
     layers = {layer.name: layer for layer in model.layers}
     if "embedding" not in layers:
         raise ValueError(
@@ -134,7 +134,7 @@ def named_embedding(model: keras.Model) -> keras.layers.Layer:
 
 
 def embedding_of_words(model: keras.Model) -> TokenEmbedding:
-    """Finds the `TokenEmbedding` of the words, which may be a part of an `InputEmbedding`."""
+    """Finds the `TokenEmbedding`, which may be inside an `InputEmbedding`."""
     layer = named_embedding(model)
     found = getattr(layer, "token_embedding", layer)
     if not isinstance(found, TokenEmbedding):
@@ -148,7 +148,7 @@ def embedding_of_words(model: keras.Model) -> TokenEmbedding:
 def start_from_vectors(
     model: keras.Model, tokenizer: WordTokenizer, vectors: WordVectors, place: str, freeze: bool
 ) -> VectorStart:
-    """Sets the embedding of a model."""
+    """Initializes the embedding of a model with word vectors."""
     layer = embedding_of_words(model)
     weight = layer.embedding.embeddings
     table = np.array(keras.ops.convert_to_numpy(weight), "float64")

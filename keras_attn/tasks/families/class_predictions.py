@@ -123,7 +123,7 @@ class ClassPredictions(RowPredictions):
         return -1 if use.label is None else self.class_names.index(use.label)
 
     def predicted(self, inputs: Sequence[Input], use: ClassUse) -> dict[str, Any]:
-        """Returns what `run` returns for checked inputs, and the arrays made of them."""
+        """Returns the result of `run` for checked inputs, and the encoded arrays."""
         if not inputs:
             none = np.zeros((0, len(self.class_names)), "float32")
             return {"logits": none, "probabilities": none, "label": [], "chosen": none}

@@ -61,7 +61,7 @@ class ClassTask(ClassPredictions):
     def dataset(
         self, examples: Iterable[object], class_weight: ClassWeight = None, **settings: Any
     ) -> TextBatches:
-        """Makes batches for `model.fit`.
+        """Creates batches for `model.fit`.
 
         Args:
             examples: Labelled texts or pairs, as for `fit`.

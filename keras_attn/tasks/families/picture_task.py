@@ -227,7 +227,7 @@ class PictureTask(Task):
         on_error: str = "error",
         **settings: Any,
     ) -> BucketedBatches:
-        """Makes batches for `model.fit`.
+        """Creates batches for `model.fit`.
 
         The regions of an encoder that is not trained are computed once. They are kept on the disk
         in a `FeatureCache`, or in memory if the images are arrays, which have no files. Images for
@@ -258,7 +258,7 @@ class PictureTask(Task):
         return batches
 
     def batches(self, examples: Any, training: Any, shuffle: bool = True) -> BucketedBatches:
-        """Makes the batches of a training, see `dataset`."""
+        """Creates the training batches; see `dataset`."""
         return self.training_batches(examples, training, shuffle)[0]
 
     def training_batches(
@@ -444,7 +444,7 @@ class PictureTask(Task):
 
     @property
     def export_tolerance(self) -> float:
-        """How far figures of the SavedModel may be from the figures of this object."""
+        """Maximum difference between numbers of the SavedModel and of this object."""
         return 1e-4 if self.encoder.output.dtype == "float32" == self.policy.compute_dtype else 3e-2
 
     @property

@@ -114,7 +114,7 @@ class RowPredictions(Task):
         return {name: stacked([row[name] for row in rows], 0) for name in rows[0]}
 
     def predicted(self, inputs: Sequence[Input], use: Any) -> dict[str, Any]:
-        """Returns what `run` returns for checked inputs, and the arrays made of them."""
+        """Returns the result of `run` for checked inputs, and the encoded arrays."""
         tensors = self.encoded(inputs)
         return {**tensors, **self.computed(tensors, use)}
 

@@ -112,7 +112,7 @@ class SequenceToSequence(Task[Given]):
         return self._batches(sources, batch_size, jit_compile)
 
     def configured(self, model: Any) -> Any:
-        """Returns settings and sizes of the model; its rows are padded on the right."""
+        """Returns settings and sizes of the model, whose rows are padded on the right."""
         if isinstance(model, Choice):
             model = {self.kinds.key: model.name, **model.values}
         if model is None or isinstance(model, Mapping):

@@ -229,7 +229,7 @@ class TextRowsTask(RowPredictions):
     def labelled_batches(
         self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
     ) -> TextBatches:
-        """Makes the batches of a training."""
+        """Creates the training batches."""
         field, sides = self.field, [self.tokenizer.encode(side) for side in sides_of(inputs)]
         first, last = len(field.start), len(field.end)
         rows = [ids[first : len(ids) - last] for ids, _ in field.rows(*sides)]
@@ -256,7 +256,7 @@ class TextRowsTask(RowPredictions):
         return lines
 
     def cases(self, training: Any) -> list[str]:
-        """Returns what decides about the defaults of a training."""
+        """Returns the cases for defaults of a training."""
         head = getattr(training, "tune", "all") == "head"
         return [*super().cases(training), *(["head"] if head else [])]
 

@@ -137,7 +137,7 @@ class TextToText(FromOthers):
         )
 
     def batches(self, examples: Pairs, training: Any, shuffle: bool = True) -> TokenBatches:
-        """Makes the batches of a training."""
+        """Creates the training batches."""
         tokens, seed = training.tokens_per_batch, training.seed
         return self.dataset(examples, tokens_per_batch=tokens, seed=seed, shuffle=shuffle)
 

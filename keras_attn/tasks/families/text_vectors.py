@@ -108,7 +108,7 @@ class TextVectors(EncoderTask):
         `encode_query` and `encode_document` put the prompts of this task before texts.
 
         Args:
-            folder: The folder; it must not exist, or be empty.
+            folder: The folder, which must be new or empty.
 
         Raises:
             FileExistsError: If there is something in the folder.
