@@ -23,7 +23,7 @@ from keras_attn.settings import Settings, setting
 from keras_attn.tasks import Note, Step, Task
 
 _EXPLAINED = ("pairs", "only_pairs", "picture_pairs", "pictures", "turns")
-"""What `explain` reads as `predict` does; of other tasks it reads lines."""
+"""The readers that `explain` shares with `predict`; otherwise it reads lines."""
 _QUANTIZE = """\
 Write a smaller model: kernels and embeddings of 8 bits instead of 32.
 

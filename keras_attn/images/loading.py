@@ -244,7 +244,7 @@ def pillow_image() -> Any:
 
 
 def _open(raw: bytes, name: str, max_pixels: int) -> Any:
-    """The picture with its header read only, if it is not too large."""
+    """The image with only its header read, if it is not too large."""
     pillow = pillow_image()
     try:
         with _LIMIT_LOCK:  # ours counts here, not Pillow's; the pixels are not read yet

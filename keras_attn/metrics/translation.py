@@ -62,7 +62,7 @@ def score_translations(
     alpha: float,
     length_penalty_kind: str,
 ) -> TranslationScores:
-    """Scores translations against the targets of pairs, compared in Unicode's form NFC."""
+    """Scores translations against the targets of pairs, both in Unicode's form NFC."""
     with needed("BLEU"):
         import sacrebleu
 

@@ -38,7 +38,7 @@ class Documents:
 
     | file | documents |
     |---|---|
-    | `*.jsonl`, `*.ndjson`, `*.json` | a JSON object on each line; the text under `key` is a whole document, which `split_sentences` cuts |
+    | `*.jsonl`, `*.ndjson`, `*.json` | a JSON object on each line; the text under `key` is a document, which `split_sentences` splits |
     | `*.parquet`, `*.pq` | the same: each row is an object |
     | any other | a sentence on each line; blank lines separate the documents |
 
@@ -49,7 +49,7 @@ class Documents:
             JSON-lines and Parquet files are read. Several of these may be joined by `os.pathsep`
             (`:`). Or `Rows`, a table in memory.
         key: Key of the text in JSON objects, or its column.
-        on_error: `"error"`: bad lines are errors; `"skip"`: they are left out and counted.
+        on_error: `"error"` raises an error for bad lines; `"skip"` leaves them out and counts them.
 
     Raises:
         FileNotFoundError: If there is no such file.

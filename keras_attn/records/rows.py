@@ -116,7 +116,7 @@ def has_rows(path: str | os.PathLike[str]) -> bool:
 
 
 def check_parquet(path: str | os.PathLike[str]) -> None:
-    """Raises an ImportError if Parquet files cannot be read or written here."""
+    """Raises an ImportError if pyarrow is missing."""
     check_installed("pyarrow", f"{os.fspath(path)}: a Parquet file")
 
 

@@ -61,7 +61,7 @@ def graph_pattern(name: str) -> GraphPattern:
 
 
 def pre_tokenizer(name: str) -> Any:
-    """Returns what cuts texts in Python, of the `tokenizers` library."""
+    """Returns a pre-tokenizer of the `tokenizers` library."""
     with needed("A byte-pair tokenizer"):
         from tokenizers import Regex, pre_tokenizers
 
@@ -81,7 +81,7 @@ def _with_class(characters: str, bracket: re.Match[str]) -> str:
 
 @functools.cache
 def _code_points(kind: str) -> tuple[tuple[int, int], ...]:
-    """The ranges of code points of a class, as the `tokenizers` library has them."""
+    """The code point ranges of a class in the `tokenizers` library."""
     with needed("A byte-pair tokenizer"):
         from tokenizers import Regex, normalizers
 

@@ -22,7 +22,7 @@ _LONG_WORD = re.compile(r"(\S{100})(?=\S)")
 
 
 def read_model(model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
-    """Reads a serialized model; returns the library's object and the pieces in its order."""
+    """Reads a serialized model, and returns the library's object and its pieces."""
     with needed("A SentencePiece tokenizer"):
         import sentencepiece
 

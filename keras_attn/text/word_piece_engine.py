@@ -33,7 +33,7 @@ def make_engine(
     strip_accents: bool | None,
     whole: Sequence[str] = (),
 ) -> Any:
-    """Makes an encoder and trainer of the `tokenizers` library, with BERT's cleaning and words."""
+    """Creates an encoder and trainer of the `tokenizers` library with BERT's normalization."""
     with needed("A WordPiece tokenizer"):
         from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 

@@ -10,7 +10,7 @@ from keras_attn.visualize.display import drawable
 
 @functools.cache
 def figure_class() -> type:
-    """Makes the class of the figures. Matplotlib is imported only here and in the plots."""
+    """Creates the figure class; matplotlib is imported only here and in the plots."""
     with needed("A drawing"):
         from matplotlib import figure
 

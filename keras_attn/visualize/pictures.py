@@ -39,7 +39,7 @@ def as_image(image: Picture) -> np.ndarray:
 
 
 def shrunk(image: np.ndarray) -> np.ndarray:
-    """Makes a large picture smaller, at most 640 pixels wide and high."""
+    """Reduces a large image to at most 640 pixels in width and height."""
     height, width = image.shape[:2]
     if max(height, width) <= _LONGEST:
         return image
@@ -50,7 +50,7 @@ def shrunk(image: np.ndarray) -> np.ndarray:
 
 
 def image_address(image: np.ndarray) -> str:
-    """Writes a picture as a `data:` address, at most 640 pixels wide and high."""
+    """Encodes an image as a `data:` URL, at most 640 pixels wide and high."""
     image = shrunk(image)
     file = io.BytesIO()
     kind = "png" if max(image.shape[:2]) <= _SMALL else "jpeg"
@@ -59,7 +59,7 @@ def image_address(image: np.ndarray) -> str:
 
 
 def spread(weights: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Spreads a map of regions smoothly over a picture, so that its greatest weight is 1."""
+    """Interpolates a map of regions over an image, scaled so that its greatest weight is 1."""
     largest = float(weights.max())
     if largest <= 0:
         return np.zeros((height, width), "float32")
