@@ -41,13 +41,14 @@ def serve_command(tasks: Sequence[type[Task]], own: Callable[[str], type[Task]])
 
         known = {kind.__name__: kind for kind in (*tasks, *map(own, classes))}
         limits = Limits(queue, batch_size, seconds, int(megabytes * 1e6))
+        places: dict[str, tuple[type[Task], Path]] = {}
+        for model in models:
+            name, kind, path = _found(model, known)
+            if name in places:
+                raise click.UsageError(f"Two models are called {name}. Give NAME=FILE.")
+            places[name] = kind, path
         with compute_on(device):
-            served: dict[str, Task] = {}
-            for model in models:
-                name, task = _opened(model, known)
-                if name in served:
-                    raise click.UsageError(f"Two models are called {name}. Give NAME=FILE.")
-                served[name] = task
+            served = {name: kind.load(path) for name, (kind, path) in places.items()}
             serve(served, host, port, limits, device)
 
     number = click.IntRange(min=1)
@@ -83,8 +84,8 @@ def serve_command(tasks: Sequence[type[Task]], own: Callable[[str], type[Task]])
     )  # fmt: skip
 
 
-def _opened(model: str, known: dict[str, type[Task]]) -> tuple[str, Task]:
-    """The name of a model, and its task."""
+def _found(model: str, known: dict[str, type[Task]]) -> tuple[str, type[Task], Path]:
+    """The name of a model, its class and its file."""
     name, equals, place = model.rpartition("=")
     if not equals or Path(model).exists():
         name, place = "", model
@@ -100,4 +101,4 @@ def _opened(model: str, known: dict[str, type[Task]]) -> tuple[str, Task]:
         raise click.UsageError(
             f"Expected a name of letters, digits, '_', '.' and '-'. Received: {name!r}."
         )
-    return name, known[kind].load(path)
+    return name, known[kind], path

@@ -1,0 +1,97 @@
+"""Chats in OpenAI's form, and with OpenAI's client."""
+
+import json
+import re
+from pathlib import Path
+
+import every_task
+import openai
+import pytest
+from serving import served
+from starlette.testclient import TestClient
+
+from keras_attn.serve import application
+
+PAGE = Path(__file__).parents[2] / "docs/rest_server.md"
+HELLO = [{"role": "user", "content": "Hi."}]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    return {name: every_task.CASES[case][0]() for name, case in (
+        ("talk", "conversation"), ("write", "text generation"), ("dog", "embeddings"),
+    )}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def client(tasks):
+    with TestClient(application(tasks)) as client:
+        yield client
+
+
+def chat(client, **body):
+    return client.post("/v1/chat/completions", json={"messages": HELLO, **body})
+
+
+def test_the_answer_is_that_of_the_task(client, tasks):
+    answer = chat(client, model="talk").json()
+    (choice,) = answer["choices"]
+    assert choice["message"]["content"] == tasks["talk"].answer("Hi.")
+    assert (answer["object"], choice["finish_reason"]) == ("chat.completion", "stop")
+    drawn = chat(client, model="talk", temperature=0.9, seed=3).json()["choices"][0]["message"]
+    expected = tasks["talk"].answer("Hi.", search="sample", temperature=0.9, seed=3)
+    assert drawn["content"] == expected
+
+
+def test_a_text_is_continued_and_streamed(client, tasks):
+    asked = {"model": "write", "max_tokens": 90, "seed": 7, "temperature": 0.5}
+    whole = chat(client, **asked).json()
+    text = whole["choices"][0]["message"]["content"]
+    settings = {"num_characters": 90, "seed": 7, "temperature": 0.5}
+    assert "Hi." + text == tasks["write"].generate("Hi.", **settings)
+    assert whole["choices"][0]["finish_reason"] == "length"
+    assert whole["usage"] == {"prompt_tokens": 3, "completion_tokens": 90, "total_tokens": 93}
+    answer = chat(client, stream=True, **asked)
+    *events, end = answer.text.strip().split("\n\n")
+    deltas = [json.loads(event.removeprefix("data: "))["choices"][0]["delta"] for event in events]
+    assert "".join(delta.get("content", "") for delta in deltas) == text
+    assert (len(deltas), end) == (4, "data: [DONE]")  # the role, two pieces, the end
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "why"),
+    [
+        ({"model": "none"}, 404, "among talk, write"),
+        ({"model": "dog"}, 404, "among talk, write"),
+        ({"model": "talk", "messages": []}, 400, "a list of `messages`"),
+        ({"model": "talk", "messages": [{"role": "me", "content": "a"}]}, 400, "`role`"),
+        ({"model": "talk", "messages": [{"role": "system", "content": "a"}]}, 400, "of the user"),
+        ({"model": "talk", "logit_bias": {}}, 400, "logit_bias"),
+        ({"model": "talk", "n": 2}, 400, "`n` of 1"),
+        ({"model": "talk", "max_tokens": 3}, 400, "not available"),
+        ({"model": "write", "max_tokens": 10**9}, 400, "1 to 4096"),
+        ({"model": "write", "temperature": -1}, 400, "temperature"),
+        ({"model": "write", "temperature": "hot", "stream": True}, 400, "a number"),
+        ({"model": "write", "stop": [1]}, 400, "strings as `stop`"),
+    ],
+)
+def test_bad_requests_say_why(client, body, status, why):
+    answer = chat(client, **body)
+    assert (answer.status_code, why in answer.json()["error"]["message"]) == (status, True)
+
+
+def test_openai_client_and_the_code_of_the_page(tasks, capsys):
+    (code,) = re.findall(r"```python\n(from openai.*?)```", PAGE.read_text("utf-8"), re.S)
+    with served(tasks) as url:
+        client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+        assert {model.id for model in client.models.list()} == {"talk", "write", "dog"}
+        answer = client.chat.completions.create(model="talk", messages=HELLO)
+        expected = tasks["talk"].answer("Hi.")
+        assert answer.choices[0].message.content == expected
+        with pytest.raises(openai.BadRequestError, match="logit_bias"):
+            client.chat.completions.create(model="talk", messages=HELLO, logit_bias={"1": 1})
+        exec(code.replace("http://127.0.0.1:8080", url), {})
+    said = tasks["talk"].answer("Hello, who are you?")
+    assert capsys.readouterr().out == said
