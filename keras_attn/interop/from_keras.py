@@ -20,22 +20,21 @@ _LENGTH, _PADDING = 7, 2
 def from_keras(
     layer: keras.layers.Layer, inputs: Nest | None = None, *, padding: bool = True
 ) -> Any:
-    """Replaces attention layers of Keras and KerasHub by layers of this package, with their
-    weights.
+    """Converts attention layers of Keras and KerasHub to layers of this package.
 
     It replaces `keras.layers.MultiHeadAttention`, `GroupQueryAttention`, `Attention` and
     `AdditiveAttention`, and `TransformerEncoder` and `TransformerDecoder` of `keras_hub.layers`.
-    Then it calls the original and the result on random inputs, with masks, without dropout, and
-    raises an error if they differ. Settings that would compute something else raise an error that
-    names them. In a model, each of these layers is replaced; all others are copied with their
+    The weights are kept. The original and the result are then called on random inputs, with masks
+    and without dropout, and an error is raised if they differ. Unsupported settings raise an error
+    that names them. In a model, each of these layers is replaced; all others are copied with their
     weights. An attention layer inside your own layer does not change. The original is not changed.
 
     Args:
         layer: A built layer of these classes, or a functional or Sequential model with such layers,
             nested models included.
-        inputs: Inputs of a model for the comparison. By default they are drawn: integers are ids
-            below the size of the smallest `Embedding`, or masks if their name says so.
-        padding: Whether the inputs that are drawn for a model have padding: id 0, and 0 in masks.
+        inputs: Inputs of a model for the comparison. By default, they are random: integers are ids
+            below the size of the smallest `Embedding`, or masks if the input's name indicates this.
+        padding: Whether random inputs of a model have padding (id 0, and 0 in masks).
             `keras.layers.MultiHeadAttention` clears the Keras masks of its inputs, so that layers
             after it may see padding, whereas our layers keep the masks. Such a model gives
             different results, and raises an error unless `padding` is False.
@@ -46,8 +45,8 @@ def from_keras(
 
     Raises:
         TypeError: If `layer` is neither such a layer nor a functional or Sequential model.
-        ValueError: If a layer is not built, has a setting that ours cannot have, the model has no
-            such layer, or the outputs differ.
+        ValueError: If a layer is not built or has an unsupported setting, the model has no such
+            layer, or the outputs differ.
 
     Example:
 

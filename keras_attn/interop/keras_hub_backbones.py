@@ -38,12 +38,11 @@ _GPT2_FIXED: dict[str, Any] = {
 
 
 def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backbone:
-    """Makes a `BertBackbone` or `GPT2Backbone` of KerasHub with the weights of a model.
+    """Creates KerasHub's `BertBackbone` or `GPT2Backbone` with the weights of a model.
 
     A `BertBackbone` always has segments, a pooler with tanh and norms with epsilon 1e-12. A
     `GPT2Backbone` has norms with epsilon 1e-5 and a tied output, which it leaves to its task. Both
-    have the GELU that is approximated with tanh, and one dropout rate. Other models raise an error,
-    because KerasHub would compute something else.
+    use the GELU approximated with tanh, and a single dropout rate. All other models raise an error.
 
     Args:
         model: A model of `config.build`, `keras_attn.models.with_heads` or

@@ -29,21 +29,21 @@ KERAS_HUB = "keras_hub:"
 def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
     """Reads a pretrained encoder, decoder or encoder-decoder: settings, tokenizer and weights.
 
-    The files are data: JSON, safetensors and HDF5, nothing in them is run. Names, shapes, dtypes
-    and places of the tensors are checked against the settings before a tensor is read. Weights of
-    float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, XLM-RoBERTa,
+    The files contain only data (JSON, safetensors and HDF5); no code is executed. Names, shapes,
+    dtypes and positions of the tensors are checked against the settings before a tensor is read.
+    Weights of float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, XLM-RoBERTa,
     ModernBERT, GPT-2, Llama, Qwen 3, Gemma 2 and 3 (its text models), T5, mT5 and Marian can be
-    read; anything that would compute something else here raises an error that names it.
+    read; unsupported settings raise an error that names them.
 
     Args:
         place: A folder with `config.json`, `model.safetensors` (or several files with
-            `model.safetensors.index.json`; for Marian `tf_model.h5` will do) and, for the
+            `model.safetensors.index.json`; for Marian, `tf_model.h5` is accepted) and, for the
             tokenizer, `vocab.txt`, `vocab.json` with `merges.txt`, `tokenizer.json`,
             `tokenizer.model` or `sentencepiece.bpe.model`, and `tokenizer_config.json`; or a name
-            on Hugging Face's hub, such as
-            `"google/bert_uncased_L-2_H-128_A-2"`; or `"keras_hub:"` and the name or folder of a
-            preset of KerasHub, such as `"keras_hub:bert_tiny_en_uncased"`; or a
-            `keras_hub.models.BertBackbone` or `GPT2Backbone`.
+            on Hugging Face's hub, such as `"google/bert_uncased_L-2_H-128_A-2"`; or `"keras_hub:"`
+            and the name or folder of a preset of KerasHub, such as
+            `"keras_hub:bert_tiny_en_uncased"`; or a `keras_hub.models.BertBackbone` or
+            `GPT2Backbone`.
 
     Returns:
         A `Pretrained`.
@@ -108,9 +108,8 @@ def load_pretrained(
 
     Args:
         place: See `read_pretrained`.
-        heads: Some of `keras_attn.models.HEADS`. A head that the file lacks is new and random. A
-            pooler is added if a head needs one and the file has none; it is new and random too. A
-            decoder has none of them.
+        heads: Some of `keras_attn.models.HEADS`. A head that the file lacks gets random weights,
+            and so does a pooler that a head needs and the file lacks. Decoders have no heads.
         num_classes: Number of classes, for `"classes"` and `"tags"`; the number of the file if
             None.
         dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
@@ -118,16 +117,16 @@ def load_pretrained(
     Returns:
         `(model, tokenizer, report)`: the model of `BertConfig.build`, `GptConfig.build`,
         `T5Config.build`, `TransformerEncoderDecoderConfig.build` or `keras_attn.models.with_heads`,
-        the tokenizer or None, and what was loaded, what is new and random, and what was left over.
-        Tensors without a counterpart here are left over under their own names.
+        the tokenizer or None, and a report of loaded tensors, new random tensors, and unused
+        tensors of the file.
 
     Raises:
         FileNotFoundError: See `read_pretrained`.
         ImportError: See `read_pretrained`.
         OSError: See `read_pretrained`.
-        ValueError: See `read_pretrained`; or if `heads` or `num_classes` are wrong, see
-            `keras_attn.models.with_heads`; or if the head for masked words of the file is not tied
-            to its embeddings.
+        ValueError: See `read_pretrained`; or if `heads` or `num_classes` are wrong (see
+            `keras_attn.models.with_heads`), or the file's head for masked words is not tied to its
+            embeddings.
 
     Example:
 

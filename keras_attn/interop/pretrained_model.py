@@ -16,7 +16,7 @@ PretrainedTokenizer = WordPieceTokenizer | BytePairTokenizer | SentencePieceToke
 
 
 class Pretrained(NamedTuple):
-    """A pretrained encoder, decoder or encoder-decoder as read from files, for your own models.
+    """The contents of pretrained files: settings, tokenizer and weights.
 
     Example:
 

@@ -76,19 +76,19 @@ def save_pretrained(
     `MarianMTModel`. Weights are written as float32. The folder is written atomically.
 
     Args:
-        folder: The folder; it must not exist, or be empty.
+        folder: The folder, which must be new or empty.
         model: A model of `config.build`, `keras_attn.models.with_heads` or
             `keras_attn.models.BertClassifierConfig` with pooling `"first"`.
-        config: Its settings.
-        tokenizer: Its tokenizer.
+        config: The settings of the model.
+        tokenizer: The tokenizer of the model.
         labels: Names of the classes of its head; `LABEL_0` and so on if None.
-        sentences: How texts become vectors, if the folder is for sentence-transformers too.
+        sentences: Settings of text vectors if the folder is also for sentence-transformers.
 
     Raises:
         FileExistsError: If the folder is not empty.
         TypeError: If `config` has another type, or `tokenizer` has the wrong class for it.
         ValueError: If transformers has no class for the model, the model does not have these
-            settings, or the labels or the tokenizer do not fit.
+            settings, or the labels or the tokenizer do not match the model.
 
     Example:
 

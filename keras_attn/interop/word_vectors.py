@@ -27,7 +27,7 @@ _NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WordVectors:
-    """Words with a vector for each.
+    """Words and their vectors.
 
     Args:
         words: The words, all different.
@@ -89,24 +89,24 @@ def read_word_vectors(
     | format | file |
     |---|---|
     | `"glove"` | text, a word and its numbers on each line, between spaces or tabs |
-    | `"word2vec"` | the same behind a line with the number of words and the width, as fastText's |
+    | `"word2vec"` | the same after a line with the number of words and the width, as in fastText |
     | `"word2vec_binary"` | that line, then each word and its numbers as float32 |
-    | `"npy"` | an array of NumPy; its words are in a text file, one on each line, or in Parquet |
-    | `"npz"` | an archive of NumPy with `words` and `vectors` |
+    | `"npy"` | a NumPy array, with the words in a text file, one per line, or in Parquet |
+    | `"npz"` | a NumPy archive with `words` and `vectors` |
 
-    Only the vectors that are wanted are kept, so a file may be larger than memory. Text and
-    word2vec files may be gzipped. If a word occurs twice, its first vector is used. A word of a
-    text file may have spaces, as some of GloVe's have, but not end with a space and a number.
+    Only the requested vectors are kept, so a file may be larger than memory. Text and word2vec
+    files may be gzipped. If a word occurs twice, its first vector is used. A word in a text file
+    may contain spaces, like some of GloVe's, but must not end with a space and a number.
 
     Args:
         path: The file.
         wanted: The words to keep; all of the file if None and `first` is 0.
-        first: Number of words at the start of the file that are kept besides. Most files begin with
+        first: Number of words at the start of the file that are also kept. Most files begin with
             the most frequent words.
-        format: One of the formats, or `"auto"`: by the end of the name (`.bin`, `.npy`, `.npz`),
-            else by the first line.
-        words: Of `"npy"`: the words, or the file of them. If None, it stands beside the array with
-            the same name and the end `.txt` or `.parquet`, or is the only such file there. Parquet
+        format: One of the formats, or `"auto"` to infer it from the suffix (`.bin`, `.npy`, `.npz`)
+            or the first line.
+        words: For `"npy"`, the words or their file. If None, the file with the same name and the
+            suffix `.txt` or `.parquet` in the same folder, or the only such file there. Parquet
             needs pyarrow.
 
     Returns:
@@ -115,8 +115,8 @@ def read_word_vectors(
     Raises:
         FileNotFoundError: If a file is missing.
         ImportError: If the words are in Parquet, and pyarrow is not installed.
-        ValueError: If a file is cut off, or is not of the format; the message has the line or word.
-            A line of text with fewer or more numbers than the first is not of the format.
+        ValueError: If a file is truncated or does not have the format (for example, if a line has
+            more or fewer numbers than the first); the message has the line or word.
 
     Example:
 
@@ -168,7 +168,7 @@ def word_vector_width(path: str | os.PathLike[str], format: str = "auto") -> int
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file is not of the format.
+        ValueError: If the file does not have the format.
 
     Example:
 
@@ -193,13 +193,14 @@ def write_word_vectors(
 ) -> None:
     """Writes word vectors to a file atomically.
 
-    Numbers in text have nine digits, so that float32 comes back to the bit.
+    Numbers in text have nine digits, so that float32 values are restored exactly.
 
     Args:
-        path: The file. `"npy"` writes the words beside it, to the same name with the end `.txt`.
+        path: The file. `"npy"` also writes the words to a file with the same name and the suffix
+            `.txt`.
         vectors: The words and their vectors.
-        format: As in `read_word_vectors`; `"auto"` goes by the end of the name and writes GloVe's
-            text if it is none of those.
+        format: As in `read_word_vectors`; `"auto"` infers the format from the suffix; the default
+            is GloVe's text.
 
     Raises:
         ValueError: If the format is unknown, or a word has white space.

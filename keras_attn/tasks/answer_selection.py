@@ -227,7 +227,7 @@ class AnswerSelector(TextVectors):
     Args:
         tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
             `WordTokenizer`.
-        answers: The answers to choose from; duplicates are removed.
+        answers: The candidate answers; duplicates are removed.
         model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
         data: Settings `AnswerSelectionData`, or a dict of some of them, such as `max_length` and
@@ -284,7 +284,7 @@ class AnswerSelector(TextVectors):
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The answers to choose from; you can assign other answers."""
+        """The candidate answers; you can assign other answers."""
         return self.learned.answers
 
     @answers.setter
@@ -312,7 +312,7 @@ class AnswerSelector(TextVectors):
     def split(
         cls, examples: SelectionQuestions, data: AnswerSelectionData
     ) -> tuple[SelectionQuestions, list[SelectionQuestion]]:
-        """Splits questions at random; the answers of both sides stay candidates."""
+        """Splits questions at random; the answers of both sets remain candidates."""
         apart = data.near_duplicates == "apart"
         train, dev = split_selection_questions(examples, data.dev_share, data.split_seed, apart)
         return replace(examples, questions=train), dev
@@ -322,7 +322,7 @@ class AnswerSelector(TextVectors):
         """Reads questions with right answers, from CSV, TSV or JSON lines.
 
         Each line has a question and an answer; a question with several right answers has several
-        lines. The candidates are all different answers, in the order of their first occurrence,
+        lines. The candidates are all distinct answers, in the order of their first occurrence,
         followed by the answers of --answers.
         """
         examples = super().read(data)
@@ -390,8 +390,8 @@ class AnswerSelector(TextVectors):
                 ...
 
         Returns:
-            `ScoredPairBatches` of each question with each of its right answers, once each, with the
-            labels of `InBatchCrossEntropy`.
+            `ScoredPairBatches` with one pair for each question and right answer, and labels for
+            `InBatchCrossEntropy`.
         """
         checked = checked_selection_questions(examples)
         every = dict.fromkeys(answer for x in checked for answer in x.answers)
@@ -446,7 +446,7 @@ class AnswerSelector(TextVectors):
         return super().scorer(dev, training)
 
     def score(self, examples: Sequence[SelectionQuestion]) -> dict[str, float]:
-        """Measures the search by vectors."""
+        """Returns the scores of the search by vectors."""
         report = self.evaluate(examples, num_bootstrap=0)
         return {"mrr": report.reciprocal_rank, "map": report.average_precision}
 

@@ -250,7 +250,7 @@ class Captioner(PictureTask, SequenceToSequence):
 
     `.model` is the plain Keras model that is trained, and `.dataset(images)` returns the data for
     its `fit`. If the encoder is not trained, `.model` reads regions, which are computed once;
-    otherwise, it reads images. The examples of `fit` are `CaptionedImage`s, or (picture, captions)
+    otherwise, it reads images. The examples of `fit` are `CaptionedImage`s, or (image, captions)
     pairs.
 
     Args:
@@ -267,7 +267,7 @@ class Captioner(PictureTask, SequenceToSequence):
 
     Raises:
         TypeError: If the tokenizer or the encoder is of another class.
-        ValueError: If a setting is unknown or out of range, or does not fit the encoder.
+        ValueError: If a setting is unknown or out of range, or does not match the encoder.
 
     Example:
 
@@ -318,7 +318,7 @@ class Captioner(PictureTask, SequenceToSequence):
 
     @classmethod
     def split(cls, examples: Sequence[CaptionedImage], data: CaptioningData) -> Any:
-        """Splits images; images with equal captions stay on the same side."""
+        """Splits images; images with equal captions stay together."""
         return split_captioned(examples, data.dev_share, data.split_seed)
 
     @classmethod
@@ -326,7 +326,7 @@ class Captioner(PictureTask, SequenceToSequence):
         """Reads captioned images. The captions are Karpathy's JSON (Flickr8k, Flickr30k, COCO,
         RSICD), COCO's own, Flickr8k's text files, a CSV or TSV table, or the folder of
         UCM-Captions. Without a file, emoji with their names are read (67 MB, downloaded once by
-        pip). A part of the images is held out for choosing the best weights. No test side is read.
+        pip). A part of the images is held out for choosing the best weights. No test set is read.
         """
         train = _file(data.train, data, data.image_dir, data.train_names)
         dev_dir = data.dev_image_dir or data.image_dir
@@ -456,7 +456,7 @@ class Captioner(PictureTask, SequenceToSequence):
         """
         if training.score != "perplexity":
             metrics_folder()
-        some = listed(dev, "(picture, captions) pairs", 2)
+        some = listed(dev, "(image, captions) pairs", 2)
         if len(some) > training.score_pictures:
             places = random.Random(training.seed).sample(range(len(some)), training.score_pictures)
             some = [some[i] for i in sorted(places)]
@@ -661,12 +661,13 @@ class Captioner(PictureTask, SequenceToSequence):
 
         Args:
             images: As `predict`.
-            num_return_sequences: Number of captions of each, at most `beams`; `beams` if None.
+            num_return_sequences: Number of captions of each image, at most `beams`; `beams` if
+                None.
             on_error: As `predict`.
             **settings: Settings `Use`: `beams`, `alpha`, `batch_size`.
 
         Returns:
-            For an image a list of `Caption`s, the best first; for several a list of such lists.
+            A list of `Caption`s for one image, the best first, or a list of such lists for several.
         """
         use = self.used({**settings, "num_return_sequences": num_return_sequences})
         use = dataclasses.replace(use, num_return_sequences=num_return_sequences or use.beams)
@@ -845,7 +846,7 @@ class Captioner(PictureTask, SequenceToSequence):
             yield Note(f"Not shown: {many(broken, 'picture')}.", failed=True)
 
     def view(self, image: Any, caption: str | None, use: CaptioningUse) -> AttentionView:
-        """Returns all attention of the decoder for an image, see `caption_view`."""
+        """Returns the attention of the decoder for an image; see `caption_view`."""
         check_picture(image, 0)
         (regions,) = self.regions(image, batch_size=1)
         if caption is None:

@@ -222,7 +222,7 @@ class ConversationLearned(Learned):
     """What a talker learned beside its weights.
 
     Raises:
-        TypeError: If the tokenizer is of another class.
+        TypeError: If the class of the tokenizer is not supported.
         ValueError: If the tokenizer lacks the marks of turns.
     """
 
@@ -263,7 +263,7 @@ class Talker(SequenceToSequence):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the tokenizer is of another class.
+        TypeError: If the class of the tokenizer is not supported.
         ValueError: If a setting is unknown or out of range, or the tokenizer lacks the marks.
 
     Example:
@@ -353,7 +353,7 @@ class Talker(SequenceToSequence):
         """Reads dialogues: JSON lines, DailyDialog's text files, or chitchat-dataset's JSON.
 
         Whole dialogues are held out for the test and to choose the best weights, by the perplexity
-        of their answers; dialogues with equal words are on the same side.
+        of their answers; dialogues with equal words stay together.
         """
         read = _read(data.train, data)
         train, dev, test = _split(read, data)
@@ -410,8 +410,8 @@ class Talker(SequenceToSequence):
         Args:
             examples: `Exchange`s, or tuples of turns and an answer. Answers of more than
                 `max_answer` tokens, and empty ones, are left out and counted in `dropped`.
-            empty_contexts: Share of the answers that are repeated without any turn. If there are
-                any, the talker's `empty_contexts` becomes True.
+            empty_contexts: Fraction of the answers that are repeated without any turn. If it is
+                above 0, `empty_contexts` of this object becomes True.
             **settings: Of `TokenBatches` or `AnswerBatches`: `tokens_per_batch`, `seed`, ...
 
         Returns:
@@ -469,7 +469,7 @@ class Talker(SequenceToSequence):
         return {"loss": MaskedCrossEntropy(training.label_smoothing)}
 
     def score(self, examples: Sequence[Any]) -> dict[str, float]:
-        """Measures the perplexity of the right answers."""
+        """Returns the perplexity of the right answers."""
         return {"perplexity": self.perplexity(examples)}
 
     def describe(self, batches: TokenBatches | AnswerBatches) -> list[str]:
@@ -559,7 +559,7 @@ class Talker(SequenceToSequence):
         return kind, {"seed": use.seed, **numbers, **drawn}, fixed
 
     def log_probability(self, ids: Tensor, answers: Tensor) -> Tensor:
-        """Returns `log p(answer | turns)`, see `target_log_probability`."""
+        """Returns `log p(answer | turns)`; see `target_log_probability`."""
         most = self.data.max_context + self.data.max_answer
         return target_log_probability(self.model, ids, answers, self.tokenizer.start_id, most)
 
@@ -612,7 +612,7 @@ class Talker(SequenceToSequence):
                 list of strings and tuples.
 
         Returns:
-            A string; a list of them for a list.
+            A string, or a list of strings for a list.
 
         Raises:
             TypeError: If a turn is not a string.
@@ -633,7 +633,7 @@ class Talker(SequenceToSequence):
                 `temperature`, `seed`, ...
 
         Returns:
-            A string; a list of them for a list.
+            A string, or a list of strings for a list.
         """
         return self.predict(conversations, **settings)
 
@@ -662,7 +662,7 @@ class Talker(SequenceToSequence):
             turns: A string, or a tuple of strings.
             answer: The answer; the model's own, by beam search, if None.
             layer: Number of the attention to the turns (a Transformer has one in each block),
-                counted from 0, or from the last one by -1, -2, ...
+                counted from 0; negative indices count from the end.
 
         Returns:
             `Alignment` of readable tokens and weights `(T, S)`, the mean over the heads; each token
@@ -718,7 +718,7 @@ class Talker(SequenceToSequence):
 
         Args:
             exchanges: `Exchange`s, or tuples of turns and an answer.
-            batch_size: Answers computed at a time.
+            batch_size: Number of answers that are computed at a time.
 
         Returns:
             The perplexity per token, over the N tokens of all answers, including end tokens. If an

@@ -191,7 +191,7 @@ class WordEmbedder(Task[Texts]):
         dtype: Dtype of the vectors; only float32 can be trained and used.
 
     Raises:
-        TypeError: If the tokenizer is of another class.
+        TypeError: If the class of the tokenizer is not supported.
         ValueError: If a setting is unknown or out of range.
 
     Example:
@@ -467,7 +467,7 @@ class WordEmbedder(Task[Texts]):
     # Questions about words
 
     def nearest(self, text: str, top_k: int = EmbeddingsUse.top_k) -> list[Neighbour]:
-        """Finds the words nearest to a word, or to a sum and difference of words.
+        """Finds the words nearest to a word, or to sums and differences of words.
 
         Args:
             text: A word, or words separated by plus or minus and white space: `"king - man +
@@ -508,7 +508,7 @@ class WordEmbedder(Task[Texts]):
 
         Args:
             texts: A string such as `"king"` or `"king - man + woman"`, or a list of them.
-            batch_size: Texts computed at a time.
+            batch_size: Number of texts that are computed at a time.
 
         Returns:
             A dict with `words` and their `similarities` (cosines), or a list of dicts. Both are

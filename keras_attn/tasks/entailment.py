@@ -149,7 +149,7 @@ class EntailmentClassifier(ClassTask):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the tokenizer is of another class.
+        TypeError: If the class of the tokenizer is not supported.
         ValueError: If there are fewer than two classes, a name occurs twice, or a setting is
             unknown or out of range.
 

@@ -155,7 +155,7 @@ class PretrainingLearned(EncoderLearned):
 
 
 class Pretrainer(EncoderTask):
-    """An encoder that learns from plain text: masked words and next sentences (BERT).
+    """Pretrains an encoder on plain text by masked words and next sentences (BERT).
 
     `.model` is the plain Keras model from ids to the logits of both tasks, and
     `.dataset(documents)` returns the data for its `fit`. The examples of `fit` are documents, each
@@ -174,7 +174,7 @@ class Pretrainer(EncoderTask):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the tokenizer is of another class.
+        TypeError: If the class of the tokenizer is not supported.
         ValueError: If its vocabulary has no `[MASK]`, or a setting is unknown or out of range.
 
     Example:
@@ -236,7 +236,7 @@ class Pretrainer(EncoderTask):
 
     @classmethod
     def read(cls, data: PretrainingData) -> Examples:
-        """Reads text files: a sentence a line, or whole documents as JSON lines.
+        """Reads text files: a sentence per line, or whole documents as JSON lines.
 
         Whole documents, also those of Parquet files, are split into sentences by rules. Without a
         file, film reviews are read (13 MB, downloaded once by pip). A part of the documents is held
@@ -386,11 +386,11 @@ class Pretrainer(EncoderTask):
         *,
         key: str | None = None,
     ) -> PretrainingReport:
-        """Measures how well masked words and next sentences of documents are predicted.
+        """Evaluates the predictions of masked words and next sentences.
 
         Args:
             documents: Documents, each a list of sentences; `SentenceIds`; or a table.
-            batch_size: Rows computed at a time.
+            batch_size: Number of rows that are computed at a time.
             seed: Seed of the masks and pairs.
             key: Of a table: column of the documents, which are split into sentences.
 
@@ -566,7 +566,7 @@ class Pretrainer(EncoderTask):
 
         Returns:
             An `EncoderStudy`: views for `attention_viewer`, the roles of the heads over all texts,
-            and how far the heads differ. Its `html()` is a page.
+            and the divergence of the heads. Its `html()` returns a page.
 
         Raises:
             TypeError: If an input is neither a string nor a pair of strings.

@@ -124,9 +124,9 @@ class QuestionAnswerer(WindowedTask):
 
         p(i, j) = exp(s_i + e_j) / sum exp(s_k + e_l)
 
-    over all spans of the text of at most `max_answer_length` tokens, and over no answer, whose
-    score is the smallest `s_0 + e_0` of all windows, if there were training questions without an
-    answer.
+    The sum is over all spans of at most `max_answer_length` tokens and, if there were training
+    questions without an answer, over "no answer", whose score is the minimum of `s_0 + e_0` over
+    all windows.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), sections 4.2 and 4.3.
@@ -134,15 +134,15 @@ class QuestionAnswerer(WindowedTask):
     Args:
         tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
             `WordTokenizer`.
-        unanswerable: Whether the task learned that a question may have no answer.
+        unanswerable: Whether a question may have no answer, according to the training data.
         model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
-        data: Settings `QuestionAnsweringData`, or a dict of some of them, such as `max_length`,
-            the largest number of ids of a window.
+        data: Settings `QuestionAnsweringData`, or a dict of some of them, such as `max_length`, the
+            maximum number of ids of a window.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the tokenizer is of another class.
+        TypeError: If the class of the tokenizer is not supported.
         ValueError: If a setting is unknown or out of range, or the windows have no room for a text.
 
     Example:
@@ -192,7 +192,7 @@ class QuestionAnswerer(WindowedTask):
 
     @property
     def unanswerable(self) -> bool:
-        """Whether the task learned that a question may have no answer."""
+        """Whether a question may have no answer, according to the training data."""
         return self.learned.unanswerable
 
     @property
@@ -262,10 +262,11 @@ class QuestionAnswerer(WindowedTask):
     def dataset(
         self, examples: Iterable[Question], long_questions: str | None = None, **settings: Any
     ) -> EncoderBatches:
-        """Makes batches for `model.fit`: the windows of the texts, with their first answers.
+        """Creates batches for `model.fit`: the windows of the texts, with their first answers.
 
-        The window in which the answer is scored points at it. If `unanswerable`, windows without
-        any part of the answer point at `[CLS]`. All other windows are left out.
+        The window in which the answer is scored is labelled with its position. If `unanswerable`,
+        windows without any part of the answer are labelled with `[CLS]`. All other windows are left
+        out.
 
         Args:
             examples: `AnsweredQuestion`s, or tuples ((question, text), answers).

@@ -70,7 +70,7 @@ class PredictedNumber(NamedTuple):
     words={"examples": "texts", "when": "words: ", "then": ""},
 )
 class RegressionData(TextRowsData):
-    """The texts and numbers that are read, their split, and their tokens."""
+    """Settings of the texts and numbers, their split, and their tokens."""
 
     number: str = column("number", "numbers")
 
@@ -149,29 +149,29 @@ class RegressionLearned(Learned):
 
 
 class TextRegressor(TextRowsTask):
-    """A regressor of texts, or of pairs of texts: it predicts a number, with an interval.
+    """A regressor that predicts a number with an interval for texts or pairs of texts.
 
         prediction = mean + deviation * model(text)
         interval   = prediction - margin  to  prediction + margin
 
     The model learns standardized numbers, `(y - mean) / deviation` of the training numbers. The
-    margin is that of split conformal prediction on the development texts, see `calibrate`.
-    `.model` is the plain Keras model from ids to `(B, 1)`.
+    margin comes from split conformal prediction on the development texts; see `calibrate`. `.model`
+    is the plain Keras model from ids to `(B, 1)`.
 
     Args:
         tokenizer: A `BytePairTokenizer`, `WordPieceTokenizer` or `WordTokenizer`.
         mean: Mean of the training numbers.
-        deviation: Their standard deviation.
-        median: Their median.
+        deviation: Standard deviation of the training numbers.
+        median: Median of the training numbers.
         pairs: Whether pairs of texts are read, as one row `first [SEP] second`.
-        margin: Half of the width of the intervals; None if there are none.
+        margin: Half the width of the intervals; None for no intervals.
         model: Settings of the model, as in `TextClassifier`: `"bag"` (the default), `"rnn"`,
             `"transformer"`, `"bert"`, `"roberta"` or `"modern_bert"`.
         data: Settings `RegressionData`, or a dict of some of them.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the tokenizer is of another class.
+        TypeError: If the class of the tokenizer is not supported.
         ValueError: If a setting is unknown or out of range.
 
     Example:
@@ -268,7 +268,7 @@ class TextRegressor(TextRowsTask):
             `TextBatches`, with the numbers as float32 `(B, 1)`.
 
         Raises:
-            ValueError: If an example is no text with a finite number.
+            ValueError: If an example is not a text with a finite number.
         """
         checked = self.checked(examples)
         settings = {"rows_multiple_of": num_data_shards(), **settings}
@@ -306,21 +306,21 @@ class TextRegressor(TextRowsTask):
     ) -> float | None:
         """Chooses the width of the intervals by split conformal prediction.
 
-        `fit` does so by the development texts. These also chose the best weights, so that intervals
-        may be a little too narrow; call this method with texts that chose nothing for intervals
-        that hold exactly.
+        `fit` does this with the development texts. Because these also determined the best weights,
+        intervals may be slightly too narrow; for exact coverage, call this method with other
+        held-out texts.
 
         Args:
-            examples: Texts with numbers that were not learned from, and are no test.
-            coverage: Share of further numbers that an interval should have, above 0 and below 1.
-            batch_size: Texts computed at a time.
+            examples: Texts with numbers that were neither trained on nor used for the test.
+            coverage: Probability that an interval contains the true number, above 0 and below 1.
+            batch_size: Number of texts that are computed at a time.
 
         Returns:
-            The margin, half of the width, see `keras_attn.metrics.conformal_margin`; None if the
-            texts are too few, and predictions have no intervals then.
+            The margin, half the width (see `keras_attn.metrics.conformal_margin`). If there are too
+            few texts, None, and predictions have no intervals.
 
         Raises:
-            ValueError: If `coverage` is out of range, or an example is no text with a number.
+            ValueError: If `coverage` is out of range, or an example is not a text with a number.
         """
         if not 0 < coverage < 1:
             raise ValueError(f"`coverage` must be above 0 and below 1. Received: {coverage!r}.")

@@ -154,7 +154,7 @@ class SimilarityScorer(TextVectors):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the tokenizer is of another class.
+        TypeError: If the class of the tokenizer is not supported.
         ValueError: If a setting is unknown or out of range.
 
     Example:
@@ -300,7 +300,7 @@ class SimilarityScorer(TextVectors):
     def dataset(
         self, examples: Iterable[Scored], **settings: Any
     ) -> EncoderBatches | ScoredPairBatches:
-        """Makes batches for `model.fit`; for `bi`, for `fit` of the model of pairs.
+        """Creates batches for `model.fit`; for `bi`, for `fit` of the model of pairs.
 
         Args:
             examples: `ScoredPair`s, or tuples ((first, second), score).
@@ -360,7 +360,7 @@ class SimilarityScorer(TextVectors):
         return "Spearman", 1
 
     def score(self, examples: Sequence[Scored]) -> dict[str, float]:
-        """Measures both correlations; they are NaN if all scores are the same."""
+        """Returns both correlations, which are NaN if all scores are the same."""
         report = self.evaluate(examples, num_bootstrap=0)
         return {"spearman": report.spearman.value, "pearson": report.pearson.value}
 

@@ -123,7 +123,7 @@ class Summarizer(TextToText):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the tokenizer is of another class.
+        TypeError: If the class of the tokenizer is not supported.
         ValueError: If a setting is unknown or out of range.
 
     Example:
@@ -185,7 +185,7 @@ class Summarizer(TextToText):
 
     @classmethod
     def split(cls, examples: ParallelText, data: SummarizationData) -> tuple[Any, Any]:
-        """Splits pairs so that no text or summary is on both sides, ignoring digits."""
+        """Splits pairs so that no text or summary is in both sets, ignoring digits."""
         size = max(1, round(data.dev_share * len(examples)))
         sides = split_pairs(examples, 0, size, seed=data.split_seed)
         return sides.train, sides.validation

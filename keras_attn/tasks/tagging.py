@@ -137,7 +137,7 @@ class Tagger(WindowedTask):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the tokenizer is of another class.
+        TypeError: If the class of the tokenizer is not supported.
         ValueError: If there are fewer than two labels, one occurs twice, or a setting is unknown or
             out of range.
 
@@ -221,7 +221,7 @@ class Tagger(WindowedTask):
 
     @classmethod
     def split(cls, examples: Sequence[TaggedText], data: TaggingData) -> Any:
-        """Splits sentences; equal sentences stay on the same side."""
+        """Splits sentences; equal sentences stay together."""
         return split_tagged(examples, data.dev_share, data.split_seed)
 
     @classmethod
@@ -337,7 +337,7 @@ class Tagger(WindowedTask):
         return super().scorer(dev, training)
 
     def score(self, examples: Sequence[Tagged]) -> dict[str, float]:
-        """Measures the F1 of entities, if the labels mark them, and the accuracy."""
+        """Returns the F1 of entities (if labels mark entities) and the accuracy."""
         texts = checked_tagged(examples)
         report = self._report(texts, self.measured(texts, self.Use()), num_bootstrap=0)
         figures = {} if report.f1 is None else {"f1": report.f1}

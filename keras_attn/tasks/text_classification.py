@@ -179,7 +179,7 @@ class TextClassifier(ClassTask, TextRowsTask):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the tokenizer is of another class.
+        TypeError: If the class of the tokenizer is not supported.
         ValueError: If there are fewer than two classes, a name occurs twice, or a setting is
             unknown or out of range.
 
@@ -349,7 +349,7 @@ class TextClassifier(ClassTask, TextRowsTask):
             ids: The ids of each text, without special tokens.
             method: As in `explain`, without the attention of heads.
             label: As in `explain`.
-            batch_size: Texts computed at a time.
+            batch_size: Number of texts that are computed at a time.
 
         Returns:
             The logits `(n, C)`, and for each text the weights of the ids that are read.

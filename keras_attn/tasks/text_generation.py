@@ -251,8 +251,8 @@ class TextGenerator(Task[Texts]):
 
     Args:
         tokenizer: A `CharacterTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
-        ends: Whether the model knows where texts end; its end token then ends them. A model that
-            was trained on one long text does not know this.
+        ends: Whether the model was trained with end tokens, which then end generated texts. A model
+            that was trained on one long text was not.
         sequence_length: Tokens of a window, unless `data` gives them.
         model: Settings of the model: a `RecurrentLanguageModelConfig` or `GptConfig`, a dict of
             its settings, such as `{"model": "gpt", "dim": 128}`, or None for the defaults of the
@@ -267,7 +267,7 @@ class TextGenerator(Task[Texts]):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the tokenizer is of another class.
+        TypeError: If the class of the tokenizer is not supported.
         ValueError: If the tokenizer changes texts, or a setting is unknown or out of range.
 
     Example:
@@ -491,7 +491,7 @@ class TextGenerator(Task[Texts]):
 
     @classmethod
     def split(cls, examples: Texts, data: TextGenerationData) -> tuple[Texts, Texts]:
-        """Cuts off the end of a text, or draws documents by their words."""
+        """Holds out the end of a text, or documents drawn by their words."""
         return split_documents(examples, data.dev_share, 0.0)[:2]
 
     def read_test(
@@ -595,7 +595,7 @@ class TextGenerator(Task[Texts]):
             text: A string, a list of documents, see the class, or a table of documents.
             context: Below `sequence_length`; half of it if None. The work grows with
                 `sequence_length / (sequence_length - context)`.
-            batch_size: Windows scored at a time.
+            batch_size: Number of windows that are scored at a time.
             key: Of a table: column of the documents, or of the answers.
             prompt_key: Of a table: column of the prompts.
 

@@ -253,7 +253,7 @@ class TranslationLearned(Learned):
     """What a translator learned beside its weights: its tokenizers.
 
     Raises:
-        TypeError: If a tokenizer is of another class.
+        TypeError: If the class of a tokenizer is not supported.
     """
 
     tokenizers: ClassVar = (*PIECES.values(), CharacterTokenizer)
@@ -333,7 +333,7 @@ class Translator(TextToText):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If a tokenizer is of another class.
+        TypeError: If the class of a tokenizer is not supported.
         ValueError: If a setting is unknown or out of range.
 
     Example:
@@ -425,7 +425,7 @@ class Translator(TextToText):
 
     @classmethod
     def split(cls, examples: Sequence[Any], data: TranslationData) -> Any:
-        """Splits pairs so that no sentence is on both sides."""
+        """Splits pairs so that no sentence is in both sets."""
         sides = split_pairs(examples, 0, data.dev_size, seed=data.split_seed)
         return sides.train, sides.validation
 
@@ -507,8 +507,8 @@ class Translator(TextToText):
             **settings: Of `keras_attn.batches.TokenBatches`: `tokens_per_batch`, `seed`, ...
 
         Returns:
-            `TokenBatches`. Pairs with a side longer than `max_source_length` tokens are left out,
-            with a warning that counts them.
+            `TokenBatches`. Pairs with more than `max_source_length` tokens in either text are left
+            out, with a warning that counts them.
 
         Raises:
             ValueError: If there are no pairs, or an element is not a pair of strings.
@@ -646,8 +646,8 @@ class Translator(TextToText):
 
         Args:
             texts: A string or a list of strings.
-            num_return_sequences: Number R of translations of each, at most `beams`; `beams` if
-                None.
+            num_return_sequences: Number R of translations of each sentence, at most `beams`;
+                `beams` if None.
             beams: Width of the beam search; the default if None.
             **settings: As in `predict`.
 

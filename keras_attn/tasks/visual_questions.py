@@ -190,7 +190,7 @@ class VisualQuestionAnswerer(PictureTask):
     `.model` is the plain Keras model that is trained, and `.dataset(examples)` returns the data for
     its `fit`. If the encoder is not trained, `.model` reads regions, which are computed once;
     otherwise, it reads images. The examples of `fit` are `keras_attn.images.PictureQuestion`s, or
-    ((picture, question), answer) tuples.
+    ((image, question), answer) tuples.
 
     Args:
         tokenizer: A `WordTokenizer`.
@@ -293,7 +293,7 @@ class VisualQuestionAnswerer(PictureTask):
     def read(cls, data: VisualQuestionsData) -> Examples:
         """Reads questions about images: easy-VQA, the JSON of VQA v2, or a table. Every image is
         read once before training. The best weights are chosen with the questions of --dev, or with
-        the questions about a held-out part of the images. No test side is read.
+        the questions about a held-out part of the images. No test set is read.
         """
         alone = [name for name in ("dev_annotations", "dev_image_dir") if getattr(data, name)]
         if alone and not data.dev:
@@ -602,8 +602,8 @@ class VisualQuestionAnswerer(PictureTask):
         """Computes the probabilities of all answers.
 
         Args:
-            questions: (picture, question) pairs.
-            batch_size: Questions computed at a time.
+            questions: (image, question) pairs.
+            batch_size: Number of questions that are computed at a time.
 
         Returns:
             float32 `(n, C)`, in the order of `answers`.
@@ -672,8 +672,8 @@ class VisualQuestionAnswerer(PictureTask):
 
         Args:
             picture: A path, the bytes of a file, or an array `(H, W, 3)` of uint8.
-            questions: A question, or several.
-            top_k: Number of answers that are returned.
+            questions: One or several questions.
+            top_k: Number of answers to return.
 
         Returns:
             A `VisualAnswer` for a string, a list of them for a list.
@@ -692,7 +692,7 @@ class VisualQuestionAnswerer(PictureTask):
         """Measures the answers to questions.
 
         Args:
-            examples: `PictureQuestion`s, or ((picture, question), answer) tuples.
+            examples: `PictureQuestion`s, or ((image, question), answer) tuples.
 
         Returns:
             Figures; see `keras_attn.metrics.visual_question_scores`. `print` shows them.
@@ -767,7 +767,7 @@ class VisualQuestionAnswerer(PictureTask):
 
     @staticmethod
     def page(explanations: Sequence[VisualExplanation | None], title: str) -> str:
-        """Returns the viewer of the attention of several questions."""
+        """Returns an attention viewer page for several questions."""
         return attention_viewer([x.view for x in explanations if x], title)
 
     @classmethod

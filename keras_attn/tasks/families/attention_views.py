@@ -26,15 +26,15 @@ def translation_view(
     *,
     without_heads: bool = False,
 ) -> AttentionView:
-    """Returns a view of all attention of a translator for one sentence.
+    """Returns a view of the attention of a translator for one sentence.
 
     Args:
         translator: A `Translator`.
         text: The source sentence.
         translation: The translation that the decoder reads and predicts. If None, the translator's
             own, by a beam search of width 4.
-        without_heads: Whether the view also has the translations without each of the heads. This
-            takes one search for each head.
+        without_heads: Whether the view also has the translations without each head. This takes one
+            search for each head.
 
     Returns:
         An `AttentionView` of the cross-attention. For a Transformer, it also has the self-attention
@@ -64,18 +64,18 @@ def translation_view(
 def classification_view(
     classifier: TextClassifier, text: str, *, without_heads: bool = False
 ) -> AttentionView:
-    """Returns a view of all attention of a text classifier for one text.
+    """Returns a view of the attention of a text classifier for one text.
 
     Args:
         classifier: A `TextClassifier`.
         text: The text. For a long text, the view shows only the part that the classifier reads.
-        without_heads: Whether the view also has the answers without each of the heads. This takes
-            one prediction for each head.
+        without_heads: Whether the view also has the predictions without each head. This takes one
+            prediction for each head.
 
     Returns:
-        An `AttentionView` of what the answer looked at, as in `classifier.explain(text,
-        method="attention")`. For a Transformer, it also has the self-attention. If the model pools
-        by the first token, the answer looked at what this token attended to.
+        An `AttentionView` of the weights in `classifier.explain(text, method="attention")`. For a
+        Transformer, it also has the self-attention. If the model pools by the first token, the view
+        shows the attention of this token.
 
     Raises:
         TypeError: If the text is not a string.
@@ -121,14 +121,14 @@ def classification_view(
 def caption_view(
     captioner: Captioner, image: Any, caption: str | None = None, beams: int = 4, alpha: float = 1.0
 ) -> AttentionView:
-    """Returns a view of all attention of a captioner's decoder for one image.
+    """Returns a view of the attention of a captioner's decoder for one image.
 
     Args:
         captioner: A `Captioner`.
         image: The image: a path, the bytes of a file or an array `(H, W, 3)` of uint8.
         caption: The caption that the decoder reads and predicts. If None, the captioner's own.
         beams: Width of the beam search for the caption.
-        alpha: Exponent of its length penalty.
+        alpha: Exponent of the length penalty of the search.
 
     Returns:
         An `AttentionView` of the cross-attention over the image. For a Transformer, it also has the

@@ -40,8 +40,8 @@ class Prediction(NamedTuple):
     """
 
     label: str | tuple[str, ...]
-    """Name of the most probable class, or of texts of no class; with several labels the names of
-    those above their thresholds."""
+    """Name of the most probable class, or the label of texts of no class; with several labels, the
+    names of all above their thresholds."""
     probabilities: dict[str, float]
     """Probability of each class."""
 
@@ -91,12 +91,12 @@ class ClassPredictions(RowPredictions):
 
     @property
     def thresholds(self) -> np.ndarray:
-        """The probability from which an input has a label, of several, `(C,)`."""
+        """The minimum probability of each label if an input may have several, `(C,)`."""
         return np.full(len(self.class_names), 0.5)
 
     @property
     def temperature(self) -> float:
-        """What logits are divided by before they become probabilities; see `calibrate`."""
+        """Number that divides the logits before the softmax or sigmoid; see `calibrate`."""
         return self.learned.temperature
 
     @temperature.setter
@@ -172,7 +172,7 @@ class ClassPredictions(RowPredictions):
 
         Args:
             inputs: As in `predict`; a single one is a list of one.
-            batch_size: Inputs computed at a time.
+            batch_size: Number of inputs that are computed at a time.
 
         Returns:
             float32 `(n, C)`.
@@ -186,7 +186,7 @@ class ClassPredictions(RowPredictions):
 
         Args:
             inputs: As in `predict`; a single one is a list of one.
-            batch_size: Inputs computed at a time.
+            batch_size: Number of inputs that are computed at a time.
 
         Returns:
             float32 `(n, C)`, in the order of `class_names`.
@@ -194,10 +194,10 @@ class ClassPredictions(RowPredictions):
         return self._asked_for(inputs, batch_size)["probabilities"]
 
     def results(self, inputs: Sequence[Input], use: ClassUse) -> list[Prediction]:
-        """Says to which class a text, or a pair of texts, belongs.
+        """Classifies texts or pairs of texts.
 
         Args:
-            inputs: A string, or a tuple of two strings if pairs are classified; or a list of them.
+            inputs: A string (a tuple of two strings for pairs), or a list of these.
 
         Returns:
             A `Prediction` for one input, a list of them for a list.
@@ -231,15 +231,14 @@ class ClassPredictions(RowPredictions):
         return dict(zip(self.class_names, map(float, row), strict=True))
 
     def explained(self, inputs: Sequence[Input], use: ClassUse) -> Any:
-        """Says how much each token weighed in what the model says of an input.
+        """Explains predictions by the weight of each token.
 
         Args:
             inputs: As in `predict`.
 
         Returns:
-            For the gradient an `Explanation` of one input, a list of them for a list, of the tokens
-            that the model read. For attention what the task shows of it. `page` makes a page of
-            either.
+            With gradients, an `Explanation` for one input, or a list for a list. With attention,
+            the result depends on the task. `page` creates a page from either.
 
         Raises:
             ValueError: As in `predict`; and if the method or label is unknown, or the model has no

@@ -65,10 +65,10 @@ class ClassTask(ClassPredictions):
 
         Args:
             examples: Labelled texts or pairs, as for `fit`.
-            class_weight: None: every example has the same weight. `"balanced"`: every class has. Or
-                the weights of classes by their names; a class that is not named has weight 1. For
-                examples with several labels the weights belong to the loss, see
-                `WeightedBinaryCrossentropy`: give them to `fit`.
+            class_weight: None gives every example the same weight, and `"balanced"` gives every
+                class the same total weight. Or the weights of classes by their names; a class that
+                is not named has weight 1. For examples with several labels the weights belong to
+                the loss, see `WeightedBinaryCrossentropy`: give them to `fit`.
             **settings: Of the batches: `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
@@ -204,7 +204,7 @@ class ClassTask(ClassPredictions):
         return "; ".join([f"temperature {self.calibrate(dev):.2f}", *self.decide(dev, False)])
 
     def decide(self, dev: Sequence[object], few: bool) -> list[str]:
-        """Chooses thresholds by development examples, which may be few; says what was chosen."""
+        """Chooses thresholds with development examples, and describes them."""
         return []
 
     def measured(self, examples: Sequence[Any], use: ClassUse) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class ClassTask(ClassPredictions):
         num_bootstrap: int,
         seed: int = 0,
     ) -> ClassificationReport:
-        """Measures the classifier on labelled examples.
+        """Evaluates the classifier on labelled examples.
 
         Args:
             examples: Labelled texts or pairs, as for `fit`.
@@ -248,16 +248,15 @@ class ClassTask(ClassPredictions):
         return dataclasses.replace(report, unknown=unknown)
 
     def calibrate(self, examples: Iterable[object], batch_size: int = ClassUse.batch_size) -> float:
-        """Sets the temperature that makes the probabilities most believable.
+        """Sets the temperature that best calibrates the probabilities.
 
         Args:
-            examples: Labelled examples that were not trained on, and are no test.
-            batch_size: Inputs computed at a time.
+            examples: Labelled examples that were neither trained on nor used for the test.
+            batch_size: Number of inputs that are computed at a time.
 
         Returns:
-            The temperature, from 0.2 to 10; above 1 the model was too certain. A value at either
-            end tells of too few examples (all of them right: the more certain the better), not of
-            the model. No label changes by it.
+            The temperature, from 0.2 to 10. A value above 1 means that the model was overconfident.
+            A value at either end of the range indicates too few examples. Labels do not change.
         """
         checked = self.of_classes(self.checked(examples))
         logits = self.predict_logits(self.inputs_of(checked), batch_size)

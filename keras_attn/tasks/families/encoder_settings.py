@@ -35,7 +35,7 @@ class HasRows(Protocol):
 @dataclass(frozen=True)
 @with_defaults(words={"when": "bilstm: ", "then": "; tokens are whole words then"})
 class EncoderData(BackboneData):
-    """The encoder that a task starts from, and its tokens."""
+    """Settings of the encoder that a task starts from, and of its tokens."""
 
     tokenizer: str = setting(
         "word_piece", "kind of tokenizer, without --backbone", choices=ENCODER_PIECES
@@ -60,7 +60,7 @@ class EncoderLearned(Learned):
     """What a task on an encoder learned: its tokenizer.
 
     Raises:
-        TypeError: If the tokenizer is of another class.
+        TypeError: If the class of the tokenizer is not supported.
         ValueError: If the tokenizer normalizes texts.
     """
 

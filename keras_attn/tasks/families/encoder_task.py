@@ -39,17 +39,17 @@ Row = tuple[Sequence[int] | np.ndarray, int]
 
 
 class EncoderTask(Task):
-    """Base class of tasks with a text encoder and heads, which may start from pretrained weights.
+    """Base class of tasks with heads on a text encoder, which may be pretrained.
 
-    A subclass names its `heads`, makes rows of ids with labels, and interprets the logits. `.model`
-    is the plain Keras model from ids to a dict of the logits of each head.
+    A subclass defines its `heads`, creates rows of ids with labels, and interprets the logits.
+    `.model` is the plain Keras model from ids to a dict of the logits of each head.
 
     Args:
         tokenizer: A `WordPieceTokenizer`, a `SentencePieceTokenizer`, a `BytePairTokenizer` with
             `normalize=False`, as for RoBERTa, or a `WordTokenizer`.
         model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
-            or None for the defaults of BERT. The vocabulary size and the id of padding are taken
-            from the tokenizer.
+            or None for the defaults of BERT. The tokenizer determines the vocabulary size and the
+            padding id.
         data: Settings of the data, such as `max_length`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
@@ -57,7 +57,7 @@ class EncoderTask(Task):
         heads: Names of the heads, as in `keras_attn.models.with_heads`.
 
     Raises:
-        TypeError: If the tokenizer is of another class.
+        TypeError: If the class of the tokenizer is not supported.
         ValueError: If a setting is unknown or out of range, the encoder has fewer positions than
             `max_length`, or the tokenizer normalizes texts.
     """

@@ -72,11 +72,11 @@ class FromOthers(SequenceToSequence):
 
     @classmethod
     def from_pretrained(cls, place: str | os.PathLike[str], dtype: DType = None) -> Self:
-        """Makes a task of an encoder-decoder with its tokenizers, such as a Marian of OPUS-MT.
+        """Creates a task from a pretrained encoder-decoder, such as OPUS-MT's Marian models.
 
-        The model brings its search: `own_use` has the settings of its `generation_config.json`,
-        and what T5's `config.json` says in `task_specific_params` about this task: the prefix of
-        texts, lengths, and settings of the search that are the same for all languages.
+        The search settings of the model are stored in `own_use`: the settings of its
+        `generation_config.json`, and for T5 the `task_specific_params` of its `config.json` for
+        this task (prefix, lengths, and search settings that are the same for all languages).
 
         Args:
             place: As for `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face; or
@@ -87,7 +87,8 @@ class FromOthers(SequenceToSequence):
             A task, which can be used, trained further and exported.
 
         Raises:
-            ValueError: See `read_pretrained`; or if it is no encoder-decoder, or has no tokenizer.
+            ValueError: See `read_pretrained`, or if the model is not an encoder-decoder or has no
+                tokenizer.
         """
         start = cls.read_start(place)
         own = cls.own(start).values()

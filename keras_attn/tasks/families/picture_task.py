@@ -229,28 +229,29 @@ class PictureTask(Task):
     ) -> BucketedBatches:
         """Creates batches for `model.fit`.
 
-        The regions of an encoder that is not trained are computed once. They are kept on the disk
-        in a `FeatureCache`, or in memory if the images are arrays, which have no files. Images for
-        an encoder that is trained are read when they are needed.
+        If the encoder is not trained, regions are computed once, and kept on disk in a
+        `FeatureCache`, or in memory if the images are not files. If it is trained, images are read
+        when they are needed.
 
         Args:
             examples: Examples, as for `fit`, with images that are all paths, or all arrays or
                 bytes.
             cache_dir: Folder of the `FeatureCache`. By default a folder for this encoder in
                 `KERAS_ATTN_CACHE`, or else in `~/.cache/keras_attn`.
-            verbose: 0 does not show the progress of the computation of regions.
-            on_error: `"error"`: a broken image is an error. `"skip"`: broken images are left out.
-            **settings: Of the batches: `batch_size`, `seed`, ... If the encoder is trained, all
-                batches have one shape: in batches of texts of like length the statistics of batch
-                normalisation would tell the length, which an encoder learns to rely on, and lacks
-                when it is used.
+            verbose: If 0, the progress of the computation of regions is not shown.
+            on_error: `"error"` raises an error for a broken image. `"skip"` leaves broken images
+                out.
+            **settings: Settings of the batches, such as `batch_size` and `seed`. If the encoder is
+                trained, all batches have the same shape: in buckets of similar lengths, the
+                statistics of batch normalization would reveal the length, on which the encoder
+                would learn to rely.
 
         Returns:
-            A `keras.utils.PyDataset`. What is left out is named by a warning.
+            A `keras.utils.PyDataset`. A warning lists images that are left out.
 
         Raises:
-            ValueError: If an example is something else, an image is broken, or the cache is of
-                another encoder.
+            ValueError: If an example has the wrong form, an image is broken, or the cache belongs
+                to another encoder.
         """
         batches, _, notes = self.prepared(examples, cache_dir, verbose, on_error, **settings)
         for note in notes:
@@ -394,8 +395,8 @@ class PictureTask(Task):
         """Opens the cache of the encoder's regions.
 
         Args:
-            cache_dir: Its folder. By default a folder for this encoder in `KERAS_ATTN_CACHE`, or
-                else in `~/.cache/keras_attn`.
+            cache_dir: Folder of the cache. By default, a folder for this encoder in
+                `KERAS_ATTN_CACHE`, or else in `~/.cache/keras_attn`.
 
         Returns:
             A `FeatureCache`.
@@ -419,9 +420,9 @@ class PictureTask(Task):
         """Computes the regions of images that a cache does not have.
 
         Args:
-            cache: What `feature_cache` returned.
+            cache: The result of `feature_cache`.
             paths: The files of the images.
-            verbose: 0: no progress is shown.
+            verbose: If 0, no progress is shown.
             on_error: As `FeatureCache.fill`.
 
         Returns:

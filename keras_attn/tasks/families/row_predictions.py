@@ -39,7 +39,7 @@ class RowPredictions(Task):
 
     @property
     def max_length(self) -> int:
-        """Maximum number of tokens of a text that is read."""
+        """Maximum number of tokens of a text; longer texts are cut."""
         return self.data.max_length
 
     # What a task writes

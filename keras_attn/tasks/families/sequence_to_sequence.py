@@ -54,11 +54,11 @@ class TargetScore(NamedTuple):
     """
 
     log_probability: float
-    """The sum of the natural logarithms of the probabilities of the tokens, with the end."""
+    """Log-probability of the target, including the end token."""
     length: int
-    """The number of tokens, with the end."""
+    """Number of tokens, including the end token."""
     score: float
-    """The log-probability divided by the length penalty: what a beam search ranks by."""
+    """The log-probability divided by the length penalty, which ranks beams."""
 
 
 class SequenceToSequence(Task[Given]):
@@ -322,7 +322,7 @@ class SequenceToSequence(Task[Given]):
         return found
 
     def score_targets(self, pairs: Iterable[Any], **settings: Any) -> list[TargetScore]:
-        """Computes how probable given targets are, to rank candidates or to clean a corpus.
+        """Computes the probabilities of given targets, to rank candidates or to clean a corpus.
 
         The score is that of the search: a result of `predict` or of the n best has the same,
         except for tokens that were forced at the largest length and for a given beginning. A

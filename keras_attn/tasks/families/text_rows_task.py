@@ -51,7 +51,7 @@ from keras_attn.training.token_statistics import TOKEN_WEIGHTS, set_token_weight
 
 @dataclass(frozen=True)
 class TextRowsData(BackboneData, Tables, NearDuplicates, LimitedFiles):
-    """The texts that are read, and their tokens."""
+    """Settings of the texts and their tokens."""
 
     text: str = column("text", "texts")
     text_pair: str = column("", "second texts, to classify pairs of texts")
@@ -202,13 +202,13 @@ class TextRowsTask(RowPredictions):
     def initialize_token_weights(
         self, examples: Iterable[object], kind: str = "association"
     ) -> None:
-        """Starts the learned weights of a bag's tokens and pairs from statistics of the texts.
+        """Initializes the learned token and pair weights of a bag from statistics of texts.
 
         Args:
-            examples: Training texts with their labels; no others.
-            kind: `"association"`: how much each tells of the class
-                (`keras_attn.training.token_statistics.class_association`), or of a number whether
-                it is above the median; `"idf"`: TF-IDF's.
+            examples: Training texts with their labels.
+            kind: `"association"` for the association with the class (see
+                `keras_attn.training.token_statistics.class_association`), or with numbers above the
+                median in a regression; `"idf"` for TF-IDF weights.
 
         Raises:
             ValueError: If the kind is unknown, or the model has no such weights.

@@ -78,7 +78,7 @@ class TextToText(FromOthers):
 
     @property
     def target_tokenizer(self) -> TextTokenizer:
-        """Tokenizer of the target, which may be that of the source."""
+        """Tokenizer of the target, which may be the tokenizer of the source."""
         return getattr(self.learned, "target_tokenizer", None) or self.learned.tokenizer
 
     @property
@@ -199,13 +199,13 @@ class TextToText(FromOthers):
     # Predictions
 
     def results(self, texts: list[str], use: Any, *, jit_compile: bool | None = None) -> list[str]:
-        """Reads texts and writes a text for each.
+        """Generates a text for each input text.
 
         Args:
             texts: A string or a list of strings.
-            jit_compile: Whether TensorFlow uses XLA, which takes seconds for each shape of batches
-                and is faster then. None: where it pays, see docs/speed.md. JAX always uses it,
-                PyTorch never.
+            jit_compile: Whether TensorFlow uses XLA, which takes seconds to compile each shape of
+                batches and is then faster. None uses it where it is worthwhile; see docs/speed.md.
+                JAX always uses it, and PyTorch never.
 
         Returns:
             A string for a string, a list for a list, in the order of `texts`.
@@ -244,18 +244,18 @@ class TextToText(FromOthers):
 
         Args:
             source: A text.
-            target: What is written for it; the model's own text if None.
-            layer: Number of the cross-attention (a Transformer has one a decoder block), counted
-                from 0, or from the last one by -1, -2, ...
+            target: The text generated from it; the model's own text if None.
+            layer: Index of the cross-attention (a Transformer has one in each decoder block),
+                counted from 0; negative indices count from the end.
 
         Returns:
-            `Alignment` of readable tokens and weights `(T, S)`; each target token, and the end, is
-            aligned as it is predicted.
+            `Alignment` of readable tokens and weights `(T, S)`. Each target token, including the
+            end token, is aligned at the step that predicts it.
 
         Raises:
             TypeError: If an input is not a string.
-            ValueError: If there is no such attention, or the target is longer than any text that
-                is written.
+            ValueError: If there is no such attention, or the target exceeds the maximum length of
+                generated texts.
         """
         read, ids = self._read_and_written(source, target, stacklevel=4)
         most = self.longest(self.max_source_length)
@@ -329,11 +329,11 @@ class TextToText(FromOthers):
         return [self.view(text) for text in texts]
 
     def view(self, text: str, target: str | None = None) -> AttentionView:
-        """Returns all attention of the model for a text.
+        """Returns the attention of the model for a text, for `attention_viewer`.
 
         Args:
             text: The source.
-            target: What the decoder reads and predicts. If None, what the model writes.
+            target: The text that the decoder reads and predicts; the model's own text if None.
 
         Raises:
             TypeError: If the text or the target is not a string.

@@ -175,11 +175,11 @@ class TextVectors(EncoderTask):
         """Computes vectors of texts.
 
         Args:
-            texts: Strings; one string is a list of one.
-            batch_size: Texts computed at a time.
-            normalize: Whether the vectors have the length 1, so that their products are cosines.
-                Those of a model with `unit_length` have it anyway.
-            prompt: What is put before each text; the prompt of queries if None.
+            texts: A list of strings, or one string.
+            batch_size: Number of texts that are computed at a time.
+            normalize: Whether vectors are scaled to length 1, so that their products are cosines.
+                Models with `unit_length` always do this.
+            prompt: Text that is put before each text; the prompt of queries if None.
 
         Returns:
             float32 `(n, D)`.
