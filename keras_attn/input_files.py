@@ -75,7 +75,7 @@ def refuse_damaged(
         what = repr(found)
     raise ValueError(
         f"Expected {expected}. Received: {os.fspath(path)}, which is cut off or damaged "
-        f"({what[:500]}). Take another copy of it, or make it again."
+        f"({what[:500]}). Use another copy of the file, or create it again."
     ) from (found if isinstance(found, Exception) else None)
 
 

@@ -189,7 +189,7 @@ def _turn_on(
         if mode not in (None, "int8", "int4"):
             raise ValueError(
                 f"Layers in {mode} cannot have LoRA in Keras. Received: {model.name!r}, whose "
-                f"{path!r} is in {mode}. Take int8 or int4, or train it with LoRA first."
+                f"{path!r} is in {mode}. Use int8 or int4, or train it with LoRA first."
             )
         if layer.kernel_constraint:
             raise ValueError(

@@ -88,8 +88,7 @@ class CaptionBatches(BucketedBatches):
         check_ids(pad_id, start_id, end_id)
         if name == "target_ids":
             raise ValueError(
-                "Expected a `name` of the pictures that is not that of the captions. "
-                f"Received: {name!r}."
+                f"Expected different names for images and captions. Received: {name!r}."
             )
         if len(numbers) != len(ids) or not len(ids):
             raise ValueError(

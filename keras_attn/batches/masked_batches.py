@@ -150,7 +150,7 @@ class MaskedBatches(BucketedBatches):
             raise ValueError(
                 "Next sentences need at least two documents of two sentences or more. Received: "
                 f"{documents} documents, {len(self._documents)} rows of at least two sentences. "
-                "Are documents parted by blank lines? Else leave it out "
+                "Separate documents by blank lines, or train without next sentences "
                 "(next_sentence=False, --no-next-sentence)."
             )
 

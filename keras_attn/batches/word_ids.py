@@ -139,7 +139,8 @@ class WordIds:
             often = f" that occur {data.min_frequency} times (`min_frequency`)" if data else ""
             raise ValueError(
                 f"Expected texts with words{often}. Received: {len(lengths):,} texts with "
-                f"{len(ids):,} words, of which {int(known.sum())} are such. Bring more text."
+                f"{len(ids):,} words, of which {int(known.sum())} are frequent enough. Use more "
+                "text."
             )
         kept = ids[known].astype("int32")
         counts = np.bincount(kept, minlength=len(tokenizer.vocabulary))

@@ -237,9 +237,9 @@ class Alignment:
         if len(spans) < count:
             raise ValueError(
                 f"Expected `{side}_tokens` to be the tokens of `{side}_text`. Received: token "
-                f"{len(spans)}, {tokens[len(spans)]!r}, where the text goes on with "
-                f"{data[start : start + 20].decode('utf-8', 'replace')!r}. Give the text as "
-                "the tokenizer reads it (`tokenizer.normalized(text)`), or none."
+                f"{len(spans)}, {tokens[len(spans)]!r}, where the text continues with "
+                f"{data[start : start + 20].decode('utf-8', 'replace')!r}. Pass the normalized "
+                "text (`tokenizer.normalized(text)`), or none."
             )
         return data, spans[:count]
 

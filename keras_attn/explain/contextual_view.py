@@ -118,8 +118,8 @@ class ContextualView:
     def _studied(self) -> EncoderStudy:
         if self.study is None:
             raise ValueError(
-                "The attention of a ContextualView is that of its `study`. Received: none. "
-                "`contextual_view` makes views that have one."
+                "A ContextualView without a `study` has no attention. Received: study=None. "
+                "Create the view with `contextual_view`."
             )
         return self.study
 

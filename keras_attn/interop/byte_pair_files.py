@@ -99,7 +99,7 @@ def write_byte_pairs(
     """Writes the tokenizer to a folder, for transformers."""
     if tokenizer.normalize:
         raise ValueError(
-            "transformers has no normalisation as that of this tokenizer. Received: a "
+            "transformers does not support the normalization of this tokenizer. Received: a "
             "BytePairTokenizer with normalize=True. Train one with normalize=False."
         )
     with needed("A byte-pair tokenizer"):
@@ -186,8 +186,8 @@ def _read_fast(path: Path) -> dict[str, Any]:
     odd = [t for t in whole if any(t.get(name) for name in ("single_word", "lstrip", "rstrip"))]
     if odd:
         raise ValueError(
-            f"{path}: tokens that are whole in a text must not take blanks beside them or need "
-            f"them. Received: {[token.get('content') for token in odd[:5]]}. {_LEAVE_OUT}"
+            f"{path}: tokens that are whole in a text must not absorb or require adjacent blanks. "
+            f"Received: {[token.get('content') for token in odd[:5]]}. {_LEAVE_OUT}"
         )
     ids_of, merges = model.get("vocab"), model.get("merges")
     if not isinstance(ids_of, dict) or not isinstance(merges, list):
@@ -219,8 +219,8 @@ def _pattern(cut: object, path: Path) -> str:
     received = received.get("Regex") if isinstance(received, dict) else None
     if received not in names:
         raise ValueError(
-            f"{path}: `pre_tokenizer` must be that of GPT-2, or cut texts by the pattern of Llama 3"
-            f". Received: {str(received or cut)[:200]!r}. {_LEAVE_OUT}"
+            f"{path}: `pre_tokenizer` must be GPT-2's, or use the pattern of Llama 3. Received: "
+            f"{str(received or cut)[:200]!r}. {_LEAVE_OUT}"
         )
     split = cast(dict[str, Any], split)  # it has a pattern
     split = {**split, "behavior": str(split.get("behavior")).lower()}

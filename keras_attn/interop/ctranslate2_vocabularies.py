@@ -224,7 +224,7 @@ def _read_tokens(folder: Path, side: str, unknown: str) -> list[str]:
     wrong = next((x for x in tokens if not isinstance(x, str)), None)
     if wrong is not None or len(set(tokens)) < len(tokens):
         raise ValueError(
-            f"{path} must have different tokens, strings. Received: "
-            + (f"{str(wrong)[:40]!r}." if wrong is not None else "a token twice.")
+            f"{path} must contain distinct strings. Received: "
+            + (f"{str(wrong)[:40]!r}." if wrong is not None else "a repeated token.")
         )
     return tokens if unknown in tokens else [*tokens, unknown]

@@ -145,8 +145,8 @@ def load_pretrained(
     config = found.config
     if not isinstance(config, BertConfig) and (heads or num_classes is not None):
         raise ValueError(
-            f"{place}: a decoder has no heads but that of the next token. Received: "
-            f"heads={list(heads)}, num_classes={num_classes}. Leave them out."
+            f"{place}: a decoder has only the head for the next token. Received: "
+            f"heads={list(heads)}, num_classes={num_classes}. Remove these arguments."
         )
     pooled = {"classes", "next_sentence"} & set(heads)
     if isinstance(config, ModernBertConfig):

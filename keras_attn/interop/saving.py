@@ -101,9 +101,7 @@ def save_pretrained(
     (['config.json', 'model.safetensors'], ['bad', 'good'])
     """
     if sentences is not None and not isinstance(config, BertConfig):
-        raise ValueError(
-            f"`sentences` belong to an encoder. Received: those of a {type(config).__name__}."
-        )
+        raise ValueError(f"`sentences` are only for encoders. Received: a {type(config).__name__}.")
     if isinstance(tokenizer, WordTokenizer):
         raise TypeError(
             "`tokenizer` must be a WordPieceTokenizer, a BytePairTokenizer or a "
@@ -156,8 +154,8 @@ def _encoder(
     _check_tokenizer(tokenizer, config, wanted)
     if isinstance(config, ModernBertConfig) and tokenizer and tokenizer.pad_id != config.pad_id:
         raise ValueError(
-            f"Expected a tokenizer whose `pad_id` is {config.pad_id}, as the model has it. "
-            f"Received: {tokenizer.pad_id}."
+            f"Expected a tokenizer whose `pad_id` is {config.pad_id}, the padding id of the "
+            f"model. Received: {tokenizer.pad_id}."
         )
     if (
         config.first_position is not None

@@ -118,7 +118,7 @@ def search_file(search: Mapping[str, Any], pad_id: int) -> dict[str, Any]:
     if "alpha" in search and kind != "power":
         raise ValueError(
             "transformers divides scores by a power of the length. Received: "
-            f"length_penalty_kind={kind!r} with alpha={search['alpha']!r}. Take 'power', or leave "
+            f"length_penalty_kind={kind!r} with alpha={search['alpha']!r}. Use 'power', or leave "
             "`alpha` out."
         )
     found = {

@@ -137,8 +137,8 @@ def _check_added(tokens: list[Any], path: Path) -> None:
     others = [token for token in tokens if token not in SPECIAL_TOKENS.values()]
     if others:
         raise ValueError(
-            f"{path}: tokens beside {list(SPECIAL_TOKENS.values())} that are whole in a text are "
-            f"not supported. Received: {others[:5]}. {_LEAVE_OUT}"
+            f"{path}: tokens beside {list(SPECIAL_TOKENS.values())} that match whole in a text "
+            f"are not supported. Received: {others[:5]}. {_LEAVE_OUT}"
         )
 
 

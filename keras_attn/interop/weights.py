@@ -62,8 +62,8 @@ def check_stored(weight: Weight, stored: Mapping[str, StoredTensor], folder: Pat
             )
         if stored[name].shape != shape:
             raise ValueError(
-                f"{stored[name].file}: {stored[name].name} must have the shape {shape} by its "
-                f"config.json. Received: {stored[name].shape}."
+                f"{stored[name].file}: {stored[name].name} must have the shape {shape} according "
+                f"to config.json. Received: {stored[name].shape}."
             )
         stored[name].check_dtype()
 

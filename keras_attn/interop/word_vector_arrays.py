@@ -60,8 +60,8 @@ def _beside(path: Path) -> Path:
     if len(found) != 1:
         names = ", ".join(p.name for p in found) or "none"
         raise FileNotFoundError(
-            f"Expected the words of {path} beside it, in {path.with_suffix('.txt').name} or "
-            f".parquet, or in the only file of these kinds. Received: {names}."
+            f"Expected the words of {path} in the same folder, in "
+            f"{path.with_suffix('.txt').name} or .parquet, or in the only file of these kinds. Received: {names}."
         )
     return found[0]
 

@@ -53,7 +53,7 @@ class WordVectors:
         object.__setattr__(self, "words", list(self.words))
         object.__setattr__(self, "vectors", vectors)
         if len(self._places) < len(self.words):
-            raise ValueError("Expected words that are all different. Received: some of them twice.")
+            raise ValueError("Expected distinct words. Received: repeated words.")
 
     @functools.cached_property
     def _places(self) -> dict[str, int]:

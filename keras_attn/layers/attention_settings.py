@@ -25,9 +25,9 @@ def check_attention_kernel(kind: str, attention_kernel: str, attention_dropout: 
     check_choice(kind, KERNELS, attention_kernel=attention_kernel)
     if attention_dropout and attention_kernel in ("chunked", "flash"):
         raise ValueError(
-            f'attention_kernel="{attention_kernel}" of {kind} has no dropout of attention '
-            f"weights. Received: attention_dropout={attention_dropout}. Take "
-            'attention_dropout=0, or attention_kernel="auto", which has it while training.'
+            f'attention_kernel="{attention_kernel}" of {kind} does not support dropout of '
+            f"attention weights. Received: attention_dropout={attention_dropout}. Use "
+            'attention_dropout=0, or attention_kernel="auto", which supports it in training.'
         )
 
 
@@ -40,8 +40,8 @@ def check_score_settings(
     for name, wanted in (("softcap", softcap is not None), ("attention_sinks", attention_sinks)):
         if wanted and attention_kernel == "flash":
             raise ValueError(
-                f'attention_kernel="flash" of {kind} has no `{name}`. Take "auto", or "chunked" '
-                "for memory linear in the length."
+                f'attention_kernel="flash" of {kind} does not support `{name}`. Use "auto", or '
+                '"chunked" for memory linear in the length.'
             )
 
 
@@ -83,7 +83,7 @@ def checked_visibility(
         )
     if sink_tokens and sliding_window is None:
         raise ValueError(
-            f"`sink_tokens` of {kind} stay visible beside a window. Received: sink_tokens="
+            f"`sink_tokens` of {kind} stay visible in addition to a window. Received: sink_tokens="
             f"{sink_tokens} without a `sliding_window`. Give both, or neither."
         )
     functions: list[Any] = [
@@ -95,8 +95,8 @@ def checked_visibility(
     check_mods(*functions)
     if functions[0] is not None and attention_kernel == "flash":
         raise ValueError(
-            f'attention_kernel="flash" of {kind} has no `score_mod`. Take "auto", or "chunked" for '
-            "memory linear in the length."
+            f'attention_kernel="flash" of {kind} does not support `score_mod`. Use "auto", or '
+            '"chunked" for memory linear in the length.'
         )
     return sink_tokens, functions[0], functions[1]
 

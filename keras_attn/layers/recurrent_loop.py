@@ -48,7 +48,7 @@ class RecurrentLoop(MaskedLayer):
             )
         if memory is None:
             if memory_mask is not None:
-                raise ValueError("`memory_mask` needs a `memory`. Received: `memory_mask` alone.")
+                raise ValueError("`memory_mask` needs a `memory`. Received: only `memory_mask`.")
             return {}
         check_rank(memory, "memory", shape="(B, S, Dm)")
         memory_mask = sequence_mask(memory, memory_mask, name="memory_mask")

@@ -341,7 +341,7 @@ def _checked(labels: ArrayLike, probabilities: ArrayLike) -> tuple[np.ndarray, n
         row, column = outside[0]
         raise ValueError(
             f"Expected probabilities from 0 to 1. Received: {probabilities[row, column]:.4g} in "
-            f"row {row}. Are these logits? Take the softmax, or the sigmoid for several labels."
+            f"row {row}. Are these logits? Apply the softmax, or the sigmoid for several labels."
         )
     sums = probabilities.sum(axis=1)
     worst = int(np.abs(sums - 1).argmax())
@@ -373,8 +373,8 @@ def _checked_labels(labels: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     labels = np.asarray(labels)
     if shape[1] < 2:
         raise ValueError(
-            f"Expected two classes or more, a column each. Received: shape {shape}. Give both "
-            "probabilities, of no and of yes."
+            f"Expected two classes or more, with a column for each. Received: shape {shape}. "
+            "Pass both probabilities, for no and yes."
         )
     if labels.shape == shape:
         if not ((labels == 0) | (labels == 1)).all():

@@ -99,7 +99,7 @@ def evaluate_unknown(
     scores, unknown = np.asarray(scores, "float64"), np.asarray(unknown, bool)
     if scores.shape != unknown.shape or unknown.all() or not unknown.any():
         raise ValueError(
-            "Expected a score for each example, and examples of a class and of no class. "
+            "Expected a score for each example, and both examples with a class and without one. "
             f"Received: {scores.size} scores, {int(unknown.sum())} of {unknown.size} examples of "
             "no class."
         )

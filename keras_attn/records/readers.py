@@ -249,10 +249,10 @@ def read_parallel(
                 reading.add(number, source, target)
     if counts[0] != counts[1]:
         raise ValueError(
-            f"Expected files of equally many lines. Received: {os.fspath(source_path)} with "
-            f"{counts[0]:,} lines, {os.fspath(target_path)} with {counts[1]:,}. One has lines "
-            "that the other has not, so that later lines are no translations of each other. "
-            "Correct the files; skipping does not help here."
+            f"Expected files with equal numbers of lines. Received: {os.fspath(source_path)} with "
+            f"{counts[0]:,} lines, {os.fspath(target_path)} with {counts[1]:,}. A line is missing "
+            "in one of them, so later lines do not match. Correct the files; on_error='skip' "
+            "does not help here."
         )
     reading.lines = counts[0]
     return reading.finish()

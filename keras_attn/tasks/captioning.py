@@ -462,8 +462,8 @@ class Captioner(PictureTask, SequenceToSequence):
             some = [some[i] for i in sorted(places)]
         if training.score == "cider" and len(some) < _DIFFERENT:
             raise ValueError(
-                "CIDEr weighs words by how many pictures have them. Expected: two development "
-                f"pictures or more. Received: {len(some)}. Take score='bleu_4' or 'perplexity'."
+                "CIDEr weights words by their document frequency, so it needs at least two "
+                f"development images. Received: {len(some)}. Use score='bleu_4' or 'perplexity'."
             )
         batches, whole = self.training_batches(some, training, shuffle=False)
         if training.score != "perplexity":

@@ -894,9 +894,9 @@ def _check_held_out(held: Any, data: ConversationData, purpose: str, share: str)
     pairs = (pair for dialogue in held for pair in itertools.pairwise(dialogue))
     if held and who and not any(a.speaker != who == b.speaker for a, b in pairs):
         raise ValueError(
-            f"Expected answers of {who!r} among the {len(held)} dialogues that are held "
-            f"out {purpose}. Received: none. Take another --split-seed, a greater {share}, or a "
-            "file of its own."
+            f"Expected answers of {who!r} among the {len(held)} dialogues that are held out "
+            f"{purpose}. Received: none. Use another --split-seed, a greater {share}, or a "
+            "separate file."
         )
 
 

@@ -382,7 +382,7 @@ class WordEmbedder(Task[Texts]):
             return WordIds.encoded(texts, self.tokenizer)
         if texts.tokenizer.vocabulary != self.tokenizer.vocabulary:
             raise ValueError(
-                "Expected ids of this task's words. Received: those of another vocabulary, with "
+                "Expected ids of this task's words. Received: ids of another vocabulary, with "
                 f"{texts.tokenizer.vocabulary_size:,} words."
             )
         return texts

@@ -283,7 +283,7 @@ class Pretrainer(EncoderTask):
             tokenizer = examples.tokenizer
             if start is not None and tokenizer.vocabulary != start.tokenizer.vocabulary:
                 raise ValueError(
-                    "Expected ids of the backbone's vocabulary. Received: those of another, with "
+                    "Expected ids of the backbone's vocabulary. Received: ids of another one, with "
                     f"{tokenizer.vocabulary_size:,} tokens instead of "
                     f"{start.tokenizer.vocabulary_size:,}. Make them with `keras-attn pretraining "
                     "prepare --backbone`."
@@ -305,7 +305,7 @@ class Pretrainer(EncoderTask):
             return SentenceIds.encoded(documents, self.tokenizer)
         if documents.tokenizer.get_config() != self.tokenizer.get_config():
             raise ValueError(
-                "Expected ids of this task's tokenizer. Received: those of another, with "
+                "Expected ids of this task's tokenizer. Received: ids of another one, with "
                 f"{documents.tokenizer.vocabulary_size:,} tokens."
             )
         return documents

@@ -208,8 +208,8 @@ class QuestionAnswerer(WindowedTask):
         special = 2 + config.ends_between
         if self.max_length - self.max_question_length - special < _LEAST_ROOM:
             raise ValueError(
-                f"Expected room for {_LEAST_ROOM} tokens of a text beside a question. Received: "
-                f"max_length={self.max_length}, max_question_length={self.max_question_length}, "
+                f"Expected room for {_LEAST_ROOM} tokens of a text in addition to a question. "
+                f"Received: max_length={self.max_length}, max_question_length={self.max_question_length}, "
                 f"and {special} special tokens."
             )
         return config
@@ -508,6 +508,6 @@ def _as_pair(pair: Any) -> tuple[str, str]:
             question, text = checked_texts(parts)
             return question, text
     raise TypeError(
-        f"Expected a pair of strings, a question and a text. Received: {pair!r:.100}. Lines of the "
-        "command have a tab between the two."
+        f"Expected a pair of strings, a question and a text. Received: {pair!r:.100}. In files "
+        "for the command, separate them by a tab."
     )

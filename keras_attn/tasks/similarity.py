@@ -449,7 +449,7 @@ class SimilarityScorer(TextVectors):
         """Raises a ValueError if the task has no vectors of single texts."""
         if self.kind != "bi":
             raise ValueError(
-                "Vectors of texts are of kind='bi', which reads each text alone. Received: "
+                "Vectors of texts are of kind='bi', which reads each text separately. Received: "
                 f"kind={self.kind!r}, which reads both texts at once."
             )
 

@@ -277,7 +277,7 @@ class TranslationLearned(Learned):
         target = self.target_tokenizer or self.tokenizer
         if target.pad_id != self.tokenizer.pad_id:
             raise ValueError(
-                "Both tokenizers must have the same `pad_id`, as the model has one padding. "
+                "Both tokenizers must have the same `pad_id`, the model's only padding id. "
                 f"Received: {self.tokenizer.pad_id} and {target.pad_id}."
             )
 

@@ -405,7 +405,7 @@ def _checked_merges(
             if token not in ordinary:
                 raise ValueError(
                     f"{expected}, each and both together in the vocabulary. Received: {merge!r}, "
-                    f"but {token!r} is not in it. Take both from one tokenizer."
+                    f"but {token!r} is not in it. Use both from the same tokenizer."
                 )
         if (left, right) in seen:
             raise ValueError(f"{expected}, each pair once. Received {merge!r} twice. Remove one.")

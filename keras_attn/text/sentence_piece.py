@@ -391,7 +391,7 @@ def _check_vocabulary(vocabulary: Sequence[str], own: Sequence[str]) -> None:
     missing = [piece for piece in own if piece not in distinct]
     if 2 * len(missing) > len(own):
         raise ValueError(
-            "`vocabulary` must be that of the SentencePiece model. Received: one of "
+            "`vocabulary` must belong to the SentencePiece model. Received: one of "
             f"{len(vocabulary):,} pieces that lacks {len(missing):,} of the {len(own):,} pieces of "
             f"the model, such as {missing[:5]}. Do both files belong to the same model?"
         )

@@ -49,8 +49,8 @@ def compute_on(device: str, devices: str = "1") -> Iterator[str]:
     found = device != "cpu" and _sees_gpu(backend)
     if device == "gpu" and not found:
         raise RuntimeError(
-            f"A GPU is asked for, but the {backend} backend sees none. Install its build for GPUs, "
-            "look at the driver, or use device 'cpu' or 'auto'."
+            f"A GPU is requested, but the {backend} backend sees none. Install its build for GPUs, "
+            "check the driver, or use device 'cpu' or 'auto'."
         )
     if device == "cpu" and backend == "tensorflow":
         import tensorflow as tf

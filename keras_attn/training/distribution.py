@@ -153,10 +153,10 @@ class _CheckedModelParallel(keras.distribution.ModelParallel):
         for size, axis in zip(variable.shape, layout.axes, strict=False):
             if axis is not None and size % sizes[axis]:
                 raise ValueError(
-                    f"{variable.path!r} of shape {tuple(variable.shape)} cannot be cut into "
-                    f"{sizes[axis]} equal parts: {size} is not a multiple of it. Take another "
-                    "number of `model_shards`, another width of heads, or a vocabulary padded to a "
-                    "multiple (`shard_embeddings=False` leaves it whole)."
+                    f"{variable.path!r} of shape {tuple(variable.shape)} cannot be split into "
+                    f"{sizes[axis]} equal parts: {size} is not a multiple of it. Use another "
+                    "number of `model_shards`, another width of heads, or a vocabulary padded to "
+                    "a multiple (`shard_embeddings=False` leaves it whole)."
                 )
         return layout
 

@@ -239,7 +239,7 @@ def test_pictures_are_read_from_their_files(files, data, keep_bytes, monkeypatch
         ([0], [[3.5]], {}, "integer ids.*float64"),
         ([0], [[3, 4]], {"max_length": 2}, "No caption is left.*the shortest has 3 ids"),
         ([0], [[3]], {"pad_id": 1}, "`pad_id` must differ"),
-        ([0], [[3]], {"name": "target_ids"}, "Expected a `name`"),
+        ([0], [[3]], {"name": "target_ids"}, "Expected different names"),
         ([0], [[3]], {"batch_size": 0}, "`batch_size` must be >= 1"),
         ([0], [[3]], {"max_length": 0}, "`max_length` must be >= 1"),
         ([0], [[3]], {"multiple": 0}, "`multiple` must be >= 1"),

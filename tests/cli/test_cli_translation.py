@@ -436,7 +436,7 @@ def test_bad_input_is_told_in_one_line(place, run, tmp_path):
                                       place / "data", "--run-dir", tmp_path / "run")),
         (1, "Expected a folder of prepared data", ("fit", "--data", tmp_path, "--run-dir", "x")),
         (1, "dim is 32 there, 64 here", fit_arguments(place, run, "--dim", 64)[1:]),
-        (1, "A GPU is asked for", fit_arguments(place, tmp_path / "r", "--device", "gpu")[1:]),
+        (1, "A GPU is requested", fit_arguments(place, tmp_path / "r", "--device", "gpu")[1:]),
         (2, "--dropout must be below 1", fit_arguments(place, tmp_path / "r", "--dropout", 2)[1:]),
         (1, "Expected a saved task", ("predict", "--model", tmp_path / "nothing")),
         (1, "Expected a file", ("predict", "--model", run / "best.task", tmp_path / "nothing")),

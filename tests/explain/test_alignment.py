@@ -142,7 +142,7 @@ def test_a_last_word_that_reads_as_the_end():
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match=r"shape \(1, 2\)\. Received: shape \(2, 1\)"):
         Alignment(["a", "b"], ["x"], [[1.0], [0.0]])
-    with pytest.raises(ValueError, match=r"token 1, '▁cat', where the text goes on with ' dog'"):
+    with pytest.raises(ValueError, match=r"token 1, '▁cat', where the text continues with ' dog'"):
         Alignment(["one", "▁cat", END], ["x"], np.zeros((1, 3)), source_text="one dog")
     with pytest.raises(ValueError, match="`target_tokens` to be the words of `target_text`"):
         Alignment(["a"], ["x"], [[1.0]], target_text="x y", unit="word")

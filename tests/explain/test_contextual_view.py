@@ -128,7 +128,7 @@ def test_attention_needs_a_study():
     view = made([np.eye(2)], list("ab"))
     assert view.study is None
     for call in (lambda: view.attention(0), view.html):
-        with pytest.raises(ValueError, match=r"`study`. Received: none"):
+        with pytest.raises(ValueError, match=r"without a `study`"):
             call()
 
 

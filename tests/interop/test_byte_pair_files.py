@@ -98,9 +98,12 @@ def test_what_is_refused_by_name(model, tmp_path):
     for changed, message in (
         ({"normalizer": {"type": "NFKC"}}, "the `normalizer` must be NFC or none"),
         ({"pre_tokenizer": {"type": "Metaspace"}}, "`type` of `pre_tokenizer` must be 'ByteLevel'"),
-        ({"pre_tokenizer": {"pretokenizers": [other, level]}}, "by the pattern of Llama 3"),
+        ({"pre_tokenizer": {"pretokenizers": [other, level]}}, "use the pattern of Llama 3"),
         ({"pre_tokenizer": {"pretokenizers": [removed, level]}}, "`behavior` of `pre_tokenizer`"),
-        ({"added_tokens": [word]}, r"must not take blanks beside them .* Received: \['abc'\]"),
+        (
+            {"added_tokens": [word]},
+            r"must not absorb or require adjacent blanks .* Received: \['abc'\]",
+        ),
         ({"model": {**content["model"], "type": "Unigram"}}, "`type` of `model` must be 'BPE'"),
         ({"model": {**content["model"], "byte_fallback": True}}, "`byte_fallback` of `model`"),
         ({"model": {**content["model"], "vocab": {"a": 1}}}, "must be 0, 1, 2 and so on"),

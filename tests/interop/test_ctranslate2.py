@@ -338,7 +338,7 @@ def flag(name, value=1):
         (lambda x: (x / "source_vocabulary.json").unlink(), "expected one of source_vocabulary"),
         (
             lambda x: (x / "source_vocabulary.json").write_text('["a", "a"]'),
-            "source_vocabulary.json must have different tokens",
+            "source_vocabulary.json must contain distinct strings",
         ),
         (
             lambda x: (x / "source_vocabulary.json").write_text('["</s>", "ab"]'),

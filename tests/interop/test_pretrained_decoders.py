@@ -211,7 +211,7 @@ def test_a_body_without_logits_and_what_is_left_over(tmp_path):
     transformers.GPT2ForSequenceClassification(config).save_pretrained(tmp_path / "gpt2")
     _, _, report = load_pretrained(tmp_path / "gpt2")
     assert report.new == [] and report.left_over == ["score.weight"]
-    with pytest.raises(ValueError, match=r"no heads but that of the next token. Received: heads"):
+    with pytest.raises(ValueError, match=r"only the head for the next token. Received: heads"):
         load_pretrained(tmp_path / "gpt2", ("classes",), num_classes=3)
     with pytest.raises(ValueError, match="Expected an encoder"):
         read_backbone(tmp_path / "gpt2")

@@ -137,19 +137,19 @@ def test_functions_are_saved_by_their_names(tmp_path):
         (lambda: layers.MultiHeadSelfAttention(N, score_mod=3), "scores, head, query, key"),
         (
             lambda: layers.MultiHeadSelfAttention(N, softcap=1.0, attention_kernel="flash"),
-            "has no `softcap`",
+            "does not support `softcap`",
         ),
         (
             lambda: layers.MultiHeadAttention(
                 N, key_dim=4, attention_sinks=True, attention_kernel="flash"
             ),
-            "has no `attention_sinks`",
+            "does not support `attention_sinks`",
         ),
         (
             lambda: layers.TransformerEncoderBlock(
                 N, intermediate_dim=6, score_mod=registered, attention_kernel="flash"
             ),
-            "has no `score_mod`",
+            "does not support `score_mod`",
         ),
         (
             lambda: layers.TransformerEncoderBlock(N, intermediate_dim=6, sandwich_norm=True),

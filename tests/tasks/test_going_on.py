@@ -192,8 +192,8 @@ def test_wrong_backbones(gpt2, tmp_path):
         return TextGenerator.create(text, data={"backbone": place, **data}, model=model)
 
     cases = [
-        (lambda: create(tmp_path / "bert"), "which has not a decoder"),
-        (lambda: create(tmp_path / "bare"), "which has not a tokenizer"),
+        (lambda: create(tmp_path / "bert"), "which lacks a decoder"),
+        (lambda: create(tmp_path / "bare"), "which lacks a tokenizer"),
         (lambda: create(sequence_length=17), "at most 16, the positions"),
         (lambda: create(vocabulary_size=300), "The backbone has a tokenizer: 'byte_pair'"),
         (lambda: create(model={"model": "gpt", "dim": 16}), "`dim` is 12 in the backbone"),

@@ -268,11 +268,11 @@ def test_from_pretrained(tmp_path):
     assert tokenizer.end_ids == generator.tokenizer.end_ids == (2,)
     (tmp_path / "a" / "tokenizer.json").unlink()
     (tmp_path / "a" / "vocab.json").unlink()
-    with pytest.raises(ValueError, match="which has not a tokenizer"):
+    with pytest.raises(ValueError, match="which lacks a tokenizer"):
         TextGenerator.from_pretrained(tmp_path / "a")
     words = WordPieceTokenizer.train(["a b c d e"], 15)
     bert = BertConfig(words.vocabulary_size, dim=8, num_layers=1, num_heads=2)
     save_pretrained(tmp_path / "b", bert.build(), bert, words)
-    with pytest.raises(ValueError, match="which has not a decoder"):
+    with pytest.raises(ValueError, match="which lacks a decoder"):
         TextGenerator.from_pretrained(tmp_path / "b")
     assert json.loads((tmp_path / "a" / "config.json").read_text())["eos_token_id"] == 2

@@ -147,7 +147,7 @@ def without(*keys):
         (lambda header: '{"format_version": 4, "a": ' + "[" * 100_000, "recursion"),
         (lambda header: json.dumps([header]), "a list instead of a JSON object"),
         (lambda header: "null", "a NoneType instead of a JSON object"),
-        (without("config"), r"has not \['config'\]"),
+        (without("config"), r"lacks \['config'\]"),
         (lambda header: header.update(config=[1]), "its config is a list"),
         (lambda header: header.update(format_version="4"), "Expected a header"),
         (without("config", "dtype"), "belong together.*KeyError: 'dtype'"),

@@ -261,7 +261,7 @@ def test_padding_that_a_model_would_not_hide(folder):
     tokenizer = read_pretrained(folder).tokenizer
     assert tokenizer.pad_id == 1
     for model in ("bag", "rnn", "transformer"):
-        with pytest.raises(ValueError, match="whose padding has the id 0"):
+        with pytest.raises(ValueError, match="with padding id 0"):
             TextClassifier(tokenizer, ["a", "b"], model={"model": model})
     assert Translator(tokenizer).config.pad_id == 1  # which this model hides
 

@@ -23,5 +23,5 @@ def test_results_without_their_checkpoint_are_not_overwritten(tmp_path):
 def test_the_run_of_another_task_is_named_as_such(tmp_path):
     (tmp_path / CHECKPOINT).touch()
     (tmp_path / "settings.toml").write_text("[data]\ntrain = 'x'\n")
-    with pytest.raises(ValueError, match=r"cannot go on with: .*unknown section.*another folder"):
+    with pytest.raises(ValueError, match=r"cannot resume: .*unknown section.*another folder"):
         tidy_run(tmp_path, {"training": TrainingSettings}, SECTIONS)

@@ -321,7 +321,7 @@ def read_language_model(place: str | os.PathLike) -> Backbone:
     if not isinstance(found.config, GptConfig) or found.tokenizer is None:
         lack = "a decoder" if found.tokenizer is not None else "a tokenizer"
         raise ValueError(
-            f"Expected a decoder with its tokenizer. Received: {place}, which has not {lack}."
+            f"Expected a decoder with its tokenizer. Received: {place}, which lacks {lack}."
         )
     tensors, size = dict(found.tensors), found.tokenizer.vocabulary_size
     tensors[_TABLE] = tensors[_TABLE][:size]

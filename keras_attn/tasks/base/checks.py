@@ -32,9 +32,9 @@ def check_padding(tokenizer: Any) -> None:
     """Refuses a tokenizer whose padding id is not 0, the padding id of the models."""
     if tokenizer.pad_id != 0:
         raise ValueError(
-            "Expected a tokenizer whose padding has the id 0, which this model hides. Received: "
-            f"`pad_id`={tokenizer.pad_id}. Take another tokenizer, or a model that was pretrained "
-            "with this one."
+            "Expected a tokenizer with padding id 0, the only padding id that this model "
+            f"supports. Received: `pad_id`={tokenizer.pad_id}. Use another tokenizer, or a model "
+            "that was pretrained with this one."
         )
 
 

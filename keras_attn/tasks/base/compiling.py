@@ -57,9 +57,9 @@ def make_adam(
     if replicas() > 1:
         if gradient_accumulation > 1:
             raise ValueError(
-                "`gradient_accumulation` must be 1 on several devices with TensorFlow, where Keras "
-                f"cannot do it. Received: {gradient_accumulation}. Take 1, one device, or "
-                "KERAS_BACKEND=jax."
+                "`gradient_accumulation` must be 1 on several devices with TensorFlow, where "
+                f"Keras does not support it. Received: {gradient_accumulation}. Use 1, a single "
+                "device, or KERAS_BACKEND=jax."
             )
         clip_sum_of_replicas(made)
     # Keras does this by itself only where the policy is the global one.

@@ -75,7 +75,7 @@ def continued(
     for name, kind in task.parts.items():
         if parts.get(name) not in (None, {}, kind()):
             raise ValueError(
-                f"`{name}` is that of the backbone. Received: {parts[name]!r}. Leave it out."
+                f"`{name}` comes from the backbone. Received: {parts[name]!r}. Leave it out."
             )
     saved = read_task(data.backbone, task.__name__)
     choice = chosen_model(task, data, task.kinds.made({} if model is None else model))

@@ -159,8 +159,8 @@ class Fitted(Measured[Given]):
         if "optimizer" in more and twice:
             raise ValueError(
                 "Expected an `optimizer`, or settings of the one that the task makes. Received: "
-                f"both, with {', '.join(twice)}. Set up your optimizer as you want it, and give it "
-                "alone."
+                f"both, with {', '.join(twice)}. Configure your optimizer yourself, and pass only "
+                "it."
             )
         training = self.Training(**{k: v for k, v in settings.items() if k not in more})
         return training, more
@@ -337,9 +337,9 @@ class Fitted(Measured[Given]):
         score = None if dev is None else self.scorer(dev, training)
         if dev is not None and not len(dev):
             raise ValueError(
-                f"Expected development {self.examples_are}, by which the best weights are chosen, "
-                "or None, which keeps the last ones. Received: none. Bring more examples, or a "
-                "file of development examples."
+                f"Expected development {self.examples_are}, which determine the best weights, or "
+                "None to keep the last weights. Received: none. Provide more examples, or a file "
+                "of development examples."
             )
         if dev is None and getattr(training, "patience", None):
             raise ValueError(

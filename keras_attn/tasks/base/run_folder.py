@@ -50,7 +50,7 @@ def tidy_run(
             former = read_settings(path, kinds)
         except ValueError as error:
             raise ValueError(
-                f"{run_dir} holds a run that this task cannot go on with: {error} Give another "
+                f"{run_dir} contains a run that this task cannot resume: {error} Give another "
                 "folder."
             ) from error
         for name, settings in sections.items():
@@ -68,16 +68,15 @@ def tidy_run(
             longer = any(difference.startswith("epochs is") for difference in changed)
             longer = longer and not can_be_extended(sections["training"])
             raise ValueError(
-                f"{run_dir} holds a run of other settings: {'; '.join(changed)}. Give another "
-                "folder, or the former settings to go on with that run."
-                + (_LONGER if longer else "")
+                f"{run_dir} contains a run with other settings: {'; '.join(changed)}. Use another "
+                "folder, or the former settings to resume that run." + (_LONGER if longer else "")
             )
     results = [name for name in (BEST, LOG) if (run_dir / name).exists()]
     if results and not (run_dir / CHECKPOINT).exists():
         raise ValueError(
             f"{run_dir} has {' and '.join(results)} of a run, but not its {CHECKPOINT}, without "
-            "which no run goes on: this one would overwrite them. Give another folder, or move "
-            "them away first."
+            "which the run cannot resume, and its results would be overwritten. Use another "
+            "folder, or move the files first."
         )
     for name in (SETTINGS, LOG, BEST):
         remove_partial_files(run_dir / name)

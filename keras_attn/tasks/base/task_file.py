@@ -46,9 +46,10 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
         raise IsADirectoryError(f"Expected a file's path. Received: {path}, a folder.")
     if path.suffix in (".keras", ".h5"):
         raise ValueError(
-            f"Expected a file such as {path.with_suffix('').stem}.task, which holds the tokenizer "
-            f"and the labels beside the model. Received: {path}, a name for a file of Keras. "
-            "`task.model.save(...)` writes the Keras model, without what surrounds it."
+            f"Expected a file such as {path.with_suffix('').stem}.task, which contains the "
+            f"tokenizer and the labels in addition to the model. Received: {path}, a name for a "
+            "file of Keras. `task.model.save(...)` writes the Keras model, without what "
+            "surrounds it."
         )
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"The folder of the file must be there. Received: {path}.")
@@ -111,7 +112,7 @@ def _header(archive: Archive) -> dict[str, Any]:
     missing = [name for name in (_ENTRIES if known else _ENTRIES[:1]) if name not in header]
     if missing:
         raise ValueError(
-            f"Expected {archive.expected}. Received: {archive.path}, whose {_SETTINGS} has not "
+            f"Expected {archive.expected}. Received: {archive.path}, whose {_SETTINGS} lacks "
             f"{missing}."
         )
     return header

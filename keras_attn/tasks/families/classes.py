@@ -181,7 +181,7 @@ class ClassTask(ClassPredictions):
             raise ValueError(
                 f"Expected development {self.examples_are} with the label {self.unknown!r} of "
                 "`unknown` (--unknown), by which the threshold is chosen. Received: none of "
-                f"{len(dev):,}. Bring some, or leave `unknown` out."
+                f"{len(dev):,}. Provide some, or leave `unknown` out."
             )
         super().prepare(examples, dev, training, log)
 
