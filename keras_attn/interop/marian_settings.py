@@ -106,8 +106,8 @@ def marian_config_file(
     values = {theirs: getattr(config, ours) for ours, (theirs, _) in _SETTINGS.items()}
     if start_id is None and not config.starts_with_padding:
         raise ValueError(
-            "A model whose start token is not padding is written with its tokenizer, which has the "
-            "id of the start token. Received: no tokenizer."
+            "A model whose start token differs from padding needs its tokenizer, for the id of "
+            "the start token. Received: no tokenizer."
         )
     values["decoder_layers"] = config.num_decoder_layers or config.num_layers
     values |= {name: values[other] for name, other in _EQUAL.items()}

@@ -93,7 +93,7 @@ def _added(folder: Path, own: Mapping[str, Any], pieces: Iterable[str]) -> list[
     more = {i: name for i, name in sorted(found.items()) if i not in tokens}
     if [*more] != [*range(len(tokens), len(tokens) + len(more))]:
         raise ValueError(
-            f"Expected added tokens to have the ids {len(tokens)} and so on. Received: "
+            f"Expected added tokens to have consecutive ids from {len(tokens)}. Received: "
             f"{[*more][:5]}."
         )
     return [*more.values()]

@@ -61,7 +61,8 @@ def _beside(path: Path) -> Path:
         names = ", ".join(p.name for p in found) or "none"
         raise FileNotFoundError(
             f"Expected the words of {path} in the same folder, in "
-            f"{path.with_suffix('.txt').name} or .parquet, or in the only file of these kinds. Received: {names}."
+            f"{path.with_suffix('.txt').name} or .parquet, or in the only file of these "
+            f"kinds. Received: {names}."
         )
     return found[0]
 

@@ -38,7 +38,7 @@ def language_decoder(model: keras.Model) -> TokenDecoder:
     missing = [n for n, kind in wanted.items() if not isinstance(layers.get(n), kind)]
     if missing:
         raise ValueError(
-            "Expected a model of `GptConfig` or `RecurrentLanguageModelConfig`. Received: "
+            "Expected a model built by `GptConfig` or `RecurrentLanguageModelConfig`. Received: "
             f"{getattr(model, 'name', model)!r} without its layers {missing}. For other models use "
             "`keras_attn.generation.RecomputeDecoder`."
         )

@@ -41,7 +41,9 @@ class SequenceDecoder:
     def __init__(self, model: keras.Model):
         makers = "`TransformerEncoderDecoderConfig` or `RecurrentEncoderDecoderConfig`"
         if not isinstance(model, keras.Model):
-            raise ValueError(f"Expected a model of {makers}. Received: {type(model).__name__}.")
+            raise ValueError(
+                f"Expected a model built by {makers}. Received: {type(model).__name__}."
+            )
         layers = {layer.name: layer for layer in model.layers}
         wanted: dict[str, type | UnionType] = {
             "source_embedding": TokenEmbedding,
@@ -54,7 +56,7 @@ class SequenceDecoder:
         missing = [n for n, kind in wanted.items() if not isinstance(layers.get(n), kind)]
         if missing:
             raise ValueError(
-                f"Expected a model of {makers}. Received: {model.name!r} without its layers "
+                f"Expected a model built by {makers}. Received: {model.name!r} without its layers "
                 f"{missing}. For other models use `keras_attn.generation.RecomputeDecoder`."
             )
         self.source_embedding = layers["source_embedding"]
@@ -126,7 +128,7 @@ class SequenceDecoder:
         Args:
             memory: `(B, S, D)`.
             memory_mask: `(B, S)`.
-            found: Sequences `(B, R, T)`.
+            found: Token ids `(B, R, T)` from a search.
             start_id: Id of the start token of the search.
 
         Returns:

@@ -208,7 +208,7 @@ def _read_columns(
 def read_parallel(
     source_path: Location, target_path: Location, **checks: Unpack[Checks]
 ) -> ParallelText:
-    r"""Reads two parallel files, plain or gzipped, whose lines i are translations of each other.
+    r"""Reads two parallel files, plain or gzipped, with a sentence and its translation in line i.
 
     Files with different numbers of lines are always refused, because all pairs after a missing line
     would be wrong, which no check of single lines can detect.

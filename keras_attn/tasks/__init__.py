@@ -1,4 +1,4 @@
-"""Strings in, strings out: a model with its text processing and its decoding."""
+"""Tasks: models from strings to strings, with text processing and training."""
 
 from keras_attn.batches import SentenceIds
 from keras_attn.explain import (

@@ -1,4 +1,4 @@
-"""Answer selection: a question in, the best of many answers out."""
+"""Answer selection: finds the best answers to a question among many."""
 
 from __future__ import annotations
 
@@ -386,8 +386,8 @@ class AnswerSelector(TextVectors):
 
         Args:
             examples: As in `create`.
-            **settings: Of `keras_attn.batches.ScoredPairBatches`: `batch_size`, `seed`, `shuffle`,
-                ...
+            **settings: Settings of `keras_attn.batches.ScoredPairBatches`: `batch_size`, `seed`,
+                `shuffle`, ...
 
         Returns:
             `ScoredPairBatches` with one pair for each question and right answer, and labels for

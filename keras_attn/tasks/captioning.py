@@ -1,4 +1,4 @@
-"""Captioning: an image in, a sentence out, and the attention of each of its words."""
+"""Captioning: describes an image in a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversation: the turns so far in, an answer out."""
+"""Conversation: answers the last turn of a conversation."""
 
 from __future__ import annotations
 
@@ -412,7 +412,8 @@ class Talker(SequenceToSequence):
                 `max_answer` tokens, and empty ones, are left out and counted in `dropped`.
             empty_contexts: Fraction of the answers that are repeated without any turn. If it is
                 above 0, `empty_contexts` of this object becomes True.
-            **settings: Of `TokenBatches` or `AnswerBatches`: `tokens_per_batch`, `seed`, ...
+            **settings: Settings of `TokenBatches` or `AnswerBatches`: `tokens_per_batch`, `seed`,
+                ...
 
         Returns:
             `TokenBatches` for an encoder-decoder, `AnswerBatches` for a decoder.

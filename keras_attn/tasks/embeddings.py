@@ -392,7 +392,8 @@ class WordEmbedder(Task[Texts]):
 
         Args:
             texts: Strings; or `WordIds`.
-            **settings: Of `keras_attn.batches.WordWindows`: `window`, `batch_size`, `seed`, ...
+            **settings: Settings of `keras_attn.batches.WordWindows`: `window`, `batch_size`,
+                `seed`, ...
 
         Returns:
             `WordWindows`.

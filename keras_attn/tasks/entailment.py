@@ -1,4 +1,4 @@
-"""Entailment: a premise and a hypothesis in, what the first says of the second out."""
+"""Entailment: classifies pairs of a premise and a hypothesis."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ class EntailmentClassifier(ClassTask):
         """Reads labelled pairs: a table with named columns, JSON lines, SICK or SNLI.
 
         The best weights are chosen with the pairs of --dev, with SICK's trial pairs, or with a
-        held-out part of the pairs, which has other premises. No test set is read.
+        held-out part of the pairs, with different premises. No test set is read.
         """
         read = _read(data.train, data, split="train", swap=data.reversed_pairs)
         cls.check_read(read, data)

@@ -315,7 +315,8 @@ class Pretrainer(EncoderTask):
 
         Args:
             documents: Documents, each a list of sentences; or `SentenceIds`.
-            **settings: Of `keras_attn.batches.MaskedBatches`: `batch_size`, `seed`, `shuffle`, ...
+            **settings: Settings of `keras_attn.batches.MaskedBatches`: `batch_size`, `seed`,
+                `shuffle`, ...
 
         Returns:
             `MaskedBatches`.

@@ -209,7 +209,8 @@ class QuestionAnswerer(WindowedTask):
         if self.max_length - self.max_question_length - special < _LEAST_ROOM:
             raise ValueError(
                 f"Expected room for {_LEAST_ROOM} tokens of a text in addition to a question. "
-                f"Received: max_length={self.max_length}, max_question_length={self.max_question_length}, "
+                f"Received: max_length={self.max_length}, "
+                f"max_question_length={self.max_question_length}, "
                 f"and {special} special tokens."
             )
         return config
@@ -272,7 +273,8 @@ class QuestionAnswerer(WindowedTask):
             examples: `AnsweredQuestion`s, or tuples ((question, text), answers).
             long_questions: What to do with questions of more than `max_question_length` tokens:
                 `"cut"`, `"skip"` or `"error"`; the setting of the data if None.
-            **settings: Of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`, `shuffle`, ...
+            **settings: Settings of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`,
+                `shuffle`, ...
 
         Returns:
             `EncoderBatches`.

@@ -1,4 +1,4 @@
-"""Regression: a text or a pair of texts in, a number with an interval out."""
+"""Regression: predicts a number with an interval for a text or a pair of texts."""
 
 from __future__ import annotations
 
@@ -262,7 +262,8 @@ class TextRegressor(TextRowsTask):
 
         Args:
             examples: Texts or pairs with a number, as for `fit`.
-            **settings: Of `keras_attn.batches.TextBatches`: `batch_size`, `seed`, `shuffle`, ...
+            **settings: Settings of `keras_attn.batches.TextBatches`: `batch_size`, `seed`,
+                `shuffle`, ...
 
         Returns:
             `TextBatches`, with the numbers as float32 `(B, 1)`.

@@ -1,4 +1,4 @@
-"""Similarity: two texts in, a score of how similar they are out; and vectors of texts."""
+"""Similarity: scores the similarity of two texts, and computes vectors of texts."""
 
 from __future__ import annotations
 
@@ -304,8 +304,8 @@ class SimilarityScorer(TextVectors):
 
         Args:
             examples: `ScoredPair`s, or tuples ((first, second), score).
-            **settings: Of `keras_attn.batches.EncoderBatches` or `ScoredPairBatches`: `batch_size`,
-                `seed`, `shuffle`, ...
+            **settings: Settings of `keras_attn.batches.EncoderBatches` or `ScoredPairBatches`:
+                `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
             `EncoderBatches` of pairs that are read together, or `ScoredPairBatches` for `bi`.

@@ -1,4 +1,4 @@
-"""Summarization: long texts in, short texts out."""
+"""Summarization: summarizes long texts."""
 
 from __future__ import annotations
 
@@ -211,7 +211,8 @@ class Summarizer(TextToText):
 
         Args:
             pairs: (text, summary) strings.
-            **settings: Of `keras_attn.batches.TokenBatches`: `tokens_per_batch`, `seed`, ...
+            **settings: Settings of `keras_attn.batches.TokenBatches`: `tokens_per_batch`, `seed`,
+                ...
 
         Returns:
             `TokenBatches`. Texts are cut; pairs with a summary of more than `max_summary_length`

@@ -1,4 +1,4 @@
-"""Tagging: words in, a label for each word and the entities out."""
+"""Tagging: labels words, and finds entities."""
 
 from __future__ import annotations
 
@@ -266,7 +266,8 @@ class Tagger(WindowedTask):
             class_weight: None gives every word the same weight, and `"balanced"` gives every label
                 the same total weight. A dict sets the weights of labels by their names; other
                 labels have weight 1.
-            **settings: Of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`, `shuffle`, ...
+            **settings: Settings of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`,
+                `shuffle`, ...
 
         Returns:
             `EncoderBatches`.

@@ -1,4 +1,4 @@
-"""Text classification: a text in, its class with a probability out, and the words that decided."""
+"""Text classification: predicts the class of a text or a pair of texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text generation: the beginning of a text in, its continuation out."""
+"""Text generation: continues texts with a language model."""
 
 from __future__ import annotations
 
@@ -517,7 +517,8 @@ class TextGenerator(Task[Texts]):
         Args:
             text: A string, or a list of documents; see the class. Characters that the tokenizer
                 does not know are counted in a warning.
-            **settings: Of `keras_attn.batches.TextWindows`: `batch_size`, `seed`, `shuffle`, ...
+            **settings: Settings of `keras_attn.batches.TextWindows`: `batch_size`, `seed`,
+                `shuffle`, ...
 
         Returns:
             `TextWindows`, or `keras_attn.batches.DocumentWindows`.

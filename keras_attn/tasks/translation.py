@@ -1,4 +1,4 @@
-"""Translation: sentences in, sentences out."""
+"""Translation: translates sentences."""
 
 from __future__ import annotations
 
@@ -504,7 +504,8 @@ class Translator(TextToText):
 
         Args:
             pairs: (source, target) strings.
-            **settings: Of `keras_attn.batches.TokenBatches`: `tokens_per_batch`, `seed`, ...
+            **settings: Settings of `keras_attn.batches.TokenBatches`: `tokens_per_batch`, `seed`,
+                ...
 
         Returns:
             `TokenBatches`. Pairs with more than `max_source_length` tokens in either text are left
@@ -755,7 +756,7 @@ class Translator(TextToText):
         wants_links = bool(predict.alignments or predict.heat_maps)
         if wants_links and not self.decoding.num_attentions:
             raise ValueError(
-                "--alignments and --heat-maps belong to a model with attention. "
+                "--alignments and --heat-maps need a model with attention. "
                 f"Received: {self!r}, which has none."
             )
         search = values_for(self.predict, use)

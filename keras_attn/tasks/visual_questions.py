@@ -1,4 +1,4 @@
-"""Questions about images: an image and a question in, an answer and the maps of words out."""
+"""Visual question answering: answers questions about images."""
 
 from __future__ import annotations
 

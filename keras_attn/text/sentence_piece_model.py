@@ -38,7 +38,7 @@ def read_model(model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
     except (RuntimeError, UnicodeDecodeError) as error:
         raise ValueError(
             "`model` must be a SentencePiece model. Received: "
-            f"{len(model):,} bytes that are none, or are damaged. Copy the file again."
+            f"{len(model):,} bytes of another kind or damaged. Copy the file again."
         ) from error
 
 

@@ -162,7 +162,7 @@ class WordPieceTokenizer(PlacedTokenizer):
         if isinstance(texts, Iterator):
             raise ValueError(
                 "`texts` must be a collection of strings that can be read twice. Received: "
-                f"{texts!r:.80}. Make a list of it."
+                f"{texts!r:.80}. Convert it to a list."
             )
         engine = make_engine({"[UNK]": 0}, lowercase, strip_accents)
         counts: Counter[str] = Counter()

@@ -231,7 +231,7 @@ class ProcessBatches(keras.utils.PyDataset):
         return self.batches.num_examples
 
     def set_epoch(self, epoch: int) -> None:
-        """Uses the order of epoch `epoch`, from 0."""
+        """Sets the order to that of an epoch, counted from 0."""
         self.batches.set_epoch(epoch)
 
     def on_epoch_begin(self) -> None:

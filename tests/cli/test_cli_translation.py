@@ -377,7 +377,7 @@ def test_a_recurrent_model_from_pairs_to_a_saved_model(place, tmp_path, attentio
     predict = ("translation", "predict", *model, "--beams", 2, "--to", tmp_path / "out")
     code, _, err = command(*predict, *links, tmp_path / "text")
     if attention == "none":
-        assert (code, "belong to a model with attention" in err) == (1, True)
+        assert (code, "need a model with attention" in err) == (1, True)
         assert not (tmp_path / "out").exists()
         assert command(*predict, tmp_path / "text")[0] == 0
     else:

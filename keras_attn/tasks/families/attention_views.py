@@ -1,4 +1,4 @@
-"""Views of all attention of a task's model for one input, for `attention_viewer`."""
+"""Attention views of a task's model for one input, for `attention_viewer`."""
 
 import dataclasses
 from typing import Any

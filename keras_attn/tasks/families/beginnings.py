@@ -1,4 +1,4 @@
-"""What a task of texts starts from: an encoder, word vectors, or random weights."""
+"""Initial weights of text tasks: an encoder, word vectors, or random weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The predictions of tasks that put texts, or pairs of texts, into classes."""
+"""Predictions of classifiers of texts and pairs of texts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Prediction(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ClassLearned(Learned):
-    """What a classifier learned: its tokenizer and its classes. Subclasses have a `temperature`."""
+    """The tokenizer and the classes of a classifier. Subclasses have a `temperature`."""
 
     tokenizer: BytePairTokenizer | SentencePieceTokenizer | WordPieceTokenizer | WordTokenizer
     class_names: tuple[str, ...]
@@ -61,9 +61,9 @@ class ClassLearned(Learned):
 
 
 class ClassPredictions(RowPredictions):
-    """The predictions and explanations of a task that puts texts, or pairs of texts, into classes.
+    """Predictions and explanations of classifiers of texts or pairs of texts.
 
-    A subclass writes what `RowPredictions` wants.
+    A subclass implements the methods that `RowPredictions` needs.
     """
 
     Use: ClassVar[type[ClassUse]] = ClassUse

@@ -1,4 +1,4 @@
-"""Weights of classes in a loss: the setting, its check, and as numbers."""
+"""Class weights in a loss: setting, checks and arrays."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_class_weight(value: object) -> None:
 
 @dataclass(frozen=True)
 class ClassWeights(Settings):
-    """What each class weighs in the loss."""
+    """Settings of the weights of classes in the loss."""
 
     class_weight: str | Mapping[str, float] | None = setting(
         None,

@@ -1,4 +1,4 @@
-"""The base of tasks that put texts, or pairs of texts, into classes."""
+"""Base class of classifiers of texts and pairs of texts."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ FEWEST_FOR_TEMPERATURE = 30
 
 
 class ClassTask(ClassPredictions):
-    """A task that puts texts, or pairs of texts, into classes.
+    """Base class of tasks that classify texts or pairs of texts.
 
-    A subclass makes batches of a training (`labelled_batches`), and what `ClassPredictions` wants.
+    A subclass implements `labelled_batches` and the methods that `ClassPredictions` needs.
     """
 
     Test: ClassVar[type[Settings]] = SplitTest

@@ -1,4 +1,4 @@
-"""Settings of the files that tasks learn from.
+"""Settings of training files.
 
 Help texts have words in braces, which a task replaces; see `keras_attn.settings.with_defaults`.
 """
@@ -27,7 +27,7 @@ def column(default: str, what: str, otherwise: str = "", steps: Sequence[str] = 
 
 @dataclass(frozen=True)
 class BadLines(Settings):
-    """What happens at a bad line."""
+    """Settings for bad lines."""
 
     on_error: str = setting(
         "error", "what to do at a bad line", choices=("error", "skip"), steps=READ
@@ -36,7 +36,7 @@ class BadLines(Settings):
 
 @dataclass(frozen=True)
 class TrainingFile(Settings):
-    """The file of the training examples."""
+    """Settings of the training file."""
 
     train: str = setting(
         "", "{examples} to learn from", required=True, shapes_result=False, path="examples"
@@ -45,26 +45,26 @@ class TrainingFile(Settings):
 
 @dataclass(frozen=True)
 class HeldOut(Settings):
-    """The examples that choose the best weights: a file, or a part of the training examples."""
+    """Settings of the development examples: a file, or a part of the training examples."""
 
     dev: str = setting(
-        "", "{examples} by which the best weights are chosen, instead of a part of --train",
+        "", "{examples} that determine the best weights, instead of a part of --train",
         shapes_result=False, path="examples",
     )  # fmt: skip
     dev_share: float = setting(
-        0.1, "share of the {examples} that is held out, without --dev", above=0, below=1
+        0.1, "fraction of the {examples} to hold out, without --dev", above=0, below=1
     )
     split_seed: int = setting(0, "seed of that split", at_least=0)
 
 
 @dataclass(frozen=True)
 class Files(BadLines, HeldOut, TrainingFile):
-    """The files of a task: to learn from, and to choose the best weights by."""
+    """Settings of training and development files."""
 
 
 @dataclass(frozen=True)
 class NearDuplicates(Settings):
-    """Whether examples that are nearly the same may stand on both sides of a split."""
+    """Settings for nearly equal examples in a split."""
 
     near_duplicates: str = setting(
         "apart",
@@ -77,10 +77,10 @@ class NearDuplicates(Settings):
 @dataclass(frozen=True)
 @with_defaults(help={"split_seed": "seed of that split, and of --limit"})
 class LimitedFiles(Files):
-    """The files of a task that may learn from a random part of them."""
+    """Settings of files with a limit on the number of examples."""
 
     limit: int | None = setting(
-        None, "largest number of {examples}, drawn at random", kind=int, at_least=1
+        None, "maximum number of {examples}, drawn at random", kind=int, at_least=1
     )
 
 
@@ -126,7 +126,7 @@ class ImageFiles(Tables):
 
 @dataclass(frozen=True)
 class Pieces(Settings):
-    """The tokenizer of a model that writes."""
+    """Settings of the tokenizer of a generating model."""
 
     tokenizer: str = setting("byte_pair", "kind of tokenizer", choices=tuple(PIECES))
 
@@ -141,7 +141,7 @@ class RunningTexts(Settings):
 
 @dataclass(frozen=True)
 class HeldOutShares(Settings):
-    """Shares of the examples that are left out of the training."""
+    """Settings of the fractions of held-out examples."""
 
     dev_share: float = setting(
         0.05, "share of the {examples} that chooses the best weights", at_least=0, below=1,

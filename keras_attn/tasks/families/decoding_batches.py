@@ -1,4 +1,4 @@
-"""How lists are cut into batches for decoding, and which of these XLA compiles."""
+"""Batches for decoding, and the choice of XLA compilation."""
 
 from __future__ import annotations
 

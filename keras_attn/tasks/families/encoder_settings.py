@@ -1,4 +1,4 @@
-"""The settings that tasks on an encoder share, and what such a task learns."""
+"""Settings and learned values of tasks on an encoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of tasks that put heads on an encoder of texts, such as a pretrained BERT."""
+"""Base class of tasks with heads on a text encoder, such as a pretrained BERT."""
 
 from __future__ import annotations
 

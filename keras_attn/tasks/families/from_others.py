@@ -1,4 +1,4 @@
-"""Tasks with an encoder-decoder that may start from weights of others."""
+"""Tasks with an encoder-decoder that may be pretrained."""
 
 from __future__ import annotations
 

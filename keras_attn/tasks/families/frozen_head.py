@@ -1,4 +1,4 @@
-"""Logistic regression on the vectors of a frozen model: a head that is fitted at once."""
+"""Heads fitted by logistic regression on the vectors of a frozen model."""
 
 from __future__ import annotations
 

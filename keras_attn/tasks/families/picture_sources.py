@@ -1,4 +1,4 @@
-"""What tasks that read images are trained on: images or their regions."""
+"""Training data of image tasks: images or regions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The predictions and explanations of tasks whose model reads rows of tokens."""
+"""Predictions and explanations of tasks whose model reads rows of tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks whose decoder writes a text: one search for the best sequences of tokens."""
+"""Base class of tasks that generate a text from a source."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TargetScore(NamedTuple):
 
 
 class SequenceToSequence(Task[Given]):
-    """A task whose decoder writes a text about a source, which is a text or an image.
+    """Base class of tasks that generate a text from a source, which is a text or an image.
 
     The search is written once, in `run`, for predictions and for the SavedModel. With
     `num_return_sequences` in the settings it gives so many sequences with their attention to the

@@ -1,4 +1,4 @@
-"""The base of tasks whose model reads a text, or a pair of texts, as one row of tokens."""
+"""Base class of tasks that read a text or a pair of texts as one row of tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that read a text and write a text, by an encoder-decoder."""
+"""Base class of tasks that generate a text from a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors of texts, for tasks that read each text alone and compare vectors."""
+"""Vectors of texts, for tasks that encode each text separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of training that several tasks have.
+"""Training settings that several tasks share.
 
 Help texts have words in braces, which a task replaces; see `keras_attn.settings.with_defaults`.
 """

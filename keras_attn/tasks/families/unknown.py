@@ -1,4 +1,4 @@
-"""Texts of no class: how sure it is that a text has a class, and the threshold of that."""
+"""Detection of texts of no class by a score and its threshold."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from keras_attn.metrics.unknown import evaluate_unknown, threshold_of
 from keras_attn.settings import Settings, setting
 
 SCORES = ("energy", "logit", "probability")
-"""What may say how sure it is that a text has a class; of equally good ones the first."""
+"""The scores for detecting texts of no class; among equally good ones, the first is chosen."""
 
 
 @dataclass(frozen=True)
 class UnknownTexts(Settings):
-    """Texts of no class."""
+    """Settings for texts of no class."""
 
     unknown: str = setting(
         "", "label of texts of no class: by those among the development texts a threshold is "
@@ -30,7 +30,7 @@ class UnknownTexts(Settings):
 
 
 class Threshold(NamedTuple):
-    """The score below which a text is of no class."""
+    """A score and the threshold below which a text has no class."""
 
     score: str
     at: float
@@ -40,7 +40,7 @@ class Threshold(NamedTuple):
 
 
 def sureness(xp: ArrayModule, logits: Array, score: str) -> Array:
-    """Computes how sure it is that a text has one of the classes, `(n,)` of logits `(n, C)`.
+    """Computes scores `(n,)` from logits `(n, C)`, which are low for texts of no class.
 
     probability   max_c softmax(z)_c        (Hendrycks and Gimpel, 2017)
     logit         max_c z_c
@@ -54,12 +54,12 @@ def sureness(xp: ArrayModule, logits: Array, score: str) -> Array:
 
 
 def choose_threshold(logits: np.ndarray, unknown: np.ndarray, false_alarms: float) -> Threshold:
-    """Chooses the score with the greatest area under ROC, and the threshold of its false alarms.
+    """Chooses the score with the greatest area under the ROC curve, and its threshold.
 
     Args:
         logits: Of development texts, `(n, C)`.
         unknown: Which of them are of no class, `(n,)`.
-        false_alarms: Share of the others that may lie below the threshold.
+        false_alarms: Fraction of the others that may be below the threshold.
     """
     scores = {name: sureness(np, logits, name) for name in SCORES}
     areas = {

@@ -24,7 +24,10 @@ class BatchUse(Settings):
     """How many inputs are computed together."""
 
     batch_size: int = setting(
-        64, "{rows} computed at a time", at_least=1, steps=("predict", "evaluate", "export")
+        64,
+        "number of {rows} that are computed at a time",
+        at_least=1,
+        steps=("predict", "evaluate", "export"),
     )
 
 
@@ -72,13 +75,13 @@ class TokenRulesUse(Settings):
     """Rules on the tokens of what is written; see `keras_attn.generation.beam_search`."""
 
     min_length: int = setting(
-        0, "smallest number of new tokens, the end token included", at_least=0
+        0, "minimum number of new tokens, including the end token", at_least=0
     )
     no_repeat_ngram_size: int = setting(
-        0, "length of a sequence of tokens that never comes twice; 0 allows all", at_least=0
+        0, "size of n-grams that may not repeat; 0 allows all", at_least=0
     )
     suppressed_ids: tuple[int, ...] = setting(
-        (), "id of a token that never comes; may be repeated", kind=tuple
+        (), "id of a token that is never generated; may be repeated", kind=tuple
     )
 
     def __post_init__(self) -> None:
@@ -198,20 +201,20 @@ class SamplingUse(BatchUse):
         1.0, "{sample}temperature; below 1 more predictable, above 1 more random", above=0
     )
     top_k: int | None = setting(
-        None, "{sample}number of most probable tokens that may come", kind=int, at_least=1
+        None, "{sample}number of most probable tokens to choose from", kind=int, at_least=1
     )
     top_p: float | None = setting(
-        None, "{sample}total probability of the tokens that may come", kind=float, above=0
+        None, "{sample}total probability of the tokens to choose from", kind=float, above=0
     )
     min_p: float | None = setting(
         None, "{sample}smallest probability that may come, as a share of the greatest", kind=float,
         at_least=0, below=1,
     )  # fmt: skip
     repetition_penalty: float = setting(
-        1.0, "{sample}above 1, tokens that were there come less often", above=0
+        1.0, "{sample}penalty of tokens that already occurred, above 1; 1 for none", above=0
     )
     no_repeat_ngram_size: int = setting(
-        0, "{sample}length of a sequence of tokens that never comes twice; 0 allows all", at_least=0
+        0, "{sample}size of n-grams that may not repeat; 0 allows all", at_least=0
     )
     seed: int = setting(0, "{sample}seed of the samples", at_least=0, below=2**31)
 

@@ -1,4 +1,4 @@
-"""Tasks on an encoder that read long inputs in windows."""
+"""Base class of tasks on an encoder that read long inputs in windows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Arrays = Mapping[str, Array]
 
 
 class WindowedTask(EncoderTask):
-    """A task on an encoder whose inputs become one row or more each.
+    """Base class of tasks whose inputs become one or several rows of an encoder.
 
     A subclass makes `rows` of encoded inputs, says in `read_off` what is kept of each row if it
     names `of_rows`, and computes the results in `run`. All three take an array module, so that
