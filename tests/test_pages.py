@@ -69,7 +69,7 @@ ELSEWHERE = {
 SLOW = {
     "README.md", "answer_selection.md", "bert.md", "captioning.md", "conversation.md",
     "decoding.md", "entailment.md", "fine_tuning.md", "from_keras.md",
-    "masking.md", "migrating.md", "pretrained.md",
+    "layers.md", "masking.md", "migrating.md", "pretrained.md",
     "question_answering.md",
     "sentiment.md", "serving.md", "similarity.md", "speed.md", "summarization.md",
     "text_generation.md",

@@ -2,11 +2,13 @@
 
     python docs/site/build.py
 
-The pages of `docs/`, the README and other pages at the top are staged in `build/site_pages`, with
-their links among each other. Links to other files of the repository become plain text. A page that
-is missing, or is not in the navigation of `zensical.toml`, ends the build, as a broken link does.
+The pages of `docs/`, the README, other pages at the top and the notebooks of the lectures are
+staged in `build/site_pages`, with their links among each other. Links to other files of the
+repository become plain text. A page that is missing, or is not in the navigation of
+`zensical.toml`, ends the build, as a broken link does.
 """
 
+import importlib.util
 import os
 import re
 import shutil
@@ -14,6 +16,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+from notebooks import notebook_page
 from reference import write_reference
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +36,9 @@ def places() -> dict[Path, str]:
     return {
         **{ROOT / path: name for path, name in TOP.items()},
         **{path: path.relative_to(ROOT / "docs").as_posix() for path in docs},
+        **{path: f"lectures/{path.stem}.md" for path in ROOT.glob("examples/lectures/*.ipynb")},
         ROOT / "docs/site/iframe-worker.js": "iframe-worker.js",
+        ROOT / "docs/site/tables.css": "tables.css",
     }
 
 
@@ -69,11 +74,19 @@ def navigated(entries: list) -> list[str]:
 
 def main() -> None:
     """Stages the pages and builds the site."""
+    if importlib.util.find_spec("zensical") is None:
+        raise SystemExit(
+            "Expected zensical, which builds the site. Received: an environment without it. "
+            'Install it: pip install -e ".[site]"'
+        )
     shutil.rmtree(STAGED, ignore_errors=True)
     names = places()
     for path, name in names.items():
         (STAGED / name).parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".md":
+        if path.suffix == ".ipynb":
+            page = notebook_page(path, (STAGED / name).with_suffix(""))
+            (STAGED / name).write_text(page, encoding="utf-8")
+        elif path.suffix == ".md":
             (STAGED / name).write_text(staged(path, names), encoding="utf-8")
         else:
             shutil.copyfile(path, STAGED / name)

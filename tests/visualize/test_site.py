@@ -2,6 +2,7 @@
 
 import html
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -100,6 +101,20 @@ def test_links_and_images_are_there_and_nothing_is_from_elsewhere(site):
                 if not (page.parent / file).exists():
                     wrong.append(f"{page.relative_to(site)}: {target}")
     assert not wrong
+
+
+@pytest.mark.slow
+@needs_zensical
+def test_lectures_are_pages_with_their_outputs(site):
+    notebooks = sorted(ROOT.glob("examples/lectures/*.ipynb"))
+    assert len(notebooks) == 5
+    for notebook in notebooks:
+        page = (site / f"lectures/{notebook.stem}.html").read_text(encoding="utf-8")
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        outputs = [output for cell in cells for output in cell.get("outputs", [])]
+        pictures = sum("image/png" in output.get("data", {}) for output in outputs)
+        assert page.count("Output of the cell") == pictures > 0
+    assert "exact weights" in (site / "lectures/1_attention_by_hand.html").read_text("utf-8")
 
 
 @needs_zensical
