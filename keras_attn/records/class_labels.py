@@ -60,9 +60,13 @@ def label_numbers(
         more = f", {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
         known = f"{list(class_names[:20])}"[:600]
         rest = ", ..." if len(class_names) > 20 or len(known) == 600 else ""
+        whole = [name for name in unknown if name.removesuffix(".0") in number]
+        hint = "Is it the column of the labels?"
+        if whole:
+            hint = f"Write whole numbers as such: {whole[0].removesuffix('.0')!r} for {whole[0]!r}."
         raise ValueError(
             f"Expected labels among the {len(class_names):,} classes {known}{rest}. Received: "
-            f"{found}{more}. Is it the column of the labels?"
+            f"{found}{more}. {hint}"
         )
     if multi_label:
         rows = np.zeros((len(labels), len(number)), "float32")

@@ -343,7 +343,7 @@ def read_whole_documents(
             reading = LineReading(file, on_error, _KINDS)
             with open_lines(file) as lines:
                 some = list(_whole_objects(lines, reading, key, prompt_key))
-            reading.refuse(len(some), f"a JSON object with {key!r} on each line", "document")
+            reading.refuse(len(some), f"a document as {key!r} on each line", "document")
             found += some
             problems += reading.problems
         else:

@@ -242,13 +242,18 @@ def _unbatched(
         except errors.OpError as error:
             raise ValueError(
                 f"Expected a dataset that can be read to its end. Received: {where}, which ends "
-                f"early, after {count:,} examples ({error.message[:300]})."
+                f"early, after {count:,} examples ({_reason(error.message)})."
             ) from error
         if element is None:
             return
         for example in _examples(parts(element), where):
             count += 1
             yield example
+
+
+def _reason(message: str) -> str:
+    """Returns the first line of a message of TensorFlow, without the name of the op."""
+    return message.partition("\n")[0].rpartition("}} ")[2][:300]
 
 
 def _examples(value: object, where: str) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.visualize.checks import WordMaps, checked_words
-from keras_attn.visualize.figures import figure_class, label
+from keras_attn.visualize.figures import figure_class, finished, label
 from keras_attn.visualize.pictures import Picture, as_image, shrunk, spread
 
 _DARK = 0.3
@@ -79,9 +79,7 @@ def plot_caption(
         title = " ".join(word for word, _ in named)
     if title:
         figure.suptitle(label(title), wrap=True)
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+    return finished(figure, path)
 
 
 def _enlarged(image: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from keras_attn.packages import needed
 from keras_attn.visualize.checks import checked_layers
 from keras_attn.visualize.display import displayed_tokens
-from keras_attn.visualize.figures import figure_class, label
+from keras_attn.visualize.figures import figure_class, finished, label
 
 _WIDEST = 15.0
 _WIDEST_TOKEN = 0.17
@@ -115,9 +115,7 @@ def plot_attention_heads(
         figure.text(
             0.5, 1 - 0.12 / height, label(title), ha="center", va="top", fontsize=12, wrap=True
         )
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+    return finished(figure, path)
 
 
 def _names(tokens: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_attn.visualize.checks import checked_weights
-from keras_attn.visualize.figures import figure_class, label
+from keras_attn.visualize.figures import figure_class, finished, label
 
 
 def plot_attention(
@@ -60,6 +60,4 @@ def plot_attention(
     figure.colorbar(image, ax=axes, shrink=0.7, label="attention weight")
     if title:
         figure.suptitle(label(title), wrap=True)
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+    return finished(figure, path)

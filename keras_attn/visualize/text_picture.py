@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.packages import needed
-from keras_attn.visualize.figures import figure_class, label
+from keras_attn.visualize.figures import figure_class, finished, label
 from keras_attn.visualize.shaded_text import ShadedText, TextWeights
 from keras_attn.visualize.text_segments import TextSegment
 
@@ -87,9 +87,7 @@ def plot_text_weights(
     figure.text(
         0.2 / width, 1 - 0.1 / height, label(title, _FONTS), family=_FONTS, fontsize=13, va="top"
     )
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+    return finished(figure, path)
 
 
 def _wrapped(segments: list[TextSegment]) -> list[_Line]:

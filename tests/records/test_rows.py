@@ -117,6 +117,15 @@ def test_data_sets_of_tensorflow():
         read(columns.repeat())
     with pytest.raises(ValueError, match="ends early, after 3 examples"):
         read(columns.apply(tf.data.experimental.assert_cardinality(5)))
+
+    def failing():
+        yield {"review": "a", "stars": 1}
+        raise RuntimeError("the disk is gone")
+
+    spec = {"review": tf.TensorSpec([], "string"), "stars": tf.TensorSpec([], "int32")}
+    broken = tf.data.Dataset.from_generator(failing, output_signature=spec)
+    with pytest.raises(ValueError, match=r"after 1 examples \(RuntimeError: the disk is gone\)\.$"):
+        read(broken)
     uneven = tf.data.Dataset.from_generator(
         lambda: [(["a", "b"], [1])],
         output_signature=(tf.TensorSpec([None], "string"), tf.TensorSpec([None], "int32")),

@@ -15,6 +15,7 @@ from every_task import CASES
 from test_copies import same, shift
 
 from keras_attn.tasks import EntailmentClassifier, TextClassifier
+from keras_attn.tasks.base import task_file
 
 # Examples of a new run, and settings that the saved task does not decide.
 NEW = {
@@ -51,6 +52,17 @@ def test_a_new_task_gives_what_the_saved_one_gives(tmp_path, name):
     assert task.pretrained
     assert not (task.loaded.new or task.loaded.left_over)
     assert same(ask(task), ask(former))
+
+
+@pytest.mark.slow
+def test_the_weights_of_the_saved_task_are_read_once(tmp_path, monkeypatch):
+    _, data = classifier(tmp_path)
+    reads, read = [], task_file._tensors
+    monkeypatch.setattr(task_file, "_tensors", lambda archive: reads.append(1) or read(archive))
+    data = TextClassifier.Data.made(data)
+    model = TextClassifier.model_of(data, None)
+    TextClassifier.create([("a film", "good"), ("a book", "bad")], data=data, model=model)
+    assert reads == [1]
 
 
 def classifier(tmp_path, model="bag"):

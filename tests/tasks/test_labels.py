@@ -5,6 +5,7 @@ import pytest
 
 from keras_attn.images.picture_questions import checked_questions as checked_picture_questions
 from keras_attn.inputs import flattened, with_labels
+from keras_attn.records.class_labels import label_numbers
 from keras_attn.records.labelled_pairs import checked_labelled_pairs
 from keras_attn.records.questions import checked_questions
 from keras_attn.records.scored_pairs import checked_scored_pairs
@@ -68,6 +69,10 @@ def test_what_is_wrong_with_labels():
         TextGenerator.create("abc", ["x"])
     with pytest.raises(TypeError, match="Expected a list of pairs"):
         Translator.create("abc", ["x"])
+    with pytest.raises(
+        ValueError, match=r"'5.0' .1 texts.\. Write whole numbers .*: '5' for '5.0'"
+    ):
+        label_numbers(["1", "5.0"], ["1", "5"])
     assert with_labels(iter("ab"), np.array([1, 2]), "texts") == [("a", 1), ("b", 2)]
 
 

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.image import imread
 from PIL import Image
 
-from keras_attn.visualize import plot_caption
+from keras_attn.visualize import figures, plot_caption
 from keras_attn.visualize.pictures import as_image, shrunk, spread
 
 GREY = np.full((40, 60, 3), 100, "uint8")
@@ -57,8 +57,12 @@ def test_a_caption_and_its_words():
     assert plot_caption(GREY, Caption(), title="").get_suptitle() == ""
 
 
-def test_other_letters_are_boxes_without_warnings(tmp_path):
-    figure = plot_caption(GREY, [("中🙂", np.eye(2)), ("\ud800", np.eye(2))], tmp_path / "a.png")
+def test_other_letters_are_boxes_with_a_warning(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "font_of", lambda character: "")
+    with pytest.warns(UserWarning, match="write an HTML page"):
+        figure = plot_caption(
+            GREY, [("中🙂", np.eye(2)), ("\ud800", np.eye(2))], tmp_path / "a.png"
+        )
     assert figure.axes[1].get_title() == "□□"
 
 

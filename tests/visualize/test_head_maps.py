@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from keras_attn.visualize import plot_attention_heads
+from keras_attn.visualize import figures, plot_attention_heads
 
 
 def attention(*shape):
@@ -60,8 +60,10 @@ def test_any_shape(tmp_path, rows, columns):
     assert 1 < width < 20 and 1 < height < 100
 
 
-def test_other_letters_are_boxes_without_warnings(tmp_path):
-    figure = plot_attention_heads([attention(1, 1, 2)], "中a", "🙂", tmp_path / "a.png", "日")
+def test_other_letters_are_boxes_with_a_warning(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "font_of", lambda character: "")
+    with pytest.warns(UserWarning, match="write an HTML page"):
+        figure = plot_attention_heads([attention(1, 1, 2)], "中a", "🙂", tmp_path / "a.png", "日")
     assert [t.get_text() for t in figure.axes[0].get_xticklabels()] == ["□", "a"]
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_attn.visualize import plot_attention
+from keras_attn.visualize import figures, plot_attention
 
 
 def test_writes_a_picture_with_its_labels(tmp_path):
@@ -20,7 +20,9 @@ def test_refuses_other_shapes():
         plot_attention([[1.0], [1.0]], ["a", "b"], ["c"])
 
 
-def test_other_letters_are_boxes_without_warnings(tmp_path):
-    figure = plot_attention([[1.0]], ["中a"], ["🙂"], tmp_path / "map.png", "日")
+def test_other_letters_are_boxes_with_a_warning(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "font_of", lambda character: "")
+    with pytest.warns(UserWarning, match="write an HTML page"):
+        figure = plot_attention([[1.0]], ["中a"], ["🙂"], tmp_path / "map.png", "日")
     assert figure.axes[0].get_xticklabels()[0].get_text() == "□a"
     assert figure.get_suptitle() == "□"

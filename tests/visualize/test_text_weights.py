@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from keras_attn.explain import Explanation
-from keras_attn.visualize import plot_text_weights, text_weights_fragment, text_weights_html
+from keras_attn.visualize import (
+    figures,
+    plot_text_weights,
+    text_weights_fragment,
+    text_weights_html,
+)
 from keras_attn.visualize.display import drawable
 from keras_attn.visualize.shaded_text import ShadedText
 from keras_attn.visualize.text_segments import text_segments
@@ -293,9 +298,11 @@ class TestPicture:
         long = plot_text_weights(explained("x" * 300)).axes[0].texts
         assert [len(text.get_text()) for text in long] == [96, 96, 96, 12]
 
-    def test_other_letters_are_boxes_without_warnings(self, tmp_path):
+    def test_other_letters_are_boxes_with_a_warning(self, tmp_path, monkeypatch):
         explanation = explained(ODD, label="日", probabilities={"日": 1.0}, method="中")
-        figure = plot_text_weights(explanation, tmp_path / "picture.png", title="🙂 $x^2$")
+        monkeypatch.setattr(figures, "font_of", lambda character: "")
+        with pytest.warns(UserWarning, match="write an HTML page"):
+            figure = plot_text_weights(explanation, tmp_path / "picture.png", title="🙂 $x^2$")
         assert figure.texts[0].get_text() == "\u25a1 \\$x^2\\$"
         assert "\u25a1" in "".join(text.get_text() for text in figure.axes[0].texts)
 

@@ -13,7 +13,7 @@ from keras_attn.models.tensors import LoadReport, model_tensors
 from keras_attn.settings import Choice, Settings
 from keras_attn.tasks.base.backbones import Backbone, BackboneData, BackboneStart
 from keras_attn.tasks.base.saved import Saved
-from keras_attn.tasks.base.task_file import read_task, task_of
+from keras_attn.tasks.base.task_file import config_of, read_task, task_of
 
 _BROUGHT = (
     "tokenizer", "vocabulary_size", "vocabulary_file", "lowercase", "split_digits", "max_answers",
@@ -33,7 +33,11 @@ def continues(task: type[Saved], data: Settings) -> bool:
 
 def chosen_model(task: type[Saved], data: BackboneStart, chosen: Choice) -> Choice:
     """Returns the settings of the saved model with newly chosen dropout rates."""
-    settings = dict(read_task(data.backbone, task.__name__).config["model"])
+    return _chosen(task, config_of(data.backbone, task.__name__), chosen)
+
+
+def _chosen(task: type[Saved], config: Mapping[str, Any], chosen: Choice) -> Choice:
+    settings = dict(config["model"])
     name = settings.pop(task.kinds.key)
     return Backbone(name, settings, None, {}).declared(task.kinds, chosen)
 
@@ -42,7 +46,7 @@ def with_brought(task: type[Saved], data: Any) -> Any:
     """Returns data settings with the vocabulary settings of the saved task."""
     if isinstance(data, BackboneData) or not continues(task, data):
         return data  # it refuses such settings beside a backbone
-    saved = read_task(data.backbone, task.__name__).config["data"]
+    saved = config_of(data.backbone, task.__name__)["data"]
     own = {field.name: field.default for field in dataclasses.fields(data)}
     brought = {name: saved[name] for name in _BROUGHT if name in own and name in saved}
     for name, value in brought.items():
@@ -78,7 +82,7 @@ def continued(
                 f"`{name}` comes from the backbone. Received: {parts[name]!r}. Leave it out."
             )
     saved = read_task(data.backbone, task.__name__)
-    choice = chosen_model(task, data, task.kinds.made({} if model is None else model))
+    choice = _chosen(task, saved.config, task.kinds.made({} if model is None else model))
     policy = saved.config["dtype"] if dtype is None else dtype
 
     def make(config: dict[str, Any]) -> Any:

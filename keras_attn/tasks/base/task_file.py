@@ -188,6 +188,12 @@ def task_of(path: str | os.PathLike, task: str | None = None) -> str:
         return str(_settings(archive, task)["task"])
 
 
+def config_of(path: str | os.PathLike, task: str) -> dict[str, Any]:
+    """Reads the settings of a task's file, without its weights."""
+    with _open(path, task) as archive:
+        return dict(_settings(archive, task)["config"])
+
+
 def read_task(path: str | os.PathLike, task: str | None) -> SavedTask:
     """Reads a task file."""
     with _open(path, task) as archive:
