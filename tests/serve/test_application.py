@@ -6,7 +6,9 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import httpx2
 import pytest
+from serving import served
 from starlette.testclient import TestClient
 
 from keras_attn.fields import Signature, Together
@@ -201,3 +203,22 @@ def test_streams_take_turns_and_stopping_finishes_them():
 
     assert asyncio.run(ask()) == [["xNone"] * 3, ["yNone"] * 3]
     worker.stop()
+
+
+@pytest.mark.slow
+def test_ending_finishes_what_has_begun(task):
+    """What a signal does: uvicorn sets `should_exit`."""
+    task.wait.clear()
+    statuses = []
+
+    def ask(url):
+        answer = httpx2.post(f"{url}/v1/models/a:predict", json={"instances": ["ab"]}, timeout=60)
+        statuses.append((answer.status_code, answer.json()["predictions"][0]["length"]))
+
+    with served({"a": task}) as url:
+        client = threading.Thread(target=ask, args=(url,))
+        client.start()
+        time.sleep(1)
+        threading.Timer(0.5, task.wait.set).start()
+    client.join()
+    assert statuses == [(200, 2)]

@@ -69,6 +69,7 @@ def fill(browser, asked):
 
 def shot(browser, name):
     if SHOTS:
+        time.sleep(2)  # the attention view unpacks its weights
         browser.screenshot(f"{SHOTS}/{name}.png", full=True)
 
 
