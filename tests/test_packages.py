@@ -6,8 +6,10 @@ import os
 import re
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
+import installed_tasks
 import pytest
 
 from keras_attn.packages import EXTRAS, check_installed, needed
@@ -115,6 +117,44 @@ def test_extras_bring_what_the_errors_say():
     assert found["all"] == every
     assert found["test"] >= every - found["hub"]
     assert found["examples"] == found["tensorflow"] | found["tasks"] | found["plots"]
+
+
+OFFLINE = ("Could not find a version", "Failed to establish a new connection")
+# As in the extra `test`: its build for CPUs, where there is one.
+PINNED = {"jax": (), "torch": ("torch==2.13.0",)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", PINNED)
+def test_every_task_without_tensorflow(backend, tmp_path):
+    """The wheel in an environment of its own, outside of the tree."""
+    build = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env/bin/python"
+    wanted = f"{wheel}[{backend},tasks,captioning,summarization]"
+    done = subprocess.run(
+        [python, "-m", "pip", "install", "-q", wanted, *PINNED[backend]],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode and any(words in done.stderr for words in OFFLINE):
+        pytest.skip(f"no registry of packages: {done.stderr[-300:]}")
+    assert done.returncode == 0, done.stderr[-3000:]
+    done = subprocess.run(
+        [python, "-I", ROOT / "tests/installed_tasks.py", tmp_path / "toys"],
+        env={**os.environ, "KERAS_BACKEND": backend},
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+    )
+    assert done.returncode == 0, (done.stdout[-1000:], done.stderr[-3000:])
+    lines = done.stdout.splitlines()
+    assert str(tmp_path / "env") in lines[0]
+    assert {*installed_tasks.CASES} <= {*lines}
+    assert json.loads(lines[-1]) == []
 
 
 def test_only_a_missing_package_is_an_error_of_an_extra(monkeypatch):
