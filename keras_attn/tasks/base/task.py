@@ -40,11 +40,13 @@ class Task(Predicting[Given], Quantizable):
     Attributes:
         name: Name of the task in the command and the documentation.
         about: A sentence about the task.
-        kinds: The available architectures. Data: Settings of the data and their preprocessing.
-            Learned: Values that the task learns from examples, such as tokenizer and labels.
-        Training: Settings for training. Use: Settings for predictions, explanations and the export.
-        Test: Settings for the evaluation, including its data. steps: Names of the standard steps of
-        the task's command. A method can add or replace a step
+        kinds: The available architectures.
+        Data: Settings of the data and their preprocessing.
+        Learned: Values that the task learns from examples, such as tokenizer and labels.
+        Training: Settings for training.
+        Use: Settings for predictions, explanations and the export.
+        Test: Settings for the evaluation, including its data.
+        steps: Names of the standard steps of the task's command. A method can add or replace a step
             with `@step`.
     """
 
