@@ -600,7 +600,8 @@ class WordEmbedder(Task[Texts]):
             An `EmbeddingsReport`.
 
         Raises:
-            FileNotFoundError: If there is no such file. ValueError: If a file has the wrong format.
+            FileNotFoundError: If there is no such file.
+            ValueError: If a file has the wrong format.
         """
         first = tests.first if first is None else first
         asked = any(tests.analogies.values())

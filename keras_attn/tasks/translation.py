@@ -454,8 +454,8 @@ class Translator(TextToText):
         """Reads pairs, by the names of the languages or columns that the model was trained with.
 
         Raises:
-            WrongUse: If the settings contradict each other. ValueError: If source and target are
-            swapped.
+            WrongUse: If the settings contradict each other.
+            ValueError: If source and target are swapped.
         """
         if test.data:
             prepared = PreparedTranslation.load(test.data)
