@@ -22,7 +22,8 @@ from keras_attn.ops.compilers import tracing_for
 from keras_attn.packages import check_installed
 from keras_attn.progress import tell
 
-_MARK = "saved_model.pb"
+_MARKS = ("saved_model.pb", "model.onnx", "model.tflite")
+"""The file by which an export is recognized, of each kind."""
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -331,22 +332,22 @@ def export_in_child_process(
 
 
 def check_place(path: str | os.PathLike, overwrite: bool = False) -> Path:
-    """Checks, before any work, that a SavedModel can be written to a folder; resolves its path."""
+    """Checks, before any work, that an export can be written to a folder; resolves its path."""
     path = Path(path).expanduser().resolve()
     if path.is_dir() and os.path.ismount(path):
         raise FileExistsError(f"{path} is a mounted folder. Give a new folder inside it.")
     if path.exists() and not path.is_dir():
         raise FileExistsError(f"{path} is a file. Give the path of a folder.")
     if path.exists() and any(path.iterdir()):
-        is_model = (path / _MARK).is_file()
+        is_model = any((path / mark).is_file() for mark in _MARKS)
         if not overwrite:
             how = ", remove it, or overwrite it (overwrite=True, --overwrite)"
             advice = how if is_model else ""
             raise FileExistsError(f"{path} exists and is not empty. Give another folder{advice}.")
         if not is_model:
             raise FileExistsError(
-                f"{path} is not empty, and has no {_MARK}: only a SavedModel is overwritten. Give "
-                "another folder."
+                f"{path} is not empty, and has none of {list(_MARKS)}: only an export "
+                "is overwritten. Give another folder."
             )
     check_writable(path.parent)
     return path

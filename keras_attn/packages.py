@@ -20,6 +20,8 @@ EXTRAS = {
     "rouge_score": "summarization",
     "bm25s": "search",
     "pyarrow": "tables",
+    **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), "onnx"),
+    "ai_edge_litert": "litert",
     "huggingface_hub": "hub",
     "tensorboardX": "tensorboard",
     "matplotlib": "plots",

@@ -69,7 +69,7 @@ ELSEWHERE = {
 SLOW = {
     "README.md", "answer_selection.md", "bert.md", "captioning.md", "conversation.md",
     "decoding.md", "entailment.md", "fine_tuning.md", "from_keras.md",
-    "layers.md", "masking.md", "migrating.md", "pretrained.md",
+    "layers.md", "masking.md", "migrating.md", "onnx.md", "pretrained.md",
     "question_answering.md",
     "sentiment.md", "serving.md", "similarity.md", "speed.md", "summarization.md",
     "text_generation.md",
@@ -339,6 +339,20 @@ def similarity(folder, _):
     return {}
 
 
+def onnx(folder, _):
+    """An exported classifier, and a model to export."""
+    words = "a great film dull from beginning to end .".split()
+    tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words])
+    sizes = {"dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 8}
+    settings = {"model": {"model": "bert", **sizes}, "data": {"max_length": 8}}
+    tasks.TextClassifier(tokenizer, ("bad", "good"), **settings).export(
+        folder / "classifier_onnx", format="onnx"
+    )
+    ids = np.array([[2, 5, 6, 3], [2, 7, 3, 0]], "int32")
+    model = BertConfig(13, **sizes).build()
+    return {"model": model, "ids": ids, "segments": ids * 0, "mask": ids != 0}
+
+
 def bert(folder, _):
     """Documents of two topics, each of two or three sentences."""
     topics = [
@@ -352,9 +366,10 @@ def bert(folder, _):
 
 SETUPS = {
     "answer_selection.md": similarity, "bert.md": bert,
-    "captioning.md": captioning, "migrating.md": migrating, "pretrained.md": pretrained,
-    "sentiment.md": sentiment, "serving.md": serving, "similarity.md": similarity,
-    "speed.md": speed, "text_generation.md": gpt2, "word_embeddings.md": similarity,
+    "captioning.md": captioning, "migrating.md": migrating, "onnx.md": onnx,
+    "pretrained.md": pretrained, "sentiment.md": sentiment, "serving.md": serving,
+    "similarity.md": similarity, "speed.md": speed,
+    "text_generation.md": gpt2, "word_embeddings.md": similarity,
 }  # fmt: skip
 
 

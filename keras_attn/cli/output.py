@@ -77,7 +77,10 @@ WRITERS = {
     "model": Writer("output", "file of the model", check=check_new_model, replaces="model"),
     "folder": Writer("folder", "folder to write", check=_check_nothing),
     "saved_model": Writer(
-        "folder", "folder of the SavedModel", check=_check_nothing, replaces="SavedModel"
+        "folder",
+        "folder of the export",
+        check=_check_nothing,
+        replaces="SavedModel",
     ),
     "run": Writer("run_dir", "folder of the run", check=_check_nothing, option="--run-dir"),
 }

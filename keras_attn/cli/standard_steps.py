@@ -18,6 +18,7 @@ from keras_attn.cli.lines import READERS
 from keras_attn.cli.output import exit_if_interrupted
 from keras_attn.cli.step_settings import options_of, values_of
 from keras_attn.files import open_output
+from keras_attn.interop.runtimes import FORMATS
 from keras_attn.progress import progress_lines
 from keras_attn.settings import Settings, setting
 from keras_attn.tasks import Note, Step, Task
@@ -44,6 +45,18 @@ class Quantization(Settings):
     """Settings of `quantize`."""
 
     mode: str = setting("int8", "data type of kernels and embeddings", choices=tuple(MODES))
+
+
+@dataclass(frozen=True)
+class Export(Settings):
+    """What `export` writes."""
+
+    format: str = setting(
+        "saved_model",
+        "saved_model takes and gives strings and needs TensorFlow; onnx, onnx-int8 (8 bits) and "
+        "litert take ids, for tasks with an encoder",
+        choices=("saved_model", *FORMATS),
+    )
 
 
 def standard_steps(task: type[Task]) -> dict[str, Step]:
@@ -106,9 +119,10 @@ def standard_steps(task: type[Task]) -> dict[str, Step]:
         ),
         Step(
             "export",
-            "Export a SavedModel, which only needs TensorFlow.",
+            "Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.",
             _export,
             takes=("use",),
+            settings=Export,
             writes="saved_model",
         ),
     ]
@@ -216,4 +230,5 @@ def _export(task: Task, to: Path, overwrite: bool, settings: dict[str, Any], ste
     }
     with progress_lines(_say):
         task.export(to, overwrite=overwrite, **values)
-    return f"SavedModel: {to}"
+    kind = "SavedModel" if values["format"] == "saved_model" else values["format"]
+    return f"{kind}: {to}"

@@ -245,7 +245,8 @@ class BytePairTokenizer(PlacedTokenizer):
         text = _read(text, self.normalize)
         return compose_with_offsets(text)[0] if self.compose and not self.normalize else text
 
-    def _rows(self, texts: list[str]) -> Rows:
+    def engine(self) -> Any:
+        """Returns the tokenizer of the `tokenizers` library that encodes normalized texts."""
         if self._encoder is None:
             ids_of = {
                 token: index
@@ -255,8 +256,11 @@ class BytePairTokenizer(PlacedTokenizer):
             self._encoder = _engine(
                 ids_of, self.merges, self.pattern, self.ignore_merges, self.whole_tokens
             )
+        return self._encoder
+
+    def _rows(self, texts: list[str]) -> Rows:
         read = [self.normalized(text) for text in texts]
-        found = self._encoder.encode_batch_fast(read, add_special_tokens=False)
+        found = self.engine().encode_batch_fast(read, add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
     def _placed_rows(self, texts: list[str]) -> tuple[Rows, list[Offsets]]:

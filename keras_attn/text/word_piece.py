@@ -251,12 +251,12 @@ class WordPieceTokenizer(PlacedTokenizer):
 
     def _rows(self, texts: list[str]) -> Rows:
         read = [well_formed(text) for text in texts]
-        found = self._engine().encode_batch_fast(read, add_special_tokens=False)
+        found = self.engine().encode_batch_fast(read, add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
     def _placed_rows(self, texts: list[str]) -> tuple[Rows, list[Offsets]]:
         read = [well_formed(text) for text in texts]
-        found = self._engine().encode_batch(read, add_special_tokens=False)
+        found = self.engine().encode_batch(read, add_special_tokens=False)
         offsets = [
             self._with_marks(text, encoding.ids, encoding.offsets)
             for text, encoding in zip(texts, found, strict=True)
@@ -301,7 +301,8 @@ class WordPieceTokenizer(PlacedTokenizer):
             f"lowercase={self.lowercase}>"
         )
 
-    def _engine(self) -> Any:
+    def engine(self) -> Any:
+        """Returns the tokenizer of the `tokenizers` library that encodes the texts."""
         if self._encoder is None:
             ids_of = {token: index for index, token in enumerate(self.vocabulary)}
             whole = ["[MASK]"] if self.mask_in_text else []

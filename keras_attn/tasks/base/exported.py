@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from types import ModuleType
@@ -18,11 +19,14 @@ from keras_attn.export import (
     export_in_child_process,
     export_text_functions,
     in_parts,
+    replaced_folder,
     with_a_row,
 )
-from keras_attn.fields import Signature, Together
+from keras_attn.fields import EncoderInput, Signature, Together
 from keras_attn.fields.signature import WithModules
 from keras_attn.generation import CompiledFunction, Keeper
+from keras_attn.interop.fast_tokenizers import write_tokenizer
+from keras_attn.interop.runtimes import check_format, export_model, output_names
 from keras_attn.layers.quantization import quantized_sublayers
 from keras_attn.progress import tell
 from keras_attn.settings import Settings
@@ -240,28 +244,58 @@ class Exported(Saved, Keeper):
 
         return serve
 
-    def export(self, path: str | os.PathLike, *, overwrite: bool = False, **use: Any) -> None:
-        """Exports a TensorFlow SavedModel from strings to strings.
-
-        To load it, only `import tensorflow` is needed, and also `import tensorflow_text` with a
-        `SentencePieceTokenizer`. The folder contains `requirements.txt` with versions and, if
-        requests are limited, `limits.json`. Before the folder is moved into place, the SavedModel
-        is loaded and compared with this object. On JAX and PyTorch, a child process with the
-        TensorFlow backend performs the export.
-
-        Args:
-            path: Folder of the SavedModel.
-            overwrite: Whether an existing SavedModel is replaced when the new one is complete.
-            **use: Settings `Use`. `batch_size` is the number of rows that are processed at a time.
+    def exported_rows(self) -> tuple[EncoderInput, Mapping[str, np.ndarray]]:
+        """Returns the field of the rows that `model` reads, and inputs of `model` to try it with.
 
         Raises:
-            FileExistsError: If the folder is not empty, unless it is a SavedModel and `overwrite`
-                is True.
+            ValueError: If the model does not compute its outputs from one row of ids at once.
+        """
+        raise ValueError(
+            "Only encoders of texts can be exported to ONNX and LiteRT, because their model "
+            f"computes its outputs from ids in one pass. Received: a {type(self).__name__}. Use "
+            "format='saved_model'."
+        )
+
+    def export(
+        self,
+        path: str | os.PathLike,
+        *,
+        overwrite: bool = False,
+        format: str = "saved_model",
+        **use: Any,
+    ) -> None:
+        """Exports a TensorFlow SavedModel from strings to strings, or an ONNX or LiteRT file.
+
+        To load a SavedModel, only `import tensorflow` is needed, and also `import tensorflow_text`
+        with a `SentencePieceTokenizer`. The folder contains `requirements.txt` with versions and,
+        if requests are limited, `limits.json`. Before the folder is moved into place, the
+        SavedModel is loaded and compared with this object. On JAX and PyTorch, a child process with
+        the TensorFlow backend performs the export.
+
+        The other formats contain `model`, from ids to logits or vectors, and are for tasks with an
+        encoder. The folder contains `model.onnx` or `model.tflite`, the tokenizer, and `model.json`
+        with inputs, outputs and labels. See `keras_attn.interop.export_model`.
+
+        Args:
+            path: Folder of the export.
+            overwrite: Whether an existing export is replaced when the new one is complete.
+            format: `"saved_model"`, `"onnx"`, `"onnx-int8"` or `"litert"`.
+            **use: Settings `Use` of a SavedModel. `batch_size` is the number of rows that are
+                processed at a time.
+
+        Raises:
+            FileExistsError: If the folder is not empty, unless it is an export and `overwrite` is
+                True.
+            ImportError: If the packages of the format are not installed.
             PermissionError: If the parent folder cannot be written to.
-            RuntimeError: If the SavedModel's outputs differ from this object's.
-            ValueError: If a setting is unknown or out of range.
+            RuntimeError: If the outputs of the export differ from this object's.
+            ValueError: If a setting is unknown or out of range, or the task cannot be exported in
+                this format.
         """
         made = self.used(use)
+        if format != "saved_model":
+            self._export_model(path, overwrite, format, use)
+            return
         settings = self.checked_use(made)
         size = getattr(made, "batch_size", _BATCH_SIZE)
         if keras.backend.backend() != "tensorflow":
@@ -307,6 +341,36 @@ class Exported(Saved, Keeper):
             taken=taken,
             limits={name: getattr(settings, name) for name in self.limits},
         )
+
+    def _export_model(
+        self, path: str | os.PathLike, overwrite: bool, format: str, use: Mapping[str, Any]
+    ) -> None:
+        """Exports only the model, for runtimes without TensorFlow."""
+        check_format(format)
+        if self.Use.made(use) != self.Use():
+            raise ValueError(
+                f"Settings of use belong to format='saved_model'. Received: {dict(use)} with "
+                f"format={format!r}."
+            )
+        field, inputs = self.exported_rows()
+        learned = vars(self.learned)
+        with replaced_folder(path, overwrite) as folder:
+            folder.mkdir()
+            file = f"model.{'tflite' if format == 'litert' else 'onnx'}"
+            tolerance = self.export_tolerance
+            export_model(folder / file, self.model, inputs, format, tolerance=tolerance)
+            about = {
+                "task": self.name,
+                "model": file,
+                "inputs": {name: str(x.dtype) for name, x in inputs.items()},
+                "outputs": output_names(self.model),
+                "tokenizer": write_tokenizer(folder, field),
+                "max_length": field.max_length,
+                "pad_id": field.tokenizer.pad_id,
+                "labels": learned.get("labels", learned.get("classes")),
+            }
+            text = json.dumps(about, ensure_ascii=False, indent=1) + "\n"
+            (folder / "model.json").write_text(text, encoding="utf-8")
 
     def exported_with(self) -> Sequence[str]:
         """Returns the modules that a process must import to load the SavedModel."""

@@ -176,6 +176,12 @@ class EncoderTask(Task):
         config = cls.kinds.make(start.model, sequence_length=data.max_length, vocabulary_size=2)
         return start._replace(model=config)
 
+    def exported_rows(self) -> tuple[EncoderInput, Mapping[str, np.ndarray]]:
+        """Returns the field, and the inputs of the model for odd texts."""
+        ids, segments = self.field.encode(self.field.examples)
+        tensors = self.encoded(ids, segments)
+        return self.field, {name: ops.convert_to_numpy(x) for name, x in tensors.items()}
+
     # Explanations
 
     def studied(self, inputs: list[Any]) -> list[Any]:

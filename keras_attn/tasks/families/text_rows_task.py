@@ -154,6 +154,10 @@ class TextRowsTask(RowPredictions):
             truncation=self.truncation,
         )
 
+    def exported_rows(self) -> tuple[EncoderInput, Mapping[str, np.ndarray]]:
+        """Returns the field, and the ids of odd texts."""
+        return self.field, {self.model.input.name: self.field.encode(self.field.examples)[0]}
+
     def configured(self, model: Any) -> Any:
         """Returns settings and sizes of the model, with positions for the longest texts."""
         learned, max_length = self.learned, self.max_length

@@ -1,0 +1,70 @@
+"""ONNX and LiteRT files of Keras models, written in a process with the backend that can do it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+BACKENDS = {"onnx": "torch", "onnx-int8": "torch", "litert": "tensorflow"}
+"""The backend that writes each format."""
+_OPSET = 18
+
+
+def write_model(model_file: str, inputs_file: str, path: str, file_format: str) -> None:
+    """Writes a saved Keras model in another format; `inputs_file` has examples of its inputs."""
+    model = keras.saving.load_model(model_file, compile=False)
+    if file_format == "litert":
+        model.export(path, format="litert", verbose=False)
+        return
+    with np.load(inputs_file) as arrays:
+        inputs = dict(arrays)
+    if file_format == "onnx":
+        _write_onnx(model, inputs, path)
+        return
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    whole = Path(path).with_name("float32.onnx")
+    _write_onnx(model, inputs, str(whole))
+    quantize_dynamic(whole, path, weight_type=QuantType.QInt8)
+    whole.unlink()
+
+
+def _write_onnx(model: keras.Model, inputs: dict[str, np.ndarray], path: str) -> None:
+    """Traces a model with any number of rows and any length of them."""
+    import torch
+
+    names = list(inputs)
+
+    class Traced(torch.nn.Module):
+        def forward(self, *tensors: torch.Tensor) -> tuple[Any, ...]:
+            outputs = model(by_name(model, dict(zip(names, tensors, strict=True))), training=False)
+            return tuple(named_outputs(outputs).values())
+
+    free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    tensors = tuple(torch.tensor(array) for array in inputs.values())
+    outputs = named_outputs(model.output)
+    with torch.no_grad():
+        program = torch.onnx.export(
+            Traced().eval(),
+            tensors,
+            dynamo=True,
+            verbose=False,
+            input_names=names,
+            output_names=list(outputs),
+            dynamic_shapes=((free,) * len(names),),
+            opset_version=_OPSET,
+        )
+    program.save(path)
+
+
+def by_name(model: keras.Model, inputs: dict[str, Any]) -> Any:
+    """Returns inputs by name as the model takes them."""
+    return inputs if isinstance(model.input, dict) else next(iter(inputs.values()))
+
+
+def named_outputs(outputs: Any) -> dict[str, Any]:
+    """Returns the outputs of a model by name; a single one is called `output`."""
+    return dict(outputs) if isinstance(outputs, dict) else {"output": outputs}

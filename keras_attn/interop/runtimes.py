@@ -1,0 +1,196 @@
+"""Export of Keras models to ONNX Runtime and LiteRT."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_attn.files import atomic_write
+from keras_attn.interop.runtime_files import BACKENDS, by_name, named_outputs
+from keras_attn.packages import check_installed
+from keras_attn.progress import tell
+
+FORMATS = tuple(BACKENDS)
+_PACKAGES = {
+    "onnx": ("torch", "onnx", "onnxscript", "onnxruntime"),
+    "litert": ("tensorflow", "ai_edge_litert"),
+}
+_SCRIPT = """\
+import json, sys
+sys.path[:0] = json.loads(sys.argv[5])
+import keras_attn
+from keras_attn.interop.runtime_files import write_model
+write_model(*sys.argv[1:5])
+"""
+_ROUNDING = 0.25
+"""Largest distance of int8's outputs, as a share of the length of float32's."""
+
+
+def export_model(
+    path: str | os.PathLike[str],
+    model: keras.Model,
+    inputs: Mapping[str, npt.ArrayLike],
+    format: str = "onnx",
+    *,
+    tolerance: float = 1e-4,
+) -> None:
+    """Exports a Keras model to a file that ONNX Runtime or LiteRT runs.
+
+    The model reads rows of ids, masks or segments, and computes its outputs in one pass, as
+    encoders with heads do. The file takes any number of rows of any length. It is written by a
+    process with the backend whose exporter supports such models: PyTorch for ONNX, TensorFlow for
+    LiteRT. Before it is put in its place, its outputs are compared with the outputs of the model
+    for `inputs`, and for the first row and the first columns of them.
+
+    Recurrent layers cannot be exported to ONNX, because PyTorch unrolls them for one length.
+    Models that write text are not supported: their cache and their search are loops around a step.
+
+    Args:
+        path: The file, such as `"model.onnx"` or `"model.tflite"`. It is written atomically.
+        model: A functional model whose layers come from Keras and keras_attn. It has one input, or
+            a dict of inputs.
+        inputs: Examples of the inputs by name, arrays `(B, T)` of at least two rows and columns.
+        format: `"onnx"`; `"onnx-int8"`, where ONNX Runtime rounds the weights of matrix products
+            to 8 bits and the activations when it runs (dynamic quantization); or `"litert"`.
+        tolerance: How far outputs may be from the outputs of the model. With int8, the distance
+            of an output may be a quarter of its length.
+
+    Raises:
+        ImportError: If the packages of the format are not installed.
+        RuntimeError: If the model cannot be exported, or the file gives other outputs.
+        ValueError: If the format is unknown, or the inputs are not those of the model.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_attn.interop import export_model
+    >>> from keras_attn.models import BertConfig, with_heads
+    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
+    >>> model = with_heads(config, ["classes"], num_classes=3)
+    >>> ids = np.array([[2, 9, 3], [2, 3, 0]], "int32")
+    >>> inputs = {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids != 0}
+    >>> export_model("model.onnx", model, inputs)  # doctest: +SKIP
+    """
+    check_format(format)
+    arrays = _checked(model, inputs)
+    with atomic_write(path) as partial, tempfile.TemporaryDirectory() as folder:
+        source, examples = Path(folder, "model.keras"), Path(folder, "inputs.npz")
+        written = Path(folder, f"written.{'tflite' if format == 'litert' else 'onnx'}")
+        model.save(source)
+        np.savez(examples, **arrays)
+        _run_writer(source, examples, written, format)
+        tell("loading the file, and comparing its outputs")
+        run = _litert(written) if format == "litert" else _onnx(written)
+        for part in (arrays, {name: array[:1, :1] for name, array in arrays.items()}):
+            _compare(model, part, run(part), tolerance, format == "onnx-int8")
+        partial.write_bytes(written.read_bytes())
+
+
+def output_names(model: keras.Model) -> list[str]:
+    """Returns the names of the outputs in the exported file."""
+    return list(named_outputs(model.output))
+
+
+def check_format(format: str) -> None:
+    """Raises an error if a format is unknown, or packages that write or check it are missing."""
+    if format not in BACKENDS:
+        raise ValueError(
+            f"`format` must be 'saved_model' or one of {list(FORMATS)}. Received: {format!r}."
+        )
+    for module in _PACKAGES[format.partition("-")[0]]:
+        check_installed(module, f"format={format!r}")
+
+
+def _checked(model: keras.Model, inputs: Mapping[str, npt.ArrayLike]) -> dict[str, np.ndarray]:
+    """The inputs as arrays of the model's dtypes."""
+    tensors = model.input if isinstance(model.input, dict) else {model.input.name: model.input}
+    if set(inputs) != set(tensors):
+        raise ValueError(
+            f"`inputs` must be the inputs of the model, {sorted(tensors)}. Received: "
+            f"{sorted(inputs)}."
+        )
+    arrays = {name: np.asarray(inputs[name], x.dtype) for name, x in tensors.items()}
+    shapes = {name: array.shape for name, array in arrays.items()}
+    if len(set(shapes.values())) > 1 or any(len(x) != 2 or min(x) < 2 for x in shapes.values()):
+        raise ValueError(
+            "`inputs` must have one shape (B, T), with at least two rows and two columns. "
+            f"Received: {shapes}."
+        )
+    return arrays
+
+
+def _run_writer(source: Path, examples: Path, written: Path, format: str) -> None:
+    backend = BACKENDS[format]
+    tell(f"exporting in a process with the backend {backend}")
+    arguments = [str(source), str(examples), str(written), format, json.dumps(sys.path)]
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT, *arguments],
+        env={**os.environ, "KERAS_BACKEND": backend},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(
+            f"The model cannot be exported as {format}. The process with KERAS_BACKEND={backend} "
+            f"failed:\n{done.stderr[-2000:]}"
+        )
+
+
+def _onnx(path: Path) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    """Runs an ONNX file."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return lambda inputs: dict(zip(names, session.run(names, inputs), strict=True))
+
+
+def _litert(path: Path) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    """Runs a LiteRT file."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        interpreter = Interpreter(str(path))
+        for input_ in interpreter.get_input_details():
+            interpreter.resize_tensor_input(input_["index"], next(iter(inputs.values())).shape)
+        outputs = interpreter.get_signature_runner()(**inputs)
+        return {"output" if name == "output_0" else name: x for name, x in outputs.items()}
+
+    return run
+
+
+def _compare(
+    model: keras.Model,
+    inputs: dict[str, np.ndarray],
+    received: dict[str, np.ndarray],
+    tolerance: float,
+    rounded: bool,
+) -> None:
+    """Raises a RuntimeError if outputs are not those of the model."""
+    tensors = {name: keras.ops.convert_to_tensor(array) for name, array in inputs.items()}
+    outputs = named_outputs(model(by_name(model, tensors), training=False))
+    for name, output in outputs.items():
+        expected = keras.ops.convert_to_numpy(keras.ops.cast(output, "float32"))
+        found = received[name].astype("float32")
+        if rounded and found.shape == expected.shape:
+            distance = np.linalg.norm(found - expected) / np.linalg.norm(expected)
+            same = distance <= _ROUNDING
+        else:
+            same = found.shape == expected.shape and np.allclose(
+                found, expected, rtol=0, atol=tolerance
+            )
+        if not same:
+            raise RuntimeError(
+                f"The file gives another `{name}` than the model, and is not kept. Expected: "
+                f"{expected.ravel()[:4]} ... of shape {expected.shape}. Received: "
+                f"{found.ravel()[:4]} ... of shape {found.shape}."
+            )
