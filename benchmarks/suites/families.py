@@ -15,6 +15,12 @@ TORCH_BERT = Family(
     keras=False,
     requires=("torch", "transformers"),
 )
+ONNX_BERT = Family(
+    "ONNX Runtime",
+    "benchmarks.peers.onnx_bert",
+    keras=False,
+    requires=("onnx", "onnxscript", "onnxruntime", "torch"),
+)
 GPT = Family(OURS, "benchmarks.peers.gpt")
 HUB_GPT = Family("keras_hub", "benchmarks.peers.hub_gpt", requires=("keras_hub",))
 HF_GPT = Family(

@@ -80,15 +80,16 @@ def test_equally_many_weights():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("peer", ["hub_bert", "torch_bert"])
+@pytest.mark.parametrize("peer", ["hub_bert", "torch_bert", "onnx_bert"])
 def test_vectors_of_texts(peer):
-    for name in ("keras_hub",) if peer == "hub_bert" else ("torch", "transformers"):
+    needed = {"hub_bert": ["keras_hub"], "torch_bert": ["torch", "transformers"]}
+    for name in needed.get(peer, ["onnxscript", "onnxruntime"]):
         pytest.importorskip(name, reason=f"{name} is of the extra `benchmarks`")
     from benchmarks.peers import bert
 
     module = importlib.import_module(f"benchmarks.peers.{peer}")
     jobs = [bert.read_texts(READ, jit=False), bert.read_texts(READ, jit=True)]
-    jobs.append(module.read_texts(READ, **({} if peer == "torch_bert" else {"jit": False})))
+    jobs.append(module.read_texts(READ, **({"jit": False} if peer == "hub_bert" else {})))
     wanted, *others = (np.concatenate(job.run()) for job in jobs)
     assert wanted.shape == (12, 16)
     assert np.abs(np.diff(wanted, axis=0)).max() > 0.1
