@@ -91,7 +91,15 @@ def export_model(
         tell("loading the file, and comparing its outputs")
         run = _litert(written) if format == "litert" else _onnx(written)
         for part in (arrays, {name: array[:1, :1] for name, array in arrays.items()}):
-            _compare(model, part, run(part), tolerance, format == "onnx-int8")
+            try:
+                received = run(part)
+            except Exception as error:
+                shape = next(iter(part.values())).shape
+                raise RuntimeError(
+                    f"The model cannot be exported as {format}: the file does not run for inputs "
+                    f"of shape {shape}: {error}"
+                ) from error
+            _compare(model, part, received, tolerance, format == "onnx-int8")
         partial.write_bytes(written.read_bytes())
 
 

@@ -367,7 +367,7 @@ class Exported(Saved, Keeper):
                 "tokenizer": write_tokenizer(folder, field),
                 "max_length": field.max_length,
                 "pad_id": field.tokenizer.pad_id,
-                "labels": learned.get("labels", learned.get("classes")),
+                "labels": learned.get("labels", learned.get("class_names")),
             }
             text = json.dumps(about, ensure_ascii=False, indent=1) + "\n"
             (folder / "model.json").write_text(text, encoding="utf-8")
