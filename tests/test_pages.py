@@ -350,7 +350,8 @@ def onnx(folder, _):
     )
     ids = np.array([[2, 5, 6, 3], [2, 7, 3, 0]], "int32")
     model = BertConfig(13, **sizes).build()
-    return {"model": model, "ids": ids, "segments": ids * 0, "mask": ids != 0}
+    inputs = {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids != 0}
+    return {"model": model, "inputs": inputs}
 
 
 def bert(folder, _):

@@ -360,7 +360,7 @@ class Exported(Saved, Keeper):
             tolerance = self.export_tolerance
             export_model(folder / file, self.model, inputs, format, tolerance=tolerance)
             about = {
-                "task": self.name,
+                "task": type(self).__name__,
                 "model": file,
                 "inputs": {name: str(x.dtype) for name, x in inputs.items()},
                 "outputs": output_names(self.model),
