@@ -37,15 +37,16 @@ def _write_onnx(model: keras.Model, inputs: dict[str, np.ndarray], path: str) ->
     import torch
 
     names = list(inputs)
+    # A call may return them in another order.
+    names_of_outputs = list(named_outputs(model.output))
 
     class Traced(torch.nn.Module):
         def forward(self, *tensors: torch.Tensor) -> tuple[Any, ...]:
             outputs = model(by_name(model, dict(zip(names, tensors, strict=True))), training=False)
-            return tuple(named_outputs(outputs).values())
+            return tuple(named_outputs(outputs)[name] for name in names_of_outputs)
 
     free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     tensors = tuple(torch.tensor(array) for array in inputs.values())
-    outputs = named_outputs(model.output)
     with torch.no_grad():
         program = torch.onnx.export(
             Traced().eval(),
@@ -53,7 +54,7 @@ def _write_onnx(model: keras.Model, inputs: dict[str, np.ndarray], path: str) ->
             dynamo=True,
             verbose=False,
             input_names=names,
-            output_names=list(outputs),
+            output_names=names_of_outputs,
             dynamic_shapes=((free,) * len(names),),
             opset_version=_OPSET,
         )

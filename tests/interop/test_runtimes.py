@@ -62,7 +62,8 @@ def read(folder, texts):
 
 def encoder(config, dtype=None):
     keras.utils.set_random_seed(1)
-    return with_heads(config, ("classes", "tags"), 3, dtype=dtype)
+    # Keras sorts outputs by name, and the model returns them in this order.
+    return with_heads(config, ("tags", "classes"), 3, dtype=dtype)
 
 
 def inputs_of(model, rows=4, length=9, seed=0):
