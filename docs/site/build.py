@@ -42,14 +42,14 @@ def places() -> dict[Path, str]:
     }
 
 
-def staged(path: Path, names: dict[Path, str]) -> str:
-    """Returns a page whose links lead to pages of the site."""
+def staged(path: Path, names: dict[Path, str], text: str) -> str:
+    """Returns the text of a page, whose links lead to pages of the site."""
 
     def link(match: re.Match[str]) -> str:
         mark, text, target, anchor = match.groups()
         file = (path.parent / target).resolve()
-        if not target or ":" in target:
-            return match[0]
+        if not target or ":" in target or (STAGED / names[path]).parent.joinpath(target).exists():
+            return match[0]  # elsewhere, on this page, or a picture of a notebook
         if file in names:
             there = os.path.relpath(names[file], os.path.dirname(names[path]))
             return f"{mark}[{text}]({there}{anchor or ''})"
@@ -57,7 +57,7 @@ def staged(path: Path, names: dict[Path, str]) -> str:
             raise SystemExit(f"{path.relative_to(ROOT)} links to {target}, which does not exist.")
         return text
 
-    parts = re.split(r"(^```.*?^```$)", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
     pattern = r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s]*)(#[^)\s]*)?\)"
     parts[::2] = (re.sub(pattern, link, part) for part in parts[::2])
     return "".join(parts)
@@ -84,10 +84,11 @@ def main() -> None:
     for path, name in names.items():
         (STAGED / name).parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".ipynb":
-            page = notebook_page(path, (STAGED / name).with_suffix(""))
-            (STAGED / name).write_text(page, encoding="utf-8")
+            text = notebook_page(path, (STAGED / name).with_suffix(""))
+            (STAGED / name).write_text(staged(path, names, text), encoding="utf-8")
         elif path.suffix == ".md":
-            (STAGED / name).write_text(staged(path, names), encoding="utf-8")
+            text = path.read_text(encoding="utf-8")
+            (STAGED / name).write_text(staged(path, names, text), encoding="utf-8")
         else:
             shutil.copyfile(path, STAGED / name)
     pages = [name for name in names.values() if name.endswith(".md")]
