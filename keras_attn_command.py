@@ -40,7 +40,7 @@ translation
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 summarization
   Summarise texts: T5, or a model of your own, trained on texts with summaries.
@@ -48,7 +48,7 @@ summarization
       data.train:examples data.dev:examples data.backbone:model
     evaluate: Measure a model on pairs of yours.
       test.data:examples model:model
-    predict: Reads texts and writes a text for each.
+    predict: Generates a text for each input text.
       model:model --renormalize --no-renormalize FILES:lines
     explain: Write a page that shows what decided.
       model:model --renormalize --no-renormalize FILES:lines
@@ -56,7 +56,7 @@ summarization
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 text-generation
   Write texts: a language model, trained on a text of your own.
@@ -69,7 +69,7 @@ text-generation
       --no-stream FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 text-classification
   Classify texts, or pairs of texts: films by their reviews, or texts of your own.
@@ -78,13 +78,13 @@ text-classification
       data.vocabulary_file:file
     evaluate: Measure a model on texts of yours.
       test.data:examples model:model
-    predict: Says to which class a text, or a pair of texts, belongs.
+    predict: Classifies texts or pairs of texts.
       model:model FILES:lines
     explain: Write a page that shows what decided.
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 regression
   Predict a number from a text or a pair of texts, such as stars from a review.
@@ -99,7 +99,7 @@ regression
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 entailment
   Say whether a text follows from another one, and which words were compared.
@@ -107,13 +107,13 @@ entailment
       data.train:examples data.dev:examples data.word_vectors:file data.backbone:model
     evaluate: Measure a model on pairs of yours.
       test.data:examples model:model
-    predict: Says to which class a text, or a pair of texts, belongs.
+    predict: Classifies texts or pairs of texts.
       model:model FILES:lines
     explain: Write a page that shows what decided.
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 tagging
   Label the words of sentences: names of people and places, or parts of speech.
@@ -127,7 +127,7 @@ tagging
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 question-answering
   Answer questions by a part of a text.
@@ -141,7 +141,7 @@ question-answering
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 pretraining
   Pretrain an encoder (BERT) on a text of your own: masked words, next sentences.
@@ -158,7 +158,7 @@ pretraining
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 embeddings
   Learn vectors of words (word2vec), and look at them: neighbours, analogies, a map.
@@ -176,7 +176,7 @@ embeddings
       model:model
     page: Write a page with a map of words: search, and the neighbours of a word on a click.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 similarity
   Score how similar two texts are, and make vectors of texts.
@@ -192,7 +192,7 @@ similarity
       model:model --normalize --no-normalize FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 answer-selection
   Find the answers to questions among many: by words, by vectors, or by both.
@@ -211,7 +211,7 @@ answer-selection
       pairs.data:examples model:model
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 conversation
   Answer the turns of a conversation: a model trained on your dialogues.
@@ -227,7 +227,7 @@ conversation
       model:model
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 captioning
   Caption pictures: emoji by their names, or any captioned pictures of your own.
@@ -243,7 +243,7 @@ captioning
       model:model --renormalize --no-renormalize FILES:pictures
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 visual-questions
   Answer questions about pictures, and show where each word looked.
@@ -258,7 +258,7 @@ visual-questions
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
-    export: Export a SavedModel, which only needs TensorFlow.
+    export: Export a SavedModel, which only needs TensorFlow, or an ONNX or LiteRT file.
       model:model
 """
 EPILOG = """\

@@ -22,6 +22,7 @@ DISTRIBUTIONS = {
     "sklearn": "scikit-learn",
     "rouge_score": "rouge-score",
     "tensorflow_text": "tensorflow-text",
+    "ai_edge_litert": "ai-edge-litert",
 }
 """The names of packages that are not those of their modules."""
 

@@ -75,8 +75,8 @@ class TextClassificationData(UnknownTexts, TextRowsData):
     learning_rate=RunDefault(3e-3, lora=1e-3, backbone=1e-4, encoder=5e-4),
     weight_decay=RunDefault(0.0, backbone=0.01),
     help={
-        "class_weight": "balanced gives all classes the same weight; a table such as '{{good = 2, "
-        "bad = 0.5}}' gives each its weight, 1 if it is not listed; if none, all texts weigh the "
+        "class_weight": "balanced gives all classes the same weight; a table such as '{good = 2, "
+        "bad = 0.5}' gives each its weight, 1 if it is not listed; if none, all texts weigh the "
         "same. If a text may have several labels, these weigh the texts that have the label, not "
         "those without it"
     },

@@ -128,7 +128,8 @@ def test_help_in_groups_and_steps_in_order():
     )
     listed = [line.split()[0] for line in shown.partition("Steps:")[2].splitlines() if line]
     assert listed == list(all_steps(Translator))
-    assert listed == ["prepare", "fit", "evaluate", "predict", "score", "quantize", "export"]
+    steps = ["prepare", "fit", "evaluate", "predict", "explain", "score", "quantize", "export"]
+    assert listed == steps
     assert "Train; the same command again" in shown
 
 
