@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from keras_attn.fields import EncoderInput
 from keras_attn.text import BytePairTokenizer, SentencePieceTokenizer, WordPieceTokenizer
+from keras_attn.text.assets import SavedTokenizer
 
 if TYPE_CHECKING:
     import tokenizers
@@ -26,29 +27,33 @@ def write_tokenizer(folder: Path, field: EncoderInput) -> str:
         The name of the file.
 
     Raises:
+        TypeError: If the tokenizer is not one of `keras_attn.text`.
         RuntimeError: If `tokenizers` reads other ids from the file than the field makes.
     """
     tokenizer = field.tokenizer
     if isinstance(tokenizer, SentencePieceTokenizer):
         (folder / "sentence_piece.model").write_bytes(tokenizer.model)
-    plain = isinstance(tokenizer, BytePairTokenizer) and not (
-        tokenizer.normalize or tokenizer.compose
-    )
-    if not plain and not isinstance(tokenizer, WordPieceTokenizer):
-        tokenizer.save_assets(folder)
-        return f"{tokenizer.assets_name}.json"
-    fast = _fast(field)
-    _compare(field, fast)
-    fast.save(str(folder / FAST))
-    return FAST
+    if isinstance(tokenizer, WordPieceTokenizer) or (
+        isinstance(tokenizer, BytePairTokenizer) and not (tokenizer.normalize or tokenizer.compose)
+    ):
+        fast = _fast(field, tokenizer.engine())
+        _compare(field, fast)
+        fast.save(str(folder / FAST))
+        return FAST
+    if not isinstance(tokenizer, SavedTokenizer):
+        raise TypeError(
+            f"Expected a tokenizer of keras_attn.text. Received: {type(tokenizer).__name__}."
+        )
+    tokenizer.save_assets(folder)
+    return f"{tokenizer.assets_name}.json"
 
 
-def _fast(field: EncoderInput) -> tokenizers.Tokenizer:
-    """The engine of a tokenizer, with the special tokens of the field."""
+def _fast(field: EncoderInput, engine: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
+    """A copy of the engine of a tokenizer, with the special tokens of the field."""
     import tokenizers
 
     names = field.tokenizer.vocabulary
-    fast = tokenizers.Tokenizer.from_str(field.tokenizer.engine().to_str())
+    fast = tokenizers.Tokenizer.from_str(engine.to_str())
     start, end, between = (
         [f"{names[i]}:0" for i in ids] for ids in (field.start, field.end, field.between)
     )
@@ -64,15 +69,17 @@ def _fast(field: EncoderInput) -> tokenizers.Tokenizer:
 def _compare(field: EncoderInput, fast: tokenizers.Tokenizer) -> None:
     """Raises a RuntimeError if texts that are not cut have other ids."""
     texts = [text for text in field.examples if len(field.tokenizer.encode(text)) <= field.room]
-    for given in ([(text,) for text in texts], [*zip(texts, texts[::-1], strict=True)]):
-        for row in given:
-            if len(row) == 2 and sum(map(len, field.tokenizer.encode(list(row)))) >= field.room - 2:
-                continue
-            ids, segments = field.encode(*([text] for text in row))
-            read = fast.encode(*row)
-            expected = (ids[0].tolist(), segments[0].tolist())
-            if (read.ids, read.type_ids) != expected:
-                raise RuntimeError(
-                    f"`tokenizers` reads another row from {FAST} than this tokenizer. Expected: "
-                    f"{expected} for {row}. Received: {(read.ids, read.type_ids)}."
-                )
+    pairs = [
+        (first, second)
+        for first, second in zip(texts, texts[::-1], strict=True)
+        if sum(map(len, field.tokenizer.encode([first, second]))) < field.room - 2
+    ]
+    for row in [*((text,) for text in texts), *pairs]:
+        ids, segments = field.encode([row[0]], [row[1]] if len(row) == 2 else None)
+        read = fast.encode(row[0], row[1] if len(row) == 2 else None)
+        expected = (ids[0].tolist(), segments[0].tolist())
+        if (read.ids, read.type_ids) != expected:
+            raise RuntimeError(
+                f"`tokenizers` reads another row from {FAST} than this tokenizer. Expected: "
+                f"{expected} for {row}. Received: {(read.ids, read.type_ids)}."
+            )

@@ -58,6 +58,8 @@ def _write_onnx(model: keras.Model, inputs: dict[str, np.ndarray], path: str) ->
             dynamic_shapes=((free,) * len(names),),
             opset_version=_OPSET,
         )
+    if program is None:
+        raise RuntimeError("PyTorch's exporter returned no program.")
     program.save(path)
 
 

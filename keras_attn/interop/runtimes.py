@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -86,7 +87,8 @@ def export_model(
         source, examples = Path(folder, "model.keras"), Path(folder, "inputs.npz")
         written = Path(folder, f"written.{'tflite' if format == 'litert' else 'onnx'}")
         model.save(source)
-        np.savez(examples, **arrays)
+        by_argument: dict[str, Any] = dict(arrays)
+        np.savez(examples, **by_argument)
         _run_writer(source, examples, written, format)
         tell("loading the file, and comparing its outputs")
         run = _litert(written) if format == "litert" else _onnx(written)
@@ -189,13 +191,12 @@ def _compare(
     for name, output in outputs.items():
         expected = keras.ops.convert_to_numpy(keras.ops.cast(output, "float32"))
         found = received[name].astype("float32")
-        if rounded and found.shape == expected.shape:
-            distance = np.linalg.norm(found - expected) / np.linalg.norm(expected)
-            same = distance <= _ROUNDING
-        else:
-            same = found.shape == expected.shape and np.allclose(
-                found, expected, rtol=0, atol=tolerance
-            )
+        same = found.shape == expected.shape
+        if same and rounded:
+            distance = np.linalg.norm(found - expected)
+            same = bool(distance <= _ROUNDING * np.linalg.norm(expected))
+        elif same:
+            same = np.allclose(found, expected, rtol=0, atol=tolerance)
         if not same:
             raise RuntimeError(
                 f"The file gives another `{name}` than the model, and is not kept. Expected: "

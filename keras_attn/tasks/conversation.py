@@ -82,7 +82,7 @@ from keras_attn.tasks.families.sequence_to_sequence import (
     Source,
     results,
 )
-from keras_attn.tasks.families.use_settings import Beams, SamplingUse
+from keras_attn.tasks.families.use_settings import Beams, SamplingUse, refuse_given
 from keras_attn.text.readable import readable_tokens
 from keras_attn.text.registry import PIECES, PieceTokenizer, vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
@@ -185,14 +185,8 @@ class ConversationUse(SamplingUse, Beams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        default = {field.name: field.default for field in dataclasses.fields(self)}
         other = "sample" if self.search == "beam" else "beam"
-        given = [name for name in OF_SEARCH[other] if getattr(self, name) != default[name]]
-        if given:
-            raise ValueError(
-                f"`{given[0]}` belongs to search={other!r}. Received: "
-                f"{given[0]}={getattr(self, given[0])!r} with search={self.search!r}."
-            )
+        refuse_given(self, OF_SEARCH[other], f"search={other!r}", f"search={self.search!r}")
         if self.mutual_information and self.beams == 1:
             raise ValueError(
                 "`mutual_information` chooses among the answers of several beams. Received: "

@@ -43,9 +43,7 @@ from keras_attn.tasks.families.frozen_head import HeadTraining
 from keras_attn.tasks.families.text_rows_task import TextRowsData, TextRowsTask
 from keras_attn.tasks.families.unknown import Threshold, UnknownTexts, choose_threshold
 from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
-from keras_attn.text import (
-    tokenizer_name,
-)  # fmt: skip
+from keras_attn.text import tokenizer_name
 
 
 @dataclass(frozen=True)
@@ -77,8 +75,7 @@ class TextClassificationData(UnknownTexts, TextRowsData):
     help={
         "class_weight": "balanced gives all classes the same weight; a table such as '{good = 2, "
         "bad = 0.5}' gives each its weight, 1 if it is not listed; if none, all texts weigh the "
-        "same. If a text may have several labels, these weigh the texts that have the label, not "
-        "those without it"
+        "same. With several labels a text, only texts that have a label get its weight"
     },
     words={"rows": "texts", "examples": "texts"},
 )

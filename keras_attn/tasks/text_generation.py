@@ -53,10 +53,16 @@ from keras_attn.tasks.base.task import Examples, Task
 from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families.data_settings import READ, BadLines, HeldOutShares
-from keras_attn.tasks.families.use_settings import RankingUse, SamplingUse, TokenRulesUse
+from keras_attn.tasks.families.use_settings import (
+    RankingUse,
+    SamplingUse,
+    TokenRulesUse,
+    check_returned,
+    refuse_given,
+)
 from keras_attn.text import CharacterTokenizer, SentencePieceTokenizer
 from keras_attn.text.checks import well_formed
-from keras_attn.text.pieces import checked_stops
+from keras_attn.text.pieces import checked_stops, from_the_beginning
 from keras_attn.text.registry import PIECES, TextTokenizer
 from keras_attn.text.special_tokens import ENDS, SpecialTokenReader, pattern_of
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
@@ -66,6 +72,7 @@ BYTE_PAIRS = 2000
 SEQUENCE_LENGTH = 256
 _SAMPLING = ("predict", "export")
 _RANKING = ("alpha", "length_penalty_kind", "early_stopping", "renormalize")
+_DRAWN = tuple(name for name in SAMPLING if name != "no_repeat_ngram_size")
 _POSITIONS = "positions/embedding/embeddings"
 Texts = str | Sequence[WholeDocument]
 """One long text, or documents: texts, or prompts with answers."""
@@ -87,12 +94,8 @@ class TextGenerationData(BackboneStart, BadLines, HeldOutShares):
         "", "text file, or documents: JSON lines, Parquet, several text files, a folder or a "
         "pattern; Shakespeare's works if empty", shapes_result=False, steps=READ, path="examples",
     )  # fmt: skip
-    key: str = setting(
-        "text", "JSON key, or column, of the documents or of the answers", steps=READ
-    )
-    prompt_key: str = setting(
-        "", "JSON key, or column, of the prompts, which are read but not trained", steps=READ
-    )
+    key: str = setting("text", "JSON key or column of the documents or answers", steps=READ)
+    prompt_key: str = setting("", "JSON key or column of prompts, which are read only", steps=READ)
     blank_lines: bool = setting(False, "text files: blank lines separate documents", steps=READ)
     dev: str = setting(
         "", "text, as --text, to score after each epoch, instead of a part of it",
@@ -168,23 +171,11 @@ class TextGenerationUse(SamplingUse, RankingUse, TokenRulesUse):
     def __post_init__(self) -> None:
         object.__setattr__(self, "stop", checked_stops(self.stop))
         super().__post_init__()
-        others: tuple[str, ...] = _RANKING
-        message = "ranks the texts of a beam search. Received: no `beams` with "
-        if self.beams is not None:
-            others = tuple(name for name in SAMPLING if name != "no_repeat_ngram_size")
-            message = "`beams` searches for the most probable text, without a sample. Received: "
-        own = type(self)
-        values = {name: getattr(self, name) for name in others}
-        given = [f"{name}={x!r}" for name, x in values.items() if x != getattr(own, name)]
-        if given:
-            if self.beams is None:
-                message = f"`{given[0].partition('=')[0]}` {message}"
-            raise ValueError(f"{message}{', '.join(given)}. Leave one of them out.")
-        if (self.num_return_sequences or 0) > (self.beams or 0):
-            raise ValueError(
-                "`num_return_sequences` must be at most `beams`. Received: "
-                f"num_return_sequences={self.num_return_sequences}, beams={self.beams}."
-            )
+        if self.beams is None:
+            refuse_given(self, _RANKING, "a beam search (`beams`)", "no `beams`")
+        else:
+            refuse_given(self, _DRAWN, "a sample", f"beams={self.beams}")
+        check_returned(self.num_return_sequences, self.beams)
 
 
 @dataclass(frozen=True)
@@ -291,8 +282,7 @@ class TextGenerator(Task[Texts]):
     input_columns: ClassVar = {"prompt_key": "prompt"}
     predicts: ClassVar = {"generated_text": str}
     selects = ("bits_per_character", "min")
-    decide_nothing = ("loaded",)
-    main_layer = "decoder"
+    main_layer, decide_nothing = "decoder", ("loaded",)
     read_start = staticmethod(read_language_model)
     backbone: ClassVar = {"embedding": (), "positions": (), "decoder": ()}
     data: TextGenerationData
@@ -350,7 +340,6 @@ class TextGenerator(Task[Texts]):
         decoder, length = language_decoder(self.model), self.sequence_length
         if not hasattr(self.config, "sequence_length"):
             return TextWriter(self.model, decoder, self.tokenizer, length)
-        # It reads so many tokens at a time.
         window = WindowDecoder(decoder, length, self.tokenizer.start_id)
         return TextWriter(self.model, window, self.tokenizer, window.longest_prompt)
 
@@ -517,8 +506,7 @@ class TextGenerator(Task[Texts]):
         Args:
             text: A string, or a list of documents; see the class. Characters that the tokenizer
                 does not know are counted in a warning.
-            **settings: Settings of `keras_attn.batches.TextWindows`: `batch_size`, `seed`,
-                `shuffle`, ...
+            **settings: Arguments of `keras_attn.batches.TextWindows`, such as `batch_size`.
 
         Returns:
             `TextWindows`, or `keras_attn.batches.DocumentWindows`.
@@ -526,11 +514,8 @@ class TextGenerator(Task[Texts]):
         Raises:
             ValueError: If the text is shorter than a window, or a document is empty.
         """
-        settings = {
-            "sequence_length": self.sequence_length,
-            "rows_multiple_of": num_data_shards(),
-            **settings,
-        }
+        sizes = {"sequence_length": self.sequence_length, "rows_multiple_of": num_data_shards()}
+        settings = {**sizes, **settings}
         rows, given = self._rows(text)
         unknown = sum(row.tolist().count(self.tokenizer.unknown_id) for row in rows)
         if unknown:
@@ -736,11 +721,8 @@ class TextGenerator(Task[Texts]):
         self._check_least(use, num_characters)
         one = isinstance(prompts, str)
         texts = self.asked([prompts] if one else prompts)
-        inputs = {
-            "prompt": texts,
-            "seed": seeds_of(0, len(texts)),
-            "num_characters": num_characters,
-        }
+        seeds = seeds_of(0, len(texts))
+        inputs = {"prompt": texts, "seed": seeds, "num_characters": num_characters}
         found = self._decoded(self.signatures(use)["details"], inputs, use)
         best = [
             NBestTexts(*([x for x, score in zip(row, scores, strict=True) if score > -math.inf]
@@ -750,14 +732,10 @@ class TextGenerator(Task[Texts]):
         return best[0] if one else best
 
     def used(self, given: Mapping[str, Any]) -> TextGenerationUse:
-        """Returns settings `Use`, without the sampling settings of `own_use` if a search is
-        requested."""
+        """Returns settings `Use`, without those of `own_use` that belong to another search."""
         own = dict(self.own_use)
         beams = given.get("beams", own.get("beams"))
-        if beams is None:
-            dropped: tuple[str, ...] = (*_RANKING, "num_return_sequences")
-        else:
-            dropped = tuple(name for name in SAMPLING if name != "no_repeat_ngram_size")
+        dropped = (*_RANKING, "num_return_sequences") if beams is None else _DRAWN
         return self.Use.made({**{n: x for n, x in own.items() if n not in dropped}, **given})
 
     def _check_least(self, use: TextGenerationUse, most: int) -> None:
@@ -833,7 +811,7 @@ class TextGenerator(Task[Texts]):
         pieces = self.writer.stream(row, seeds, num_characters, self._writing(use))
         if prompt or not isinstance(self.tokenizer, SentencePieceTokenizer):
             return pieces
-        return _begun(pieces)
+        return from_the_beginning(pieces)
 
     def streamed(
         self,
@@ -982,9 +960,3 @@ def _text_of(data: TextGenerationData) -> Text | WholeDocuments:
     if data.text:
         return TextGenerator.read_file(data.text, data)
     return Text("\n".join(work.text for work in load_shakespeare()), "Shakespeare's works")
-
-
-def _begun(pieces: Iterator[str]) -> Iterator[str]:
-    """The pieces of a text from its beginning, where SentencePiece has a space that is none."""
-    first = next(pieces, "").removeprefix(" ")
-    return itertools.chain([first] if first else [], pieces)

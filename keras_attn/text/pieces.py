@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 from keras_attn.text.sentence_piece import SentencePieceTokenizer
 from keras_attn.text.tokenizer import Tokenizer
@@ -115,3 +116,9 @@ class StopReader:
         text = cut_at_stop(held, self._stops)  # a shorter one in the beginning of a longer one
         self.stopped = self.stopped or len(text) < len(held)
         return text
+
+
+def from_the_beginning(pieces: Iterator[str]) -> Iterator[str]:
+    """The pieces of a text from its beginning, where SentencePiece has a space that is none."""
+    first = next(pieces, "").removeprefix(" ")
+    return itertools.chain([first] if first else [], pieces)

@@ -152,6 +152,26 @@ class RankingUse(Settings):
         check_ranking(self.length_penalty_kind, self.early_stopping)
 
 
+def check_returned(num_return_sequences: int | None, beams: int | None) -> None:
+    """Raises a ValueError if more results are asked for than a beam search has."""
+    if (num_return_sequences or 0) > (beams or 0):
+        raise ValueError(
+            "`num_return_sequences` must be at most `beams`. Received: "
+            f"num_return_sequences={num_return_sequences}, beams={beams}."
+        )
+
+
+def refuse_given(settings: Settings, names: Iterable[str], owner: str, chosen: str) -> None:
+    """Raises a ValueError if settings that belong to another way to decode are not the defaults."""
+    for name in names:
+        value = getattr(settings, name)
+        if value != getattr(type(settings), name):
+            raise ValueError(
+                f"`{name}` belongs to {owner}. Received: {name}={value!r} with {chosen}. Leave one "
+                "of them out."
+            )
+
+
 @dataclass(frozen=True)
 class Beams(RankingUse, AnswerRulesUse):
     """A beam search for an answer."""
@@ -176,11 +196,7 @@ class BeamSearchUse(BatchUse, Beams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.num_return_sequences or 1) > self.beams:
-            raise ValueError(
-                "`num_return_sequences` must be at most `beams`. Received: "
-                f"num_return_sequences={self.num_return_sequences}, beams={self.beams}."
-            )
+        check_returned(self.num_return_sequences, self.beams)
 
 
 @dataclass(frozen=True)
