@@ -94,8 +94,8 @@ class AnswerTargets:
             if self.unanswerable:
                 return ()
             raise ValueError(
-                "Expected questions with answers, as in the training that this task was made for. "
-                f"Received: {question.question[:80]!r} without one."
+                "Expected questions with answers, as in the data that this task was created from. "
+                f"Received: {question.question[:80]!r} without an answer."
             )
         answer = question.answers[0]
         end = answer.start + len(answer.text)

@@ -17,7 +17,7 @@ from keras_attn.input_files import DAMAGE
 
 
 class DownloadError(RuntimeError):
-    """Raised if data cannot be downloaded; the message explains why, and the alternatives."""
+    """Raised if data cannot be downloaded; the message gives the reason and the alternatives."""
 
 
 @dataclass(frozen=True)

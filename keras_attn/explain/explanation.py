@@ -78,7 +78,7 @@ class Explanation:
         texts = [self.text] if self.second is None else [self.text, self.second]
         if len(segments) != len(offsets) or not all(0 <= n < len(texts) for n in segments):
             raise ValueError(
-                f"Expected a segment for each of the {len(offsets)} tokens, below {len(texts)}. "
+                f"Expected a segment id below {len(texts)} for each of the {len(offsets)} tokens. "
                 f"Received: {segments}."
             )
         for (start, end), number in zip(offsets, segments, strict=True):

@@ -21,8 +21,8 @@ def head_divergence(
 
     It is measured in nats and averaged over the words of all texts. It is 0 if two heads have the
     same attention weights, and log 2 = 0.693 if they never attend to the same token. Its square
-    root is a distance. The time grows with the square of the number of heads: for 72 heads and
-    2,900 words in short sentences, it is a second on one core.
+    root is a distance. The computing time grows with the square of the number of heads: 72 heads
+    and 2,900 words in short sentences take about a second on one core.
 
     References:
         - [Clark et al., 2019](https://arxiv.org/abs/1906.04341): What Does BERT Look At?

@@ -349,7 +349,7 @@ def _read_entries(
     if wanted is not None and (not wanted or wanted - set(sides)):
         have = ", ".join(f"{name!r} ({count:,})" for name, count in sorted(sides.items()))
         raise ValueError(
-            f"{os.fspath(path)}: expected `split` to be among its sides, {have or 'none'}. "
+            f"{os.fspath(path)}: expected `split` to be one of its splits: {have or 'none'}. "
             f"Received: {split!r}."
         )
     reading = CaptionReading(path, image_dir, **checks)

@@ -1,4 +1,4 @@
-"""The weights of BERT and its successors: our names beside those of Hugging Face."""
+"""The weights of BERT and its successors: our names and Hugging Face's names."""
 
 from __future__ import annotations
 

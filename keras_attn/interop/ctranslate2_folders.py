@@ -1,4 +1,4 @@
-"""Encoder-decoder Transformers in the folders of CTranslate2, as OpenNMT and Argos have them."""
+"""Encoder-decoder Transformers in folders of CTranslate2, as OpenNMT and Argos use them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def is_ctranslate2(folder: Path) -> bool:
 def read_ctranslate2(folder: Path) -> Pretrained:
     """Reads a translator that was converted for CTranslate2, or a package of Argos Translate.
 
-    What would compute something else here is refused by the name of the variable or the setting.
+    A variable or setting that would give other results here raises an error that names it.
     """
     if not (folder / MODEL).is_file():
         folder = folder / "model"
@@ -309,7 +309,7 @@ def _block(config: TransformerEncoderDecoderConfig, stack: str, number: int) -> 
 
 
 def _check_names(file: ModelFile, used: set[str]) -> None:
-    """Refuses a file with variables that no part of ours is made of."""
+    """Raises an error if a file has variables that our model does not use."""
     for name in file.variables:
         plain = name.rpartition("/")[2]
         if name in used or name.removesuffix("_scale") in used or plain == "encodings":
@@ -321,7 +321,7 @@ def _check_names(file: ModelFile, used: set[str]) -> None:
 
 
 def _check(file: ModelFile, part: _Part) -> None:
-    """Refuses a variable that is missing or has another shape than the model asks for."""
+    """Raises an error if a variable is missing or does not have the shape in the model."""
     for name in part.theirs:
         found = file.variables.get(name)
         if found is None:
@@ -350,7 +350,7 @@ def _fit_vocabularies(
     config: TransformerEncoderDecoderConfig,
     vocabularies: Vocabularies,
 ) -> None:
-    """Puts the rows of tokens in our order; tokens that the model lacks never come."""
+    """Puts the rows of tokens in our order; tokens that the model lacks are never generated."""
     kernel, bias = tensors.pop("head/kernel"), tensors.pop("head/bias")
     sides = ("source", "target")
     for side, rows, size in zip(sides, vocabularies.rows, vocabularies.sizes, strict=True):

@@ -89,12 +89,12 @@ class Vocabularies(NamedTuple):
         )
 
     def added(self, pad_id: int) -> tuple[int, ...]:
-        """Returns the ids of targets that the file does not have, but for padding."""
+        """Returns the ids of targets that the file does not have, except padding."""
         return tuple(sorted(set(range(self.sizes[1])) - set(self.rows[1]) - {pad_id}))
 
 
 def read_vocabularies(folder: Path, file: ModelFile) -> Vocabularies:
-    """Reads the vocabularies and the settings of a folder; refuses what cannot be followed here."""
+    """Reads the vocabularies and settings of a folder; unsupported ones raise an error."""
     zeros = bool(file.number("decoder/start_from_zero_embedding"))
     settings = _read_settings(folder, file, zeros)
     pieces = _read_pieces(folder)

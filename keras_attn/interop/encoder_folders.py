@@ -165,7 +165,7 @@ def _check_tokenizer(
     settings: dict[str, Any],
     folder: Path,
 ) -> None:
-    """Refuses a tokenizer that gives ids which the model does not know."""
+    """Raises an error if a tokenizer gives ids that the model does not have."""
     if tokenizer.vocabulary_size > config.vocabulary_size:
         raise ValueError(
             f"{folder}: the tokenizer has {tokenizer.vocabulary_size} tokens, the model "

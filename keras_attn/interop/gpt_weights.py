@@ -1,4 +1,4 @@
-"""The weights of GPT-2 and of decoders of Llama's kind: our names beside those of Hugging Face."""
+"""The weights of GPT-2 and of decoders like Llama: our names and Hugging Face's names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plain_name(kind: str, name: str) -> str:
 
 
 def is_ignored(name: str) -> bool:
-    """Whether a tensor of a file is no weight but a constant, such as a causal mask."""
+    """Whether a tensor of a file is a constant, such as a causal mask, and not a weight."""
     return _MASKS.fullmatch(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""Marian translators, as those of OPUS-MT: their folders, read and written."""
+"""Marian translators, such as OPUS-MT's: their folders, read and written."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _block(config: TransformerEncoderDecoderConfig, stack: str, number: int) -> 
 
 
 def read_marian(folder: Path, settings: dict[str, Any]) -> Pretrained:
-    """Reads a Marian translator from a folder in the form of Hugging Face."""
+    """Reads a Marian translator from a folder in the format of Hugging Face."""
     config = read_marian_config(settings, str(folder / "config.json"))
     stored = _plain(stored_anyhow(folder))
     if not config.tied_output and _are_two(stored, config, folder):

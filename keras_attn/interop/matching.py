@@ -1,4 +1,4 @@
-"""Checks that a model has the settings that are said to be its own."""
+"""Checks that a model matches its settings."""
 
 from __future__ import annotations
 

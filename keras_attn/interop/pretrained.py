@@ -50,7 +50,7 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
 
     Raises:
         FileNotFoundError: If there is no such folder, or it has no weights that can be read.
-        ImportError: If a package is missing that a name needs.
+        ImportError: If a package that the name needs is not installed.
         OSError: If a name cannot be downloaded.
         ValueError: If a file is damaged or contradicts another, or the model is not supported.
 

@@ -33,7 +33,7 @@ def write_model(model_file: str, inputs_file: str, path: str, file_format: str) 
 
 
 def _write_onnx(model: keras.Model, inputs: dict[str, np.ndarray], path: str) -> None:
-    """Traces a model with any number of rows and any length of them."""
+    """Traces a model for any number of rows of any length."""
     import torch
 
     names = list(inputs)

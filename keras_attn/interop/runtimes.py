@@ -49,11 +49,11 @@ def export_model(
     The model reads rows of ids, masks or segments, and computes its outputs in one pass, as
     encoders with heads do. The file takes any number of rows of any length. It is written by a
     process with the backend whose exporter supports such models: PyTorch for ONNX, TensorFlow for
-    LiteRT. Before it is put in its place, its outputs are compared with the outputs of the model
-    for `inputs`, and for the first row and the first columns of them.
+    LiteRT. Before the file is moved to `path`, its outputs are compared with the outputs of the
+    model, for `inputs` and for a smaller batch (the first row and the first columns of `inputs`).
 
     Recurrent layers cannot be exported to ONNX, because PyTorch unrolls them for one length.
-    Models that write text are not supported: their cache and their search are loops around a step.
+    Models that generate text are not supported, because they run a step in a loop.
 
     Args:
         path: The file, such as `"model.onnx"` or `"model.tflite"`. It is written atomically.
@@ -62,13 +62,13 @@ def export_model(
         inputs: Examples of the inputs by name, arrays `(B, T)` of at least two rows and columns.
         format: `"onnx"`; `"onnx-int8"`, where ONNX Runtime rounds the weights of matrix products
             to 8 bits and the activations when it runs (dynamic quantization); or `"litert"`.
-        tolerance: How far outputs may be from the outputs of the model. With int8, the distance
-            of an output may be a quarter of its length.
+        tolerance: Largest difference between an output of the file and of the model. For
+            `"onnx-int8"`, the difference may be a quarter of the norm of the output.
 
     Raises:
         ImportError: If the packages of the format are not installed.
-        RuntimeError: If the model cannot be exported, or the file gives other outputs.
-        ValueError: If the format is unknown, or the inputs are not those of the model.
+        RuntimeError: If the model cannot be exported, or the outputs of the file differ.
+        ValueError: If the format is unknown, or `inputs` are not the inputs of the model.
 
     Example:
 

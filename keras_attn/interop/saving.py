@@ -242,7 +242,7 @@ def _check(config: BertConfig, kind: str, heads: tuple[str, ...], pooler: bool) 
         )
     if kind == "roberta" and config.num_segments is None:
         raise ValueError(
-            "A Roberta has a table of segments. Received: num_segments=None. Build the model with "
+            "RoBERTa has a table of segments. Received: num_segments=None. Build the model with "
             "num_segments=1."
         )
     if kind != "distilbert":
@@ -251,7 +251,7 @@ def _check(config: BertConfig, kind: str, heads: tuple[str, ...], pooler: bool) 
         return
     if config.layer_norm_epsilon != DISTILBERT_EPSILON:
         raise ValueError(
-            f"The norms of a DistilBERT, an encoder without segments, have epsilon "
+            f"`layer_norm_epsilon` of an encoder without segments (DistilBERT) must be "
             f"{DISTILBERT_EPSILON}. Received: {config.layer_norm_epsilon}."
         )
     wanted = "relu" if "classes" in heads else None

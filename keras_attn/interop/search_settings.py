@@ -1,4 +1,4 @@
-"""The search that a model brings: its `generation_config.json`, read as settings of ours."""
+"""The search settings of a model: its `generation_config.json`, read as our settings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ONLY: dict[str, tuple[Any, ...]] = {
 
 
 class OwnTask(NamedTuple):
-    """What a model that learned several tasks, as T5 did, says about one of them.
+    """Settings of a model that learned several tasks, such as T5, for one of them.
 
     Example:
 
@@ -77,9 +77,9 @@ def read_tasks(folder: Path, settings: Mapping[str, Any]) -> dict[str, OwnTask]:
 def read_search(folder: Path, settings: Mapping[str, Any], task: str = "") -> dict[str, Any]:
     """Reads the settings of the search of an encoder-decoder, as `beam_search` names them.
 
-    They come from `generation_config.json`, else from `settings`, the `config.json`; those of a
-    `task` in its `task_specific_params` override them. Settings that cannot be followed here are
-    errors.
+    They come from `generation_config.json`, or else from `settings`, the `config.json`. The
+    settings of a `task` in `task_specific_params` override them. Unsupported settings raise an
+    error.
     """
     path = folder / FILE
     given = read_object(path) if path.is_file() else settings
@@ -131,7 +131,7 @@ def search_file(search: Mapping[str, Any], pad_id: int) -> dict[str, Any]:
 
 
 def _suppressed(given: Mapping[str, Any], where: str) -> tuple[int, ...]:
-    """The tokens that never come; sequences of several tokens are refused."""
+    """The tokens that are never generated; sequences of several tokens raise an error."""
     rows = given.get("bad_words_ids") or []
     tokens = given.get("suppress_tokens") or []
     for name, value in (("bad_words_ids", rows), ("suppress_tokens", tokens)):

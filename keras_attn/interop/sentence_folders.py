@@ -62,7 +62,7 @@ class SentenceSettings(NamedTuple):
 
 
 def transformer_folder(folder: Path) -> Path:
-    """Returns where the encoder of a folder is, which older folders have in a folder of its own."""
+    """Returns the folder of the encoder, which older models have in a subfolder."""
     if (folder / "config.json").is_file() or not (folder / MODULES).is_file():
         return folder
     return _paths(folder)[0]
@@ -71,7 +71,7 @@ def transformer_folder(folder: Path) -> Path:
 def read_sentence_settings(folder: Path) -> SentenceSettings | None:
     """Reads the settings of a sentence-transformers folder; None if it has no `modules.json`.
 
-    A module or a setting that would give other vectors here is an error.
+    A module or setting that would give other vectors here raises an error.
     """
     if not (folder / MODULES).is_file():
         return None
@@ -162,7 +162,7 @@ def _paths(folder: Path) -> list[Path]:
 
 
 def _read_pooling(place: Path, width: int) -> str:
-    """Returns our name of the pooling; `width` is that of the states."""
+    """Returns our name of the pooling; `width` is the width of the states."""
     path = place / "config.json"
     settings = read_object(path)
     known = {"pooling_mode", "include_prompt", "word_embedding_dimension", "embedding_dimension"}

@@ -43,7 +43,7 @@ def has_sentence_pieces(folder: Path) -> bool:
 def read_sentence_pieces(folder: Path, settings: Mapping[str, Any]) -> SentencePieceTokenizer:
     """Reads the tokenizer of a decoder, whose ids are those of the SentencePiece model.
 
-    Tokens that were added behind these are special tokens, see `SentencePieceTokenizer`.
+    Tokens that were added after these are special tokens, see `SentencePieceTokenizer`.
     """
     path = folder / SENTENCE_PIECE
     model = read_input(path, "a SentencePiece model")

@@ -1,4 +1,4 @@
-"""T5, Flan-T5 and mT5 in folders in the form of Hugging Face: settings and weights."""
+"""T5, Flan-T5 and mT5 in folders in the format of Hugging Face: settings and weights."""
 
 from __future__ import annotations
 

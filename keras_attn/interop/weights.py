@@ -1,4 +1,4 @@
-"""A weight of ours beside the tensors of another library that make it up."""
+"""A weight of our models, and the tensors of another library that make it up."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Weight(NamedTuple):
 
 
 def check_stored(weight: Weight, stored: Mapping[str, StoredTensor], folder: Path) -> None:
-    """Refuses a tensor that is missing or has another shape or dtype than the settings say."""
+    """Raises an error if a tensor is missing or has a wrong shape or dtype."""
     for name, shape in zip(weight.theirs, weight.shapes, strict=True):
         if name not in stored:
             raise ValueError(

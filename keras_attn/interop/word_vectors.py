@@ -88,7 +88,7 @@ def read_word_vectors(
 
     | format | file |
     |---|---|
-    | `"glove"` | text, a word and its numbers on each line, between spaces or tabs |
+    | `"glove"` | text, a word and its numbers on each line, separated by spaces or tabs |
     | `"word2vec"` | the same after a line with the number of words and the width, as in fastText |
     | `"word2vec_binary"` | that line, then each word and its numbers as float32 |
     | `"npy"` | a NumPy array, with the words in a text file, one per line, or in Parquet |
@@ -116,7 +116,7 @@ def read_word_vectors(
         FileNotFoundError: If a file is missing.
         ImportError: If the words are in Parquet, and pyarrow is not installed.
         ValueError: If a file is truncated or does not have the format (for example, if a line has
-            more or fewer numbers than the first); the message has the line or word.
+            more or fewer numbers than the first); the message names the line or word.
 
     Example:
 

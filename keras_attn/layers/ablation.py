@@ -128,7 +128,7 @@ def ablate(
     if pattern.ndim != 2 or not np.isfinite(pattern).all() or (pattern < 0).any():
         raise ValueError(
             "A pattern must be finite weights (T, S), 0 or more. Received: shape "
-            f"{pattern.shape}" + (f", the least {pattern.min()}." if pattern.size else ".")
+            f"{pattern.shape}" + (f", minimum {pattern.min()}." if pattern.size else ".")
         )
     with fixed_patterns([(layer, number, pattern) for layer, number in chosen]):
         yield
@@ -192,8 +192,8 @@ def _plain(dense: Any) -> Any:
     """A dense layer whose kernel is a plain float matrix."""
     if dense.quantization_mode not in (None, "int8", "float8"):
         raise ValueError(
-            "`ablate` needs kernels with a number in each place. Received: "
-            f"{dense.path}, quantized as {dense.quantization_mode}. Ablate the model before."
+            f"`ablate` needs kernels that are not quantized. Received: {dense.path}, quantized as "
+            f"{dense.quantization_mode}. Ablate the model before quantizing it."
         )
     return dense
 
@@ -217,6 +217,6 @@ def _set_to_zero(parts: Sequence[Part]) -> Iterator[None]:
             variable.assign(former[i])
     if changed:
         raise RuntimeError(
-            f"The weights {changed[0]} were changed inside `ablate`, which has put the former ones "
-            "back. Train the model outside of the block."
+            f"The weights {changed[0]} were changed inside `ablate`, which has restored the former "
+            "ones. Train the model outside of the block."
         )

@@ -128,8 +128,8 @@ class AdditiveAttention(SequenceAttention):
             self.key_dense.build(key_shape)
         elif query_shape[-1] != key_shape[-1]:
             raise ValueError(
-                "AdditiveAttention without projections (units=None) needs queries and keys of one "
-                f"width. Received: query {tuple(query_shape)}, key {tuple(key_shape)}. Give "
+                "AdditiveAttention without projections (units=None) needs queries and keys of the "
+                f"same width. Received: query {tuple(query_shape)}, key {tuple(key_shape)}. Give "
                 "`units`."
             )
         self.scale = self._vector("scale", units)

@@ -228,7 +228,7 @@ class DecoderBlock(TransformerBlock):
         if memory is not None and self.cross_attention is None:
             raise ValueError(
                 f"{self.name} was built without a memory, so it has no cross-attention. Received: "
-                f"a memory of shape {tuple(memory.shape)}. Give it in the first call too."
+                f"a memory of shape {tuple(memory.shape)}. Pass it in the first call too."
             )
         if memory is None and self.cross_attention is not None:
             raise ValueError(

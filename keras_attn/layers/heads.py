@@ -98,9 +98,9 @@ class HeadsLayer(DenseLayer):
             )
         if self.key_dim is None and query_dim % self.num_heads:
             raise ValueError(
-                f"The width of the input of {kind} must be divisible by `num_heads` where "
-                f"`key_dim` is not given. Received: width {query_dim}, "
-                f"num_heads={self.num_heads}. Give `key_dim`, or another number of heads."
+                f"The width of the input of {kind} must be divisible by `num_heads` if `key_dim` "
+                f"is not given. Received: width {query_dim}, num_heads={self.num_heads}. Give "
+                "`key_dim`, or another number of heads."
             )
         self._head_dim = self.key_dim or query_dim // self.num_heads
         self._value_head_dim = self.value_dim or self._head_dim
@@ -110,10 +110,10 @@ class HeadsLayer(DenseLayer):
             most = min(value_dim, self._values_width)
             if self.value_rank > most:
                 raise ValueError(
-                    f"`value_rank` of {kind} must be at most {most}, the smaller one of the widths "
-                    f"of the values ({value_dim}) and of their projection ({self._values_width}): "
-                    f"more would limit nothing. Received: value_rank={self.value_rank}. "
-                    "Leave it out for a full rank."
+                    f"`value_rank` of {kind} must be at most {most}, the smaller of the widths of "
+                    f"the values ({value_dim}) and of their projection ({self._values_width}): "
+                    f"more would limit nothing. Received: value_rank={self.value_rank}. Leave it "
+                    "out for a full rank."
                 )
 
     def _build_value_up(self, value_shape: tuple[int | None, ...]) -> None:

@@ -74,7 +74,7 @@ class ImagePreprocessing(keras.layers.Layer):
         """Checks the shape."""
         if len(x_shape) != 4 or x_shape[-1] != 3:
             raise ValueError(
-                "`x` of ImagePreprocessing must be pictures of shape (B, H, W, 3), channels last. "
+                "`x` of ImagePreprocessing must be images of shape (B, H, W, 3), channels last. "
                 f"Received: shape {tuple(x_shape)}."
             )
         self.input_spec = keras.layers.InputSpec(ndim=4, axes={3: 3})

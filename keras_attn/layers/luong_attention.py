@@ -120,8 +120,8 @@ class LuongAttention(SequenceAttention):
         query_width, key_width = query_shape[-1], key_shape[-1]
         if self.score in ("dot", "scaled") and query_width != key_width:
             raise ValueError(
-                f"score={self.score!r} needs queries and keys of one width; score='general' does "
-                f"not. Received: query {tuple(query_shape)}, key {tuple(key_shape)}."
+                f"score={self.score!r} needs queries and keys of the same width; score='general' "
+                f"does not. Received: query {tuple(query_shape)}, key {tuple(key_shape)}."
             )
         if self.score == "scaled":
             factor = keras.initializers.Constant(key_width**-0.5)

@@ -163,7 +163,7 @@ def check_same_length(key: Tensor, value: Tensor) -> None:
     lengths = static_shape(key)[1], static_shape(value)[1]
     if None not in lengths and lengths[0] != lengths[1]:
         raise ValueError(
-            "`key` and `value` must have one length. Received: key of shape "
+            "`key` and `value` must have the same length. Received: key of shape "
             f"{static_shape(key)}, value of shape {static_shape(value)}."
         )
 
@@ -176,7 +176,7 @@ def check_same_batch(**inputs: Tensor | None) -> None:
         shapes = ", ".join(
             f"{name} of shape {static_shape(x)}" for name, x in inputs.items() if x is not None
         )
-        raise ValueError(f"{names} must have one batch size. Received: {shapes}.")
+        raise ValueError(f"{names} must have the same batch size. Received: {shapes}.")
 
 
 def check_built(layer: keras.layers.Layer) -> None:
@@ -260,7 +260,7 @@ def check_attention_bias(bias: Tensor | None, query: Tensor, key: Tensor, heads:
         raise ValueError(
             "`attention_bias` must be floats of shape (B or 1, N or 1, T or 1, S or 1), here "
             f"{wanted}: it is added to the scaled scores. Received: dtype {dtype}, shape {shape}. "
-            "A mask is an `attention_mask`."
+            "Pass a mask as `attention_mask`."
         )
     return bias
 

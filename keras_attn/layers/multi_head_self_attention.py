@@ -298,7 +298,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         if not self.reads_positions:
             if positions is not None:
                 raise ValueError(
-                    f"{self.name} has no use for `positions`: it was made with positions=None. "
+                    f"{self.name} does not use `positions`: it was created with positions=None. "
                     f"Received: positions of shape {tuple(ops.shape(positions))}. Make it with "
                     'positions="rotary", "alibi" or "relative", or leave them out.'
                 )

@@ -42,7 +42,7 @@ def fixed_patterns(
     if missed:
         raise RuntimeError(
             f"No eager call reached {missed[0]} inside `ablate` with a pattern: a compiled "
-            "function does not see it. Call the model as `model(x)`."
+            "function does not use the pattern. Call the model as `model(x)`."
         )
 
 
@@ -93,6 +93,6 @@ def refuse_patterns(layer: keras.layers.Layer) -> None:
     if id(layer) in (_patterns.get() or {}):
         raise RuntimeError(
             f"`ablate` with a pattern works in eager calls of whole rows. Received: {layer.path} "
-            "in a compiled function or in a cached step. Call the model as `model(x)`, or take "
+            "in a compiled function or in a cached step. Call the model as `model(x)`, or use "
             "replace='zero' or 'uniform', which work everywhere."
         )

@@ -70,7 +70,7 @@ class RecurrentLoop(MaskedLayer):
             if self.bridge:
                 raise ValueError(
                     "The bridge makes the initial state from the memory. Received: `initial_state` "
-                    "too. Make the layer with bridge=False to give it."
+                    "too. To pass it, create the layer with bridge=False."
                 )
             states = [ops.cast(state, x.dtype) for state in tree.flatten(given)]
             shapes = [tuple(state.shape) for state in states]

@@ -296,9 +296,9 @@ class TransformerDecoder(TransformerStack):
         x = ops.convert_to_tensor(x)
         if len(x.shape) != 3:
             raise ValueError(
-                f"`x` must be embeddings (B, P, D). Received: shape {tuple(x.shape)}. For ids join "
-                "the stack with its embedding: "
-                "keras_attn.models.TokenDecoder(embedding, positions, stack)."
+                f"`x` must be embeddings (B, P, D). Received: shape {tuple(x.shape)}. For ids, "
+                "join the stack with its embedding: keras_attn.models.TokenDecoder(embedding, "
+                "positions, stack)."
             )
         check_built(self)
         check_same_batch(x=x, memory=memory)
@@ -366,7 +366,7 @@ class TransformerDecoder(TransformerStack):
         if used is not None and length is not None and used >= length:
             raise ValueError(
                 f"The cache of {self.name} is full: it has {length} slots, for the prompt and all "
-                f"steps. Received: step {int(used) + 1}. Give `prefill` a greater `max_length`."
+                f"steps. Received: step {int(used) + 1}. Pass a larger `max_length` to `prefill`."
             )
         here = ops.cumsum(ops.ones_like(state["visible"], dtype="int32"), axis=1) - 1 == slot
         positions = state.get("positions")

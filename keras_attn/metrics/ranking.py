@@ -52,8 +52,8 @@ def ranks_of(scores: ArrayLike, relevant: Sequence[int]) -> np.ndarray:
     """Returns the ranks of the right candidates of a question, from 1.
 
     Candidates with equal scores get their expected ranks in a random order, so that the order of
-    the candidates has no effect: if a candidates have higher scores, and g right and w wrong
-    candidates have the same score, the i-th right one has rank `a + i (g + w + 1) / (g + 1)`.
+    the candidates has no effect. If `a` candidates have higher scores, and `g` right and `w` wrong
+    candidates share a score, the i-th right one has rank `a + i (g + w + 1) / (g + 1)`.
 
     Args:
         scores: A score for each candidate; greater is better.

@@ -85,8 +85,8 @@ def rouge(references: Sequence[str], summaries: Sequence[str], words: str = "eng
         raise ValueError(f"`words` must be one of {list(WORDS)}. Received: {words!r}.")
     if len(references) != len(summaries):
         raise ValueError(
-            f"Expected a summary for each reference. Received: {len(summaries)} and "
-            f"{len(references)}."
+            f"Expected a summary for each reference. Received: {len(summaries)} "
+            f"summaries and {len(references)} references."
         )
     own = None if words == "english" else _UnicodeWords()
     scorer = RougeScorer([*FIGURES], use_stemmer=own is None, tokenizer=own)

@@ -55,7 +55,7 @@ def image_captioner(
 class CaptionDecoder(SequenceDecoder):
     """Decodes captions with the layers of a captioner.
 
-    It uses the weights of the model, so that all changes of the model take effect. Pass its
+    It uses the weights of the model, so later changes to the model take effect. Pass its
     `decoder` to the searches of `keras_attn.generation`. `align` returns the attention weights of
     the regions.
 

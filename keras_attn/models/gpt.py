@@ -120,7 +120,7 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
         check_softcap(self.logit_softcap, "logit_softcap")
         if self.logit_softcap is not None and not self.tie_embeddings:
             raise ValueError(
-                "`logit_softcap` is for an output that is tied to the embedding. Received: "
+                "`logit_softcap` needs an output layer tied to the embedding. Received: "
                 f"logit_softcap={self.logit_softcap} with tie_embeddings=False."
             )
         if self.positions == "rotary" and self.head_width % 2:

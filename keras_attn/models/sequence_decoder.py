@@ -21,14 +21,14 @@ from keras_attn.models.token_decoder import TokenDecoder
 class SequenceDecoder:
     """Encodes sources and decodes targets with the layers of an encoder-decoder model.
 
-    It uses the weights of the model, so that all changes of the model take effect.
+    It uses the weights of the model, so later changes to the model take effect.
 
     Args:
         model: A model built by `TransformerEncoderDecoderConfig` or
             `RecurrentEncoderDecoderConfig`; it may have been saved and loaded.
 
     Raises:
-        ValueError: If the model lacks the layers.
+        ValueError: If the model does not have the layers of an encoder-decoder.
 
     Example:
 

@@ -446,7 +446,7 @@ def differences(former: Section, present: Section) -> list[str]:
     """Returns the differences between two sections, among the settings that affect the result.
 
     Args:
-        former: Interface of a settings section: `Settings` or a `Choice`.
+        former: The earlier settings: `Settings` or a `Choice`.
         present: The present settings, in the same form.
 
     Returns:

@@ -89,8 +89,8 @@ _SURE = 1e-5  # scores that are this far apart are in the same order on every ma
 @with_defaults(
     help={
         "train": "questions with their right answers to learn from",
-        "on_error": "what to do at a bad line; in evaluate, one with an answer that the model does "
-        "not hold is bad too",
+        "on_error": "what to do with a bad line; in evaluate, one with an answer that the model "
+        "does not have is bad too",
     },
     words={"examples": "questions", "bi": ""},
     steps=dict.fromkeys(("on_error", "format", "delimiter"), _READ),

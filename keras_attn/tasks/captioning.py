@@ -190,7 +190,7 @@ class CaptioningTest(Settings):
     def check(self, data: Settings | None = None) -> None:
         """Raises a `WrongUse` if the settings name no images."""
         if not self.data and getattr(data, "format", "") != "emoji":
-            raise WrongUse("Missing option '--data'. Emoji are taken with --format emoji.")
+            raise WrongUse("Missing option '--data'. For emoji, use --format emoji.")
 
 
 @dataclass(frozen=True)
@@ -217,8 +217,8 @@ def check_figures(to: Path, inputs: Sequence[Path]) -> None:
     suffix = to.suffix.lower()
     if suffix and not (is_page(to) or suffix in _FIGURES or to.is_dir()):
         raise WrongUse(
-            f"--to is a page (*.html), a figure (*.png, *.pdf, *.svg) or a folder, which must be "
-            f"there if its name has a dot. Received: {to}."
+            "--to is a page (*.html), a figure (*.png, *.pdf, *.svg) or a folder, which must "
+            f"exist if its name has a dot. Received: {to}."
         )
     if is_page(to) or suffix in _FIGURES:
         check_output(to)
@@ -344,7 +344,7 @@ class Captioner(PictureTask, SequenceToSequence):
             chosen = train.read(data.dev_split)
         elif side and data.dev_split != CaptioningData.dev_split:
             raise ValueError(
-                "Expected `dev_split` to name parts of the file: "
+                "Expected `dev_split` to name splits of the file: "
                 f"{', '.join(map(repr, train.sides))}. Received: {data.dev_split!r}."
             )
         read = train.read(side)
@@ -365,7 +365,7 @@ class Captioner(PictureTask, SequenceToSequence):
         file = _file(test.data, data, data.image_dir, test.names)
         check_formats(data, _OF_FORMATS, {file.kind}, "captions")
         if test.split is not None and not file.sides:
-            raise ValueError(f"`split` is for captions with sides. Received: {file.path}, without.")
+            raise ValueError(f"`split` needs captions with splits. Received: {file.path}, without.")
         if test.names and file.kind != "flickr8k":
             raise ValueError(
                 f"`names` belong to format 'flickr8k'. Received: {file.path}, {file.kind!r}."

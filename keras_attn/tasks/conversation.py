@@ -570,7 +570,7 @@ class Talker(SequenceToSequence):
         if not self.encodes and longest > most:
             raise ValueError(
                 f"Expected answers of at most {most} tokens with the end (`max_answer`). Received: "
-                f"one of {longest}."
+                f"{longest} tokens."
             )
         return super().log_probabilities(sources, targets, batch_size, given)
 
@@ -619,7 +619,7 @@ class Talker(SequenceToSequence):
         return signature.outputs["answer"].decode({**rows, **self.computed(rows, use)})
 
     def answer(self, conversations: Any, **settings: Any) -> Any:
-        """Answers conversations, like `predict`, which describes the settings.
+        """Answers conversations; see `predict` for the settings.
 
         Args:
             conversations: A string, which is one turn; a tuple of strings, the turns so far; or a

@@ -448,8 +448,8 @@ class WordEmbedder(Task[Texts]):
         """Raises an error for development texts, because they do not measure the quality of
         vectors."""
         raise ValueError(
-            "Word embeddings are not chosen by development texts. Received: `dev`. Leave it out, "
-            "and measure the vectors by `evaluate`, on analogies or pairs of words."
+            "Word embeddings do not use development texts. Received: `dev`. Leave it out, "
+            "and measure the vectors with `evaluate`, on analogies or pairs of words."
         )
 
     def describe(self, batches: WordWindows) -> list[str]:

@@ -72,7 +72,7 @@ _WHOLE = "<hypothesis>"
         "dev": "pairs by which the best weights are chosen; if empty, SICK's trial pairs or a part "
         "of --train",
         "dev_share": "share of the pairs that is held out, if no file has such pairs",
-        "on_error": "what to do at a bad line; in --dev and in evaluate, one with a label that "
+        "on_error": "what to do with a bad line; in --dev and evaluate, one with a label that "
         "training never saw is bad too",
     },
     words={"when": "", "then": ""},
@@ -103,8 +103,8 @@ class EntailmentTraining(ClassTraining, BatchTraining):
 @with_defaults(
     words={
         "rows": "pairs",
-        "shown": "which words looked at which (attention), or the words that decided (gradient); "
-        "if none, attention where the model has it, else gradient",
+        "shown": "the attention between words, or the gradient of each word; "
+        "if none, attention if the model has it, else gradient",
     },
 )
 class EntailmentUse(ClassUse):

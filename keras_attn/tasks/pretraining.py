@@ -305,7 +305,7 @@ class Pretrainer(EncoderTask):
             return SentenceIds.encoded(documents, self.tokenizer)
         if documents.tokenizer.get_config() != self.tokenizer.get_config():
             raise ValueError(
-                "Expected ids of this task's tokenizer. Received: ids of another one, with "
+                "Expected ids of this task's tokenizer. Received: ids of another tokenizer, with "
                 f"{documents.tokenizer.vocabulary_size:,} tokens."
             )
         return documents
@@ -681,9 +681,9 @@ def _check_enough(settings: PretrainingData, train: SentenceIds, dev: SentenceId
         enough = ids.documents_of(least)
         if enough < least:
             advice = (
-                "Are documents parted by blank lines? `--no-next-sentence` reads single ones."
+                "Separate documents by blank lines, or use `--no-next-sentence`."
                 if name == "to learn from"
-                else "Bring more text, a greater --dev-share, or a file: --dev."
+                else "Use more text, a larger --dev-share, or a file: --dev."
             )
             raise ValueError(
                 f"Expected at least {least} documents{pairs}, {name}. Received: {enough} of "

@@ -83,8 +83,8 @@ class QuestionAnsweringTraining(EncoderTraining):
     batch_size=32,
     words={
         "rows": "windows",
-        "shown": "the answers in their texts with the words that spoke for them, or what each "
-        "head looks at",
+        "shown": "the answers in their texts with the words that support them, or the "
+        "attention of each head",
     },
     steps={"batch_size": ("predict", "explain", "evaluate", "export")},
 )

@@ -227,8 +227,8 @@ class Summarizer(TextToText):
         rows = self.field.encode([pairs[n][0] for n in kept])
         if not kept:
             raise ValueError(
-                f"Expected a summary of at most `max_summary_length`={most} tokens, its end "
-                f"included. Received: {len(pairs):,} pairs, all with longer ones. Raise it."
+                f"Expected a summary of at most `max_summary_length`={most} tokens, including its "
+                f"end. Received: {len(pairs):,} pairs, all with longer ones. Raise it."
             )
         told = [
             (int(sum(rows["cut"])), f"texts of more than `max_length`={self.max_source_length} "

@@ -117,8 +117,8 @@ class TaggingLearned(EncoderLearned):
 class Tagger(WindowedTask):
     """A tagger, which labels each word with an encoder and a head.
 
-    The label of a word is predicted from the state of its first piece. Byte pairs read each word
-    with a space before it, like `transformers` with `add_prefix_space`. Sentences that are longer
+    The label of a word is predicted from the state of its first piece. A `BytePairTokenizer` reads
+    each word with a leading space, like `transformers` with `add_prefix_space`. Sentences longer
     than `max_length` are split into overlapping rows (`keras_attn.arrays.windows`), so that no word
     is left out. If the labels mark entities, by BIO, BIOES or BILOU (`keras_attn.arrays.scheme_of`
     recognizes which), invalid labels are repaired, in the training labels and in the predictions:

@@ -50,7 +50,7 @@ from keras_attn.text import tokenizer_name
 @with_defaults(
     help={
         "train": "file of labelled texts, or folder of IMDB or SST-2; film reviews if empty",
-        "on_error": "what to do at a bad line; in --dev and in evaluate, one with a label that "
+        "on_error": "what to do with a bad line; in --dev and evaluate, one with a label that "
         "training never saw is bad too",
     },
     words={"examples": "texts", "when": "words: ", "then": ""},
@@ -118,7 +118,7 @@ class TextClassificationTest(SplitTest):
         existing(self.data, "a file or a folder of labelled texts")
         if self.split != type(self).split:
             raise ValueError(
-                f"`split` is of a folder of IMDB or SST-2. Received: {self.split!r} with the file "
+                f"`split` needs a folder of IMDB or SST-2. Received: {self.split!r} with the file "
                 f"{self.data}, which is read whole. Leave it out."
             )
 

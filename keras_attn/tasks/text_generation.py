@@ -224,8 +224,8 @@ class GeneratorLearned(Learned):
         super().__post_init__()
         if getattr(self.tokenizer, "normalize", False):
             raise ValueError(
-                "`tokenizer` must keep texts as they are, which are written and scored character "
-                "by character. Received: a BytePairTokenizer with normalize=True. Train one with "
+                "`tokenizer` must keep texts as they are, because they are scored character by "
+                "character. Received: a BytePairTokenizer with normalize=True. Train one with "
                 "normalize=False."
             )
 
@@ -235,15 +235,15 @@ class TextGenerator(Task[Texts]):
 
     `.model` is the plain Keras model from ids to logits, and `.dataset(text)` returns the data for
     its `fit`. Every input (a training window, a text to score or a prompt) begins with the start
-    token, which therefore means "somewhere in a text". The examples of `fit` are a single string;
-    or a list or a table of documents: strings, or tuples of a prompt and its answer, of which only
-    the answers are trained. Documents have an end token, which the model learns and which ends
+    token, which therefore means "somewhere in a text". `fit` takes a single string, or a
+    list or a table of documents. A document is a string, or a tuple of a prompt and an answer; only
+    the answer is trained. Each document gets an end token, which the model learns and which ends
     generated texts.
 
     Args:
         tokenizer: A `CharacterTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
-        ends: Whether the model was trained with end tokens, which then end generated texts. A model
-            that was trained on one long text was not.
+        ends: Whether the model was trained with end tokens, which then end generated texts. False
+            for a model trained on one long text.
         sequence_length: Tokens of a window, unless `data` gives them.
         model: Settings of the model: a `RecurrentLanguageModelConfig` or `GptConfig`, a dict of
             its settings, such as `{"model": "gpt", "dim": 128}`, or None for the defaults of the
@@ -667,7 +667,7 @@ class TextGenerator(Task[Texts]):
         num_characters: int = TextGenerationUse.num_characters,
         **settings: Any,
     ) -> Any:
-        """Continues texts, like `predict`, which describes the settings.
+        """Continues texts; see `predict` for the settings.
 
         Args:
             prompts: A string or a list of strings.
@@ -802,8 +802,8 @@ class TextGenerator(Task[Texts]):
         self._check_least(use, num_characters)
         if use.beams is not None:
             raise ValueError(
-                "Which text is the most probable is known at its end: `beams` and `stream` do not "
-                f"go together. Received: beams={use.beams}. Leave one of them out."
+                "`stream` does not support `beams`, because the best text is known only at the "
+                f"end. Received: beams={use.beams}. Leave one of them out."
             )
         seeds = seeds_of(more.get("seed", use.seed), 1)
         prompts = self.signatures(use)["serving_default"].field

@@ -243,7 +243,7 @@ def check_translation_files(to: Path | None, predict: TranslationFiles) -> None:
     alignments = Path(predict.alignments) if predict.alignments else None
     check_output(alignments)
     if to is not None and alignments is not None and to.resolve() == alignments.resolve():
-        raise WrongUse("--to and --alignments are one file.")
+        raise WrongUse("--to and --alignments must be different files.")
     if predict.heat_maps:
         check_writable(predict.heat_maps)
 
@@ -462,7 +462,7 @@ class Translator(TextToText):
             self._check_direction(prepared.settings.source, prepared.settings.target)
             return ParallelPairs(getattr(prepared, test.split or "test"))
         if Path(test.pairs).expanduser().is_dir() != (test.split is not None):
-            raise WrongUse("--pairs wants --split where it is a folder, and only there.")
+            raise WrongUse("--pairs needs --split if it is a folder, and only then.")
         self._check_direction(test.source, test.target)
         names = test.source, test.target
         if not test.pairs_target:  # two files have no columns
@@ -478,7 +478,7 @@ class Translator(TextToText):
         if all(self.languages) and (source, target) == self.languages[::-1]:
             raise ValueError(
                 f"The model translates {' to '.join(self.languages)}. Received: pairs of {source} "
-                f"to {target}, the wrong way round."
+                f"to {target}, in the wrong direction."
             )
 
     @classmethod
@@ -620,11 +620,11 @@ class Translator(TextToText):
     def translate(
         self, texts: str | Sequence[str], beams: int | None = None, **settings: Any
     ) -> Any:
-        """Translates sentences, like `predict`, which describes the settings.
+        """Translates sentences; see `predict` for the settings.
 
         Args:
             texts: A string or a list of strings.
-            beams: Width of the beam search; 1 is greedy search, None the default.
+            beams: Width of the beam search; 1 is greedy search. None uses the default.
             **settings: As in `predict`: `alpha`, `beginning`, `batch_size`, `jit_compile`, ...
 
         Returns:

@@ -205,8 +205,8 @@ class BytePairTokenizer(PlacedTokenizer):
         first = next(checked, None)
         if first is None:
             raise ValueError(
-                "`texts` must hold at least one string that is not empty. Received none. Check the "
-                "data; a generator that was read before is empty."
+                "`texts` must contain at least one string that is not empty. Received none. Check "
+                "the data; a generator can be read only once."
             )
         if pattern not in PATTERNS:
             raise ValueError(f"`pattern` must be one of {list(PATTERNS)}. Received: {pattern!r}.")

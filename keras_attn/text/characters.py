@@ -95,8 +95,8 @@ class CharacterTokenizer(RowTokenizer):
             counts.update(well_formed(text))
         if not counts:
             raise ValueError(
-                "`texts` must hold at least one character. Received none. Check the data; a "
-                "generator that was read before is empty."
+                "`texts` must contain at least one character. Received none. Check the data; a "
+                "generator can be read only once."
             )
         ordered = sorted(counts, key=lambda character: (-counts[character], character))
         most = None if vocabulary_size is None else vocabulary_size - len(SPECIAL_TOKENS)

@@ -70,8 +70,8 @@ def train_model(
     first = next(lines, None)
     if first is None:
         raise ValueError(
-            "`texts` must hold at least one string that is not blank. Received none. Check the "
-            "data; a generator that was read before is empty."
+            "`texts` must contain at least one string that is not blank. Received none. Check the "
+            "data; a generator can be read only once."
         )
     file = io.BytesIO()
     try:

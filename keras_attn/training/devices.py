@@ -18,8 +18,8 @@ def compute_on(device: str, devices: str = "1") -> Iterator[str]:
 
     With several devices, each device has all weights and computes a part of the rows of each batch,
     with `keras.distribution.DataParallel` on JAX and `tf.distribute.MirroredStrategy` on
-    TensorFlow. Create models, optimizers and metrics inside the block, and make batches whose
-    number of rows `num_data_shards()` divides.
+    TensorFlow. Create models, optimizers and metrics inside the block, and use a batch size
+    that is a multiple of `num_data_shards()`.
 
     Call it before anything is computed, because backends choose their devices only once.
 

@@ -240,7 +240,7 @@ def test_evaluate(place, run, captioner, tmp_path):
     assert (figures["num_images"], figures["cider"], figures["copied"]) == (1, None, None)
     code, _, err = command(*arguments, table, "--split", "test")
     assert code == 1
-    assert "captions with sides" in err
+    assert "captions with splits" in err
 
 
 @pytest.mark.slow

@@ -424,7 +424,7 @@ WORD = "It rains.\nI stay.\n\n"
         ("a.txt", "One sentence.\n", [], "Expected at least 2 documents of two sentences"),
         ("a.txt", "A.\n\nB.\n\nC.\n", ["--dev-share", 0.5], "by blank lines"),
         ("a.txt", "A b.\nC d.\nE f.\n", ["--dev-share", 0.1], "--no-next-sentence"),
-        ("a.txt", WORD * 9, ["--dev-share", 0.001], "Bring more text, a greater --dev-share"),
+        ("a.txt", WORD * 9, ["--dev-share", 0.001], "Use more text, a larger --dev-share"),
         ("a.txt", "", [], "a.txt: expected at least one document"),
         ("a.txt", b"Caf\xe9.\n", [], "a.txt: expected documents of sentences"),
         ("a.txt", "word " * 30_000, [], "line 1: a sentence of 150,000 characters"),

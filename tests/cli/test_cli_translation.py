@@ -293,7 +293,7 @@ def test_predict_keeps_the_order_of_lines(place, run, translator, tmp_path):
         "translation", "predict", "--model", run / "best.task", "--to", tmp_path / "same",
         "--alignments", tmp_path / "same", tmp_path / "a",
     )  # fmt: skip
-    assert (code, "one file" in err) == (2, True)
+    assert (code, "different files" in err) == (2, True)
     pictures = sorted(os.listdir(tmp_path / "maps"))
     assert pictures == [f"{i + 1:06d}.png" for i, text in enumerate(expected) if text]
 

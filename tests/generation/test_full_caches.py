@@ -110,7 +110,7 @@ def test_a_step_past_the_end_is_refused(backend):
     assert "step 4" in cached
     assert "room for 3 tokens" in plain
     for message in (cached, plain):
-        assert "greater `max_length`" in message
+        assert "larger `max_length`" in message
 
 
 class Counting:

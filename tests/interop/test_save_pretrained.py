@@ -211,7 +211,7 @@ def test_what_cannot_be_written(encoder, tmp_path):
     config = other(activation="elu", num_layers=1)
     refused("no activation 'elu'", config.build(), config, tmp_path)
     config = dataclasses.replace(DISTILBERT, layer_norm_epsilon=1e-5)
-    refused("have epsilon 1e-12", config.build(), config, tmp_path)
+    refused("must be 1e-12", config.build(), config, tmp_path)
     config = dataclasses.replace(DISTILBERT, pooler_activation="relu")
     refused("a pooler only under the head 'classes'", config.build(), config, tmp_path)
     config = dataclasses.replace(DISTILBERT, pooler_activation="tanh")

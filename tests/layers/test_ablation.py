@@ -177,7 +177,7 @@ def test_weights_are_restored_after_an_error():
         ({"attend": [True]}, "zero", TypeError, "must be integers. Received: True"),
         ({"encoder": [0]}, "zero", ValueError, r"of \['attend'\]. Received: 'encoder'"),
         ({"attend": [0]}, "none", ValueError, "'zero', 'uniform' or an array"),
-        ({"attend": [0]}, -np.ones((T, T)), ValueError, "0 or more.*the least -1"),
+        ({"attend": [0]}, -np.ones((T, T)), ValueError, "0 or more.*minimum -1"),
         ({"attend": [0]}, np.ones(T), ValueError, r"weights \(T, S\).*shape \(5,\)"),
     ],
     ids=["head", "number", "layer", "replace", "negative", "rank"],

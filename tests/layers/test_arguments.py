@@ -80,7 +80,7 @@ def test_calls(call, words):
     ],
 )
 def test_a_memory_of_another_batch(call):
-    with pytest.raises(ValueError, match=r"one batch size.*\(2, 4, 8\).*\(3, 5, 8\)"):
+    with pytest.raises(ValueError, match=r"the same batch size.*\(2, 4, 8\).*\(3, 5, 8\)"):
         call(X, np.ones((3, 5, 8), "float32"))
 
 

@@ -73,7 +73,7 @@ def test_additive_attention_without_projections_by_hand():
     _, weights = layer(query, value, return_attention_scores=True)
     scores = np.array([np.tanh(1) + 2 * np.tanh(1), np.tanh(2) + 2 * np.tanh(2)])
     np.testing.assert_allclose(weights[0, 0], np.exp(scores) / np.exp(scores).sum(), rtol=1e-6)
-    with pytest.raises(ValueError, match="needs queries and keys of one width"):
+    with pytest.raises(ValueError, match="needs queries and keys of the same width"):
         AdditiveAttention(None)(np.ones((1, 2, 3)), np.ones((1, 2, 4)))
     with pytest.raises(ValueError, match="`use_bias` of AdditiveAttention belongs"):
         AdditiveAttention(None, use_bias=True)

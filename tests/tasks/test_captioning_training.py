@@ -454,7 +454,7 @@ def test_sides_of_a_file(place, tmp_path):
     assert counts(place, train=path, dev=path, dev_split="val") == (5, 3)
     with pytest.raises(ValueError, match=r"'restval' \(2\), 'test' \(8\), 'train' \(5\)"):
         counts(place, train=path, train_split="training")
-    with pytest.raises(ValueError, match=r"name parts of the file: .*Received: 'valid'"):
+    with pytest.raises(ValueError, match=r"name splits of the file: .*Received: 'valid'"):
         counts(place, train=path, dev_split="valid")
     with pytest.raises(ValueError, match=r"not learnt from\. Received: 3 of 3"):
         counts(place, train=path, train_split="train,val")
@@ -527,7 +527,7 @@ def test_formats(place, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             counts(place, **more)
-    with pytest.raises(ValueError, match="`split` is for captions with sides"):
+    with pytest.raises(ValueError, match="`split` needs captions with splits"):
         read_captioned(str(tmp_path / "coco.json"), settings(), "test", str(place))
     with pytest.raises(ValueError, match="`names` belong"):
         read_captioned(str(tmp_path / "coco.json"), settings(), None, str(place), "a.txt")

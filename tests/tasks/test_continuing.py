@@ -118,7 +118,7 @@ def test_an_encoder_gets_a_new_head_for_other_labels(tmp_path):
     [
         ({"data": {"vocabulary_size": 30}}, r"`vocabulary_size` is 20000 in the backbone.*30"),
         ({"model": {"dim": 9}}, r"`dim` is 4 in the backbone. Received: 9"),
-        ({"data": {"word_vectors": "x.txt"}}, r"word_vectors. and .backbone. are two starts"),
+        ({"data": {"word_vectors": "x.txt"}}, r"word_vectors. and .backbone. both initialize"),
     ],
     ids=["vocabulary", "model", "vectors"],
 )

@@ -437,6 +437,6 @@ def test_wrong_settings(random_weights):
             answerer.predict(wrong)
     with pytest.raises(ValueError, match="n_best"):
         answerer.predict(PAIRS[0], n_best=0)
-    with pytest.raises(ValueError, match="as in the training"):
+    with pytest.raises(ValueError, match="as in the data that this task"):
         answerer.fit([("Where?", "In Oslo.", [])], epochs=1)
     assert answerer.predict([]) == []

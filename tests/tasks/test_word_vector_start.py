@@ -92,10 +92,10 @@ def test_words_without_vectors_are_unknown_if_they_come_once():
     ("more", "model", "message"),
     [
         ({}, {"dim": 7}, "`dim` is the width of the word vectors, 6 in"),
-        ({}, {"model": "bert"}, "models with an embedding of words"),
+        ({}, {"model": "bert"}, "a model with a word embedding"),
         ({}, {"model": "transformer"}, r"6 wide: `dim` must be divisible .* Give dim=6 with"),
         ({"tokenizer": "word_piece"}, {}, r"need whole words: tokenizer='words'"),
-        ({"backbone": "run/best.task"}, {}, "two starts of one embedding"),
+        ({"backbone": "run/best.task"}, {}, "both initialize the embedding"),
         ({"word_vectors": "", "freeze_word_vectors": True}, {}, "belongs to `word_vectors`"),
     ],
 )
@@ -157,9 +157,9 @@ def test_tasks_on_a_bilstm(name, of_bilstm, tmp_path, eager):
 def test_wrong_settings_of_tasks_on_an_encoder(of_bilstm):
     kind, examples, data = ENCODER_TASKS["selection"]
     for more, model, message in (
-        ({}, {}, "an embedding of words: model='bilstm'. Received: model='bert'"),
+        ({}, {}, "a word embedding: model='bilstm'. Received: model='bert'"),
         ({}, {"model": "bilstm", "dim": 8}, "`dim` is the width of the word vectors, 6 in"),
-        ({"backbone": "run/best.task"}, {}, "two starts of one embedding"),
+        ({"backbone": "run/best.task"}, {}, "both initialize the embedding"),
         ({"word_vectors": ""}, {}, "`freeze_word_vectors` belongs to `word_vectors`"),
     ):
         with pytest.raises(ValueError, match=message):

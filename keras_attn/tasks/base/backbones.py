@@ -139,7 +139,7 @@ def refuse_new_tokenizer(data: BackboneStart, *names: str) -> None:
     for name in names:
         if data.backbone and getattr(data, name) != getattr(type(data), name):
             raise ValueError(
-                f"`{name}` is of a new tokenizer, and the backbone brings its own. Received: "
+                f"`{name}` is for a new tokenizer, but the backbone has its own. Received: "
                 f"{name}={getattr(data, name)!r} with backbone={data.backbone!r}. Leave it out."
             )
 
@@ -242,8 +242,7 @@ def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
             )
         if found.tokenizer is None:
             raise ValueError(
-                f"Expected weights with their tokenizer. Received: {place}, which has no file of "
-                "one."
+                f"Expected weights with their tokenizer. Received: {place}, which has no tokenizer."
             )
         learned = {
             "target_tokenizer": found.target_tokenizer,

@@ -53,7 +53,7 @@ def with_brought(task: type[Saved], data: Any) -> Any:
         given = getattr(data, name)
         if given not in (own[name], value):
             raise ValueError(
-                f"`{name}` is {value!r} in the backbone, which brings its own vocabulary. "
+                f"`{name}` is {value!r} in the backbone, which has its own vocabulary. "
                 f"Received: {given!r}. Leave it out."
             )
     return dataclasses.replace(data, **brought)
@@ -68,7 +68,7 @@ def check_new_head(task: type[Saved], data: BackboneStart, saved: Any) -> None:
         return
     raise ValueError(
         f"Expected {task.examples_are} with labels that the backbone has: {saved!r}. Received: "
-        "others. Give examples with these labels, or train a new model without `backbone`."
+        "other labels. Use examples with these labels, or train a new model without `backbone`."
     )
 
 

@@ -98,8 +98,8 @@ def choose_weights(model: keras.Model, training: FineTuning | LoraTraining) -> d
     blocks = getattr(stack, "blocks", None)
     if blocks is None:
         raise ValueError(
-            "`layer_decay`, `frozen_layers` and `lora_rank` are for a model with an encoder or "
-            f"decoder of blocks. Received: {model.name!r}, which has none. Leave them out."
+            "`layer_decay`, `frozen_layers` and `lora_rank` need a model with Transformer blocks. "
+            f"Received: {model.name!r}, which has none. Remove these settings."
         )
     if training.frozen_layers > len(blocks):
         raise ValueError(

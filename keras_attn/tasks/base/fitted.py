@@ -150,7 +150,7 @@ class Fitted(Measured[Given]):
         for name in _OF_PROCESS:
             if name in settings:
                 raise ValueError(
-                    f"`{name}` must be known before the model is made. Received: "
+                    f"`{name}` must be known before the model is created. Received: "
                     f"{name}={settings[name]!r}. Give it to `{type(self).__name__}.train`, or "
                     "make the task with `dtype`, under `keras_attn.training.compute_on`."
                 )
@@ -158,7 +158,7 @@ class Fitted(Measured[Given]):
         twice = [f"{name}={settings[name]!r}" for name in settings if name in OF_OPTIMIZER]
         if "optimizer" in more and twice:
             raise ValueError(
-                "Expected an `optimizer`, or settings of the one that the task makes. Received: "
+                "Expected an `optimizer`, or settings of the optimizer of the task. Received: "
                 f"both, with {', '.join(twice)}. Configure your optimizer yourself, and pass only "
                 "it."
             )
@@ -344,8 +344,8 @@ class Fitted(Measured[Given]):
         if dev is None and getattr(training, "patience", None):
             raise ValueError(
                 "`patience` counts epochs without a better score of development "
-                f"{self.examples_are}. Received: patience={training.patience} and none of these. "
-                "Give `dev`, or leave `patience` out."
+                f"{self.examples_are}. Received: patience={training.patience} and no such "
+                f"{self.examples_are}. Pass `dev`, or leave `patience` out."
             )
         held: Given | tuple[()] = () if dev is None else dev
         say_special_tokens(self, examples, log)

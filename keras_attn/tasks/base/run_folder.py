@@ -50,7 +50,7 @@ def tidy_run(
             former = read_settings(path, kinds)
         except ValueError as error:
             raise ValueError(
-                f"{run_dir} contains a run that this task cannot resume: {error} Give another "
+                f"{run_dir} contains a run that this task cannot resume: {error} Use another "
                 "folder."
             ) from error
         for name, settings in sections.items():

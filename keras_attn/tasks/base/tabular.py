@@ -181,6 +181,6 @@ def _refuse_columns(given: object, columns: Mapping[str, object]) -> None:
     if named := [name for name, column in columns.items() if column not in ("", None)]:
         name = named[0]
         raise TypeError(
-            f"`{name}` is of tables, such as a DataFrame with this column. Received: {name}="
-            f"{columns[name]!r} with a {type(given).__name__}. Leave it out, or give a table."
+            f"`{name}` needs a table, such as a DataFrame with this column. Received: {name}="
+            f"{columns[name]!r} with a {type(given).__name__}. Leave it out, or pass a table."
         )

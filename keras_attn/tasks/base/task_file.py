@@ -48,11 +48,10 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
         raise ValueError(
             f"Expected a file such as {path.with_suffix('').stem}.task, which contains the "
             f"tokenizer and the labels in addition to the model. Received: {path}, a name for a "
-            "file of Keras. `task.model.save(...)` writes the Keras model, without what "
-            "surrounds it."
+            "Keras file. `task.model.save(...)` writes only the Keras model."
         )
     if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"The folder of the file must be there. Received: {path}.")
+        raise FileNotFoundError(f"The folder of the file must exist. Received: {path}.")
     quantization = quantized_sublayers(model)
     header = {
         "format_version": FORMAT_VERSION,
@@ -143,7 +142,7 @@ def _naming(path: Path) -> Iterator[None]:
         what = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else f"{error}"
         raise ValueError(
             "Expected a saved task whose settings and weights belong together. Received: "
-            f"{path}, with others ({what[:1000]}). It is damaged, or of another version."
+            f"{path}, with others ({what[:1000]}). It is damaged, or from another version."
         ) from error
 
 

@@ -72,7 +72,7 @@ class FiniteLoss(keras.callbacks.Callback):
         loss = float((logs or {}).get("loss", 0.0))
         if not math.isfinite(loss):
             raise ValueError(
-                f"The loss of epoch {epoch + 1} is {loss}: the training has exploded. Take a lower "
+                f"The loss of epoch {epoch + 1} is {loss}: the training has diverged. Use a lower "
                 "learning rate, a longer warm-up or another seed, or clip the gradient "
                 "(`clip_norm`)."
             )

@@ -58,11 +58,11 @@ class WordVectorData(Settings):
             if getattr(self, name) and not self.word_vectors:
                 raise ValueError(
                     f"`{name}` belongs to `word_vectors`. Received: {getattr(self, name)} without "
-                    "a file of them."
+                    "`word_vectors`."
                 )
         if self.word_vectors and getattr(self, "backbone", ""):
             raise ValueError(
-                "`word_vectors` and `backbone` are two starts of one embedding. Received: both. "
+                "`word_vectors` and `backbone` both initialize the embedding. Received: both. "
                 "Leave one out."
             )
 
@@ -82,7 +82,7 @@ def sized_by_vectors(kinds: Kinds, chosen: Choice, place: str) -> Choice:
     takes = [name for name, kind in kinds.items() if _takes_vectors(kind)]
     if chosen.name not in takes:
         raise ValueError(
-            f"`word_vectors` are for models with an embedding of words: {kinds.key}="
+            f"`word_vectors` need a model with a word embedding: {kinds.key}="
             f"{' or '.join(map(repr, takes))}. Received: {kinds.key}={chosen.name!r}."
         )
     width = word_vector_width(place)
@@ -95,8 +95,8 @@ def sized_by_vectors(kinds: Kinds, chosen: Choice, place: str) -> Choice:
         return kinds.made({kinds.key: chosen.name, **chosen.values, "dim": width})
     except ValueError as error:
         raise ValueError(
-            f"The vectors of {place} are {width} wide: {error} Give dim={width} with settings that "
-            "fit it."
+            f"The vectors of {place} are {width} wide: {error} Use dim={width}, and settings that "
+            "match it."
         ) from error
 
 
@@ -128,7 +128,8 @@ def named_embedding(model: keras.Model) -> keras.layers.Layer:
     if "embedding" not in layers:
         raise ValueError(
             "Word vectors, and embeddings that are not trained, need a model with a layer named "
-            f"'embedding'. Received: {model.name!r} with {sorted(layers)}. Name it so in `build`."
+            f"'embedding'. Received: {model.name!r} with {sorted(layers)}. Use this name in "
+            "`build`."
         )
     return layers["embedding"]
 

@@ -22,8 +22,8 @@ def beginning(
 ) -> Beginning:
     """Chooses the tokenizer of a new task, and the encoder or the vectors that it starts from.
 
-    `train` makes a tokenizer of `texts()` if there is neither a backbone nor word vectors; `learn`
-    returns what the task learns that has a tokenizer.
+    `train` trains a tokenizer on `texts()` if there is neither a backbone nor word vectors; `learn`
+    returns what a task with this tokenizer learns.
     """
     if getattr(data, "backbone", ""):
         start = read_backbone(data.backbone)

@@ -81,12 +81,12 @@ class ClassPredictions(RowPredictions):
 
     @property
     def unknown(self) -> str:
-        """Label of the inputs that are of no class; empty if all are of one."""
+        """Label of inputs that belong to no class; empty if every input belongs to one."""
         return ""
 
     @property
     def unknown_below(self) -> Threshold | None:
-        """The threshold of inputs that are of no class, once it is chosen."""
+        """The score below which an input belongs to no class, once it is chosen."""
         return None
 
     @property
@@ -134,7 +134,7 @@ class ClassPredictions(RowPredictions):
         return self.predicted(given, self.Use(batch_size=batch_size))
 
     def run(self, xp: ArrayModule, tensors: Mapping[str, Array], use: ClassUse) -> dict[str, Array]:
-        """Computes logits and probabilities, and what the method of `use` says of the tokens."""
+        """Computes logits, probabilities, and token weights by the method of `use`."""
         raw, more = self.weighed(tensors, use.method)
         logits = ops.cast(raw, "float32")
         probabilities = self._probabilities(ops, logits)
@@ -164,14 +164,14 @@ class ClassPredictions(RowPredictions):
         return powers / xp.sum(powers, axis=-1, keepdims=True)
 
     def probabilities_of_logits(self, logits: Any) -> np.ndarray:
-        """Makes probabilities `(n, C)` of logits, at the temperature that `calibrate` found."""
+        """Computes probabilities `(n, C)` from logits, with the temperature of `calibrate`."""
         return self._probabilities(np, np.asarray(logits, "float64")).astype("float32")
 
     def predict_logits(self, inputs: Any, batch_size: int = ClassUse.batch_size) -> np.ndarray:
         """Computes the logits of inputs.
 
         Args:
-            inputs: As in `predict`; a single one is a list of one.
+            inputs: As in `predict`. A single input is treated as a list of one.
             batch_size: Number of inputs that are computed at a time.
 
         Returns:
@@ -185,7 +185,7 @@ class ClassPredictions(RowPredictions):
         """Computes the probabilities of the classes.
 
         Args:
-            inputs: As in `predict`; a single one is a list of one.
+            inputs: As in `predict`. A single input is treated as a list of one.
             batch_size: Number of inputs that are computed at a time.
 
         Returns:

@@ -58,7 +58,7 @@ class ClassTraining(ClassWeights):
 def weights_of_classes(
     labels: Sequence[int] | np.ndarray, names: Sequence[str], class_weight: str | Mapping
 ) -> np.ndarray:
-    """Returns the weight of each class in the loss, float32 `(C,)`: 1 where none is given.
+    """Returns the weight of each class in the loss, float32 `(C,)`: 1 if none is given.
 
     If the labels are 0 and 1, `(n, C)`, it is the weight of the examples that have the class.
     """
@@ -103,7 +103,7 @@ def example_weights(
 
 
 def warn_of_imbalance(labels: Sequence[Label], class_names: Sequence[str]) -> None:
-    """Warns where a class has less than a tenth of the texts of another one, with the counts."""
+    """Warns if a class has less than a tenth of the texts of another one, with the counts."""
     counts = Counter(name for label in labels for name in label_names(label))
     few = min(counts[name] for name in class_names)
     if few * _UNEVEN < max(counts[name] for name in class_names):

@@ -44,12 +44,12 @@ class ClassTask(ClassPredictions):
 
     @classmethod
     def has_labels_of(cls, learned: ClassLearned, examples: Any) -> bool:
-        """Whether what a saved classifier learned has all classes of the examples."""
+        """Whether a saved classifier has all classes of the examples."""
         names = class_names_of(cls.labels_of(cls.checked(examples)))
         return set(names) <= set(learned.class_names)
 
     def of_classes(self, examples: Sequence[Any]) -> list[Any]:
-        """Returns the examples that `checked` returned without those of no class."""
+        """Returns checked examples, except examples of no class."""
         labels = self.labels_of(examples) if self.unknown else [None] * len(examples)
         pairs = zip(examples, labels, strict=True)
         return [x for x, label in pairs if label is None or label != self.unknown]
@@ -67,16 +67,16 @@ class ClassTask(ClassPredictions):
             examples: Labelled texts or pairs, as for `fit`.
             class_weight: None gives every example the same weight, and `"balanced"` gives every
                 class the same total weight. Or the weights of classes by their names; a class that
-                is not named has weight 1. For examples with several labels the weights belong to
-                the loss, see `WeightedBinaryCrossentropy`: give them to `fit`.
-            **settings: Of the batches: `batch_size`, `seed`, `shuffle`, ...
+                is not named has weight 1. For examples with several labels, the loss applies the
+                weights (see `WeightedBinaryCrossentropy`): pass them to `fit`.
+            **settings: Settings of the batches: `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
             `keras_attn.batches.TextBatches`, or `PairBatches` if the model reads both texts of a
             pair separately.
 
         Raises:
-            ValueError: If an example is not a labelled one, a label or a name of `class_weight` is
+            ValueError: If an example has no label, a label or a name of `class_weight` is
                 not among the classes, or there are weights for examples with several labels.
         """
         checked = self.of_classes(self.checked(examples))
@@ -94,7 +94,7 @@ class ClassTask(ClassPredictions):
     def batches(
         self, examples: Sequence[object], training: ClassTraining, shuffle: bool = True
     ) -> TextBatches:
-        """Makes the batches of a training, see `dataset`, and warns of rare classes."""
+        """Makes training batches, see `dataset`, and warns about rare classes."""
         of_rows = dataclasses.replace(training, class_weight=None) if self.multi_label else training
         batches = super().batches(examples, of_rows, shuffle)
         if training.class_weight is None:
@@ -110,7 +110,7 @@ class ClassTask(ClassPredictions):
         return dataclasses.replace(training, class_weight=table)
 
     def objective(self, training: ClassTraining) -> dict[str, Any]:
-        """Cross-entropy, or the binary one of each class where there may be several labels."""
+        """Cross-entropy, or binary cross-entropy of each class if there may be several labels."""
         loss: keras.losses.Loss
         metric: keras.metrics.Metric
         if self.multi_label:
@@ -150,13 +150,13 @@ class ClassTask(ClassPredictions):
     def scorer(
         self, dev: Iterable[object], training: ClassTraining
     ) -> Callable[[keras.Model], Scored]:
-        """Scores development examples; of equal scores the lower log loss is better."""
+        """Scores development examples; if scores are equal, the lower log loss is better."""
         dev = list(dev)
         if not dev:
             raise ValueError(
                 f"Expected development {self.examples_are}, by which the best weights are chosen. "
-                f"Received: none. Bring more {self.examples_are}, a greater `dev_share`, or a file "
-                "of them."
+                f"Received: none. Use more {self.examples_are}, a larger `dev_share`, or a file "
+                "of development examples."
             )
         examples = self.of_classes(self.checked(dev))
         labels, inputs = self.numbers_of(examples), self.asked(self.inputs_of(examples))
@@ -176,7 +176,7 @@ class ClassTask(ClassPredictions):
     def prepare(
         self, examples: Sequence[Any], dev: Sequence[Any], training: Any, log: Callable[[str], Any]
     ) -> None:
-        """Refuses development examples without a text of no class, if a threshold is wanted."""
+        """Raises an error if a threshold needs development texts of no class, but has none."""
         if self.unknown and self.unknown not in self.labels_of(self.checked(dev) if dev else []):
             raise ValueError(
                 f"Expected development {self.examples_are} with the label {self.unknown!r} of "
@@ -186,11 +186,11 @@ class ClassTask(ClassPredictions):
         super().prepare(examples, dev, training, log)
 
     def targets(self, examples: Sequence[Any]) -> np.ndarray:
-        """Returns the labels of examples as numbers, without those of no class."""
+        """Returns the labels of examples as numbers, without examples of no class."""
         return self.numbers_of(self.of_classes(self.checked(examples)))
 
     def weights_for(self, targets: np.ndarray, training: ClassTraining) -> np.ndarray | None:
-        """Returns what each example weighs in the loss, by its class, or each of its labels."""
+        """Returns the weight of each example in the loss, or of each of its labels."""
         return example_weights(targets, self.class_names, training.class_weight)
 
     def finish(self, dev: Sequence[object], training: ClassTraining) -> str:

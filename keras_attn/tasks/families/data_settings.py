@@ -17,7 +17,7 @@ READ = ("fit", "evaluate")
 """The steps that read files of examples."""
 FORMATS = ("auto", "csv", "tsv", "json_lines")
 COLUMN_OR_NUMBER = "; or its number from 0, if the file has no header"
-COLUMN_OF_FORMAT = "; if empty, that of the format"
+COLUMN_OF_FORMAT = "; if empty, the column of the format"
 
 
 def column(default: str, what: str, otherwise: str = "", steps: Sequence[str] = READ) -> Any:
@@ -30,7 +30,7 @@ class BadLines(Settings):
     """Settings for bad lines."""
 
     on_error: str = setting(
-        "error", "what to do at a bad line", choices=("error", "skip"), steps=READ
+        "error", "what to do with a bad line", choices=("error", "skip"), steps=READ
     )
 
 

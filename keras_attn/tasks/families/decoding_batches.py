@@ -28,14 +28,14 @@ class DecodingBatch(NamedTuple):
 
 
 class DecodingBatches:
-    """Cuts lists into batches of like lengths, and counts their shapes from call to call.
+    """Batches lists of similar lengths, and counts the shapes of batches across calls.
 
-    A list is sorted by length first, so batches hold little padding, and one long row delays only
-    those of its batch. Where XLA compiles, shapes are rounded up to a few, `fixed_shape`: JAX
-    compiles every shape that it meets; on TensorFlow XLA is chosen for all batches on a GPU, and on
-    a CPU for those of at most `PAYS_UP_TO` rows whose shape was asked for `PAYS_AFTER` times, in
-    this call and the calls before: then the seconds of its compilation come back. Rows that only
-    fill a batch have one id, `fill_id`.
+    A list is sorted by length first, so that batches have little padding and a long row delays only
+    its own batch. If XLA compiles the function, `fixed_shape` rounds shapes up to a few. JAX
+    compiles every shape. TensorFlow uses XLA for all batches on a GPU. On a CPU, it uses XLA for
+    batches of at most `PAYS_UP_TO` rows whose shape has been requested `PAYS_AFTER` times, in this
+    call and earlier ones, because compilation then pays off. Rows that only fill a batch have one
+    id, `fill_id`.
     """
 
     def __init__(self, pad_id: int, fill_id: int, recurrent: bool = False):
@@ -79,8 +79,8 @@ class DecodingBatches:
 def fixed_shape(rows: int, length: int, most_rows: int) -> tuple[int, int]:
     """Rounds the shape of a batch up to one of a few.
 
-    Rows become a power of two, or the most that there may be; lengths a multiple of 16 up to 64,
-    then a power of two or one and a half times one.
+    The number of rows becomes a power of two, or the maximum. Lengths become a multiple of 16 up to
+    64, and above that a power of two or 1.5 times a power of two.
     """
     rows = min(most_rows, 2 ** (rows - 1).bit_length())
     step = max(16, 2 ** ((length - 1).bit_length() - 2))

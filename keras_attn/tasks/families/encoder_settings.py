@@ -71,6 +71,7 @@ class EncoderLearned(Learned):
         super().__post_init__()
         if getattr(self.tokenizer, "normalize", False):
             raise ValueError(
-                "`tokenizer` must keep texts as they are, for the places of its tokens. Received: "
-                "a BytePairTokenizer with normalize=True. Train one with normalize=False."
+                "`tokenizer` must keep texts as they are, so that tokens have positions in them. "
+                "Received: a BytePairTokenizer with normalize=True. Train one with "
+                "normalize=False."
             )

@@ -274,7 +274,7 @@ class EncoderTask(Task):
     def _in_batches(
         self, rows: Sequence[Row], batch_size: int, run: CompiledFunction, *columns: np.ndarray
     ) -> list[dict[str, np.ndarray]]:
-        """Calls a function of ids, segments and columns, with rows of like lengths together."""
+        """Calls a function of ids, segments and columns, with rows of similar lengths together."""
         if not len(rows):
             return []
 

@@ -21,7 +21,7 @@ LONGEST = 512
 
 
 class FromOthers(SequenceToSequence):
-    """A task with an encoder-decoder: its own, that of a file, or that of a folder of others."""
+    """A task with an encoder-decoder: a new one, or one from a task file or a folder."""
 
     own_tasks: ClassVar[str]
     """How names of this task begin in the `task_specific_params` of a model with several."""
@@ -107,5 +107,5 @@ class FromOthers(SequenceToSequence):
 
     @classmethod
     def lengths(cls, longest: Sequence[int | None]) -> dict[str, int]:
-        """Returns settings of the data that say how long a target may be."""
+        """Returns the settings of the data that limit the length of a target."""
         return {}

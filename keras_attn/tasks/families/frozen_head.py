@@ -93,10 +93,10 @@ def fit_head(
 
         min_{W,b}  C sum_i w_i loss(W x_i / s + b, y_i) + |W|^2 / 2
 
-    s is the root mean square of the centred vectors, so that the same C suit all encoders. The loss
-    is the cross-entropy of classes; the binary one of each class for labels of 0 and 1; or half the
-    squared error of numbers. C has the least loss on the held-out examples, or by cross-validation
-    if there are none.
+    s is the root mean square of the centred vectors, so that the same values of C suit all
+    encoders. The loss is the cross-entropy for classes, the binary cross-entropy of each class for
+    labels of 0 and 1, or half the squared error for numbers. C is the value with the lowest loss on
+    the held-out examples, or in cross-validation if there are none.
 
     Args:
         vectors: x, `(n, D)`.

@@ -35,7 +35,8 @@ def picture_source(
 ) -> CachedRegions | PictureFiles | PictureArrays:
     """Returns the images for batches if the encoder of a task is trained, else their regions.
 
-    `pictures` are paths, or none of them is. `cache_dir` and `verbose` are as in `task.dataset`.
+    `pictures` are all paths, or none of them is a path. `cache_dir` and `verbose` are as in
+    `task.dataset`.
     """
     paths = _paths(task, pictures, cache_dir)
     if paths is None:
@@ -57,7 +58,7 @@ def whole_pictures(
     cache_dir: Folder = None,
     verbose: Any = 0,
 ) -> tuple[list[int], list[ImageProblem]]:
-    """Reads images before the training does: the numbers of whole ones, and what the others lack.
+    """Reads images before training: the indices of intact ones, and the faults of others.
 
     Images for an encoder that is not trained are encoded and kept in its `FeatureCache`. With
     `on_error="error"` broken images are an error.
@@ -83,7 +84,7 @@ def whole_pictures(
     if not numbers:
         described = describe_image_problems(problems)
         raise ValueError(
-            f"Expected whole pictures. Received: none of {len(pictures):,}: {described}"
+            f"Expected intact images. Received: none of {len(pictures):,}: {described}"
         )
     return numbers, problems
 
@@ -96,14 +97,14 @@ def _paths(
     in_memory = len(pictures) - len(paths)
     if paths and in_memory:
         raise ValueError(
-            "Expected pictures that are all paths, or all arrays or bytes. Received: "
+            "Expected images that are all paths, or all arrays or bytes. Received: "
             f"{in_memory} of {len(pictures)} in memory."
         )
     if cache_dir is not None and not paths:
-        raise ValueError("`cache_dir` is for pictures in files. Received: pictures in memory.")
+        raise ValueError("`cache_dir` is for images in files. Received: images in memory.")
     if cache_dir is not None and task.train_encoder:
         raise ValueError(
-            "`cache_dir` keeps the regions of an encoder that is not trained. Received: it, with "
-            "train_encoder=True."
+            "`cache_dir` keeps the regions of an encoder that is not trained. Received: "
+            "`cache_dir` with train_encoder=True."
         )
     return paths or None

@@ -39,7 +39,7 @@ from keras_attn.text.registry import PieceTokenizer, vocabulary_digest
 
 @dataclass(frozen=True)
 class PictureLearned(Learned):
-    """What a task that reads images is made of: its tokenizer and the encoder of images."""
+    """The parts of a task that reads images: its tokenizer and its image encoder."""
 
     tokenizer: PieceTokenizer | WordTokenizer
     encoder: ImageEncoder
@@ -57,13 +57,13 @@ class PictureLearned(Learned):
             )
         if self.train_encoder and not self.encoder.trainable_weights:
             raise ValueError(
-                "Expected an encoder with weights that are trained, for train_encoder=True. "
-                f"Received: {self.encoder.name!r} without one. Set its `trainable` to True."
+                "`encoder` must have trainable weights for train_encoder=True. Received: "
+                f"{self.encoder.name!r} without any. Set its `trainable` to True."
             )
 
 
 class PictureTask(Task):
-    """A task with two models: an encoder of images, and a reader of the regions that it makes.
+    """A task with two models: an image encoder, and a reader of the encoded regions.
 
     If the encoder is not trained, `.model` is the reader, whose regions are computed once; else it
     is `.joined`, the model from images. A subclass names its `main_layer`, a layer of the reader.
@@ -126,7 +126,7 @@ class PictureTask(Task):
     @staticmethod
     @abstractmethod
     def join(encoder: ImageEncoder, reader: keras.Model, /) -> keras.Model:
-        """Makes the model from images and tokens to logits, of the layers of two models."""
+        """Joins two models into one, from images and tokens to logits."""
 
     @property
     def model(self) -> keras.Model:
@@ -360,7 +360,7 @@ class PictureTask(Task):
             float32 `(n, R, D)`.
 
         Raises:
-            OSError: If a file is not there or cannot be read.
+            OSError: If a file is missing or cannot be read.
             ValueError: If an image is broken.
         """
         check_count("batch_size", batch_size)

@@ -24,8 +24,8 @@ _NAMES = {"attention": "attention", "gradient": "gradient x input"}
 class RowPredictions(Task):
     """A task whose model reads texts, or pairs of texts, as rows of tokens.
 
-    A subclass makes batches of inputs (`rows_of`). Its `weighed` says what the model computes, and
-    its `read_off` which tokens `explain` shows.
+    A subclass makes batches of inputs (`rows_of`). Its `weighed` computes the outputs of the model,
+    and its `read_off` the tokens that `explain` shows.
     """
 
     Use: ClassVar[type[WeighedUse]] = WeighedUse
@@ -47,7 +47,7 @@ class RowPredictions(Task):
     def labelled_batches(
         self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
     ) -> TextBatches:
-        """Makes the batches of a training; `settings` are those of the batches."""
+        """Makes training batches; `settings` are settings of the batches."""
         raise NotImplementedError
 
     def rows_of(self, tensors: Mapping[str, Any], **settings: Any) -> BucketedBatches:
@@ -63,7 +63,7 @@ class RowPredictions(Task):
     def weighed(
         self, tensors: Mapping[str, Array], method: str | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Computes logits on every backend, and what `method` says of the tokens if it is given.
+        """Computes logits on every backend, and token weights if `method` is given.
 
         `tensors` may have `explained (B,)`, the classes whose gradients are computed.
         """
@@ -91,7 +91,7 @@ class RowPredictions(Task):
 
     @staticmethod
     def is_one(inputs: object) -> bool:
-        """Returns whether a caller gave one text or one pair, and not a list of them."""
+        """Returns whether the inputs are one text or one pair, not a list of them."""
         pair = isinstance(inputs, tuple) and all(isinstance(x, str) for x in inputs)
         return pair or isinstance(inputs, str)
 
@@ -100,7 +100,7 @@ class RowPredictions(Task):
         return self.signatures(self.Use())["serving_default"].field.encode(*sides_of(inputs))
 
     def computed(self, tensors: Mapping[str, Any], use: WeighedUse) -> dict[str, Any]:
-        """Computes in Python what `run` returns, of inputs of like lengths together."""
+        """Computes in Python what `run` returns, with inputs of similar lengths together."""
         number = self.explained_class(use)
 
         def compute(inputs: Mapping[str, np.ndarray], members: np.ndarray) -> Any:

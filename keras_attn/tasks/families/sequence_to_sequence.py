@@ -64,10 +64,10 @@ class TargetScore(NamedTuple):
 class SequenceToSequence(Task[Given]):
     """Base class of tasks that generate a text from a source, which is a text or an image.
 
-    The search is written once, in `run`, for predictions and for the SavedModel. With
-    `num_return_sequences` in the settings it gives so many sequences with their attention to the
-    source, else only the best one. A subclass says how its model reads a source: by default as an
-    encoder-decoder reads rows of ids.
+    The search is written once, in `run`, for predictions and for the SavedModel. If
+    `num_return_sequences` is among the settings, it returns that many sequences with their
+    attention to the source; otherwise it returns only the best one. A subclass defines how its
+    model reads a source. By default, an encoder-decoder reads rows of ids.
     """
 
     source: ClassVar[str] = "source_ids"
@@ -139,7 +139,7 @@ class SequenceToSequence(Task[Given]):
     ) -> Generation:
         """Finds the `count` best sequences by a beam search.
 
-        `tensors` has the sources; `max_length`, if what `longest` says of them is not static;
+        `tensors` has the sources; `max_length`, unless the result of `longest` is static;
         numbers `(B,)` by the names of settings that they replace; and what `rules` takes.
         """
         decoder, first, first_mask, memory, mask = prompt
@@ -164,7 +164,7 @@ class SequenceToSequence(Task[Given]):
         )
 
     def rules(self, tensors: Mapping[str, Any], use: Any, limits: Any) -> dict[str, Any]:
-        """Returns the arguments of a search that say which tokens may come.
+        """Returns the arguments of a search that restrict its tokens.
 
         `tensors` may have the `beginning`, int32 `(B, P)`, ids and padding; `limits` is the largest
         number of tokens, or has those of the rows.
@@ -204,7 +204,7 @@ class SequenceToSequence(Task[Given]):
         return ids * count if len(ids) == 1 else ids
 
     def run(self, xp: ArrayModule, tensors: Mapping[str, Any], use: Any) -> dict[str, Tensor]:
-        """Finds the best sequences, and with `num_return_sequences` where the decoder looked.
+        """Finds the best sequences, and with `num_return_sequences` the attention to the source.
 
         Args:
             xp: `keras.ops`.
@@ -225,7 +225,8 @@ class SequenceToSequence(Task[Given]):
         return {**results(found), "weights": self.decoding.align_found(memory, mask, found, start)}
 
     def parted(self, use: Any) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
-        """Parts settings into those a function is compiled for, its inputs, and other arguments."""
+        """Splits settings into constants of a compiled function, its inputs, and other
+        arguments."""
         numbers = {"alpha": use.alpha}
         if use.min_length:
             numbers["min_length"] = use.min_length
@@ -324,14 +325,14 @@ class SequenceToSequence(Task[Given]):
     def score_targets(self, pairs: Iterable[Any], **settings: Any) -> list[TargetScore]:
         """Computes the probabilities of given targets, to rank candidates or to clean a corpus.
 
-        The score is that of the search: a result of `predict` or of the n best has the same,
-        except for tokens that were forced at the largest length and for a given beginning. A
-        `forced_first_id` costs nothing here, either. A target may be longer than any result.
+        The search computes the same score for its results, except for tokens that are forced at the
+        maximum length and for a given beginning. A `forced_first_id` never changes the score. A
+        target may be longer than any result.
 
         Args:
             pairs: Tuples of an input, as `predict` takes it, and a string.
-            **settings: Settings `Use`: `alpha` and `length_penalty_kind` rank, `batch_size` is the
-                number of pairs computed at a time.
+            **settings: Settings `Use`: `alpha` and `length_penalty_kind` define the score,
+                `batch_size` is the number of pairs computed at a time.
 
         Returns:
             A `TargetScore` for each pair, in their order.
@@ -395,14 +396,14 @@ class SequenceToSequence(Task[Given]):
         return self.read_along(source, target).select(role="cross")
 
     def source_weights(self, source: Source, target: Sequence[int], layer: int) -> np.ndarray:
-        """Returns where the model looks in a source while it predicts a target, float32 `(T, S)`.
+        """Returns the attention to a source while a target is predicted, float32 `(T, S)`.
 
-        It is the mean over the heads of the attention with number `layer`, from 0, or from the
-        last.
+        It is the mean over the heads of cross-attention number `layer`, counted from 0, or from the
+        end if negative.
         """
         maps = self.source_maps(source, target)
         if not maps:
-            raise ValueError("A model with attention='none' aligns nothing.")
+            raise ValueError("Expected a model with attention. Received: attention='none'.")
         count = len(maps)
         if not isinstance(layer, int) or not -count <= layer < count:
             raise ValueError(

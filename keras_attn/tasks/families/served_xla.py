@@ -16,18 +16,18 @@ Computed = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 def with_xla(
     tf: ModuleType, compute: Computed, name: str, pad_id: int, fill_id: int, most: tuple[int, int]
 ) -> Computed:
-    """Returns a function whose work is compiled by XLA, once for each of a few shapes.
+    """Returns a function that XLA compiles, once for each of a few shapes.
 
-    Rows and lengths are rounded up as by `fixed_shape`. The rows that are added are left out of the
-    results, which are as long as `compute` makes them.
+    Rows and lengths are rounded up as by `fixed_shape`. Added rows are removed from the results;
+    the lengths of the results are the ones that `compute` returns.
 
     Args:
         tf: The module `tensorflow`.
         compute: From tensors by name to tensors `(B, ...)` by name; no strings.
         name: Name of the ids `(B, S)`; the other tensors have shape `(B,)`.
         pad_id: Id of padding.
-        fill_id: Id that stands alone in rows that are added.
-        most: Largest numbers of rows and of ids of a row.
+        fill_id: The only id in added rows.
+        most: Maximum numbers of rows and of ids in a row.
 
     Example:
 

@@ -78,7 +78,7 @@ class TextRowsData(BackboneData, Tables, NearDuplicates, LimitedFiles):
             )
         if self.vocabulary_file and self.tokenizer != "word_piece":
             raise ValueError(
-                "`vocabulary_file` is BERT's and belongs to tokenizer='word_piece'. Received: it, "
+                "`vocabulary_file` belongs to tokenizer='word_piece'. Received: `vocabulary_file` "
                 f"with tokenizer={self.tokenizer!r}."
             )
         refuse_new_tokenizer(self, "tokenizer", "vocabulary_size", "vocabulary_file")
@@ -88,7 +88,7 @@ class TextRowsTask(RowPredictions):
     """A task that reads texts, or pairs of texts, each as one row of tokens.
 
     `.model` is one of `TEXT_CLASSIFIERS`, whose layer `head` has `num_outputs` outputs. A subclass
-    says what they mean, and which `targets` of examples they are fitted to.
+    defines what they mean, and the `targets` to which they are fitted.
     """
 
     kinds = TEXT_CLASSIFIERS
@@ -122,7 +122,7 @@ class TextRowsTask(RowPredictions):
         raise NotImplementedError
 
     def weights_for(self, targets: np.ndarray, training: Any) -> np.ndarray | None:
-        """Returns what each example weighs in the loss, `(n,)`, or None if all weigh the same."""
+        """Returns the weight of each example in the loss, `(n,)`, or None if all are the same."""
         return None
 
     def token_classes(self, examples: Sequence[Any]) -> np.ndarray:

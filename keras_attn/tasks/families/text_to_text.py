@@ -57,8 +57,8 @@ class WrittenScores(Settings):
 class TextToText(FromOthers):
     """A task that reads a text and writes a text, by an encoder-decoder of `ENCODER_DECODERS`.
 
-    Its examples are (source, target) pairs. A subclass says how long a target may be, and what it
-    is called.
+    Its examples are (source, target) pairs. A subclass defines the name and the maximum length of a
+    target.
     """
 
     kinds = ENCODER_DECODERS
@@ -114,7 +114,7 @@ class TextToText(FromOthers):
         return sizes
 
     def configured(self, model: Any) -> Any:
-        """Returns settings and sizes of the model; only a Transformer has a padding of any id."""
+        """Returns settings and sizes of the model; only a Transformer supports any padding id."""
         config = super().configured(model)
         if not hasattr(config, "pad_id"):
             check_padding(self.source_tokenizer)
@@ -159,7 +159,8 @@ class TextToText(FromOthers):
     def scorer(self, dev: Pairs, training: Any) -> Callable[[keras.Model], Scored]:
         """Scores development pairs: the texts that are written for some, and the loss of all.
 
-        Of equal figures the lower loss is better: BLEU is 0 where no four words in a row are right.
+        If figures are equal, the lower loss is better: BLEU is 0 if no four words in a row are
+        right.
         """
         pairs = checked_pairs(dev)
         batches = self.batches(pairs, training, shuffle=False)
@@ -261,7 +262,7 @@ class TextToText(FromOthers):
         most = self.longest(self.max_source_length)
         if len(ids) > most:
             raise ValueError(
-                f"`target` must have at most {most} tokens, the end included, the most of a "
+                f"`target` must have at most {most} tokens, including the end: the maximum of a "
                 f"{self.gives[0]} with `max_source_length`={self.max_source_length}. Received: "
                 f"{len(ids)} tokens."
             )
@@ -300,8 +301,8 @@ class TextToText(FromOthers):
         """Score given targets: how probable the model finds the second text of each pair.
 
         It writes a line of JSON for each pair, in their order, with the log-probability of the
-        target, its length in tokens, and the score that ranks it: the first divided by the length
-        penalty. So candidates are ranked, and a corpus is cleaned of pairs that do not fit.
+        target, its length in tokens, and its score: the log-probability divided by the length
+        penalty. Use it to rank candidates, or to find pairs in a corpus that do not match.
         """
         for pairs in inputs:
             for (source, target), score in zip(
@@ -313,7 +314,7 @@ class TextToText(FromOthers):
     # Explaining
 
     def explained(self, texts: list[str], use: TextSearchUse) -> list[AttentionView]:
-        """Returns views of where the model looked in a text for each token that it writes.
+        """Returns views of the attention to a text for each generated token.
 
         Args:
             texts: A string or a list of strings.
@@ -341,10 +342,7 @@ class TextToText(FromOthers):
         """
         config = self.config
         if isinstance(config, RecurrentEncoderDecoderConfig) and config.attention == "none":
-            raise ValueError(
-                "The model has no attention to show: it is built with attention. Received: "
-                "attention='none'."
-            )
+            raise ValueError("Expected a model with attention to show. Received: attention='none'.")
         (text,) = checked_texts([text])
         source, ids = self._read_and_written(text, target, stacklevel=4)
         tokenizer = self.target_tokenizer

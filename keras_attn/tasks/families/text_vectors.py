@@ -41,7 +41,7 @@ Weights = Sequence[np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class VectorData(EncoderData):
-    """The encoder of vectors. What is None is as in a sentence-transformers backbone."""
+    """The encoder of vectors. A sentence-transformers backbone replaces settings of None."""
 
     max_length: int | None = setting(  # type: ignore[assignment]  # None until a backbone says it
         None, "largest number of tokens of a row; if none, that of a sentence-transformers "
@@ -85,7 +85,7 @@ class TextVectors(EncoderTask):
 
     @property
     def prompts(self) -> tuple[str, str]:
-        """What is put before queries, and before the texts that are compared with them."""
+        """Prompts before queries, and before the texts that are compared with them."""
         raise NotImplementedError
 
     @property
@@ -111,7 +111,7 @@ class TextVectors(EncoderTask):
             folder: The folder, which must be new or empty.
 
         Raises:
-            FileExistsError: If there is something in the folder.
+            FileExistsError: If the folder is not empty.
             TypeError: If the tokenizer is a `WordTokenizer`, which `transformers` does not have.
             ValueError: If the task has no vectors of single texts, or `transformers` has no class
                 for the encoder.
@@ -129,7 +129,7 @@ class TextVectors(EncoderTask):
     def pair_batches(
         self, pairs: Sequence[Pair], targets: ArrayLike, **settings: Any
     ) -> ScoredPairBatches:
-        """Makes batches of pairs of texts, each of which is read alone."""
+        """Makes batches of pairs of texts, each of which is read separately."""
         pairs = self.prompted(pairs)
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
         rows = self.field.rows(self.tokenizer.encode(texts))

@@ -57,9 +57,9 @@ def choose_threshold(logits: np.ndarray, unknown: np.ndarray, false_alarms: floa
     """Chooses the score with the greatest area under the ROC curve, and its threshold.
 
     Args:
-        logits: Of development texts, `(n, C)`.
-        unknown: Which of them are of no class, `(n,)`.
-        false_alarms: Fraction of the others that may be below the threshold.
+        logits: Logits of development texts, `(n, C)`.
+        unknown: Whether each text belongs to no class, `(n,)`.
+        false_alarms: Fraction of the other texts that may be below the threshold.
     """
     scores = {name: sureness(np, logits, name) for name in SCORES}
     areas = {

@@ -72,7 +72,7 @@ class ImageUse(Settings):
 
 @dataclass(frozen=True)
 class TokenRulesUse(Settings):
-    """Rules on the tokens of what is written; see `keras_attn.generation.beam_search`."""
+    """Rules for the tokens of generated texts; see `keras_attn.generation.beam_search`."""
 
     min_length: int = setting(
         0, "minimum number of new tokens, including the end token", at_least=0
@@ -95,7 +95,7 @@ class TokenRulesUse(Settings):
 
 @dataclass(frozen=True)
 class AnswerRulesUse(TokenRulesUse):
-    """Rules on the tokens of an answer, the target of an encoder-decoder or of a prompt."""
+    """Rules for the tokens of an answer, the target of an encoder-decoder or of a prompt."""
 
     forced_first_id: int | None = setting(
         None, "id of the first token of every result, such as a language mark", kind=int,
@@ -153,7 +153,7 @@ class RankingUse(Settings):
 
 
 def check_returned(num_return_sequences: int | None, beams: int | None) -> None:
-    """Raises a ValueError if more results are asked for than a beam search has."""
+    """Raises a ValueError if more results are requested than a beam search has."""
     if (num_return_sequences or 0) > (beams or 0):
         raise ValueError(
             "`num_return_sequences` must be at most `beams`. Received: "
@@ -179,7 +179,7 @@ class Beams(RankingUse, AnswerRulesUse):
     beams: int = setting(4, "{beam}width of the beam search; 1 is greedy", at_least=1)
 
     def ranking(self) -> dict[str, Any]:
-        """Returns arguments of `keras_attn.generation.beam_search` that are no numbers."""
+        """Returns arguments of `keras_attn.generation.beam_search` that are not numbers."""
         names = ("length_penalty_kind", "early_stopping", "renormalize")
         return {name: getattr(self, name) for name in names}
 

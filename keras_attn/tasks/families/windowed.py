@@ -48,7 +48,8 @@ class WindowedTask(EncoderTask):
         raise NotImplementedError
 
     def scores(self, inputs: Arrays) -> dict[str, Array]:
-        """Computes what the model says of each token, `{"tokens": (R, T, C)}`, on every backend."""
+        """Computes the outputs of the model for each token, `{"tokens": (R, T, C)}`, on every
+        backend."""
         raise NotImplementedError
 
     def read_off(self, xp: ArrayModule, tensors: Arrays, use: Any) -> dict[str, Array]:
