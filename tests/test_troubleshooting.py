@@ -87,7 +87,7 @@ def no_backend():
     raise ImportError(subprocess.run(command, capture_output=True, text=True, env=there).stderr)
 
 
-def exploded():
+def diverged():
     translator().fit(PAIRS, epochs=9, learning_rate=1e30, clip_norm=0, verbose=0)
 
 
@@ -153,7 +153,7 @@ PROVOKED = {
     "needs the module": no_parquet,
     "backend ... is not installed": no_backend,
     "A GPU is requested": lambda: training.compute_on("gpu").__enter__(),
-    "exploded": exploded,
+    "diverged": diverged,
     "run with other settings": lambda: other_settings(learning_rate=0.5),
     "belongs to another run": lambda: other_settings(PAIRS * 2),
     "Another process": two_processes,

@@ -145,7 +145,7 @@ class RecomputeDecoder:
         if last is not None and length is not None and last.max(initial=0) >= length:
             raise ValueError(
                 f"The cache has room for {length} tokens, including the prompt. Received: "
-                f"position {int(last.max())}. Pass a greater `max_length` to `prefill`."
+                f"position {int(last.max())}. Pass a larger `max_length` to `prefill`."
             )
         here = ops.equal(_index(state["ids"]), ops.cast(ops.expand_dims(positions, 1), "int32"))
         tokens = ops.cast(ops.expand_dims(tokens, 1), state["ids"].dtype)

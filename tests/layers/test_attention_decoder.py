@@ -704,7 +704,7 @@ def test_errors():
         (
             ValueError,
             lambda: AttentionDecoder(GRUCell(3), LuongAttention(score="dot"))(X, MEMORY),
-            "one width",
+            "the same width",
         ),
     ]
     for kind, call, message in bad:

@@ -320,7 +320,7 @@ def test_positions_are_for_those_who_have_them():
         layers.TransformerEncoderBlock(N, intermediate_dim=F),
         layers.TransformerDecoder(1, N, intermediate_dim=F),
     ):
-        with pytest.raises(ValueError, match=r'no use for `positions`.*\(5,\).*"rotary"'):
+        with pytest.raises(ValueError, match=r'does not use `positions`.*\(5,\).*"rotary"'):
             layer(x, positions=np.arange(T))
     layer = layers.TransformerEncoder(1, N, intermediate_dim=F, positions="rotary")
     with pytest.raises(ValueError, match=r"\(T,\), \(1, T\) or \(B, T\), here \(2, 5\).*\(1, 4\)"):

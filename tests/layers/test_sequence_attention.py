@@ -231,8 +231,8 @@ def test_errors():
         (lambda: LuongAttention(score="dot", window_size=3), "belongs to a `window`"),
         (lambda: LuongAttention(score="dot", units=3), "belongs to score='concat'"),
         (lambda: LuongAttention(score="concat", units=0), "positive integer"),
-        (lambda: LuongAttention(score="dot")(numbers(1, 2, 3), numbers(1, 2, 4)), "one width"),
-        (lambda: LuongAttention(score="scaled")(numbers(1, 2, 3), numbers(1, 2, 4)), "one width"),
+        (lambda: LuongAttention(score="dot")(numbers(1, 2, 3), numbers(1, 2, 4)), "same width"),
+        (lambda: LuongAttention(score="scaled")(numbers(1, 2, 3), numbers(1, 2, 4)), "same width"),
         (lambda: LuongAttention()(numbers(1, 2, 3)), "needs a `value`"),
         (lambda: LuongAttention()(numbers(1, 2, 3), numbers(1, 3)), "expand_dims|must have shape"),
         (

@@ -205,7 +205,7 @@ def test_what_cannot_be(tmp_path):
     made = WordEmbedder.create(TEXTS, model={"dim": 2})
     with pytest.raises(ValueError, match="another vocabulary, with 5 words"):
         made.dataset(WordIds.counted(["x x"], {"min_frequency": 1}))
-    with pytest.raises(ValueError, match="not chosen by development texts"):
+    with pytest.raises(ValueError, match="do not use development texts"):
         made.fit(TEXTS, TEXTS[:2], epochs=1, verbose=0)
 
 

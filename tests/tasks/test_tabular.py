@@ -202,7 +202,7 @@ def test_columns_are_in_the_signatures():
 
 
 def test_what_is_no_table():
-    with pytest.raises(TypeError, match=r"`text` needs a table.*text='a' with a list. Leave it out"):
+    with pytest.raises(TypeError, match=r"`text` needs a table.*text='a' with a list. Leave it"):
         TextClassifier.read_given(EXAMPLES, TextClassifier.Data(), {"text": "a"})
     with pytest.raises(TypeError, match=r"`key` needs a table.*key='a' with a str"):
         TextGenerator.read_given("To be.", TextGenerator.Data(), {"key": "a"})

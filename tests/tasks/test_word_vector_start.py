@@ -93,7 +93,7 @@ def test_words_without_vectors_are_unknown_if_they_come_once():
     [
         ({}, {"dim": 7}, "`dim` is the width of the word vectors, 6 in"),
         ({}, {"model": "bert"}, "a model with a word embedding"),
-        ({}, {"model": "transformer"}, r"6 wide: `dim` must be divisible .* Give dim=6 with"),
+        ({}, {"model": "transformer"}, r"6 wide: `dim` must be divisible .* Use dim=6, and"),
         ({"tokenizer": "word_piece"}, {}, r"need whole words: tokenizer='words'"),
         ({"backbone": "run/best.task"}, {}, "both initialize the embedding"),
         ({"word_vectors": "", "freeze_word_vectors": True}, {}, "belongs to `word_vectors`"),

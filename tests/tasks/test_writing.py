@@ -262,7 +262,7 @@ def test_beams_in_the_saved_model(of, random_weights, of_bytes, tmp_path):
         (lambda g: g.generate("a", beams=0), ValueError, "beams"),
         (lambda g: g.generate("a", beams=2, top_k=3), ValueError, "Received: top_k=3"),
         (lambda g: TextGenerationUse(beams=2, temperature=0.5), ValueError, "temperature=0.5"),
-        (lambda g: next(g.streamed(["a"], beams=2)), ValueError, "known at its end"),
+        (lambda g: next(g.streamed(["a"], beams=2)), ValueError, "known only at the end"),
     ],
 )
 def test_wrong_use_is_refused_at_once(random_weights, call, error, message):
