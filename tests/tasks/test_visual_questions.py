@@ -230,7 +230,7 @@ def test_broken_pictures(made, tmp_path):
         found = task.predict(pairs, on_error="skip")
     assert found[1] is None and found[2].answer == task.predict(ODD[1]).answer
     assert found[2].question == ODD[1][1]
-    with pytest.raises(ValueError, match="intact images"):
+    with pytest.raises(ValueError, match="whole pictures"):
         task.dataset([(str(broken), "a?", "yes")])
     files = [str(broken)]
     for number, picture in enumerate(PICTURES):
