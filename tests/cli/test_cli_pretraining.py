@@ -277,7 +277,8 @@ def test_export(run, pretrainer, loaded, tmp_path, monkeypatch):
     )
     assert code == 0, err
     assert out == f"SavedModel: {tmp_path / 'm'}\n"
-    assert given == [(tmp_path / "m", {"overwrite": False, "top_k": 2, "batch_size": 64})]
+    settings = {"overwrite": False, "format": "saved_model", "top_k": 2, "batch_size": 64}
+    assert given == [(tmp_path / "m", settings)]
     code, _, err = command("export", "--model", run / "best.task", "--to", tmp_path / "m")
     assert code == 1
     assert "--overwrite" in err

@@ -203,7 +203,10 @@ def test_export(run, loaded, tmp_path, monkeypatch):
     assert code == 0, err
     assert out == f"SavedModel: {tmp_path / 'm'}\n"
     assert given == [
-        (tmp_path / "m", {"overwrite": False, "batch_size": 64, "max_words": 5_000_000})
+        (
+            tmp_path / "m",
+            {"overwrite": False, "format": "saved_model", "batch_size": 64, "max_words": 5_000_000},
+        )
     ]
 
 

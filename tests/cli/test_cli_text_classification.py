@@ -355,8 +355,8 @@ def test_export(run, classifier, tmp_path, monkeypatch):
     assert "--overwrite" in err
     assert command(*arguments, "--overwrite")[0] == 0
     settings = [
-        {"method": "gradient", "overwrite": False, "batch_size": 64},
-        {"method": None, "overwrite": True, "batch_size": 64},
+        {"method": "gradient", "overwrite": False, "format": "saved_model", "batch_size": 64},
+        {"method": None, "overwrite": True, "format": "saved_model", "batch_size": 64},
     ]
     assert given == [(tmp_path / "m", named) for named in settings]
 

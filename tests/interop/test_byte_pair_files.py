@@ -102,7 +102,7 @@ def test_what_is_refused_by_name(model, tmp_path):
         ({"pre_tokenizer": {"pretokenizers": [removed, level]}}, "`behavior` of `pre_tokenizer`"),
         (
             {"added_tokens": [word]},
-            r"must not absorb or require adjacent blanks .* Received: \['abc'\]",
+            r"must not absorb or require adjacent blanks\. Received: \['abc'\]",
         ),
         ({"model": {**content["model"], "type": "Unigram"}}, "`type` of `model` must be 'BPE'"),
         ({"model": {**content["model"], "byte_fallback": True}}, "`byte_fallback` of `model`"),

@@ -80,7 +80,7 @@ def test_a_llama_with_a_tokenizer_model(merges, tmp_path):
 def test_tokenizers_of_llamas_that_do_not_fit(merges, tmp_path):
     for added, message in (
         ({"<|turn|>": 7}, "token 7 to be"),
-        ({"<|turn|>": 305}, "the ids 300 and so on"),
+        ({"<|turn|>": 305}, "consecutive ids from 300"),
     ):
         folder = tmp_path / str(added["<|turn|>"])
         llama_folder(folder, merges, added_tokens=added)

@@ -136,7 +136,7 @@ def test_parquet(tmp_path, monkeypatch):
     write(tmp_path / "index.parquet", "no such file")
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "pyarrow", None)
-        with pytest.raises(ImportError, match=r"index\.parquet need pyarrow"):
+        with pytest.raises(ImportError, match=r"index\.parquet, needs the module pyarrow"):
             read_word_vectors(tmp_path / "v.npy")
     arrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet

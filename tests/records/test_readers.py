@@ -241,7 +241,9 @@ class TestParallelFiles:
         [("a\nb\nc\n", "A\nB\n", (3, 2)), ("a", "A\nB\n\n", (1, 3)), ("", "A\n", (0, 1))],
     )
     def test_unequal_counts_are_always_refused(self, parallel, source, target, counts, on_error):
-        message = r"text.en with {} lines, .*text.de with {}\. .*skipping does not".format(*counts)
+        message = r"text.en with {} lines, .*text.de with {}\. .*on_error='skip' does not".format(
+            *counts
+        )
         with pytest.raises(ValueError, match=message):
             read_parallel(*parallel(source, target), on_error=on_error)
 

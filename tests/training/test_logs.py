@@ -52,7 +52,7 @@ def test_without_tensorboardx_there_is_advice(tmp_path, monkeypatch):
 
 def test_a_gpu_that_is_not_there(monkeypatch):
     monkeypatch.setattr("keras_attn.training.devices._sees_gpu", lambda backend: False)
-    with pytest.raises(RuntimeError, match="A GPU is asked for, but the tensorflow backend"):
+    with pytest.raises(RuntimeError, match="A GPU is requested, but the tensorflow backend"):
         compute_on("gpu").__enter__()
     with compute_on("auto") as device:
         assert device == "cpu"
