@@ -40,7 +40,7 @@ def _write_onnx(model: keras.Model, inputs: dict[str, np.ndarray], path: str) ->
     # A call may return them in another order.
     names_of_outputs = list(named_outputs(model.output))
 
-    class Traced(torch.nn.Module):
+    class _Traced(torch.nn.Module):
         def forward(self, *tensors: torch.Tensor) -> tuple[Any, ...]:
             outputs = model(by_name(model, dict(zip(names, tensors, strict=True))), training=False)
             return tuple(named_outputs(outputs)[name] for name in names_of_outputs)
@@ -49,7 +49,7 @@ def _write_onnx(model: keras.Model, inputs: dict[str, np.ndarray], path: str) ->
     tensors = tuple(torch.tensor(array) for array in inputs.values())
     with torch.no_grad():
         program = torch.onnx.export(
-            Traced().eval(),
+            _Traced().eval(),
             tensors,
             dynamo=True,
             verbose=False,
