@@ -63,9 +63,9 @@ class AnswerBatches(BucketedBatches):
         before = np.array([len(prompt) for prompt in prompts])
         if len(before) != len(answers) or not len(before) or not before.all():
             raise ValueError(
-                "Expected one prompt or more, as many answers as prompts, and prompts of at least "
-                f"one id. Received: {len(before)} prompts, {(before == 0).sum()} of them empty, "
-                f"and {len(answers)} answers."
+                "Expected at least one prompt, no empty prompts, and one answer for each "
+                f"prompt. Received: {len(before)} prompts, {(before == 0).sum()} of them "
+                f"empty, and {len(answers)} answers."
             )
         self.pad_id = pad_id
         both = [[*prompt, *answer] for prompt, answer in zip(prompts, answers, strict=True)]

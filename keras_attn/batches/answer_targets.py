@@ -68,8 +68,9 @@ class AnswerTargets:
                 labels.append(label)
         if not taken:
             raise ValueError(
-                "Expected questions whose texts have an answer. Received: none of "
-                f"{len(questions):,}; {dict(self.left_out) or 'they have no answers'}."
+                "Expected questions whose texts have an answer. Received: "
+                f"{len(questions):,} questions, none of which can be used: "
+                f"{dict(self.left_out) or 'they have no answers'}."
             )
         return taken, labels
 
@@ -77,9 +78,9 @@ class AnswerTargets:
         """Whether a question that is too long is trained."""
         if self.long_questions == "error":
             raise ValueError(
-                f"Expected questions of at most {self.most} tokens. Received: {count} in "
-                f"{question.name!r}, {question.question[:80]!r}. Raise `max_question_length`, or "
-                "give long_questions='cut' or 'skip'."
+                f"Expected questions of at most {self.most} tokens. Received: {count} tokens "
+                f"in {question.name!r}, {question.question[:80]!r}. Raise "
+                "`max_question_length`, or give long_questions='cut' or 'skip'."
             )
         done = "cut" if self.long_questions == "cut" else "left out"
         self.left_out[f"questions of more than {self.most} tokens were {done}"] += 1

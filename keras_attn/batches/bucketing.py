@@ -53,8 +53,8 @@ def check_pairs(sources: Ids | None, targets: Ids, pad_id: int) -> list[Flat]:
     for _, lengths in sides:
         if not lengths.all():
             raise ValueError(
-                f"Expected sources of one id or more. Received: source {int(np.argmin(lengths))} "
-                "is empty. Leave such pairs out."
+                "Expected sources of one id or more. Received: an empty source at position "
+                f"{int(np.argmin(lengths))}. Leave such pairs out."
             )
     return [*sides, flatten(targets, "targets", pad_id)]
 
@@ -74,13 +74,14 @@ def flatten(ids: Ids, name: str, pad_id: int) -> Flat:
         )
     if flat.size and flat.max() >= 2**31:
         raise ValueError(
-            f"Expected `{name}` to be ids below 2^31. Received: {flat.max()}, the greatest of them."
+            f"Expected `{name}` to be ids below 2^31. Received: ids up to {flat.max()}."
         )
     if (flat == pad_id).any():
         row = int(np.searchsorted(np.cumsum(lengths), np.argmax(flat == pad_id), side="right"))
         raise ValueError(
-            f"`pad_id`={pad_id} must not occur in the data, it would be taken for padding. "
-            f"Received it in `{name}`, sequence {row}. Remove it or choose another `pad_id`."
+            f"`pad_id`={pad_id} must not occur in the data, where it would be taken for "
+            f"padding. Received: {pad_id} in sequence {row} of `{name}`. Remove it, or "
+            "choose another `pad_id`."
         )
     return flat.astype("int32"), lengths
 

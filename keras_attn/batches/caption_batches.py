@@ -88,12 +88,12 @@ class CaptionBatches(BucketedBatches):
         check_ids(pad_id, start_id, end_id)
         if name == "target_ids":
             raise ValueError(
-                f"Expected different names for images and captions. Received: {name!r}."
+                f"Expected different names for images and captions. Received: {name!r} for both."
             )
         if len(numbers) != len(ids) or not len(ids):
             raise ValueError(
-                "Expected as many numbers of pictures as captions, and at least one. "
-                f"Received: {len(numbers)} numbers and {len(ids)} captions."
+                "Expected the number of a picture for each caption, and at least one "
+                f"caption. Received: {len(numbers)} numbers and {len(ids)} captions."
             )
         self.pictures, self.name, self.pad_id = pictures, name, pad_id
         try:

@@ -125,7 +125,9 @@ class TextBatches(BucketedBatches):
             max_length=(max_length, 1 + around),
         )
         if batch_size is None and tokens_per_batch is None:
-            raise ValueError("Expected a `batch_size` or `tokens_per_batch`. Received: None twice.")
+            raise ValueError(
+                "Expected a `batch_size` or `tokens_per_batch`. Received: None for both."
+            )
         check_ids(pad_id, start_id, end_id)
         if not len(ids):
             raise ValueError("Expected at least one text. Received: no ids.")
@@ -236,7 +238,7 @@ def check_weights(weights: ArrayLike | None, count: int, labelled: bool) -> np.n
     if weights is None:
         return np.ones(count, "float32")
     if not labelled:
-        raise ValueError("`weights` need `labels`. Received: weights without labels.")
+        raise ValueError("`weights` require `labels`. Received: weights without labels.")
     weights = np.asarray(weights, "float32")
     if weights.shape != (count,) or not np.isfinite(weights).all() or weights.min() < 0:
         raise ValueError(

@@ -83,8 +83,8 @@ class EncoderBatches(BucketedBatches):
         flat, lengths = flatten([ids for ids, _ in rows], "rows", pad_id)
         if max_length is not None and lengths.max() > max_length:
             raise ValueError(
-                f"Expected rows of at most max_length={max_length} ids. Received: row "
-                f"{int(lengths.argmax())} of {int(lengths.max())}."
+                f"Expected rows of at most max_length={max_length} ids. Received: "
+                f"{int(lengths.max())} ids in row {int(lengths.argmax())}."
             )
         starts = np.fromiter((second for _, second in rows), "int32", len(rows))
         weights = np.ones(len(rows)) if weights is None else np.asarray(weights)
@@ -101,7 +101,8 @@ class EncoderBatches(BucketedBatches):
         for name, given in (labels or {}).items():
             if len(given) != len(rows):
                 raise ValueError(
-                    f"Expected labels {name!r} for {len(rows)} rows. Received: {len(given)}."
+                    f"Expected labels {name!r} for {len(rows)} rows. Received: labels for "
+                    f"{len(given)} rows."
                 )
             if name in self._of_tokens:
                 self._tokens[name] = _of_tokens(name, given, lengths)
@@ -175,7 +176,7 @@ def _of_tokens(name: str, given: Labels, lengths: np.ndarray) -> np.ndarray:
     if (sizes != lengths).any():
         row = int(np.argmax(sizes != lengths))
         raise ValueError(
-            f"Expected a label {name!r} for each token, -1 for none. Received: {sizes[row]} for "
-            f"the {lengths[row]} tokens of row {row}."
+            f"Expected a label {name!r} for each token, -1 for none. Received: {sizes[row]} "
+            f"labels for the {lengths[row]} tokens of row {row}."
         )
     return np.concatenate([np.asarray(row, "int32") for row in given])

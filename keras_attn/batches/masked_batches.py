@@ -106,7 +106,7 @@ class MaskedBatches(BucketedBatches):
         if mask_id is None:
             raise ValueError(
                 "Expected a tokenizer whose vocabulary has [MASK]. Received: a "
-                f"{type(tokenizer).__name__} without it."
+                f"{type(tokenizer).__name__} without [MASK]."
             )
         if not 0 < masked_share < 1:
             raise ValueError(
@@ -180,8 +180,9 @@ class MaskedBatches(BucketedBatches):
         rows = bucket.packing.rows
         if rows % self.parts:
             raise ValueError(
-                f"Expected batches whose rows are a multiple of the {self.parts} processes' parts. "
-                f"Received: {rows} rows. Make them with `rows_multiple_of`."
+                f"Expected batches whose number of rows is a multiple of {self.parts}, the "
+                f"number of processes. Received: {rows} rows. Create the batches with "
+                "`rows_multiple_of`."
             )
         share = rows // self.parts
         own = np.arange(self.part * share, (self.part + 1) * share)

@@ -61,9 +61,9 @@ class CachedRegions:
         missing = [path for path in self.paths if path not in cache]
         if missing or cache.shape is None:
             raise ValueError(
-                f"Expected the features of {many(len(self.paths), 'picture')} in {cache.folder}. "
-                f"Received: none of {len(missing):,} of them, such as {missing[0]}. Call "
-                "`cache.fill` with them first."
+                f"Expected the features of {many(len(self.paths), 'picture')} in "
+                f"{cache.folder}. Received: a cache without the features of {len(missing):,} "
+                f"of them, such as {missing[0]}. Call `cache.fill` with them first."
             )
         self.shape = cache.shape
         """(R, D)."""

@@ -143,7 +143,9 @@ class PreparedPairs:
             folder / _HEADER, PREPARED_VERSION, "prepared data", "Prepare the data again."
         )
         if not {"fingerprint", "counts"} <= header.keys():
-            raise ValueError(f"Expected prepared data in {folder}. Received: another {_HEADER}.")
+            raise ValueError(
+                f"Expected prepared data in {folder}. Received: a {_HEADER} of another kind."
+            )
         source = load_tokenizer(folder / "source_tokenizer")
         target = source
         if (folder / "target_tokenizer").is_dir():
@@ -248,8 +250,8 @@ def _short_enough(
     kept = [(s, t) for s, t in rows if len(s) <= most and len(t) < most]
     if not kept:
         raise ValueError(
-            f"No training pair has at most `max_length`={most} tokens a side. "
-            "Raise it, or split the texts into sentences."
+            f"No training pair has at most `max_length`={most} tokens on each side. Raise "
+            "`max_length`, or split the texts into sentences."
         )
     return [s for s, _ in kept], [t for _, t in kept], len(sources) - len(kept)
 

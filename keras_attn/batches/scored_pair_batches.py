@@ -74,15 +74,16 @@ class ScoredPairBatches(BucketedBatches):
         if not count or len(seconds) != count or self._targets.shape[:1] != (count,):
             raise ValueError(
                 "Expected as many second texts and targets as first texts, and at least one. "
-                f"Received: {count}, {len(seconds)} and targets of shape {self._targets.shape}."
+                f"Received: {count} first texts, {len(seconds)} second texts and targets of "
+                f"shape {self._targets.shape}."
             )
         self.name, self.segments, self.pad_id = name, segments, pad_id
         sides = [flatten(rows, "rows", pad_id) for rows in (firsts, seconds)]
         longest = np.maximum(*(lengths for _, lengths in sides))
         if max_length is not None and longest.max() > max_length:
             raise ValueError(
-                f"Expected texts of at most max_length={max_length} ids. Received: one of "
-                f"{int(longest.max())} in pair {int(longest.argmax())}."
+                f"Expected texts of at most max_length={max_length} ids. Received: "
+                f"{int(longest.max())} ids in pair {int(longest.argmax())}."
             )
         self._real_tokens = int(sum(lengths.sum() for _, lengths in sides))
 

@@ -131,7 +131,9 @@ def load_prepared(folder: str | os.PathLike) -> tuple[SentenceIds, SentenceIds]:
         folder / _HEADER, PREPARED_VERSION, "prepared ids", "Prepare the texts again."
     )
     if len(header.get("fingerprints", ())) != 2:
-        raise ValueError(f"Expected prepared ids in {folder}. Received: another {_HEADER}.")
+        raise ValueError(
+            f"Expected prepared ids in {folder}. Received: a {_HEADER} of another kind."
+        )
     tokenizer = WordPieceTokenizer.load_assets(folder / "tokenizer")
     size = tokenizer.vocabulary_size
     train, dev = (

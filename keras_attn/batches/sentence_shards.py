@@ -223,8 +223,10 @@ def _open(folder: Path, name: str, vocabulary_size: int | None) -> Shard:
     ends = int(shard.sentences[-1]), int(shard.documents[-1])
     if ends != (len(shard.ids), len(shard.sentences) - 1):
         raise ValueError(
-            f"Expected files of one shard in {folder}. Received: {name}, with {len(shard.ids):,} "
-            f"ids for {ends[0]:,}, and {len(shard.sentences) - 1:,} sentences for {ends[1]:,}."
+            f"Expected files that belong to the same shard in {folder}. Received: shard "
+            f"{name} with {len(shard.ids):,} ids instead of {ends[0]:,}, and "
+            f"{len(shard.sentences) - 1:,} sentences instead of {ends[1]:,}. Prepare the "
+            "data again."
         )
     if vocabulary_size is not None:
         check_ids(shard.ids, vocabulary_size, paths[0], _EXPECTED)

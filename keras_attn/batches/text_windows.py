@@ -180,9 +180,9 @@ class DocumentWindows(TextWindows):
         cut = sum(n > 0 and len(x) > sequence_length for n, x in zip(given, documents, strict=True))
         if cut:
             warnings.warn(
-                f"{cut:,} of {count:,} documents with a prompt have more than {sequence_length} "
-                "tokens, a window, and are cut. The rest of an answer is learned without its "
-                "prompt.",
+                f"{cut:,} of {count:,} documents with a prompt are longer than a window of "
+                f"{sequence_length} tokens and are cut. The rest of their answers is learned "
+                "without the prompt.",
                 stacklevel=3,
             )
         order = np.random.default_rng(seed).permutation(count) if shuffle else range(count)

@@ -103,7 +103,9 @@ class VisualQuestionBatches(BucketedBatches):
             )
         labels = check_labels(labels, count)
         if labels.ndim != 1:
-            raise ValueError(f"Expected a label for each question. Received: {labels.shape}.")
+            raise ValueError(
+                f"Expected a label for each question. Received: labels of shape {labels.shape}."
+            )
         self.pictures, self.name, self.pad_id = pictures, name, pad_id
         self._truncated = 0
         if max_length is not None:

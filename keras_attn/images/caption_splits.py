@@ -19,9 +19,9 @@ def refuse_shared(train: Sequence[CaptionedImage], dev: Sequence[CaptionedImage]
     shared &= {os.path.realpath(image.path) for image in dev}
     if shared:
         raise ValueError(
-            "Expected development pictures that are not learnt from. Received: "
-            f"{len(shared):,} of {len(dev):,} that are training pictures too, such as "
-            f"{min(shared)}."
+            "Expected development pictures that are not used for training. Received: "
+            f"{len(dev):,} development pictures, {len(shared):,} of which are also training "
+            f"pictures, such as {min(shared)}."
         )
 
 
@@ -43,8 +43,9 @@ def split_captioned(
     drawn = {number for group in draw(groups, wanted, wanted)[0] for number in group}
     if not drawn or len(drawn) == len(images):
         raise ValueError(
-            "Expected two different pictures or more, of which a part is not learnt from. "
-            f"Received: {len(images):,} pictures, {len(groups):,} of them different."
+            "Expected at least two different pictures, so that some can be held out for "
+            f"development. Received: {len(images):,} pictures, {len(groups):,} of which are "
+            "different."
         )
     sides: tuple[list[CaptionedImage], list[CaptionedImage]] = ([], [])
     for number, image in enumerate(images):

@@ -227,8 +227,9 @@ class FeatureCache:
             own = getattr(self, name)
             if header.get(name) != own:
                 raise ValueError(
-                    f"{self.folder} has features of another {name}. Expected: {json.dumps(own)}. "
-                    f"Received: {json.dumps(header.get(name))}. Give another folder, or remove it."
+                    f"{self.folder} has features with another {name}. Expected: "
+                    f"{json.dumps(own)}. Received: {json.dumps(header.get(name))}. Use "
+                    "another folder, or remove this one."
                 )
         self.shape = tuple(header["shape"])
         while (listed := self._read(self._path(self._next, "json").name)) is not None:

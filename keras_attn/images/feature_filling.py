@@ -133,7 +133,7 @@ class Filling:
         if not np.isfinite(features).all():
             largest = np.abs(encoded).max()
             raise ValueError(
-                f"Expected features that are finite in {self.cache.dtype}. Received: values up to "
-                f"{largest:.4g}. Use dtype='float32' if these are right."
+                f"Expected features that are finite in {self.cache.dtype}. Received: values "
+                f"up to {largest:.4g}. If these values are right, use dtype='float32'."
             )
         return features

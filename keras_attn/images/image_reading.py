@@ -53,8 +53,8 @@ class ImageReading(Generic[T]):
         self.problems: list[image_problems.ImageProblem] = []
         if self.check and not self.folder.is_dir():
             raise NotADirectoryError(
-                f"Expected `image_dir` to be the pictures' folder. Received: {self.folder}, which "
-                f"is none.{self.advice}"
+                "Expected `image_dir` to be the folder of the pictures. Received: "
+                f"{self.folder}, which is not a folder.{self.advice}"
             )
 
     def problem(self, where: str, kind: str, what: str) -> None:

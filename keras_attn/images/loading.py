@@ -265,8 +265,9 @@ def _open(raw: bytes, name: str, max_pixels: int) -> Any:
     width, height = image.size
     if width * height > max_pixels:
         raise ValueError(
-            f"{name}: expected at most {max_pixels:,} pixels. Received: {width:,} x {height:,} = "
-            f"{width * height:,}. Make the picture smaller, or the limit higher (`max_pixels`)."
+            f"{name}: expected at most {max_pixels:,} pixels. Received: {width:,} x "
+            f"{height:,} = {width * height:,}. Make the picture smaller, or raise "
+            "`max_pixels`."
         )
     return image
 

@@ -62,13 +62,16 @@ class QuestionFile:
         path, annotations, folder = map(expanded, given)
         if bool(annotations) != (self.kind == "vqa"):
             raise ValueError(
-                "Expected a file of answers (`annotations`) with JSON of VQA's layout, and with no "
-                f"other format. Received: {annotations or 'none'} with {path}, format "
-                f"{self.kind!r}."
+                "Expected a file of answers (`annotations`) for questions in VQA's JSON "
+                "format, and for no other format. Received: "
+                f"annotations={annotations or 'none'} for {path} in the format {self.kind!r}."
             )
         if self.kind == "easy_vqa":
             if folder:
-                raise ValueError("easy-VQA has its pictures in `images`. Received: `image_dir`.")
+                raise ValueError(
+                    "easy-VQA has its pictures in its folder `images`. Received: "
+                    "`image_dir`. Leave `image_dir` out."
+                )
             inner = Path(path) / side
             return read_easy_vqa(inner if inner.is_dir() else path, on_error=self.on_error)
         if self.kind == "vqa":

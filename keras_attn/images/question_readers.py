@@ -210,6 +210,7 @@ def _picture_name(image_name: str, number: object, split: str) -> str:
         return image_name.format(id=number, split=split)
     except (KeyError, IndexError, ValueError) as error:
         raise ValueError(
-            "Expected `image_name` to be a file name with {id}, and perhaps {split}. Received: "
-            f"{image_name!r} for the id {number!r} ({error!r})."
+            "Expected `image_name` to be a file name with {id} and, if needed, {split}, and "
+            f"no other names in braces. Received: {image_name!r} for the id {number!r} "
+            f"({error!r})."
         ) from error

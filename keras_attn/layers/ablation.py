@@ -48,8 +48,9 @@ def heads_of(model: keras.layers.Layer) -> dict[str, HeadsLayer]:
     if not found:
         raise ValueError(
             "Expected a built model with multi-head attention of keras_attn. Received: "
-            f"{model.name!r}, which has none. Call it once if it is not built. If it has attention "
-            "of Keras or KerasHub, convert it with `keras_attn.from_keras(model)`."
+            f"{model.name!r}, which has no such layer. Call it once if it is not built. If "
+            "it has attention layers of Keras or KerasHub, convert it with "
+            "`keras_attn.from_keras(model)`."
         )
     return found
 
@@ -127,8 +128,9 @@ def ablate(
     pattern = np.asarray(replace, "float32")
     if pattern.ndim != 2 or not np.isfinite(pattern).all() or (pattern < 0).any():
         raise ValueError(
-            "A pattern must be finite weights (T, S), 0 or more. Received: shape "
-            f"{pattern.shape}" + (f", minimum {pattern.min()}." if pattern.size else ".")
+            "A pattern must be an array of shape (T, S) with finite weights of at least 0. "
+            f"Received: shape {pattern.shape}"
+            + (f", minimum {pattern.min()}." if pattern.size else ".")
         )
     with fixed_patterns([(layer, number, pattern) for layer, number in chosen]):
         yield
@@ -142,12 +144,13 @@ def _chosen(
         path = key.path if isinstance(key, AttentionKey) else key
         if path not in layers:
             raise ValueError(
-                f"Expected paths of multi-head attention, of {list(layers)}. Received: {path!r}."
+                f"Expected the path of a multi-head attention layer, one of {list(layers)}. "
+                f"Received: {path!r}."
             )
         most = layers[path].num_heads
         for number in numbers if isinstance(numbers, Sequence | np.ndarray) else [numbers]:
             if isinstance(number, bool) or not isinstance(number, int | np.integer):
-                raise TypeError(f"Numbers of heads must be integers. Received: {number!r}.")
+                raise TypeError(f"Head numbers must be integers. Received: {number!r}.")
             if not 0 <= number < most:
                 raise ValueError(f"{path} has heads 0 to {most - 1}. Received: head {number}.")
             found.append((layers[path], int(number)))
@@ -173,8 +176,8 @@ def _queries(layer: HeadsLayer, number: int) -> list[Part]:
     if norm or getattr(layer, "positions", None) in ("alibi", "relative"):
         what = f"qk_norm={layer.qk_norm!r}" if norm else f"positions={layer.positions!r}"
         raise ValueError(
-            "replace='uniform' needs scores that are 0 where queries are. Received: "
-            f"{layer.path} with {what}. Give a pattern of ones."
+            "replace='uniform' requires a layer whose scores are 0 if its queries are 0. "
+            f"Received: {layer.path} with {what}. Pass an array of ones instead."
         )
     width = layer._head_dim
     columns = slice(number * width, (number + 1) * width)
@@ -192,8 +195,8 @@ def _plain(dense: Any) -> Any:
     """A dense layer whose kernel is a plain float matrix."""
     if dense.quantization_mode not in (None, "int8", "float8"):
         raise ValueError(
-            f"`ablate` needs kernels that are not quantized. Received: {dense.path}, quantized as "
-            f"{dense.quantization_mode}. Ablate the model before quantizing it."
+            f"`ablate` requires kernels that are not quantized. Received: {dense.path}, "
+            f"quantized as {dense.quantization_mode}. Ablate the model before quantizing it."
         )
     return dense
 
@@ -217,6 +220,6 @@ def _set_to_zero(parts: Sequence[Part]) -> Iterator[None]:
             variable.assign(former[i])
     if changed:
         raise RuntimeError(
-            f"The weights {changed[0]} were changed inside `ablate`, which has restored the former "
-            "ones. Train the model outside of the block."
+            f"The weights {changed[0]} were changed inside `ablate`. They have their values "
+            "from before the `with` block again. Train the model outside of the block."
         )

@@ -109,8 +109,8 @@ class AdditiveAttention(SequenceAttention):
             check_positive("AdditiveAttention", units=units)
         elif use_bias:
             raise ValueError(
-                "`use_bias` of AdditiveAttention belongs to its projections. Received: "
-                "use_bias=True with units=None. Give `units`, or leave the bias out."
+                "`use_bias` of AdditiveAttention requires projections. Received: "
+                "use_bias=True with units=None. Give `units`, or leave `use_bias` out."
             )
         self.units = units
         self.use_bias = use_bias

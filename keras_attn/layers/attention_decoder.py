@@ -170,9 +170,10 @@ class AttentionDecoder(RecurrentLoop):
                 )
             if layer.attention_dropout:
                 raise ValueError(
-                    "`attention_dropout` cannot be drawn within a recurrent loop. Use `dropout` of "
-                    f"AttentionDecoder or of its cell. Received: attention_dropout="
-                    f"{layer.attention_dropout} of {layer.name!r}."
+                    "`attention_dropout` is not supported in the recurrent loop of "
+                    "AttentionDecoder. Use `dropout` of AttentionDecoder or of its cell. "
+                    f"Received: attention_dropout={layer.attention_dropout} of "
+                    f"{layer.name!r}."
                 )
         if order not in (None, *ORDERS):
             raise ValueError(f"`order` must be one of {list(ORDERS)}. Received: {order!r}.")
@@ -222,7 +223,8 @@ class AttentionDecoder(RecurrentLoop):
         """Creates the weights; those for a memory only if there is a memory."""
         if x_shape and isinstance(x_shape[0], list | tuple):
             raise ValueError(
-                f"Call layer(x, memory), not layer([x, memory]). Received: a list of {len(x_shape)}"
+                "Call layer(x, memory), not layer([x, memory]). Received: a list of "
+                f"{len(x_shape)} tensors."
             )
         if memory_shape is None:
             for name in ("attention", "bridge", "input_feeding"):
@@ -235,14 +237,14 @@ class AttentionDecoder(RecurrentLoop):
             check_width(self, memory=memory_shape)
             if self.summary == "ends" and memory_shape[-1] % 2 and self._summarizes:
                 raise ValueError(
-                    "summary='ends' takes halves of the memory: its width must be even. "
-                    f"Received: shape {tuple(memory_shape)}."
+                    "summary='ends' splits the memory into two halves, so its width must be "
+                    f"even. Received: a memory of shape {tuple(memory_shape)}."
                 )
         check_width(self, x=x_shape)
         if self.add_input and x_shape[-1] != self.attention_units:
             raise ValueError(
-                f"With `add_input`, `x` must have width `attention_units`, {self.attention_units}. "
-                f"Received: shape {tuple(x_shape)}."
+                f"With `add_input`, `x` must have width {self.attention_units} "
+                f"(`attention_units`). Received: shape {tuple(x_shape)}."
             )
         self.has_memory = memory_shape is not None
         width = 0 if memory_shape is None else memory_shape[-1]
@@ -312,7 +314,7 @@ class AttentionDecoder(RecurrentLoop):
         check_rank(x, "x")
         if "float" not in keras.backend.standardize_dtype(x.dtype):
             raise ValueError(
-                "`x` must be vectors: embed ids first, by a TokenEmbedding. "
+                "`x` must be vectors. Embed ids first, for example with a TokenEmbedding. "
                 f"Received: dtype {keras.backend.standardize_dtype(x.dtype)}."
             )
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
@@ -320,7 +322,9 @@ class AttentionDecoder(RecurrentLoop):
         x = self._clean(x, padding_mask)
         if return_attention_scores and not self.attention:
             raise ValueError(
-                "Without `attention` there are no scores. Received: return_attention_scores=True."
+                "An AttentionDecoder without `attention` has no scores to return. Received: "
+                "return_attention_scores=True. Leave it out, or create the layer with "
+                "`attention`."
             )
         source = self._source(memory, memory_mask)
         states = self._initial(x, source, initial_state)

@@ -89,7 +89,7 @@ class AttentionPooling(PoolingLayer):
             check_positive("AttentionPooling", units=units)
             if score == "dot":
                 raise ValueError(
-                    "`units` of AttentionPooling belongs to score='additive'. "
+                    "`units` of AttentionPooling is only used with score='additive'. "
                     f"Received: units={units!r} with score='dot'."
                 )
         check_rate("AttentionPooling", attention_dropout=attention_dropout)

@@ -61,8 +61,9 @@ def check_positions_settings(
     check_positive(kind, num_buckets=num_buckets, max_distance=max_distance)
     if num_buckets % 2 or num_buckets < 4 or max_distance <= num_buckets // 2:
         raise ValueError(
-            f"`num_buckets` of {kind} must be even and at least 4, and `max_distance` above half "
-            f"of it. Received: num_buckets={num_buckets}, max_distance={max_distance}."
+            f"`num_buckets` of {kind} must be even and at least 4, and `max_distance` "
+            f"greater than half of it. Received: num_buckets={num_buckets}, "
+            f"max_distance={max_distance}."
         )
     if sliding_window is not None:
         check_positive(kind, sliding_window=sliding_window)
@@ -83,8 +84,8 @@ def checked_visibility(
         )
     if sink_tokens and sliding_window is None:
         raise ValueError(
-            f"`sink_tokens` of {kind} stay visible in addition to a window. Received: sink_tokens="
-            f"{sink_tokens} without a `sliding_window`. Give both, or neither."
+            f"`sink_tokens` of {kind} requires a `sliding_window`. Received: "
+            f"sink_tokens={sink_tokens} without `sliding_window`. Give both, or neither."
         )
     functions: list[Any] = [
         keras.saving.deserialize_keras_object(function)
@@ -129,8 +130,8 @@ def check_windows(
     ):  # fmt: skip
         if value is not None and sliding_window is None:
             raise ValueError(
-                f"`{name}` of {kind} is for blocks with a window. Received: {name}={value!r} "
-                "without a `sliding_window`."
+                f"`{name}` of {kind} is only used with a `sliding_window`. Received: "
+                f"{name}={value!r} without `sliding_window`. Give both, or neither."
             )
     if window_blocks is None:
         return

@@ -125,9 +125,9 @@ class TransformerBlock(DenseLayer):
         )
         if not normalize_first and (sandwich_norm or not attention_norm):
             raise ValueError(
-                f"`sandwich_norm` and `attention_norm` of {kind} change blocks that normalize "
-                f"first. Received: sandwich_norm={sandwich_norm}, attention_norm={attention_norm} "
-                "with normalize_first=False."
+                f"`sandwich_norm` and `attention_norm` of {kind} require "
+                f"normalize_first=True. Received: sandwich_norm={sandwich_norm}, "
+                f"attention_norm={attention_norm} with normalize_first=False."
             )
         self.sandwich_norm = bool(sandwich_norm)
         self.norm_bias = bool(norm_bias)

@@ -210,8 +210,9 @@ def attention_maps(model: Callable[..., Any], inputs: Nest, **kwargs: Any) -> At
     if not maps:
         raise ValueError(
             f"No attention layer of keras_attn was called by {type(model).__name__} "
-            f"{getattr(model, 'name', model)!r}. Layers of Keras and KerasHub do not report their "
-            "weights: convert the model with `keras_attn.from_keras(model)`, or build it from "
-            "`keras_attn.layers`. If it has no attention, gradients explain it."
+            f"{getattr(model, 'name', model)!r}. Layers of Keras and KerasHub do not report "
+            "their weights: convert the model with `keras_attn.from_keras(model)`, or build "
+            "it from `keras_attn.layers`. If it has no attention, use gradients to explain "
+            "it."
         )
     return maps

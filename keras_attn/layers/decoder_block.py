@@ -232,7 +232,8 @@ class DecoderBlock(TransformerBlock):
             )
         if memory is None and self.cross_attention is not None:
             raise ValueError(
-                f"{self.name} was built with a memory. Received: none. Call block(x, memory)."
+                f"{self.name} was built with a memory. Received: no `memory`. Call block(x, "
+                "memory)."
             )
         if memory is not None:
             check_rank(memory, "memory", shape="(B, S, Dm)")

@@ -95,7 +95,7 @@ class DoublyStochasticLoss(MaskedLayer):
         steps = static_shape(x)[1], static_shape(attention_weights)[1]
         if None not in steps and steps[0] != steps[1]:
             raise ValueError(
-                "`attention_weights` must have the steps of `x`. Received: shape "
+                "`attention_weights` must have as many steps as `x`. Received: shape "
                 f"{static_shape(attention_weights)}, with x of shape {static_shape(x)}."
             )
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)

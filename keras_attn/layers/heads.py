@@ -110,10 +110,10 @@ class HeadsLayer(DenseLayer):
             most = min(value_dim, self._values_width)
             if self.value_rank > most:
                 raise ValueError(
-                    f"`value_rank` of {kind} must be at most {most}, the smaller of the widths of "
-                    f"the values ({value_dim}) and of their projection ({self._values_width}): "
-                    f"more would limit nothing. Received: value_rank={self.value_rank}. Leave it "
-                    "out for a full rank."
+                    f"`value_rank` of {kind} must be at most {most}, the smaller of the "
+                    f"widths of the values ({value_dim}) and of their projection "
+                    f"({self._values_width}): a larger rank would limit nothing. Received: "
+                    f"value_rank={self.value_rank}. Leave it out for a full rank."
                 )
 
     def _build_value_up(self, value_shape: tuple[int | None, ...]) -> None:

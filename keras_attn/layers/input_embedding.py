@@ -129,8 +129,9 @@ class InputEmbedding(MaskedLayer):
             check_positive("InputEmbedding", first_position=first_position)
             if positions is None:
                 raise ValueError(
-                    "`first_position` of InputEmbedding is for a layer with positions. Received: "
-                    f"first_position={first_position} with positions=None. Leave it out."
+                    "`first_position` of InputEmbedding is only used in a layer with "
+                    f"positions. Received: first_position={first_position} with "
+                    "positions=None. Leave it out."
                 )
         self.vocabulary_size = vocabulary_size
         self.dim = dim
@@ -222,12 +223,13 @@ class InputEmbedding(MaskedLayer):
         if segment_ids is not None and self.segment_embedding is None:
             raise ValueError(
                 f"{self.name} has no segments. Received: segment_ids of shape "
-                f"{tuple(segment_ids.shape)}. Make it with `num_segments`, or leave them out."
+                f"{tuple(segment_ids.shape)}. Create it with `num_segments`, or leave "
+                "`segment_ids` out."
             )
         if positions is not None and self.position_layer is None:
             raise ValueError(
-                f"{self.name} has no positions. Received: `positions`. Make it with "
-                'positions="learned" or "sinusoidal", or leave them out.'
+                f"{self.name} has no positions. Received: `positions`. Create it with "
+                'positions="learned" or "sinusoidal", or leave `positions` out.'
             )
         if mask is not None:
             check_mask(mask, x)

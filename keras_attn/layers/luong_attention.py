@@ -108,8 +108,8 @@ class LuongAttention(SequenceAttention):
             check_positive("LuongAttention", units=units)
             if score != "concat":
                 raise ValueError(
-                    f"`units` of LuongAttention belongs to score='concat'. Received: {units=} with "
-                    f"{score=}."
+                    "`units` of LuongAttention is only used with score='concat'. Received: "
+                    f"units={units!r} with score={score!r}."
                 )
         self.score = score
         self.units = units

@@ -287,7 +287,7 @@ def check_step(x: Tensor) -> None:
     if len(shape) != 3 or shape[1] not in (None, 1):
         raise ValueError(
             "A step takes one position of each row, shape (B, 1, D). Received: shape "
-            f"{tuple(shape)}. Give several at once to `prefill`."
+            f"{tuple(shape)}. Pass several positions at once to `prefill`."
         )
 
 

@@ -298,9 +298,10 @@ class MultiHeadSelfAttention(HeadsLayer):
         if not self.reads_positions:
             if positions is not None:
                 raise ValueError(
-                    f"{self.name} does not use `positions`: it was created with positions=None. "
-                    f"Received: positions of shape {tuple(ops.shape(positions))}. Make it with "
-                    'positions="rotary", "alibi" or "relative", or leave them out.'
+                    f"{self.name} does not use `positions`: it was created with "
+                    "positions=None. Received: positions of shape "
+                    f'{tuple(ops.shape(positions))}. Create it with positions="rotary", '
+                    '"alibi" or "relative", or leave `positions` out.'
                 )
             return None
         # One row is enough by default: it broadcasts over the batch.

@@ -41,8 +41,8 @@ def fixed_patterns(
     missed = [layer.path for layer, _, _ in chosen if id(layer) not in reached]
     if missed:
         raise RuntimeError(
-            f"No eager call reached {missed[0]} inside `ablate` with a pattern: a compiled "
-            "function does not use the pattern. Call the model as `model(x)`."
+            f"No eager call reached {missed[0]} inside `ablate` with a pattern. Compiled "
+            "functions ignore the pattern. Call the model eagerly, as `model(x)`."
         )
 
 
@@ -92,7 +92,7 @@ def refuse_patterns(layer: keras.layers.Layer) -> None:
     """Raises an error if the layer is called where a pattern has no effect."""
     if id(layer) in (_patterns.get() or {}):
         raise RuntimeError(
-            f"`ablate` with a pattern works in eager calls of whole rows. Received: {layer.path} "
-            "in a compiled function or in a cached step. Call the model as `model(x)`, or use "
-            "replace='zero' or 'uniform', which work everywhere."
+            "`ablate` with a pattern works only in eager calls on whole sequences. Received: "
+            f"a call of {layer.path} in a compiled function or in a cached step. Call the "
+            "model as `model(x)`, or use replace='zero' or 'uniform', which work everywhere."
         )

@@ -210,7 +210,7 @@ class FinalStatesPooling(PoolingLayer):
     def _pool(self, x: Tensor, mask: Tensor | None):
         if x.shape[-1] % 2:
             raise ValueError(
-                "`x` of FinalStatesPooling must have an even width, half of it for each direction. "
-                f"Received: shape {tuple(x.shape)}."
+                "`x` of FinalStatesPooling must have an even width, one half for each "
+                f"direction. Received: shape {tuple(x.shape)}."
             )
         return summarize(x, mask, "ends")

@@ -39,7 +39,7 @@ class _AddPositions(MaskedLayer):
         check_rank(x, "x")
         if "float" not in keras.backend.standardize_dtype(x.dtype):
             raise ValueError(
-                f"`x` of {self.name} must be embeddings, floats. Received: dtype "
+                f"`x` of {self.name} must be embeddings of a float dtype. Received: dtype "
                 f"{keras.backend.standardize_dtype(x.dtype)}, shape {tuple(x.shape)}."
             )
         sequence_mask(x, mask, x_mask, name="mask")
@@ -198,6 +198,7 @@ def check_longest(name: str, x: Tensor, sequence_length: int) -> None:
     if isinstance(length, int) and length > sequence_length:
         raise ValueError(
             f"{name} has positions for sequences of at most {sequence_length} tokens "
-            f"(`sequence_length`). Received: x of shape {static_shape(x)}. Shorten the input, make "
-            "a longer table, or use PositionalEncoding, which has no limit."
+            f"(`sequence_length`). Received: x of shape {static_shape(x)}. Shorten the "
+            "input, use a larger `sequence_length`, or use PositionalEncoding, which has no "
+            "limit."
         )

@@ -59,8 +59,8 @@ def quantize_sublayers(layer: keras.layers.Layer, how: dict[str, dict[str, Any]]
     missing = sorted(set(how) - set(found))
     if missing:
         raise ValueError(
-            f"{layer.name} lacks quantized sublayers that it was saved with. Missing: "
-            f"{missing[:5]}. Was it made with other settings?"
+            f"{layer.name} lacks quantized sublayers that were saved with it. Missing: "
+            f"{missing[:5]}. Create the layer with the settings that it was saved with."
         )
     with quick_deletions():
         for path, made in how.items():

@@ -48,7 +48,10 @@ class RecurrentLoop(MaskedLayer):
             )
         if memory is None:
             if memory_mask is not None:
-                raise ValueError("`memory_mask` needs a `memory`. Received: only `memory_mask`.")
+                raise ValueError(
+                    "`memory_mask` requires a `memory`. Received: only `memory_mask`. Pass "
+                    "both, or neither."
+                )
             return {}
         check_rank(memory, "memory", shape="(B, S, Dm)")
         memory_mask = sequence_mask(memory, memory_mask, name="memory_mask")
@@ -69,15 +72,16 @@ class RecurrentLoop(MaskedLayer):
         if given is not None:
             if self.bridge:
                 raise ValueError(
-                    "The bridge makes the initial state from the memory. Received: `initial_state` "
-                    "too. To pass it, create the layer with bridge=False."
+                    "The bridge makes the initial state from the memory. Received: an "
+                    "`initial_state` as well. To pass `initial_state`, create the layer with "
+                    "bridge=False."
                 )
             states = [ops.cast(state, x.dtype) for state in tree.flatten(given)]
             shapes = [tuple(state.shape) for state in states]
             if [shape[1:] for shape in shapes] != [(width,) for width in self._widths]:
                 raise ValueError(
-                    "`initial_state` must have a tensor (B, width) for each state of the cell, of "
-                    f"widths {self.state_size}. Received: shapes {shapes}."
+                    "`initial_state` must have one tensor (B, width) for each state of the "
+                    f"cell, with the widths {self.state_size}. Received: shapes {shapes}."
                 )
         elif self.bridge:
             summaries = [hidden(source["summary"]) for hidden in self.bridge_hidden]

@@ -113,8 +113,8 @@ class SequenceAttention(DenseLayer):
             )
         if window is None and window_size is not None:
             raise ValueError(
-                f"`window_size` of {name} belongs to a `window`, one of {list(WINDOWS)}. "
-                f"Received: window_size={window_size!r} without it."
+                f"`window_size` of {name} requires a `window`, one of {list(WINDOWS)}. "
+                f"Received: window_size={window_size!r} without `window`."
             )
         self.window_size = window_size
         if window is not None:
@@ -205,8 +205,8 @@ class SequenceAttention(DenseLayer):
             raise ValueError("Pass `key` or `projected_key`, not both. Received: both.")
         if positions is not None and self.window != "monotonic":
             raise ValueError(
-                "`positions` belongs to window='monotonic'. Received: `positions` with "
-                f"window={self.window!r}."
+                "`positions` is only used with window='monotonic'. Received: `positions` "
+                f"with window={self.window!r}."
             )
         check_rank(query, "query", shape="(B, T, Dq)")
         check_rank(value, "value", shape="(B, S, Dv)")

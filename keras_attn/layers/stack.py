@@ -47,7 +47,7 @@ class TransformerStack(TransformerBlock):
         self.window_rotary_base = window_rotary_base
         if not first_norm and not self.normalize_first:
             raise ValueError(
-                f"`first_norm` of {type(self).__name__} changes stacks that normalize first. "
+                f"`first_norm` of {type(self).__name__} requires normalize_first=True. "
                 "Received: first_norm=False with normalize_first=False."
             )
         self.first_norm = bool(first_norm)

@@ -126,7 +126,7 @@ class TokenEmbedding(MaskedLayer):
         if reverse:
             if x.shape[-1] != self.dim:
                 raise ValueError(
-                    f"With `reverse`, {self.name} takes vectors of width {self.dim}. "
+                    f"With reverse=True, {self.name} takes vectors of width {self.dim}. "
                     f"Received: shape {tuple(x.shape)}."
                 )
             return self.as_logits(flat(self.embedding, x, reverse=True))
@@ -206,8 +206,8 @@ def ids_as_integers(x: Tensor) -> Any:
         known = known_value(x)
         if known is not None and not np.array_equal(known, np.floor(known)):
             raise ValueError(
-                "Expected ids, which are whole numbers. Received: vectors, of shape "
-                f"{tuple(x.shape)} and dtype {dtype}. `layer(x, reverse=True)` projects back."
+                f"Expected integer ids. Received: vectors of shape {tuple(x.shape)} and "
+                f"dtype {dtype}. To project vectors to logits, call `layer(x, reverse=True)`."
             )
         return ops.cast(x, "int32")
     return x

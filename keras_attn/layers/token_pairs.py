@@ -62,8 +62,8 @@ class HashedTokenPairs(MaskedLayer):
         check_positive("HashedTokenPairs", num_buckets=num_buckets)
         if num_buckets < 2 or num_buckets > 2**30:
             raise ValueError(
-                "`num_buckets` of HashedTokenPairs must be from 2 to 2 ** 30; 0 is padding. "
-                f"Received: {num_buckets}."
+                "`num_buckets` of HashedTokenPairs must be from 2 to 2 ** 30, as id 0 is "
+                f"padding. Received: {num_buckets}."
             )
         self.num_buckets = num_buckets
         self.seed = seed

@@ -50,8 +50,8 @@ class TokenSegments(MaskedLayer):
         super().__init__(**kwargs)
         if isinstance(separator_id, bool) or not isinstance(separator_id, int) or separator_id < 1:
             raise ValueError(
-                "`separator_id` of TokenSegments must be an integer above 0; 0 is padding. "
-                f"Received: {separator_id!r}."
+                "`separator_id` of TokenSegments must be an integer above 0, as id 0 is "
+                f"padding. Received: {separator_id!r}."
             )
         self.separator_id = separator_id
 

@@ -296,9 +296,9 @@ class TransformerDecoder(TransformerStack):
         x = ops.convert_to_tensor(x)
         if len(x.shape) != 3:
             raise ValueError(
-                f"`x` must be embeddings (B, P, D). Received: shape {tuple(x.shape)}. For ids, "
-                "join the stack with its embedding: keras_attn.models.TokenDecoder(embedding, "
-                "positions, stack)."
+                f"`x` must be embeddings (B, P, D). Received: shape {tuple(x.shape)}. To "
+                "pass ids, combine the stack with its embedding: "
+                "keras_attn.models.TokenDecoder(embedding, positions, stack)."
             )
         check_built(self)
         check_same_batch(x=x, memory=memory)
@@ -308,8 +308,8 @@ class TransformerDecoder(TransformerStack):
         max_length = length + 1 if max_length is None else max_length
         if isinstance(length, int) and isinstance(max_length, int) and max_length < length:
             raise ValueError(
-                f"`max_length` must be at least the prompt's length. Received: max_length="
-                f"{max_length}, a prompt of shape {tuple(x.shape)}."
+                "`max_length` must be at least the length of the prompt. Received: "
+                f"max_length={max_length} with a prompt of shape {tuple(x.shape)}."
             )
         ones = ops.ones_like(x[:, :, 0], dtype="bool")
         if padding_mask is not None:

@@ -265,14 +265,14 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
             f"(B, S, K, Hv). Received: {shapes}."
         )
     if query.shape[3] != key.shape[3]:
-        raise ValueError(f"`query` and `key` must have one head width H. Received: {shapes}.")
+        raise ValueError(f"`query` and `key` must have the same head width H. Received: {shapes}.")
     if key.shape[2] != value.shape[2] or query.shape[2] % key.shape[2]:
         raise ValueError(
-            "`key` and `value` must have one number of heads K, a divisor of the number of query "
-            f"heads N. Received: {shapes}."
+            "`key` and `value` must have the same number of heads K, which must divide the "
+            f"number of query heads N. Received: {shapes}."
         )
     if None not in (key.shape[1], value.shape[1]) and key.shape[1] != value.shape[1]:
-        raise ValueError(f"`key` and `value` must have one length S. Received: {shapes}.")
+        raise ValueError(f"`key` and `value` must have the same length S. Received: {shapes}.")
 
 
 def additive_scores(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:

@@ -363,26 +363,27 @@ def check_call(call: Call) -> Call:
         shape, dtype = static_shape(lengths), ops.dtype(lengths)
         if len(shape) != 1 or "int" not in dtype or (None not in (B, shape[0]) and shape[0] != B):
             raise ValueError(
-                "`key_lengths` must be integers of shape (B,), here "
-                f"{(B,)}: how many keys of each row are seen. Received: dtype {dtype}, shape "
-                f"{shape}. Give a mask where keys are not hidden from the right."
+                f"`key_lengths` must be integers of shape (B,), here {(B,)}: the number of "
+                f"visible keys in each row. Received: dtype {dtype}, shape {shape}. If the "
+                "hidden keys are not at the end of each row, pass a mask instead."
             )
     whole = isinstance(window, numbers.Integral) and not isinstance(window, bool)
     if window is not None and (not whole or window < 1):
         raise ValueError(
-            "`sliding_window` must be a positive integer: the number of keys that a query sees "
-            f"back, its own included. Received: {window!r}. Leave it out to see all."
+            "`sliding_window` must be a positive integer: the number of latest keys that a "
+            f"query may attend to, including its own. Received: {window!r}. Leave it out to "
+            "attend to all keys."
         )
     number = call.sink_tokens
     if isinstance(number, bool) or not isinstance(number, numbers.Integral) or number < 0:
         raise ValueError(
-            "`sink_tokens` must be an integer of at least 0: the number of first keys that a "
-            f"window does not hide. Received: {number!r}."
+            "`sink_tokens` must be an integer of at least 0: the number of keys at the start "
+            f"that stay visible outside of the window. Received: {number!r}."
         )
     if number and window is None:
         raise ValueError(
-            f"`sink_tokens` belongs to a `sliding_window`. Received: sink_tokens={number} without "
-            "one."
+            f"`sink_tokens` requires a `sliding_window`. Received: sink_tokens={number} "
+            "without `sliding_window`. Give both, or neither."
         )
     options = call.options
     options = None if options is None else check_options(options, call.query, call.key)

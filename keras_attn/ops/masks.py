@@ -77,8 +77,8 @@ def as_boolean_mask(mask: TensorLike, name: str = "mask") -> Tensor:
         mask = np.asarray(mask)
     if isinstance(mask, np.ndarray) and mask.dtype.kind in "iu" and not np.isin(mask, (0, 1)).all():
         raise ValueError(
-            f"Integers of `{name}` must be 0 or 1, 1 where a token may be attended. "
-            f"Received: values {np.unique(mask)[:5].tolist()}, shape {mask.shape}."
+            f"An integer `{name}` must contain only 0 and 1, with 1 where a token may be "
+            f"attended. Received: values {np.unique(mask)[:5].tolist()}, shape {mask.shape}."
         )
     given = cast(Tensor, mask if hasattr(mask, "dtype") else ops.convert_to_tensor(mask))
     dtype = keras.backend.standardize_dtype(given.dtype)
@@ -88,9 +88,9 @@ def as_boolean_mask(mask: TensorLike, name: str = "mask") -> Tensor:
     if "int" not in dtype and not dtypes_are_guessed():
         raise ValueError(
             f"`{name}` must be boolean or 0/1 integers, True where a token may be attended. "
-            f"Received: dtype {dtype}, shape {static_shape(given)}. Pass `{name} > 0.5` for a 0/1 "
-            "float mask; an additive one is the `attention_bias` of a layer, or `bias` of "
-            "`keras_attn.ops.dot_product_attention`."
+            f"Received: dtype {dtype}, shape {static_shape(given)}. Pass `{name} > 0.5` for "
+            "a 0/1 float mask. Pass an additive mask as `attention_bias` of a layer, or as "
+            "`bias` of `keras_attn.ops.dot_product_attention`."
         )
     return ops.not_equal(ops.convert_to_tensor(given), 0)
 

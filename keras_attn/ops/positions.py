@@ -61,8 +61,9 @@ def _check_known(index: Tensor, size: int) -> None:
     wrong = known[(known < 0) | (known >= size)]
     raise ValueError(
         f"Expected ids or positions from 0 to {size - 1}, the rows of the table. Received: "
-        f"{int(wrong[0])}, in a tensor of shape {tuple(known.shape)}. Do the tokenizer and the "
-        "size of the vocabulary belong together? In compiled calls JAX would give NaN."
+        f"{int(wrong[0])}, in a tensor of shape {tuple(known.shape)}. Check that the "
+        "tokenizer and the model have the same vocabulary size, and that the sequence is not "
+        "too long. In compiled calls, JAX returns NaN instead of raising this error."
     )
 
 

@@ -49,8 +49,9 @@ class ScoreOptions(NamedTuple):
         )
         if not fits or ops.dtype(result) != ops.dtype(scores):
             raise ValueError(
-                f"`score_mod` must return scores of shape {wanted} and dtype {ops.dtype(scores)}, "
-                f"as it receives them. Received: {received}, {ops.dtype(result)}."
+                f"`score_mod` must return scores of shape {wanted} and dtype "
+                f"{ops.dtype(scores)}, like the scores that it receives. Received: "
+                f"{received}, {ops.dtype(result)}."
             )
         return result
 
@@ -133,8 +134,8 @@ def check_softcap(cap: object, name: str = "softcap") -> None:
     number = isinstance(cap, numbers.Real) and not isinstance(cap, bool)
     if cap is not None and not (number and 0 < float(str(cap)) < float("inf")):
         raise ValueError(
-            f"`{name}` must be a positive number: scores stay between it and its negative. "
-            f"Received: {cap!r}. Leave it out for scores without a limit."
+            f"`{name}` must be a positive number c, which limits scores to the range from -c "
+            f"to c. Received: {cap!r}. Leave it out if scores need no limit."
         )
 
 
@@ -157,8 +158,8 @@ def check_options(options: ScoreOptions, query: Tensor, key: Tensor) -> ScoreOpt
         sinks = sinks if keras.backend.is_keras_tensor(sinks) else ops.convert_to_tensor(sinks)
         if static_shape(sinks) not in ((N,), (None,)) or "float" not in ops.dtype(sinks):
             raise ValueError(
-                f"`sinks` must be floats of shape (N,), here {(N,)}: a logit for each head. "
-                f"Received: dtype {ops.dtype(sinks)}, shape {static_shape(sinks)}."
+                f"`sinks` must be floats of shape (N,), here {(N,)}: one logit for each "
+                f"head. Received: dtype {ops.dtype(sinks)}, shape {static_shape(sinks)}."
             )
     found: list[Any] = []
     for name, positions, x in (
@@ -168,7 +169,8 @@ def check_options(options: ScoreOptions, query: Tensor, key: Tensor) -> ScoreOpt
         if positions is not None:
             if not options.of_positions:
                 raise ValueError(
-                    f"`{name}` are for `score_mod` and `mask_mod`. Received: neither of them."
+                    f"`{name}` are only used by `score_mod` and `mask_mod`. Received: "
+                    f"neither of these functions. Pass one of them, or leave `{name}` out."
                 )
             positions = ops.convert_to_tensor(positions)
             _check_positions(name, positions, static_shape(x)[:2])

@@ -19,14 +19,15 @@ def check_tokens(labels: Tensor, logits: Tensor, owner: str) -> tuple[Tensor, Te
     )
     if len(of_logits) != len(of_labels) + 1 or not of_labels or not known:
         raise ValueError(
-            f"{owner} expected logits of shape (B, T, V) and labels of shape (B, T), the same B "
-            f"and T. Received: logits of shape {of_logits} and labels of shape {of_labels}. "
-            "Give token ids, not one-hot vectors, and the logits of every position."
+            f"{owner} expected logits of shape (B, T, V) and labels of shape (B, T), with "
+            f"the same B and T. Received: logits of shape {of_logits} and labels of shape "
+            f"{of_labels}. Pass token ids, not one-hot vectors, and the logits of every "
+            "position."
         )
     if of_logits[-1] is None:
         raise ValueError(
-            f"{owner} expected logits (B, T, V) of a known V. Received: shape {of_logits}. "
-            "Fix the last dimension, for example with keras.ops.reshape."
+            f"{owner} expected logits of shape (B, T, V) with a known V. Received: shape "
+            f"{of_logits}. Fix the last dimension, for example with keras.ops.reshape."
         )
     dtype = keras.backend.standardize_dtype(labels.dtype)
     if dtype.startswith("float") and dtypes_are_guessed():

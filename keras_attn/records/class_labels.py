@@ -31,9 +31,9 @@ def checked_class_names(names: Iterable[str]) -> tuple[str, ...]:
     """Returns the names of the classes."""
     names = listed(names, "names")
     if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
-        raise ValueError(f"Expected names that are different strings. Received: {names}.")
+        raise ValueError(f"Expected class names that are different strings. Received: {names}.")
     if len(names) < 2:
-        raise ValueError(f"Expected two classes or more. Received: {names}.")
+        raise ValueError(f"Expected at least two classes. Received: {names}.")
     return tuple(names)
 
 
@@ -43,8 +43,9 @@ def class_names_of(labels: Iterable[Label]) -> tuple[str, ...]:
     names = sorted({name for label in labels for name in label_names(label)})
     if len(names) < 2:
         raise ValueError(
-            f"Expected texts of two classes or more. Received: {names} in {len(labels):,} texts. "
-            "Is it the column of the labels? If so, bring texts of other classes too."
+            f"Expected texts of at least two classes. Received: {len(labels):,} texts with "
+            f"the classes {names}. Check that the right column has the labels. If it does, "
+            "add texts of other classes."
         )
     return checked_class_names(names)
 

@@ -53,7 +53,9 @@ def read_columns(
         for setting, value in (("header", header), ("delimiter", delimiter)):
             if value is not None:
                 kind = "rows of named columns" if reading.rows else "JSON"
-                raise ValueError(f"`{setting}` is for tables, not for {kind}. Received: {value!r}.")
+                raise ValueError(
+                    f"`{setting}` is only used for tables, not for {kind}. Received: {value!r}."
+                )
         for number, record in reading.records(lines):
             missing = [key for key in keys.values() if key not in record]
             if missing:

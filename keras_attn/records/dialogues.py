@@ -383,14 +383,16 @@ def split_dialogues(
         taken, groups, _ = draw(groups, size, size)
         if size and not taken:
             raise ValueError(
-                f"Expected dialogues for `{name}`={share}. Received: {many(count, 'dialogue')}, "
-                "of which none is left for it. Give more dialogues."
+                f"Expected enough dialogues for `{name}`={share}. Received: "
+                f"{many(count, 'dialogue')}, none of which is left for `{name}`. Add more "
+                "dialogues."
             )
         sides.append(taken)
     if not groups:
         raise ValueError(
-            f"Expected dialogues to learn from. Received: {many(count, 'dialogue')}, all of them "
-            f"for dev={dev} and test={test}."
+            f"Expected dialogues to train on. Received: {many(count, 'dialogue')}, all of "
+            f"which go to dev={dev} and test={test}. Lower these shares, or add more "
+            "dialogues."
         )
     test_side, dev_side, train_side = (
         [dialogues[index] for index in sorted(chain.from_iterable(side))]

@@ -145,8 +145,7 @@ def _files(path: Location) -> list[Location]:
         if not files:
             raise FileNotFoundError(
                 "Expected a text file, a folder of *.txt, *.jsonl or *.parquet files, or a "
-                "pattern. "
-                f"Received: {part!r}, where there is none."
+                f"pattern. Received: {part!r}, where there is no such file."
             )
         found += files
     return found
@@ -333,7 +332,9 @@ def read_whole_documents(
         if given and others:
             kind = "JSON lines and tables" if name == "prompt_key" else "text files"
             where = os.fspath(path)
-            raise ValueError(f"`{name}` belongs to {kind}. Received: {name}={given!r} for {where}.")
+            raise ValueError(
+                f"`{name}` is only used with {kind}. Received: {name}={given!r} for {where}."
+            )
     if len(files) == 1 and not objects and not blank_lines:
         return Text(read_text(files[0]), os.fspath(path))
     found: list[WholeDocument] = []
@@ -351,7 +352,9 @@ def read_whole_documents(
             found += _between_blank_lines(text) if blank_lines else [text]
     if not found:
         where = os.fspath(path)
-        raise ValueError(f"Expected at least one document. Received: {where}, which has none.")
+        raise ValueError(
+            f"Expected at least one document. Received: {where}, which has no document."
+        )
     return WholeDocuments(found, os.fspath(path), problems)
 
 

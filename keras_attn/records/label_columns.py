@@ -25,13 +25,13 @@ def check_label_counts(counts: Mapping[str, int], things: str, setting: str = "l
         if len(single) < len(counts):
             each = f"{len(single):,} of the {len(counts):,} classes have"
         raise ValueError(
-            f"Expected labels that several {things} share. Received: {each} one of the {things}, "
-            f"such as {', '.join(map(repr, single[:3]))}. Is this the column of the labels? Name "
-            f"another one by `{setting}` ({option})."
+            f"Expected labels that several {things} share. Received: {each} one of the "
+            f"{things}, such as {', '.join(map(repr, single[:3]))}. If another column has "
+            f"the labels, name it with `{setting}` ({option})."
         )
     warnings.warn(
         f"There are {len(counts):,} classes for {total:,} {things}, such as "
-        f"{', '.join(map(repr, list(counts)[:3]))}. Is this the column of the labels (`{setting}`, "
-        f"{option})?",
+        f"{', '.join(map(repr, list(counts)[:3]))}. If another column has the labels, name "
+        f"it with `{setting}` ({option}).",
         stacklevel=3,
     )

@@ -198,7 +198,8 @@ def read_labelled_pairs(
     if swap:
         if kind != "sick":
             raise ValueError(
-                f"`reversed_pairs` belong to SICK. Received: {os.fspath(path)}, {kind}."
+                f"Only files of SICK have `reversed_pairs`. Received: {os.fspath(path)}, a "
+                f"file of the format {kind}."
             )
         columns["swapped"] = "entailment_BA"
     if has_splits:
@@ -252,8 +253,8 @@ def split_by_premise(
     premises = sorted({pair.premise for pair in pairs})
     if len(premises) < 2:
         raise ValueError(
-            f"Expected pairs of two premises or more, to split them. Received: {len(premises)}. "
-            "Give a file for development (--dev)."
+            "Expected pairs with at least two different premises, so that they can be split. "
+            f"Received: {len(premises)}. Give a file for development (--dev)."
         )
     random.Random(seed).shuffle(premises)
     held = set(premises[: max(1, round(dev * len(premises)))])

@@ -117,7 +117,8 @@ def split_labelled(
     if total >= len(given):
         raise ValueError(
             f"`dev` and `test` leave nothing to train on. Received: {len(given)} texts, "
-            f"{sizes['dev']} of them for `dev` and {sizes['test']} for `test`."
+            f"{sizes['dev']} of which are for `dev` and {sizes['test']} for `test`. Lower "
+            "these numbers, or add more texts."
         )
     components = _components(given, shared, keep_groups)
     largest = max(map(len, components))
@@ -125,8 +126,8 @@ def split_labelled(
         alike = sum(len(component) for component in components if len(component) > 1)
         if alike:
             warnings.warn(
-                f"{alike:,} of {len(given):,} texts are nearly the same as others, and may be on "
-                "two sides: figures measured there are too good.",
+                f"{alike:,} of {len(given):,} texts are nearly the same as others and may be "
+                "in two splits: scores on these splits are too high.",
                 stacklevel=2,
             )
         components = [[example] for example in given]
@@ -217,8 +218,8 @@ def warn_of_shared(train: Iterable[LabelledText], dev: Sequence[LabelledText]) -
     shared = sum(tuple(sorted((x.text, x.second or ""))) in known for x in dev)
     if shared:
         warnings.warn(
-            f"{shared:,} of {len(dev):,} development texts are training texts too: figures "
-            "measured on them are too good.",
+            f"{shared:,} of {len(dev):,} development texts are also training texts: scores "
+            "on them are too high.",
             stacklevel=3,
         )
 
@@ -281,11 +282,11 @@ def _draw(strata: dict[str, list[Component]], size: int, limit: int, name: str) 
     if missing >= limit and missing:
         check_label_counts(sizes, "texts")
         raise ValueError(
-            f"`{name}`={size} cannot be filled: only {have} texts can be taken, because texts that "
-            "are nearly the same stay together, and each label keeps one for training. Ask for "
-            "fewer (`dev_share`), bring more data, give this side as a file of its own (`fit --dev "
-            "FILE`), or let such texts be on two sides (`fit --near-duplicates anywhere`, "
-            "`apart=False`)."
+            f"`{name}`={size} cannot be filled: only {have} texts are available, because "
+            "near-duplicates stay in the same split and each label keeps one text for "
+            "training. Ask for fewer texts (`dev_share`), add more data, give this split as "
+            "a separate file (`fit --dev FILE`), or allow near-duplicates in different "
+            "splits (`fit --near-duplicates anywhere`, `apart=False`)."
         )
     return drawn
 

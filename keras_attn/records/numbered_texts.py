@@ -128,9 +128,9 @@ def checked_numbered(examples: Iterable[object]) -> list[NumberedText]:
             )
         if not is_finite(number):
             raise ValueError(
-                f"Expected a finite number with each text. Received: {number!r:.60} at position "
-                f"{i}. Leave out texts without a number; texts with the names of classes are for "
-                "text-classification."
+                f"Expected a finite number with each text. Received: {number!r:.60} at "
+                f"position {i}. Leave out texts without a number. If the texts have classes "
+                "instead of numbers, use the task text-classification."
             )
         checked.append(NumberedText(texts[0], float(number), texts[1] if texts[1:] else None))
     if not checked:

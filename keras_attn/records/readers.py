@@ -136,7 +136,7 @@ def read_pairs(
         if name not in known:
             takes = ", ".join(f"`{known_name}`" for known_name in known)
             raise ValueError(
-                f"`{name}` does not belong to the format {format!r}, which takes {takes}. "
+                f"`{name}` is not a setting of the format {format!r}, which takes {takes}. "
                 f"Received: {name}={options[name]!r}."
             )
     if format == "parallel" and target_path is None:
@@ -410,5 +410,5 @@ def _read_table(
 def _check_different(source: Column, target: Column) -> None:
     if source == target:
         raise ValueError(
-            f"`source` and `target` must be two different places. Received: {source!r} twice."
+            f"`source` and `target` must be different columns. Received: {source!r} twice."
         )

@@ -107,8 +107,8 @@ class LineReading:
             found = parse(json.loads(b"\n".join(lines).decode("utf-8")))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(
-                f"{self.where}: expected {expected}. Received: {type(error).__name__} ({error}). "
-                f"Files with {one} on each line end in .jsonl."
+                f"{self.where}: expected {expected}. Received: {type(error).__name__} "
+                f"({error}). The name of a file with {one} on each line must end in .jsonl."
             ) from error
         self.lines, self.unit = len(found), unit
         return found
@@ -140,8 +140,9 @@ class LineReading:
             return None
         if self.rows and isinstance(value, list | dict):
             raise ValueError(
-                f"{self.where}: expected a column of texts, {key!r}. Received: a nested column, "
-                f"with {json.dumps(value)[:60]} in row {number:,}. Make texts of it first."
+                f"{self.where}: expected a column of texts, {key!r}. Received: a nested "
+                f"column, with {json.dumps(value)[:60]} in row {number:,}. Convert the "
+                "column to texts first."
             )
         if not isinstance(value, str):
             self.problem(number, "type", f"{key!r} is of type {type(value).__name__}")
@@ -167,8 +168,9 @@ class LineReading:
         if self.problems and self.on_error == "error":
             not_utf8 = any(problem.what.endswith(_NOT_UTF8) for problem in self.problems)
             save = (
-                " Save the file as UTF-8 (in Excel: CSV UTF-8), or say its encoding: --encoding "
-                "cp1252; in Python, keras_attn.records.EncodedFile(path, 'cp1252')."
+                " Save the file as UTF-8 (in Excel: CSV UTF-8), or specify its encoding: "
+                "--encoding cp1252; in Python, keras_attn.records.EncodedFile(path, "
+                "'cp1252')."
             ) * not_utf8
             expected = expected.replace("each line", f"each {self.unit}")
             raise ValueError(
@@ -195,7 +197,9 @@ def existing(path: Location, expected: str) -> Location:
     if isinstance(path, Rows):
         return path
     if not os.path.isfile(os.path.expanduser(path)):
-        raise FileNotFoundError(f"Expected {expected}. Received: {os.fspath(path)}, which is none.")
+        raise FileNotFoundError(
+            f"Expected {expected}. Received: {os.fspath(path)}, which is not an existing file."
+        )
     return os.fspath(path)
 
 
@@ -269,7 +273,7 @@ def open_lines(path: Location) -> Iterator[Iterator[bytes]]:
     if isinstance(path, Rows) or is_parquet(path):
         if encoding_of(path) and not isinstance(path, Rows):
             raise ValueError(
-                f"{os.fspath(path)}: `encoding` is for text files. Received: "
+                f"{os.fspath(path)}: `encoding` is only used for text files. Received: "
                 f"{encoding_of(path)!r} with a Parquet file. Leave it out."
             )
         yield (path if isinstance(path, Rows) else parquet_rows(path)).lines()
@@ -306,9 +310,9 @@ def open_member(path: Location) -> Iterator[Iterator[bytes]]:
         ]
         if len(names) != 1:
             raise ValueError(
-                f"{os.fspath(path)}: expected an archive with one file of sentences (*.txt or "
-                f"*.tsv). Received one with: {', '.join(names) or 'none'}. Unpack it and give "
-                "the file."
+                f"{os.fspath(path)}: expected an archive with one file of sentences (*.txt "
+                f"or *.tsv). Received: an archive with {', '.join(names) or 'no files'}. "
+                "Unpack it and give the file."
             )
         try:
             file = archive.open(names[0])

@@ -158,8 +158,9 @@ def rows_of(given: object) -> object:
     if isinstance(given, Mapping):
         if isinstance(names, Mapping):
             raise TypeError(
-                f"Expected one table. Received: {where}, several by the names "
-                f"{shown_columns(given)}. Give one of them, such as tables[{next(iter(given))!r}]."
+                f"Expected one table. Received: {where} with several tables, "
+                f"{shown_columns(given)}. Pass one of them, such as "
+                f"tables[{next(iter(given))!r}]."
             )
         return _of_columns(given, where)
     if hasattr(given, "itertuples") or hasattr(given, "iter_rows"):  # pandas, polars

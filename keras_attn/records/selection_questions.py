@@ -217,8 +217,8 @@ def checked_selection_questions(examples: Iterable[object]) -> list[SelectionQue
         missing = [answer for answer in answers if candidates and answer not in candidates]
         if missing:
             raise ValueError(
-                "Expected right answers that are among the candidates of their question. Received: "
-                f"{missing[0]!r:.80}, which is not, at position {i}."
+                "Expected right answers that are among the candidates of their question. "
+                f"Received: {missing[0]!r:.80} at position {i}, which is not a candidate."
             )
         questions.append(SelectionQuestion(parts[0], answers, candidates))
     if not questions:
@@ -259,16 +259,16 @@ def check_answers(examples: Sequence[SelectionQuestion], answers: Mapping[str, i
     own = [x.candidates for x in examples]
     if any(own) != all(own):
         raise ValueError(
-            "Expected candidates with each example, or with none. Received: "
+            "Expected candidates with every example, or with no example. Received: "
             f"{sum(map(bool, own))} of {len(own)} examples with candidates."
         )
     for x in [] if all(own) else examples:
         missing = [answer for answer in x.answers if answer not in answers]
         if missing:
             raise ValueError(
-                "Expected right answers that are among those to choose from. Received: "
-                f"{missing[0]!r:.80}, which is not, for {x.question!r:.80}. Add it to "
-                "`answers`, or give each question candidates of its own."
+                "Expected right answers that are among the possible answers. Received: "
+                f"{missing[0]!r:.80} for {x.question!r:.80}, which is not among them. Add it "
+                "to `answers`, or give each question candidates of its own."
             )
     return all(own)
 

@@ -132,8 +132,9 @@ def split_pairs(
     unique = sorted(unique_pairs(TranslationPair(*pair) for pair in pairs))
     if sum(sizes.values()) >= len(unique):
         raise ValueError(
-            f"Expected more unique pairs than go to the test sets ({sum(sizes.values()):,}: "
-            f"{asked}). Received: {len(unique):,}. Ask for smaller ones or bring more data."
+            f"Expected more unique pairs than the test sets take ({sum(sizes.values()):,}: "
+            f"{asked}). Received: {len(unique):,} unique pairs. Ask for smaller test sets, "
+            "or add more data."
         )
     rng = random.Random(f"keras_attn split {seed}")
     components = together(unique, _templates)
@@ -154,8 +155,8 @@ def split_pairs(
     )
     if not train:
         raise ValueError(
-            f"No pair is left to train on. Received: {len(unique):,} unique pairs, of which go to "
-            f"the test sets: {asked}. Ask for smaller ones or bring more data."
+            f"No pair is left to train on. Received: {len(unique):,} unique pairs, with test "
+            f"sets of {asked}. Ask for smaller test sets, or add more data."
         )
     for side in (train, *tests):
         rng.shuffle(side)
@@ -234,7 +235,8 @@ def _draw(
     if missing >= limit and missing:
         raise ValueError(
             f"{_shown(name, size)} cannot be filled: only {size - missing} pairs are free of "
-            "sentences that are alike in many other pairs. Ask for fewer or bring more data."
+            "sentences that are alike in many other pairs. Ask for fewer pairs, or add more "
+            "data."
         )
     return drawn, rest
 
@@ -284,9 +286,9 @@ def _hold_out(
     rest = [part for index, part in enumerate(components) if index not in inside]
     if have < size or not rest:
         raise ValueError(
-            f"`holdout_groups_size`={size} cannot be filled: {len(order)} groups, all held out, "
-            f"give {have} pairs that occur nowhere else (at most {cap} of them from one group). "
-            "Ask for fewer, or bring pairs with more groups."
+            f"`holdout_groups_size`={size} cannot be filled: {len(order)} groups, all held "
+            f"out, give {have} pairs that occur nowhere else (at most {cap} of them from one "
+            "group). Ask for fewer pairs, or add pairs of more groups."
         )
     surplus = sum(len(components[index]) for index in inside) - have
     return [components[index] for index in chosen], groups, surplus, rest

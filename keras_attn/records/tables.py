@@ -75,7 +75,7 @@ class Table:
         named = any(isinstance(column, str) for column in self.columns.values())
         if named and self.header is False:
             raise ValueError(
-                "Without a `header` the columns are numbers, from 0. Received: "
+                "Without a `header`, columns must be numbers, counted from 0. Received: "
                 f"{_listed(self.columns)}."
             )
         object.__setattr__(self, "header", named or bool(self.header))
@@ -139,9 +139,9 @@ class Table:
         if len(fits) > 1:
             kinds = " and ".join(DELIMITERS[one] for one in fits)
             raise ValueError(
-                f"{where}: expected a first row that has {', '.join(map(repr, names))} between "
-                f"one kind of delimiter. Received: {text[:80]!r}, which has that between {kinds}. "
-                "Name the `delimiter`."
+                f"{where}: expected a first row in which one kind of delimiter separates "
+                f"{', '.join(map(repr, names))}. Received: {text[:80]!r}, in which both "
+                f"{kinds} do. Specify the `delimiter`."
             )
         return fits[0] if fits else self.usual
 

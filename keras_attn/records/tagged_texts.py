@@ -253,6 +253,6 @@ def warn_of_unknown(texts: Sequence[TaggedText], labels: Sequence[str], stacklev
         more = f", {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
         warnings.warn(
             f"{sum(unknown.values()):,} of {counts.total():,} words have labels that this "
-            f"tagger does not know, and count as errors: {some}{more}.",
+            f"tagger does not know. They count as errors: {some}{more}.",
             stacklevel=stacklevel,
         )

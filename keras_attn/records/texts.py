@@ -39,8 +39,8 @@ def read_text(path: str | os.PathLike[str]) -> str:
     except UnicodeDecodeError as error:
         raise ValueError(
             f"Expected {encoding.upper()} text. Received: {os.fspath(path)}, with byte "
-            f"0x{error.object[error.start]:02x} at byte {error.start + 1}. Convert the file (for "
-            "example with iconv), or say its encoding (--encoding cp1252)."
+            f"0x{error.object[error.start]:02x} at byte {error.start + 1}. Convert the file "
+            "(for example with iconv), or specify its encoding (--encoding cp1252)."
         ) from error
     text = with_newlines(text.removeprefix("\ufeff"))
     if not text:

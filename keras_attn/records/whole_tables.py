@@ -93,9 +93,10 @@ class WholeTable:
         there = [name for name in names if name in self.kinds]
         if there:
             raise ValueError(
-                f"{self.path}: expected no column {there[0]!r}, as the predictions get this name. "
-                f"Received: the columns {shown_columns(self.names)}. Rename it, or put something "
-                "before the names of the predictions: --prefix predicted_."
+                f"{self.path}: expected a table without a column {there[0]!r}, which is the "
+                "name of a column of predictions. Received: the columns "
+                f"{shown_columns(self.names)}. Rename the column, or give the columns of "
+                "predictions a prefix: --prefix predicted_."
             )
 
     def parts(self, size: int) -> Iterator[TablePart]:

@@ -33,8 +33,8 @@ def written_format(path: Path | None, read: str) -> str:
     suffix = os.path.splitext(name)[1]
     if suffix not in COLUMN_SUFFIXES:
         raise ValueError(
-            f"Expected a table, a name that ends in {', '.join([*COLUMN_SUFFIXES, *PARQUET])}. "
-            f"Received: {path}."
+            "Expected the name of a table, which must end in "
+            f"{', '.join([*COLUMN_SUFFIXES, *PARQUET])}. Received: {path}."
         )
     return COLUMN_SUFFIXES[suffix]
 

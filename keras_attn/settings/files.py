@@ -56,7 +56,7 @@ def read_settings(
             every = {option: section for section, options in known.items() for option in options}
             if name in every and not isinstance(table, dict):
                 raise ValueError(
-                    f"{path}: `{name}` stands outside of its section. Put it under [{every[name]}]."
+                    f"{path}: `{name}` is outside of its section. Put it under [{every[name]}]."
                 )
             raise ValueError(f"{path}: unknown section [{name}]. {nearest(name, sections)}")
         if not isinstance(table, dict):
@@ -111,7 +111,7 @@ def _toml(value: object) -> str:
             value.encode()
         except UnicodeEncodeError as error:
             raise ValueError(
-                f"Expected settings that UTF-8 can write. Received: {value!r}. Rename the file."
+                f"Expected text that can be encoded as UTF-8. Received: {value!r}. Rename the file."
             ) from error
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
     if isinstance(value, Mapping):

@@ -130,7 +130,7 @@ class Kinds(Mapping[str, type[Settings]]):
             raise ValueError(
                 f"`config` must be one of {[kind.__name__ for kind in self.values()]}, or a dict "
                 f"of the settings of one of them: {fields}. Received: {config!r}"
-                + (f", with {unknown}, no settings of {name!r}." if unknown else ".")
+                + (f", with {unknown}, which are not settings of {name!r}." if unknown else ".")
             )
         return name, {key: value for key, value in given.items() if key != self.key}
 
@@ -208,8 +208,8 @@ class Kinds(Mapping[str, type[Settings]]):
                     known = [option.name for option in self.declared()]
                     raise TypeError(f"Unknown setting `{key}`. {nearest(key, known)}")
                 raise ValueError(
-                    f"`{key}` belongs to {self.key}={' or '.join(map(repr, kinds))}. Received: "
-                    f"{key}={value!r} with {self.key}={name!r}."
+                    f"`{key}` is only used with {self.key}={' or '.join(map(repr, kinds))}. "
+                    f"Received: {key}={value!r} with {self.key}={name!r}."
                 )
             if fields[key].metadata["kind"] is float:
                 value = as_float(key, value)

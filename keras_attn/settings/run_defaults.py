@@ -38,7 +38,7 @@ class RunDefault:
     def __init__(self, value: object, note: str = "", **cases: object):
         unknown = [case for case in cases if case not in CASES]
         if unknown:
-            raise ValueError(f"Expected cases of {list(CASES)}. Received: {unknown[0]!r}.")
+            raise ValueError(f"Expected cases from {list(CASES)}. Received: {unknown[0]!r}.")
         self.value = value
         self.note = note
         self.cases: Mapping[str, Any] = {case: cases[case] for case in CASES if case in cases}

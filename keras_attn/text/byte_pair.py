@@ -223,9 +223,10 @@ class BytePairTokenizer(PlacedTokenizer):
         vocabulary = sorted(model["vocab"], key=model["vocab"].get)
         if len(vocabulary) < vocabulary_size and not allow_fewer:
             raise ValueError(
-                f"The texts give a vocabulary of {len(vocabulary)} at most. Received: "
-                f"vocabulary_size={vocabulary_size}, min_frequency={min_frequency}. Use "
-                f"vocabulary_size={len(vocabulary)} or less, more text, or a smaller min_frequency."
+                f"The texts yield a vocabulary of at most {len(vocabulary)} tokens. "
+                f"Received: vocabulary_size={vocabulary_size}, "
+                f"min_frequency={min_frequency}. Use vocabulary_size={len(vocabulary)} or "
+                "less, more text, or a smaller min_frequency."
             )
         return cls(vocabulary, model["merges"], normalize, pattern)
 

@@ -73,8 +73,9 @@ class GraphBytePair(GraphTokenizer):
         """
         if self._normalize:
             raise ValueError(
-                "Places in a text are of a tokenizer that reads every byte of it. Received: one "
-                "with normalize=True. Train one with normalize=False."
+                "Finding the places of tokens in a text requires a tokenizer that keeps "
+                "every byte of it. Received: a tokenizer with normalize=True. Train a "
+                "tokenizer with normalize=False."
             )
         with tf.device("CPU:0"):
             given = text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")

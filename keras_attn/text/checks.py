@@ -11,8 +11,8 @@ def well_formed(text: object) -> str:
     """Returns a text without lone surrogates, which UTF-8 cannot encode."""
     if not isinstance(text, str):
         raise TypeError(
-            f"Texts must be strings. Received: {text!r} of type {type(text).__name__}. Decode "
-            "bytes first, e.g. by `.decode('utf-8')`."
+            f"Texts must be strings. Received: {text!r} of type {type(text).__name__}. "
+            "Decode bytes first, for example with `.decode('utf-8')`."
         )
     try:
         text.encode("utf-8")
@@ -43,8 +43,8 @@ def checked_ids(ids: list[Any], vocabulary_size: int) -> list[int]:
     if row and not 0 <= min(row) <= max(row) < vocabulary_size:
         wrong = next(index for index in row if not 0 <= index < vocabulary_size)
         raise ValueError(
-            f"Ids must be from 0 to {vocabulary_size - 1}. Received: {wrong}. Were they "
-            "made by another tokenizer, or by a model with a larger vocabulary?"
+            f"Ids must be from 0 to {vocabulary_size - 1}. Received: {wrong}. Check that the "
+            "ids were made by this tokenizer, or by a model with its vocabulary."
         )
     return row
 

@@ -36,7 +36,7 @@ def checked_mark(language: str, marks: Mapping[str, int]) -> str:
     mark = language if re.fullmatch(MARK, language) else f">>{language}<<"
     if mark not in marks:
         what = unknown_mark(mark, marks) if marks else "The model has one target language."
-        raise ValueError(f"`language` must be one that the model has. {what}")
+        raise ValueError(f"`language` must be a language that the model knows. {what}")
     return mark
 
 

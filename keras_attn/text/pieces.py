@@ -62,11 +62,13 @@ def checked_stops(stops: str | Sequence[str] | None) -> tuple[str, ...]:
             )
         if not stop:
             raise ValueError(
-                "`stop` must not have an empty string, at which every text would end at once. "
-                f"Received: {found!r}. Leave it out."
+                "`stop` must not contain an empty string, because every text would end at "
+                f"once. Received: {found!r}. Leave it out."
             )
         if any("\ud800" <= character <= "\udfff" for character in stop):
-            raise ValueError(f"`stop` must be valid text. Received: {stop!r}, half a character.")
+            raise ValueError(
+                f"`stop` must be valid text. Received: {stop!r}, which contains half a character."
+            )
     return tuple(dict.fromkeys(found))
 
 

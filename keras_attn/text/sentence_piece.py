@@ -383,15 +383,18 @@ def _spelled(piece: str, known: Mapping[str, int]) -> tuple[str, ...]:
 def _check_vocabulary(vocabulary: Sequence[str], own: Sequence[str]) -> None:
     wrong = next((piece for piece in vocabulary if not isinstance(piece, str)), None)
     if wrong is not None:
-        raise TypeError(f"`vocabulary` must be strings. Received: {wrong!r} among them.")
+        raise TypeError(f"`vocabulary` must contain only strings. Received: {wrong!r}.")
     distinct = set(vocabulary)
     if len(distinct) < len(vocabulary):
         twice = next(p for p, count in Counter(vocabulary).items() if count > 1)
-        raise ValueError(f"`vocabulary` must have each piece once. Received: {twice!r} twice.")
+        raise ValueError(
+            f"`vocabulary` must contain each piece only once. Received: {twice!r} twice."
+        )
     missing = [piece for piece in own if piece not in distinct]
     if 2 * len(missing) > len(own):
         raise ValueError(
-            "`vocabulary` must belong to the SentencePiece model. Received: one of "
-            f"{len(vocabulary):,} pieces that lacks {len(missing):,} of the {len(own):,} pieces of "
-            f"the model, such as {missing[:5]}. Do both files belong to the same model?"
+            "`vocabulary` must belong to the SentencePiece model. Received: a vocabulary of "
+            f"{len(vocabulary):,} pieces that lacks {len(missing):,} of the {len(own):,} "
+            f"pieces of the model, such as {missing[:5]}. Check that both files belong to "
+            "the same model."
         )

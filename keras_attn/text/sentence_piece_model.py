@@ -37,8 +37,8 @@ def read_model(model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
         return processor, [processor.id_to_piece(i) for i in range(len(processor))]
     except (RuntimeError, UnicodeDecodeError) as error:
         raise ValueError(
-            "`model` must be a SentencePiece model. Received: "
-            f"{len(model):,} bytes of another kind or damaged. Copy the file again."
+            f"`model` must be a SentencePiece model. Received: {len(model):,} bytes that are "
+            "damaged or of another kind. Copy the file again."
         ) from error
 
 

@@ -50,7 +50,8 @@ def truncate(
     """
     if strategy not in TRUNCATIONS:
         raise ValueError(
-            f"Expected a truncation of {', '.join(map(repr, TRUNCATIONS))}. Received: {strategy!r}."
+            f"Expected `truncation` to be one of {', '.join(map(repr, TRUNCATIONS))}. "
+            f"Received: {strategy!r}."
         )
     if isinstance(max_length, bool) or max_length < 1:
         raise ValueError(f"`max_length` must be >= 1. Received: {max_length!r}")
@@ -89,7 +90,7 @@ def checked_truncation(truncation: str | None, pairs: bool) -> str:
         )
     if pairs and truncation != "head":
         raise ValueError(
-            "`truncation` is for single texts: long pairs lose the end of the longer text. "
-            f"Received: {truncation!r}. Leave it out."
+            "`truncation` is only used for single texts: a pair that is too long loses the "
+            f"end of its longer text. Received: {truncation!r}. Leave it out."
         )
     return truncation

@@ -102,8 +102,8 @@ class WordPieceTokenizer(PlacedTokenizer):
         """Id of `[MASK]`, or None."""
         if self.mask_in_text and self.mask_id is None:
             raise ValueError(
-                "`mask_in_text` needs a vocabulary with [MASK]. Received: one of "
-                f"{len(self.vocabulary)} tokens without it."
+                "`mask_in_text` needs a vocabulary with [MASK]. Received: a vocabulary of "
+                f"{len(self.vocabulary)} tokens without [MASK]."
             )
         # The text of each id; words have a space before them.
         self.token_texts = [
@@ -196,9 +196,10 @@ class WordPieceTokenizer(PlacedTokenizer):
         ids_of = engine.get_vocab(with_added_tokens=False)
         if len(ids_of) < vocabulary_size and not allow_fewer:
             raise ValueError(
-                f"The texts give a vocabulary of {len(ids_of)} at most. Received: "
+                f"The texts yield a vocabulary of at most {len(ids_of)} tokens. Received: "
                 f"vocabulary_size={vocabulary_size}, min_frequency={min_frequency}. Use "
-                f"vocabulary_size={len(ids_of)} or less, more text, or a smaller min_frequency."
+                f"vocabulary_size={len(ids_of)} or less, more text, or a smaller "
+                "min_frequency."
             )
         characters = {*SPECIAL_TOKENS, *alphabet, *within}
         merged = sorted(ids_of.keys() - characters, key=ids_of.__getitem__)

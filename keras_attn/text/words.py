@@ -148,18 +148,18 @@ class WordTokenizer(PlacedTokenizer):
         kept = [word for word, count in counts.items() if count >= min_frequency]
         if not kept:
             raise ValueError(
-                f"`texts` must hold a word that occurs {min_frequency} times or more. Received: "
-                f"{len(counts)} different words, none so often. Check the data; a generator that "
-                "was read before is empty."
+                f"`texts` must hold a word that occurs {min_frequency} times or more. "
+                f"Received: {len(counts)} different words, none of which is so frequent. "
+                "Check the data; a generator that was read before is empty."
             )
         ordered = sorted(kept, key=lambda word: (-counts[word], word))
         if vocabulary_size is not None:
             most = vocabulary_size - len(SPECIAL_TOKENS) - hash_buckets
             if len(ordered) < most and not allow_fewer:
                 raise ValueError(
-                    f"The texts give {len(ordered)} words. Received: vocabulary_size="
-                    f"{vocabulary_size}, which wants {most}. Use allow_fewer=True, or a smaller "
-                    "vocabulary."
+                    f"The texts contain only {len(ordered)} words that can be used. "
+                    f"Received: vocabulary_size={vocabulary_size}, which requires {most}. "
+                    "Use allow_fewer=True, or a smaller vocabulary."
                 )
             ordered = ordered[:most]
         return cls([*SPECIAL_TOKENS, *ordered], lowercase, hash_buckets)

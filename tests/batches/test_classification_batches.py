@@ -218,7 +218,7 @@ def test_fit_evaluate_and_predict():
         (([[5]], [np.inf]), {}, "1 integers >= 0"),
         (([[5]], ["a"]), {}, "1 integers >= 0"),
         (([[5]], [[0, 2]]), {}, "1 integers >= 0"),
-        (([[5]], None, [1.0]), {}, "`weights` need `labels`"),
+        (([[5]], None, [1.0]), {}, "`weights` require `labels`"),
         (([[5]], [1], [-1.0]), {}, "finite numbers >= 0"),
         (([[5]], [1], [np.nan]), {}, "finite numbers >= 0"),
         (([[5]], [1], [1.0, 1.0]), {}, "finite numbers >= 0"),

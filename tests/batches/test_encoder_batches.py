@@ -143,7 +143,7 @@ def test_shapes_are_few(max_shapes):
     ("change", "message"),
     [
         ({"rows": []}, "at least one row"),
-        ({"max_length": 20}, r"at most max_length=20 ids. Received: row \d+ of 39"),
+        ({"max_length": 20}, r"at most max_length=20 ids. Received: 39 ids in row"),
         ({"weights": [1.0]}, "53 numbers of at least 0"),
         ({"weights": [-1.0] * 53}, "53 numbers of at least 0"),
         ({"weights": [float("nan")] * 53}, "53 numbers of at least 0"),

@@ -150,7 +150,9 @@ def test_prompts_are_not_learned():
     )  # fmt: skip
     learned = [[x for x, w in zip(*row, strict=True) if w] for row in learned_of(windows)]
     assert learned == [[7, END, 8, END], [END]]
-    with pytest.warns(UserWarning, match="1 of 3 documents with a prompt have more than 16 tokens"):
+    with pytest.warns(
+        UserWarning, match="1 of 3 documents with a prompt are longer than a window of 16 tokens"
+    ):
         cut = DocumentWindows(
             [[5, 7, END], [8] * 20 + [END], [9] * 20 + [END]], [1, 0, 20], START, PAD,
             sequence_length=16, shuffle=False,

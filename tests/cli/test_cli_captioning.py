@@ -486,7 +486,7 @@ def test_features_of_another_encoder_are_refused(place, tmp_path, monkeypatch):
         "--run-dir", tmp_path / "r", "--cache-dir", folder,
     )  # fmt: skip
     assert code == 1
-    assert "features of another key" in err
+    assert "features with another key" in err
     assert [path.name for path in folder.iterdir()] == ["cache.json"]
 
 

@@ -287,7 +287,7 @@ def test_predict_a_table(run, classifier, tmp_path, capfd):
     again = ("predict", "--model", run / "best.task", tmp_path / "o.csv", "--text", "words")
     code, _, err = command(*again, "--to", tmp_path / "o.csv")
     assert code == 1
-    assert "expected no column 'label'" in err and "--prefix" in err
+    assert "expected a table without a column 'label'" in err and "--prefix" in err
     assert (tmp_path / "o.csv").read_bytes() == before
     capfd.readouterr()
     assert command(*again, "--prefix", "new_")[0] == 0

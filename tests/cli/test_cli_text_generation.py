@@ -304,7 +304,7 @@ def test_jax_needs_no_tensorflow(place, tmp_path):
         (["fit", "--run-dir", "r", "--units", "0"], 2, "--units must be at least 1"),
         (["predict", "--model", "m", "--temperature", "0"], 2, "--temperature"),
         (["predict", "--model", "m", "--top-p", "1.5"], 2, "--top-p"),
-        (["predict", "--model", "m", "--stop", ""], 2, "--stop must not have an empty string"),
+        (["predict", "--model", "m", "--stop", ""], 2, "--stop must not contain an empty string"),
         (["predict", "--model", "m", "--num-characters", "0"], 2, "--num-characters"),
         (["evaluate", "--model", "m", "--split", "train"], 2, "--split"),
     ],

@@ -111,7 +111,7 @@ def test_what_is_wrong():
         head_importance(model)
     with pytest.raises(ValueError, match=r"at least one batch"):
         head_importance(model, [])
-    with pytest.raises(ValueError, match=r"has none. Call it once"):
+    with pytest.raises(ValueError, match=r"has no such layer. Call it once"):
         head_importance(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]), BATCHES)
 
 

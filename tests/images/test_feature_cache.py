@@ -129,7 +129,7 @@ def test_a_file_is_read_once(tmp_path, paths, monkeypatch):
 )
 def test_another_cache_is_refused(tmp_path, paths, settings, both):
     fill(FeatureCache(tmp_path / "cache", KEY), paths[:1], Encoder())
-    with pytest.raises(ValueError, match="features of another") as caught:
+    with pytest.raises(ValueError, match="features with another") as caught:
         FeatureCache(tmp_path / "cache", **{"key": KEY, **settings})
     for part in both:
         assert part in str(caught.value)

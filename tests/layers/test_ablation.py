@@ -191,7 +191,7 @@ def test_what_is_wrong(heads, replace, error, message):
 def test_what_cannot_be_done():
     layer, x = made(positions="alibi")
     with (
-        pytest.raises(ValueError, match=r"positions='alibi'. Give a pattern of ones"),
+        pytest.raises(ValueError, match=r"positions='alibi'. Pass an array of ones"),
         ablate(layer, {"attend": [0]}, "uniform"),
     ):
         pass
@@ -206,7 +206,9 @@ def test_what_cannot_be_done():
     ):
         values_of(layer)
     with (
-        pytest.raises(ValueError, match=r"has none\. Call it once .*`keras_attn\.from_keras"),
+        pytest.raises(
+            ValueError, match=r"has no such layer\. Call it once .*`keras_attn\.from_keras"
+        ),
         ablate(SelfAttention(), {"attend": [0]}),
     ):
         pass

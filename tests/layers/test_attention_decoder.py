@@ -718,7 +718,7 @@ def test_errors():
         AttentionDecoder(GRUCell(6)).prefill(X)
     with pytest.raises(TypeError, match=r"layer\(x, memory\)"):
         AttentionDecoder(GRUCell(6))([X, MEMORY])
-    with pytest.raises(ValueError, match="embed ids first"):
+    with pytest.raises(ValueError, match="Embed ids first"):
         AttentionDecoder(GRUCell(6))(X.astype("int32"))
     with pytest.raises(ValueError, match="`bridge` must be True or False"):
         AttentionDecoder(GRUCell(6), bridge="no")

@@ -111,7 +111,7 @@ def test_errors():
     layer = DoublyStochasticLoss()
     with pytest.raises(ValueError, match=r"call layer\(x, attention_weights\)"):
         layer(X)
-    with pytest.raises(ValueError, match=r"steps of `x`.*\(3, 3, 5\).*\(3, 4, 2\)"):
+    with pytest.raises(ValueError, match=r"steps as `x`.*\(3, 3, 5\).*\(3, 4, 2\)"):
         layer(X, WEIGHTS[:, :3])
     with pytest.raises(ValueError, match=r"\(B, T, S\).*\(3, 4\)"):
         layer(X, WEIGHTS[:, :, 0])

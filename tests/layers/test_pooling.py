@@ -147,7 +147,7 @@ def test_errors():
         FinalStatesPooling()(keras.Input((None, 3)))
     with pytest.raises(ValueError, match=r"additive.*dot.*Received: 'luong'"):
         AttentionPooling(score="luong")
-    with pytest.raises(ValueError, match="belongs to score='additive'"):
+    with pytest.raises(ValueError, match="is only used with score='additive'"):
         AttentionPooling(units=4, score="dot")
     with pytest.raises(ValueError, match="positive integer"):
         AttentionPooling(units=0)

@@ -226,7 +226,7 @@ def test_ids_that_jax_would_make_nan():
 
 def test_wrong_ids():
     layer = TokenEmbedding(5, 4, name="embed")
-    with pytest.raises(ValueError, match=r"whole numbers. Received: vectors, of shape \(2, 4\)"):
+    with pytest.raises(ValueError, match=r"integer ids. Received: vectors of shape \(2, 4\)"):
         layer(np.full((2, 4), 0.5, "float32"))
     for x in (keras.Input((3, 4)), keras.Input((3,), dtype="float16")):
         with pytest.raises(ValueError, match=r"integer ids.*float.*reverse=True"):

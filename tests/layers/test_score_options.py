@@ -133,7 +133,7 @@ def test_functions_are_saved_by_their_names(tmp_path):
     [
         (lambda: layers.MultiHeadSelfAttention(N, softcap=0), "softcap.*Received: 0"),
         (lambda: layers.MultiHeadSelfAttention(N, qk_norm="batch"), "'rms_norm'.*'batch'"),
-        (lambda: layers.MultiHeadSelfAttention(N, sink_tokens=2), "without a `sliding_window`"),
+        (lambda: layers.MultiHeadSelfAttention(N, sink_tokens=2), "without `sliding_window`"),
         (lambda: layers.MultiHeadSelfAttention(N, score_mod=3), "scores, head, query, key"),
         (
             lambda: layers.MultiHeadSelfAttention(N, softcap=1.0, attention_kernel="flash"),
@@ -161,7 +161,7 @@ def test_functions_are_saved_by_their_names(tmp_path):
         ),
         (
             lambda: layers.TransformerEncoder(2, N, intermediate_dim=6, window_blocks=2),
-            "without a `sliding_window`",
+            "without `sliding_window`",
         ),
         (
             lambda: layers.TransformerEncoder(

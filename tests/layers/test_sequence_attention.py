@@ -229,7 +229,7 @@ def test_errors():
         ),
         (lambda: AdditiveAttention(3, window="predictive", window_size=-1), "positive integer"),
         (lambda: LuongAttention(score="dot", window_size=3), "belongs to a `window`"),
-        (lambda: LuongAttention(score="dot", units=3), "belongs to score='concat'"),
+        (lambda: LuongAttention(score="dot", units=3), "is only used with score='concat'"),
         (lambda: LuongAttention(score="concat", units=0), "positive integer"),
         (lambda: LuongAttention(score="dot")(numbers(1, 2, 3), numbers(1, 2, 4)), "same width"),
         (lambda: LuongAttention(score="scaled")(numbers(1, 2, 3), numbers(1, 2, 4)), "same width"),
@@ -239,7 +239,7 @@ def test_errors():
             lambda: LuongAttention()(
                 numbers(1, 2, 3), numbers(1, 2, 3), positions=np.zeros((1, 2))
             ),
-            "belongs to window='monotonic'",
+            "is only used with window='monotonic'",
         ),
     ]
     for call, message in bad:

@@ -75,5 +75,5 @@ def test_additive_attention_without_projections_by_hand():
     np.testing.assert_allclose(weights[0, 0], np.exp(scores) / np.exp(scores).sum(), rtol=1e-6)
     with pytest.raises(ValueError, match="needs queries and keys of the same width"):
         AdditiveAttention(None)(np.ones((1, 2, 3)), np.ones((1, 2, 4)))
-    with pytest.raises(ValueError, match="`use_bias` of AdditiveAttention belongs"):
+    with pytest.raises(ValueError, match="`use_bias` of AdditiveAttention requires"):
         AdditiveAttention(None, use_bias=True)

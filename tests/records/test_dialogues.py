@@ -85,7 +85,7 @@ def test_chitchat(tmp_path):
         read_dialogues(path)
     with pytest.raises(ValueError, match="a list in the place of an object"):
         read_dialogues(written(tmp_path, [1], name="d.json"))
-    with pytest.raises(ValueError, match=r"on each line end in \.jsonl"):
+    with pytest.raises(ValueError, match=r"on each line must end in \.jsonl"):
         read_dialogues(written(tmp_path, {"turns": ["a", "b"]}, name="c.json"))
 
 
@@ -179,10 +179,10 @@ def test_sizes_of_a_split():
     talks = [(Turn(f"{i}", "A"), Turn("Yes.", "B")) for i in range(20)]
     assert [len(s) for s in split_dialogues(talks, dev=3, test=0)] == [17, 3, 0]
     assert [len(s) for s in split_dialogues(talks, dev=0.01, test=0.01)] == [18, 1, 1]
-    with pytest.raises(ValueError, match="to learn from"):
+    with pytest.raises(ValueError, match="to train on"):
         split_dialogues(talks[:2], dev=1, test=1)
-    with pytest.raises(ValueError, match="none is left"):
+    with pytest.raises(ValueError, match="none of which is left"):
         split_dialogues(talks[:1], dev=1, test=1)
     same = [talks[0]] * 20
-    with pytest.raises(ValueError, match="none is left"):
+    with pytest.raises(ValueError, match="none of which is left"):
         split_dialogues(same, dev=2, test=0)

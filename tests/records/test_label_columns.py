@@ -22,7 +22,7 @@ def table(folder, labels, header="text,label", texts=TEXTS):
 @pytest.mark.parametrize("labels", [list(range(len(TEXTS))), FLOATS, TEXTS])
 def test_labels_that_come_once_are_none(labels, tmp_path):
     path = table(tmp_path, labels)
-    told = r"each of the 144 classes has one of the texts, .*Is this .*`label` \(--label\)"
+    told = r"each of the 144 classes has one of the texts, .*If another .*`label` \(--label\)"
     for more in ({}, {"near_duplicates": "anywhere"}, {"dev": path}):
         with pytest.raises(ValueError, match=told):
             TextClassifier.read(TextClassifier.Data(train=path, **more))

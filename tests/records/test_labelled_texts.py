@@ -218,7 +218,7 @@ def test_repeated_and_contradicting_texts(tmp_path):
         ({"text": "x", "label": "x"}, "all different"),
         ({"text": -1}, "name or the number of a column"),
         ({"label": True}, "name or the number of a column"),
-        ({"header": False}, "columns are numbers"),
+        ({"header": False}, "columns must be numbers"),
         ({"delimiter": ",,"}, "one character"),
         ({"delimiter": "\n"}, "one character"),
         ({"label_separator": ""}, "`label_separator`"),
@@ -400,7 +400,9 @@ def test_the_delimiter_is_recognised_by_the_names_of_the_columns(tmp_path, betwe
 
 def test_a_delimiter_is_not_recognised_where_it_is_not_sure(tmp_path):
     path = write(tmp_path / "a.csv", "text;label;,text,label\n1;2;,3,4\n")
-    with pytest.raises(ValueError, match=r"between commas and semicolons\. Name the `delimiter`"):
+    with pytest.raises(
+        ValueError, match=r"both commas and semicolons do\. Specify the `delimiter`"
+    ):
         read_labelled(path)
     # Columns that are numbers say nothing: the usual delimiter is taken.
     path = write(tmp_path / "b.csv", "Good, really;pos\n")

@@ -136,7 +136,7 @@ class TestTabSeparated:
         assert "; 2 with a side that is too long (lines 11, 12; the first: the source" in message
         assert "or leave them out with on_error='skip' (--on-error skip)." in message
         assert message.endswith(
-            "Save the file as UTF-8 (in Excel: CSV UTF-8), or say its encoding: --encoding cp1252; "
+            "Save the file as UTF-8 (in Excel: CSV UTF-8), or specify its encoding: --encoding cp1252; "
             "in Python, "
             "keras_attn.records.EncodedFile(path, 'cp1252')."
         )
@@ -167,12 +167,12 @@ class TestTabSeparated:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"source": 1}, "two different places. Received: 1 twice"),
+            ({"source": 1}, "different columns. Received: 1 twice"),
             (
                 {"source": "en"},
                 "column 'en' for the source. Received: no such column among 'a', 'b'",
             ),
-            ({"source": "a", "header": False}, "Without a `header` .*source='a', target=1"),
+            ({"source": "a", "header": False}, "Without a `header`, .*source='a', target=1"),
             ({"target": -1}, "`target` to be the name or the number of a column, .* Received: -1"),
             ({"target": True}, "`target` to be the name or the number .* Received: True"),
             ({"delimiter": ""}, "`delimiter` to be one character. Received: ''"),
@@ -299,7 +299,7 @@ class TestJsonLines:
         path = tsv(json.dumps(line), "pairs.jsonl")
         assert texts(read_json_lines(path)) == [("a", "b")]
         assert texts(read_json_lines(path, "t.x.y", "t.x")) == [("c", "d")]
-        with pytest.raises(ValueError, match="two different places"):
+        with pytest.raises(ValueError, match="different columns"):
             read_json_lines(path, "source", "source")
         with pytest.raises(ValueError, match=r"`source` to be a JSON key. Received: 0"):
             read_json_lines(path, source=0)
@@ -402,7 +402,7 @@ class TestTatoeba:
     def test_archives_that_do_not_fit(self, tmp_path):
         with pytest.raises(ValueError, match=r"one file of sentences .*: a.txt, b.tsv"):
             read_tatoeba(self.archive(tmp_path / "a.zip", **{"a.txt": "x", "b.tsv": "y"}))
-        with pytest.raises(ValueError, match="Received one with: none"):
+        with pytest.raises(ValueError, match="Received: an archive with no files"):
             read_tatoeba(self.archive(tmp_path / "b.zip"))
         path = self.archive(tmp_path / "c.zip", **{"a.txt": self.DATA * 100})
         with pytest.raises(ValueError, match=r"Received: a zip archive. Unpack it"):
@@ -469,9 +469,9 @@ class TestAnyFormat:
         [
             ("a.doc", {}, r"`target_path`, a folder, or a file with one of .tsv.*a.doc"),
             ("a.tsv", {"format": "xml"}, "'auto' or one of 'tsv', .*Received: 'xml'"),
-            ("a.jsonl", {"delimiter": ";"}, "`delimiter` does not belong to the format 'jsonl'"),
-            ("a.tsv", {"split": "val"}, "`split` does not belong to the format 'tsv'"),
-            ("a.jsonl", {"header": True}, "`header` does not belong to the format 'jsonl'"),
+            ("a.jsonl", {"delimiter": ";"}, "`delimiter` is not a setting of the format 'jsonl'"),
+            ("a.tsv", {"split": "val"}, "`split` is not a setting of the format 'tsv'"),
+            ("a.jsonl", {"header": True}, "`header` is not a setting of the format 'jsonl'"),
             ("a.tsv", {"format": "parallel"}, "needs a `target_path`"),
             ("a.tsv", {"target_path": "b", "source": 1}, "`source` does not .*'parallel'"),
             ("a.tsv", {"format": "tsv", "target_path": "b"}, "`target_path` does not .*'tsv'"),

@@ -103,7 +103,9 @@ def test_bad_rows_are_left_out_on_request():
     texts = read({"review": ["a", None, "c"], "stars": [1, 2, 3]}, on_error="skip")
     assert [x.text for x in texts] == ["a", "c"]
     assert "Left out: 1 with a missing value (row 2: 'review' has no value)" in texts.summary()
-    with pytest.raises(ValueError, match="`delimiter` is for tables, not for rows of named"):
+    with pytest.raises(
+        ValueError, match="`delimiter` is only used for tables, not for rows of named"
+    ):
         read(COLUMNS, delimiter=";")
 
 

@@ -88,5 +88,5 @@ def test_no_question_is_on_both_sides():
     train, dev = split_selection_questions(examples, 4)
     assert sorted([*train, *dev]) == sorted(examples) and len(dev) == 4
     assert {x.question[:-1] for x in dev} <= {f"{word} dog" for word in words[2:]}
-    with pytest.warns(UserWarning, match="too good"):
+    with pytest.warns(UserWarning, match="too high"):
         split_selection_questions(examples, 4, apart=False)

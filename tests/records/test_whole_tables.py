@@ -118,7 +118,7 @@ def test_bad_tables(table, tmp_path, monkeypatch):
         (tmp_path / name).write_text(content)
         with pytest.raises(ValueError, match=message):
             WholeTable(tmp_path / name, columns)
-    with pytest.raises(ValueError, match=r"a name that ends in .csv.*o.txt"):
+    with pytest.raises(ValueError, match=r"the name of a table, which must end in .csv.*o.txt"):
         written_format(tmp_path / "o.txt", "csv")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"keras_attn\[tables\]"):

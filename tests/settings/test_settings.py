@@ -77,7 +77,7 @@ def test_each_setting_has_a_help_text_and_a_default_that_is_allowed(task):
         ("[training]\nlerning_rate = 3", "Did you mean `learning_rate`"),
         ("[modle]\ndim = 3", r"unknown section \[modle\]\. Did you mean `model`"),
         ("[zzz]\ndim = 3", r"unknown section \[zzz\]\. Known: data, model, training, use, test"),
-        ("dim = 3", r"`dim` stands outside of its section\. Put it under \[model\]"),
+        ("dim = 3", r"`dim` is outside of its section\. Put it under \[model\]"),
         ("model = 3", r"expected a section \[model\]\. Received: model = 3"),
         ("[model\ndim", "Expected a TOML file"),
     ],

@@ -387,7 +387,7 @@ def test_wrong_use(saved):
             selector.predict(["a", "b"], candidates=wrong)
     with pytest.raises(ValueError, match=r"among those to choose from\. Received: 'unknown'"):
         selector.evaluate([("who", "unknown")])
-    with pytest.raises(ValueError, match="candidates with each example, or with none"):
+    with pytest.raises(ValueError, match="candidates with every example, or with no example"):
         selector.evaluate([("who", "x", ["x"]), ("who", "the red bird")])
 
 

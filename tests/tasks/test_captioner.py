@@ -420,11 +420,11 @@ def test_the_cache_of_another_encoder_is_refused(files, tmp_path, eager):
     captioner.dataset(files, tmp_path, verbose=0)
     other = small("transformer")
     for call in (other.dataset, other.fit, other.evaluate):
-        with pytest.raises(ValueError, match="features of another key"):
+        with pytest.raises(ValueError, match="features with another key"):
             call(files, cache_dir=tmp_path)
     # The same encoder with other weights is another one.
     captioner.encoder.set_weights([w + 0.01 for w in captioner.encoder.get_weights()])
-    with pytest.raises(ValueError, match="features of another key"):
+    with pytest.raises(ValueError, match="features with another key"):
         captioner.dataset(files, tmp_path)
 
 

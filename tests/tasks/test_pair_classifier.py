@@ -278,7 +278,7 @@ def test_files_of_pairs(tmp_path):
     (tmp_path / "dev.tsv").write_bytes((head + turned).encode())
     columns = {"text": "#1 String", "text_pair": "#2 String", "label": "Quality"}
     data = TextClassificationData(train=str(tmp_path), dev=str(tmp_path), **columns)
-    with pytest.warns(UserWarning, match="1 of 2 development texts are training texts too"):
+    with pytest.warns(UserWarning, match="1 of 2 development texts are also training texts"):
         found = TextClassifier.read(data)
     assert found.train[0] == LabelledText('He said " no a', "0", "", "She k it .")
     assert "10 pairs of 11 lines. Labels: 0 5, 1 5." in found.summary

@@ -112,7 +112,7 @@ def test_damaged_ids(tmp_path):
     path.write_bytes((tmp_path / "ids/dev/00000.sentences.npy").read_bytes())
     with pytest.raises(ValueError, match=r"00000\.sentences\.npy.*its checksum is another"):
         load_prepared(tmp_path / "ids")
-    with pytest.raises(ValueError, match="files of one shard"):
+    with pytest.raises(ValueError, match="files that belong to the same shard"):
         open_shards(tmp_path / "ids/train")
     path.unlink()
     with pytest.raises(FileNotFoundError):

@@ -119,7 +119,7 @@ def test_a_folder_of_another_run_is_refused(run, more, message):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"texts": [("a", "x"), ("b", "x")]}, r"two classes or more. Received: \['x'\] in 2 texts"),
+        ({"texts": [("a", "x"), ("b", "x")]}, r"at least two classes. Received: 2 texts with the classes \['x'\]"),
         ({"texts": []}, "at least one labelled text"),
         ({"dev": []}, "Expected development texts"),
         ({"dev": [("a", "ugly")]}, r"among the 2 classes \['bad', 'good'\]. Received: 'ugly'"),
@@ -385,7 +385,7 @@ def test_what_is_counted_and_warned_of(tmp_path):
         TextClassifier.read(TextClassificationData(train=path))
     dev = write(tmp_path / "b.tsv", [*EXAMPLES[:3], ("kind", "good")])
     path = write(tmp_path / "c.tsv", EXAMPLES)
-    with pytest.warns(UserWarning, match="3 of 4 development texts are training texts too"):
+    with pytest.warns(UserWarning, match="3 of 4 development texts are also training texts"):
         TextClassifier.read(TextClassificationData(train=path, dev=dev))
     # Texts of two templates: there is nothing to draw, unless it is asked for.
     rows = [(f"{'good' if i % 2 else 'bad'} number {i}", str(i % 2)) for i in range(60)]

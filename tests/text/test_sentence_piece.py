@@ -228,7 +228,7 @@ def test_vocabularies_that_do_not_fit_are_refused(unigram):
     own, model = list(unigram.vocabulary), unigram.model
     with pytest.raises(ValueError, match=r"lacks \d+ of the \d+ pieces.*same model"):
         SentencePieceTokenizer(model, ["<pad>", "<unk>", "</s>", *"abcdefgh"])
-    with pytest.raises(ValueError, match=r"each piece once\. Received: '<s>' twice"):
+    with pytest.raises(ValueError, match=r"each piece only once\. Received: '<s>' twice"):
         SentencePieceTokenizer(model, [*own, "<s>"])
     with pytest.raises(TypeError, match="Received: 3 among them"):
         SentencePieceTokenizer(model, [*own, 3])
