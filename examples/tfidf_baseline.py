@@ -267,5 +267,5 @@ def _checked_labels(labels: Any, count: int, class_weight: Any) -> np.ndarray:
     if labels.dtype.kind not in "biu" or labels.min() < 0:
         raise ValueError(f"Expected class numbers from 0 as labels. Received: {labels[:5]}.")
     if labels.min() == labels.max():
-        raise ValueError(f"Expected two classes or more. Received: only {labels[0]}.")
+        raise ValueError(f"Expected at least two classes. Received: only {labels[0]}.")
     return labels.astype("int64")

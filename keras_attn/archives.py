@@ -73,7 +73,9 @@ def open_archive(
     """Opens a zip archive."""
     path = input_file(path, expected)
     if not is_archive(path):
-        raise ValueError(f"Expected {expected}. Received: {path}, another or a broken file.")
+        raise ValueError(
+            f"Expected {expected}. Received: {path}, which is another kind of file or damaged."
+        )
     with undamaged(path, expected):
         archive = zipfile.ZipFile(path)
     with archive:

@@ -56,8 +56,8 @@ def export_text_functions(
     if keras.backend.backend() != "tensorflow":
         raise RuntimeError(
             "Export runs on the TensorFlow backend. Received: backend "
-            f"{keras.backend.backend()!r}. Save the task, and load and export it in a process with "
-            "KERAS_BACKEND=tensorflow: files are the same on all backends."
+            f"{keras.backend.backend()!r}. Save the task, and load and export it in a "
+            "process with KERAS_BACKEND=tensorflow."
         )
     with replaced_folder(path, overwrite) as folder:
         import tensorflow as tf
@@ -346,8 +346,8 @@ def check_place(path: str | os.PathLike, overwrite: bool = False) -> Path:
             raise FileExistsError(f"{path} exists and is not empty. Give another folder{advice}.")
         if not is_model:
             raise FileExistsError(
-                f"{path} is not empty, and has none of {list(_MARKS)}: only an export "
-                "is overwritten. Give another folder."
+                f"{path} is not empty and has none of {list(_MARKS)}. Only a folder with an "
+                "export is overwritten. Give another folder."
             )
     check_writable(path.parent)
     return path

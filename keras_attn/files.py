@@ -33,7 +33,9 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
-        raise OSError(f"Expected a path of a file. Received: {path}, which is not a regular file.")
+        raise OSError(
+            f"Expected the path of a file. Received: {path}, which is not a regular file."
+        )
     partial = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
     try:
         with _naming(path), _new(partial):
@@ -93,7 +95,7 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     """Yields an empty folder to fill, which becomes `path` if the block succeeds."""
     path = Path(path).expanduser().absolute()
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise FileExistsError(f"{path} exists already. Give another folder, or remove it first.")
+        raise FileExistsError(f"{path} already exists. Give another folder, or remove it first.")
     check_writable(path.parent)
     with folder_beside(path) as partial, _naming(path):
         yield partial
@@ -131,7 +133,9 @@ def only_one(path: str | os.PathLike, doing: str) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise BlockingIOError(
-                error.errno, f"Another process {doing} in {Path(path).parent} now. Wait, or end it"
+                error.errno,
+                f"Another process {doing} in {Path(path).parent} now. Wait until it has "
+                "ended, or stop it",
             ) from error
         yield
 
@@ -140,7 +144,7 @@ def check_writable(folder: str | os.PathLike) -> Path:
     """Creates a folder if needed, and checks that files can be written there."""
     folder = Path(folder).expanduser()
     if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"Expected a folder. Received: {folder}, a file.")
+        raise NotADirectoryError(f"Expected a folder. Received: {folder}, which is a file.")
     probe = folder / f"{_PARTIAL}{uuid.uuid4().hex[:8]}"
     try:
         with _naming(folder):
@@ -159,7 +163,9 @@ def check_output(path: Path | None) -> None:
     if path is None:
         return
     if path.is_dir():
-        raise IsADirectoryError(f"Expected a file's path. Received: {path}, a folder.")
+        raise IsADirectoryError(
+            f"Expected the path of a file. Received: {path}, which is a folder."
+        )
     check_writable(path.absolute().parent)
 
 
@@ -196,8 +202,8 @@ def check_format(path: str | os.PathLike, header: Mapping[str, Any], newest: int
     version = header.get("format_version")
     if type(version) is not int or version < 1 or "keras_attn" not in header:
         raise ValueError(
-            f"Expected a header with `format_version` and `keras_attn`. Received: {path}, with "
-            f"{str(dict(header))[:200]}. It is another file, or damaged."
+            f"Expected a header with `format_version` and `keras_attn`. Received: {path}, "
+            f"with {str(dict(header))[:200]}. It is another kind of file, or it is damaged."
         )
     if version > newest:
         raise ValueError(

@@ -53,7 +53,9 @@ def read_header(
     header = parse_object(read_input(path, expected), path)
     version = header.get("format_version")
     if type(version) is not int or "keras_attn" not in header:
-        raise ValueError(f"Expected {expected} in {path.parent}. Received: another {path.name}.")
+        raise ValueError(
+            f"Expected {expected} in {path.parent}. Received: a {path.name} of another kind."
+        )
     check_format(path.parent, header, newest)
     if version < newest:
         raise ValueError(

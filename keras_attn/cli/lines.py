@@ -21,7 +21,7 @@ def check_files(files: tuple[Path, ...]) -> None:
     """Checks that files exist; `-` is standard input."""
     for path in files:
         if str(path) != "-" and (path.is_dir() or not path.exists()):  # a pipe is one too
-            raise FileNotFoundError(f"Expected a file. Received: {path}, which is none.")
+            raise FileNotFoundError(f"Expected a file. Received: {path}, which is not a file.")
 
 
 def read_chunks(files: tuple[Path, ...], size: int = 0) -> Iterator[list[str]]:
@@ -116,7 +116,7 @@ def _check_pairs(files: tuple[Path, ...], pictures: bool = False) -> None:
                     if pictures and not os.path.exists(picture):
                         raise FileNotFoundError(
                             f"Expected the path of a picture in line {number} of {path}. "
-                            f"Received: {picture[:200]!r}, which is none."
+                            f"Received: {picture[:200]!r}, which is not a file."
                         )
 
 

@@ -79,7 +79,7 @@ def own_task(name: str) -> type[Task]:
     module = importlib.import_module(place)
     if path is not None and Path(getattr(module, "__file__", None) or "").resolve() != path:
         raise click.UsageError(
-            f"{path} has the name of a module that is loaded already. Rename it."
+            f"{path} has the name of a module that is already loaded. Rename the file."
         )
     if not hasattr(module, kind):
         raise click.UsageError(f"{module.__file__} has no class {kind}.")

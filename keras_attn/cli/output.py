@@ -18,13 +18,15 @@ def check_new_model(path: Path, overwrite: bool) -> None:
     """Checks that a model can be written, and replaces no other one without `--overwrite`."""
     check_output(path)
     if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists already. Give another file, or --overwrite.")
+        raise FileExistsError(f"{path} already exists. Give another file, or pass --overwrite.")
 
 
 def _check_page(context: click.Context, parameter: click.Parameter, path: Path) -> Path:
     if path.suffix.lower() not in ("", ".html", ".htm"):
         raise click.BadParameter(
-            f"Expected a page, a name that ends in .html. Received: {path}.", context, parameter
+            f"Expected the name of a page, which must end in .html. Received: {path}.",
+            context,
+            parameter,
         )
     return path
 

@@ -18,6 +18,8 @@ def find_pictures(given: tuple[Path, ...]) -> list[Path]:
             file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file()
         )
         if not inside:
-            raise FileNotFoundError(f"Expected pictures in {path}. Received: a folder with none.")
+            raise FileNotFoundError(
+                f"Expected pictures in {path}. Received: a folder without pictures."
+            )
         found |= dict.fromkeys(inside)
     return list(found)

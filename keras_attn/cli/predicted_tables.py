@@ -65,7 +65,7 @@ def asks_for_table(task: type[Task], settings: Any, files: tuple[Path, ...]) -> 
         return False
     if len(files) != 1 or str(files[0]) == "-":
         got = ", ".join(map(str, files)) or "none"
-        raise click.UsageError(f"Give one file, as a table is read. Received: {got}.")
+        raise click.UsageError(f"Give one file, because the input is a table. Received: {got}.")
     for option in settings.declared():
         of_table = option.name in (*task.input_columns, *_WITH_LINES) or option.name in vars(
             TableSettings()

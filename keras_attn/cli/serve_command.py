@@ -59,26 +59,31 @@ def serve_command(tasks: Sequence[type[Task]], own: Callable[[str], type[Task]])
         params=[
             click.Option(
                 ["--model", "models"], required=True, multiple=True,
-                help="file of a task, or the name of a model in the package; or NAME=FILE",
+                help="file of a task, name of a model in the package, or NAME=FILE",
             ),
             click.Option(
                 ["--task", "classes"], multiple=True,
-                help="class of a model that is a task of yours, FILE.py:CLASS or MODULE:CLASS",
+                help="class of your own task, FILE.py:CLASS or MODULE:CLASS",
             ),
             click.Option(
                 ["--host"], default="127.0.0.1", show_default=True,
-                help="address; 0.0.0.0 serves all of the network, without a password",
+                help="address; 0.0.0.0 serves the whole network without a password",
             ),
             click.Option(["--port"], type=click.IntRange(0, 65535), default=8080,
                          show_default=True, help="port"),
             click.Option(["--queue"], type=number, default=256, show_default=True,
-                         help="rows of a model that wait; a request beyond them gets status 429"),
+                         help=(
+                             "most rows that may wait for a model; requests beyond this get "
+                             "status 429"
+                         )),
             click.Option(["--batch-size"], type=number, default=64, show_default=True,
-                         help="rows that are computed at a time"),
+                         help="most rows that are computed at once"),
             click.Option(["--seconds"], type=click.FloatRange(min=0, min_open=True), default=30.0,
-                         show_default=True, help="time of a request; a slower one gets 504"),
+                         show_default=True,
+                         help="time limit of a request; slower requests get status 504"),
             click.Option(["--megabytes"], type=click.FloatRange(min=0, min_open=True), default=8.0,
-                         show_default=True, help="size of a request; a larger one gets 413"),
+                         show_default=True,
+                         help="size limit of a request; larger requests get status 413"),
             device_option(),
         ],
     )  # fmt: skip
@@ -93,8 +98,8 @@ def _found(model: str, known: dict[str, type[Task]]) -> tuple[str, type[Task], P
     kind = task_of(path)
     if kind not in known:
         raise click.UsageError(
-            f"{path} holds a {kind}, which is no task of the package. Give its class: --task "
-            f"FILE.py:{kind}."
+            f"{path} holds a {kind}, which is not a task of the package. Give its class: "
+            f"--task FILE.py:{kind}."
         )
     name = name or known[kind].name
     if not re.fullmatch(r"[\w.-]+", name, re.ASCII):

@@ -21,14 +21,15 @@ def options_of(task: type[Task], step: Step) -> list[tuple[str, Option]]:
     if step.settings is not None:
         if step.name in task.sections():
             raise ValueError(
-                f"{task.__name__} has settings named {step.name!r} already. Rename the step."
+                f"{task.__name__} already has settings named {step.name!r}. Rename the step."
             )
         found += [(step.name, option) for option in step.settings.declared()]
     names = [option.name for _, option in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(
-            f"Two sections of {task.__name__} have options of `{step.name}` named {twice}."
+            f"Two sections of {task.__name__} have the same options {twice} of the step "
+            f"`{step.name}`. Rename one of them."
         )
     return found
 

@@ -205,7 +205,7 @@ class Alignment:
         elif self._tokens(side)[: self._count(side)] != well_formed(self._text(side)).split():
             raise ValueError(
                 f"Expected `{side}_tokens` to be the words of `{side}_text`. Received: "
-                f"{self._tokens(side)} for {self._text(side)!r}. Give `text.split()`."
+                f"{self._tokens(side)} for {self._text(side)!r}. Pass `text.split()`."
             )
 
     def _count(self, side: str) -> int:
@@ -236,10 +236,10 @@ class Alignment:
         count = len(tokens) if whole else self._count(side)
         if len(spans) < count:
             raise ValueError(
-                f"Expected `{side}_tokens` to be the tokens of `{side}_text`. Received: token "
-                f"{len(spans)}, {tokens[len(spans)]!r}, where the text continues with "
+                f"Expected `{side}_tokens` to be the tokens of `{side}_text`. Received: "
+                f"token {len(spans)}, {tokens[len(spans)]!r}, where the text continues with "
                 f"{data[start : start + 20].decode('utf-8', 'replace')!r}. Pass the normalized "
-                "text (`tokenizer.normalized(text)`), or none."
+                "text (`tokenizer.normalized(text)`), or no text."
             )
         return data, spans[:count]
 

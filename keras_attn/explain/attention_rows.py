@@ -37,13 +37,14 @@ def attention_of_texts(
     given = maps.select("self") if isinstance(maps, AttentionMaps) else list(maps)
     layers = [np.asarray(layer) for layer in given]
     if not layers:
-        raise ValueError("Expected self-attention of at least one layer. Received: none.")
+        raise ValueError("Expected self-attention weights of at least one layer. Received: none.")
     shape = layers[0].shape
     for i, layer in enumerate(layers):
         if layer.shape != shape or layer.ndim != 4 or shape[2] != shape[3] or 0 in shape:
             raise ValueError(
-                "Expected self-attention (batch, heads, T, T), of one shape in all layers. "
-                f"Received: shape {layer.shape} of layer {i}, {shape} of layer 0."
+                "Expected self-attention weights of the same shape (batch, heads, T, T) in "
+                f"all layers. Received: shape {layer.shape} in layer {i}, and {shape} in "
+                "layer 0."
             )
     batch, length = shape[0], shape[2]
     real = np.ones((batch, length), bool)
@@ -70,9 +71,9 @@ def _without_padding(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
     lost = (total[..., 0] - kept.sum(axis=2)).max(initial=0)
     if not np.isfinite(total).all() or (rows < 0).any() or lost > _MOST_ON_PADDING:
         raise ValueError(
-            "Expected finite weights of 0 or more, and none on padding. Received: weights from "
-            f"{rows.min()} to {rows.max()}, up to {lost:.3f} of a token's weight on padding. Was "
-            "the model called with the same padding mask?"
+            "Expected finite weights of 0 or more, and no weight on padding. Received: "
+            f"weights from {rows.min()} to {rows.max()}, up to {lost:.3f} of a token's "
+            "weight on padding. Pass the padding mask that the model was called with."
         )
     total = kept.sum(axis=2, keepdims=True)
     return kept / np.where(total > 0, total, 1)

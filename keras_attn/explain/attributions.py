@@ -33,9 +33,9 @@ def attention_function(model: keras.Model) -> Callable[[Tensor], tuple[Tensor, T
     """
     if not has_attention(model):
         raise ValueError(
-            f"Expected a model that weights its tokens. Received: {model.name}, which pools them "
-            "without weights. Explain it by gradients, or build it with pooling='attention' (a "
-            "bag: token_weights)."
+            f"Expected a model that weights its tokens. Received: {model.name}, which pools "
+            "tokens without weights. Explain it by gradients, or build it with "
+            "pooling='attention' (a bag: token_weights)."
         )
     names = {layer.name for layer in model.layers}
 

@@ -118,8 +118,8 @@ class ContextualView:
     def _studied(self) -> EncoderStudy:
         if self.study is None:
             raise ValueError(
-                "A ContextualView without a `study` has no attention. Received: study=None. "
-                "Create the view with `contextual_view`."
+                "This ContextualView has no attention weights, because it has no `study`. "
+                "Received: study=None. Create the view with `contextual_view`."
             )
         return self.study
 
@@ -163,13 +163,13 @@ class ContextualView:
     def _same(self) -> np.ndarray:
         if self.senses is None:
             raise ValueError(
-                "Expected sentences with known senses: a dict of lists of sentences. Received: a "
-                "plain list."
+                "Expected sentences with known senses: a dict from each sense to a list of "
+                "sentences. Received: a plain list."
             )
         if not self._compared():
             raise ValueError(
-                "Expected two senses or more, one of them in two sentences or more. Received: "
-                f"{dict(Counter(self.senses))}."
+                "Expected at least two senses, and at least one sense with two or more "
+                f"sentences. Received: {dict(Counter(self.senses))}."
             )
         senses = np.asarray(self.senses)
         return senses[:, None] == senses[None, :]
@@ -308,8 +308,8 @@ def _place(field: EncoderInput, sentence: str, word: str) -> tuple[int, int]:
     first = len(field.start)
     if not tokens or tokens[-1] >= field.room:
         raise ValueError(
-            f"Expected sentences that fit {field.max_length} tokens. Received: {sentence!r}, in "
-            f"which {word!r} is cut off."
+            f"Expected sentences that fit {field.max_length} tokens. Received: {sentence!r}, "
+            f"which would be cut off before the end of {word!r}."
         )
     return tokens[0] + first, tokens[-1] + first
 

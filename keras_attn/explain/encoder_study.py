@@ -123,7 +123,7 @@ def study_encoder(
     if [len(row) for row in tokens] != lengths or (real[:, 1:] & ~real[:, :-1]).any():
         raise ValueError(
             "Expected a token for each id that is not padding, and padding on the right. "
-            f"Received: {[len(row) for row in tokens]} tokens, {lengths} ids."
+            f"Received: rows of {[len(row) for row in tokens]} tokens, and of {lengths} ids."
         )
     if titles is None:
         titles = [""] * len(ids)

@@ -70,7 +70,7 @@ class Explanation:
         if weights.shape != (len(self.tokens),) or len(offsets) != len(self.tokens):
             raise ValueError(
                 f"Expected a weight and an offset for each of the {len(self.tokens)} tokens. "
-                f"Received: weights of shape {weights.shape}, {len(offsets)} offsets."
+                f"Received: weights of shape {weights.shape} and {len(offsets)} offsets."
             )
         if not np.isfinite(weights).all():
             raise ValueError(f"Expected finite `weights`. Received: {weights}.")

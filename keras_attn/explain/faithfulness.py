@@ -224,7 +224,7 @@ def _orders(
     if not rows or len(checked) != len(rows):
         raise ValueError(
             "Expected a row of weights for each text, and at least one. Received: "
-            f"{len(rows)} texts, {len(checked)} rows of weights."
+            f"{len(rows)} texts and {len(checked)} rows of weights."
         )
     orders = []
     for i, (row, weight) in enumerate(zip(rows, checked, strict=True)):

@@ -155,7 +155,7 @@ def head_importance(
     if method == "gradient" or score is None:
         if data is None or not model.compiled:
             raise ValueError(
-                "Expected `data`, and a compiled model whose loss is measured"
+                "Expected `data`, and a compiled model with a loss"
                 + ("." if method == "gradient" else ", or a `score`.")
                 + f" Received: data={type(data).__name__}, compiled={model.compiled}."
             )

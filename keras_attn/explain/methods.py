@@ -24,8 +24,8 @@ def check_label(label: str | None, method: str) -> None:
     """Refuses a class if the method does not use it."""
     if label is not None and method == "attention":
         raise ValueError(
-            "`label` goes with method='gradient': attention is the same for all classes. "
-            f"Received: label={label!r}, method={method!r}."
+            "`label` requires method='gradient', because attention is the same for all "
+            f"classes. Received: label={label!r}, method={method!r}."
         )
 
 

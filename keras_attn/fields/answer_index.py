@@ -56,9 +56,9 @@ def checked_candidates(given: Candidates | Sequence[str], count: int) -> list[li
     found = [[own] if isinstance(own, str) else checked_texts(own) for own in given]
     if len(found) != count or not all(found):
         raise ValueError(
-            "Expected one candidate or more for each question. Received: "
-            f"{len(found)} lists for {count} questions, {sum(not own for own in found)} of them "
-            "empty."
+            f"Expected at least one candidate for each question. Received: {len(found)} "
+            f"lists of candidates for {count} questions, {sum(not own for own in found)} "
+            "of which are empty."
         )
     return found
 

@@ -114,8 +114,8 @@ class EncoderInput:
             seconds = checked_texts(seconds)
             if len(seconds) != len(texts):
                 raise ValueError(
-                    f"Expected as many second texts as texts. Received: {len(seconds)} for "
-                    f"{len(texts)}."
+                    f"Expected as many second texts as texts. Received: {len(seconds)} "
+                    f"second texts for {len(texts)} texts."
                 )
             pieces.append(self.tokenizer.encode(seconds))
         rows = self.rows(*pieces)

@@ -68,8 +68,9 @@ class PictureInput:
             difference = int(np.abs(found.astype("int32") - pillow).max())
             if difference > PIXEL_TOLERANCE[kind]:
                 raise RuntimeError(
-                    f"TensorFlow decodes a {kind} picture to other pixels than Pillow. Expected: a "
-                    f"difference of {PIXEL_TOLERANCE[kind]} of 255 at most. Received: {difference}."
+                    f"TensorFlow and Pillow decode a {kind} picture to different pixels. "
+                    f"Expected: a difference of at most {PIXEL_TOLERANCE[kind]} out of 255. "
+                    f"Received: {difference}."
                 )
         return {"pixels": pixels, "number": np.array([numbers[raw] for raw in files], "int32")}
 

@@ -82,7 +82,7 @@ class TaggedWords(NamedTuple):
         if not isinstance(number, str) and 0 <= number < len(self.words):
             return int(number)
         raise ValueError(
-            f"`word` must be a word of {(self.text or '')[:80]!r}, or its number, 0 to "
+            f"`word` must be a word of {(self.text or '')[:80]!r}, or its index, 0 to "
             f"{len(self.words) - 1}. Received: {word!r}."
         )
 

@@ -105,7 +105,7 @@ class CompiledFunction:
         for given in more:
             if given.shape[:1] != ids.shape[:1] or given.dtype.kind not in "iuf":
                 raise ValueError(
-                    f"Expected numbers for each of the {len(ids)} rows. Received: dtype "
+                    f"Expected one number for each of the {len(ids)} rows. Received: dtype "
                     f"{given.dtype}, shape {given.shape}."
                 )
         # One function for all lengths of ids; layers may need the shape of other inputs.
@@ -128,8 +128,8 @@ class CompiledFunction:
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "A compiled function belongs to the model that it was compiled for, and is neither "
-            "copied nor pickled. Make another one for the copied model."
+            "A compiled function cannot be copied or pickled, because it is compiled for one "
+            "model. Compile a new function for the copied model."
         )
 
     def _check(self, ids: np.ndarray) -> None:

@@ -13,7 +13,7 @@ from keras_attn.ops.compilers import tracing_for, untold
 
 
 def _not_begun(*arguments) -> NoReturn:
-    raise RuntimeError("`advance` continues from a state: call `begin` first.")
+    raise RuntimeError("`advance` requires a state. Call `begin` first.")
 
 
 class CompiledSteps:
@@ -89,8 +89,8 @@ class CompiledSteps:
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "A compiled function belongs to the model that it was compiled for, and is neither "
-            "copied nor pickled. Make another one for the copied model."
+            "A compiled function cannot be copied or pickled, because it is compiled for one "
+            "model. Compile a new function for the copied model."
         )
 
     def _tensorflow(self, dtypes: list[str]) -> tuple[Callable, Callable]:

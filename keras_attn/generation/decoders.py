@@ -138,8 +138,9 @@ class RecomputeDecoder:
         """See `TokenDecoder.step`; there are no scores."""
         if return_scores:
             raise ValueError(
-                "RecomputeDecoder has no attention scores: it knows nothing of the model. "
-                "Received: return_scores=True. Use `keras_attn.attention_maps(model, inputs)`."
+                "RecomputeDecoder cannot return attention scores, because it calls the model "
+                "as a whole. Received: return_scores=True. Use "
+                "`keras_attn.attention_maps(model, inputs)`."
             )
         last, length = known_value(positions), static_shape(state["ids"])[1]
         if last is not None and length is not None and last.max(initial=0) >= length:
@@ -173,6 +174,7 @@ def check_room(decoder: object, count: Size) -> None:
     if longest is not None and isinstance(count, int) and count > longest:
         raise ValueError(
             f"The decoder has learned positions for {longest} tokens (`sequence_length`). "
-            f"Received: {count}, with those to come. Shorten the prompt or `max_length`, or take "
-            "`keras_attn.generation.WindowDecoder`, which has no limit."
+            f"Received: {count} tokens, including the tokens to generate. Shorten the "
+            "prompt, lower `max_length`, or use `keras_attn.generation.WindowDecoder`, which "
+            "has no limit."
         )

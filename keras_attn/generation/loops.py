@@ -81,7 +81,7 @@ def _asked_limits(max_lengths: Tensor, every: Tensor) -> Tensor:
     max_lengths = ops.convert_to_tensor(max_lengths)
     if len(max_lengths.shape) != 1 or "int" not in ops.dtype(max_lengths):
         raise ValueError(
-            "`max_lengths` must hold one integer for each row, shape (B,). Received: shape "
+            "`max_lengths` must have one integer for each row, shape (B,). Received: shape "
             f"{tuple(max_lengths.shape)}, dtype {ops.dtype(max_lengths)}."
         )
     return ops.minimum(ops.maximum(ops.cast(max_lengths, "int32"), 1), every)

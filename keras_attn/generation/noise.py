@@ -78,7 +78,7 @@ def row_seeds(seed: TensorLike, rows: Tensor) -> Tensor:
         known = [] if ops.is_tensor(seed) else np.asarray(seed).ravel().tolist()
         if any(isinstance(x, int) and not -(2**31) <= x < 2**31 for x in known):
             raise ValueError(
-                f"`seed` must have integers from -2^31 to 2^31 - 1. Received: {known!r:.80}."
+                f"`seed` must contain integers from -2^31 to 2^31 - 1. Received: {known!r:.80}."
             )
         seeds = ops.convert_to_tensor(seed)
         if len(seeds.shape) != 1 or "int" not in ops.dtype(seeds):
@@ -88,8 +88,8 @@ def row_seeds(seed: TensorLike, rows: Tensor) -> Tensor:
             )
         if isinstance(seeds.shape[0], int) and rows.shape[0] not in (None, seeds.shape[0]):
             raise ValueError(
-                f"`seed` must have one integer for each of the {rows.shape[0]} rows. Received: "
-                f"{seeds.shape[0]}."
+                f"`seed` must have one integer for each of the {rows.shape[0]} rows. "
+                f"Received: {seeds.shape[0]} integers."
             )
         return ops.cast(seeds, "int32")
     seed = integer("seed", seed, 0)
@@ -104,8 +104,8 @@ def seeds_of(seed: int | Sequence[int] | np.ndarray, count: int) -> np.ndarray:
     given = np.asarray(seed)
     if given.ndim and len(given) != count:
         raise ValueError(
-            f"`seed` must be an integer, or one for each of the {count} prompts. "
-            f"Received: {len(given)}."
+            f"`seed` must be an integer, or one integer for each of the {count} prompts. "
+            f"Received: {len(given)} integers."
         )
     if not count:
         return np.zeros(0, "int32")

@@ -90,12 +90,15 @@ class TokenRules:
     def _check_left(self, end_id: int | Sequence[int] | None, min_length: int | Tensor) -> None:
         """Raises a ValueError if too many tokens are suppressed."""
         if self.never.all():
-            raise ValueError("`suppressed_ids` must leave a token. Received: the whole vocabulary.")
+            raise ValueError(
+                "`suppressed_ids` must leave at least one token. Received: the whole vocabulary."
+            )
         delays = is_tensor(min_length) or min_length > 1  # a tensor may
         if delays and np.isin(np.flatnonzero(~self.never), self.ends).all():
             raise ValueError(
-                "`suppressed_ids` must leave a token that is not the end, which cannot come before "
-                f"`min_length`={min_length}. Received: all but `end_id`={end_id}."
+                "`suppressed_ids` must leave at least one token other than `end_id`, which "
+                f"is not allowed before `min_length`={min_length}. Received: all ids except "
+                f"`end_id`={end_id}."
             )
 
     @property
@@ -169,12 +172,15 @@ def _checked_beginning(
     """The ids and the mask of forced beginnings."""
     if beginning is None:
         if mask is not None:
-            raise ValueError("`beginning_mask` belongs to a `beginning`. Received: none.")
+            raise ValueError(
+                "`beginning_mask` requires a `beginning`. Received: beginning=None. Pass "
+                "both, or neither."
+            )
         return None
     ids = ops.convert_to_tensor(beginning)
     if len(ids.shape) != 2 or "int" not in ops.dtype(ids):
         raise ValueError(
-            "`beginning` must have integers of shape (B, P), the first tokens of each row. "
+            "`beginning` must be integers of shape (B, P), the first tokens of each row. "
             f"Received: dtype {ops.dtype(ids)}, shape {tuple(ids.shape)}."
         )
     if mask is None:

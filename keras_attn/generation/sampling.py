@@ -52,13 +52,13 @@ def check_sampling(
         if not is_number(value) or not value >= LEAST_TEMPERATURE:
             raise ValueError(
                 f"`temperature` must be a finite number of at least {LEAST_TEMPERATURE:g}. "
-                f"Received: {value!r}. For the most probable token use `greedy_search`, or a beam "
-                "of 1."
+                f"Received: {value!r}. To take the most probable token, use `greedy_search`, "
+                "or a beam of 1."
             )
     for value in values_of(repetition_penalty):
         if not is_number(value) or not value > 0:
             raise ValueError(
-                "`repetition_penalty` must be a finite number above 0; 1 means none. "
+                "`repetition_penalty` must be a finite number above 0; 1 means no penalty. "
                 f"Received: {value!r}."
             )
     if top_k is not None:
@@ -292,8 +292,8 @@ def sample(
     max_length, min_length = checked_lengths(max_length, min_length)
     if end_id is None and (is_tensor(min_length) or min_length):
         raise ValueError(
-            "`min_length` delays the end token, so it needs an `end_id`. Received: "
-            f"min_length={min_length}, end_id=None. Leave one of them out."
+            "`min_length` delays the end token, so it requires an `end_id`. Received: "
+            f"min_length={min_length}, end_id=None. Pass `end_id`, or leave `min_length` out."
         )
     decoder, logits, state, lengths = prefilled(
         decoder, prompt, prompt_mask, memory, memory_mask, max_length

@@ -80,13 +80,15 @@ class WindowDecoder:
             ValueError: If the prompt is too long, or there is a memory.
         """
         if memory is not None or memory_mask is not None:
-            raise ValueError("WindowDecoder has no use for a memory. Received: one.")
+            raise ValueError(
+                "WindowDecoder does not support a memory. Received: a `memory`. Leave it out."
+            )
         prompt = ops.cast(ops.convert_to_tensor(prompt), "int32")
         width, longest = static_shape(prompt)[1], self.longest_prompt
         if width is not None and width > longest:
             raise ValueError(
-                f"A prompt may have at most {longest} tokens, three quarters of a window. "
-                f"Received: shape {tuple(prompt.shape)}."
+                f"A prompt may have at most {longest} tokens, three quarters of the window. "
+                f"Received: a prompt of shape {tuple(prompt.shape)}. Shorten the prompt."
             )
         mask = token_mask(prompt, prompt_mask)
         logits, inner = self.decoder.prefill(prompt, mask, max_length=self.sequence_length)
@@ -125,8 +127,8 @@ class WindowDecoder:
         """
         if return_scores:
             raise ValueError(
-                "WindowDecoder has no attention scores, since its windows change. Received: "
-                "return_scores=True."
+                "WindowDecoder cannot return attention scores, because its window moves. "
+                "Received: return_scores=True."
             )
         tokens = ops.cast(tokens, "int32")
         new = ops.expand_dims(tokens, 1)

@@ -147,7 +147,7 @@ def score_answers(
     """
     if not len(found) or len(found) != len(right):
         raise ValueError(
-            "Expected an answer to each of one question or more. Received: "
+            "Expected at least one question, and an answer to each question. Received: "
             f"{len(found)} answers to {len(right)} questions."
         )
     alone = [choices for choices in right if isinstance(choices, str)]
@@ -158,8 +158,9 @@ def score_answers(
     sizes = [None if values is None else len(values) for values in (best, margins)]
     if sizes not in ([None, None], [len(found)] * 2):
         raise ValueError(
-            f"Expected `best` and `margins` for each of {len(found)} questions, or neither. "
-            f"Received: {sizes[0]} and {sizes[1]}."
+            f"Expected `best` and `margins` for each of the {len(found)} questions, or "
+            f"neither argument. Received: {sizes[0]} values of `best` and {sizes[1]} of "
+            "`margins`."
         )
     exact, f1 = _marks(found, right)
     none = np.array([not any(map(normalized_answer, choices)) for choices in right])

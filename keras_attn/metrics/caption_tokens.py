@@ -99,8 +99,8 @@ def _by_java(captions: list[str]) -> tuple[Container[str], list[str]]:
     jar = metrics_folder() / "tokenizer" / _JAR
     if not has_java():
         raise RuntimeError(
-            "PTB tokens are found by Java, and there is no command `java`. Install Java 8 or "
-            "later, or take tokenization='plain'."
+            "The PTB tokenizer needs Java, but there is no command `java`. Install Java 8 or "
+            "later, or use tokenization='plain'."
         )
     command = ["java", "-Dfile.encoding=UTF-8", "-cp", os.fspath(jar)]
     command += ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase"]
@@ -115,8 +115,9 @@ def _by_java(captions: list[str]) -> tuple[Container[str], list[str]]:
     lines = done.stdout.decode("utf-8", "replace").split("\n")[:-1]
     if done.returncode or len(lines) != len(captions):
         raise RuntimeError(
-            f"The Stanford tokenizer gave {len(lines):,} lines for {len(captions):,} captions "
-            f"(exit status {done.returncode}): {done.stderr.decode('utf-8', 'replace')[-500:]}"
+            f"The Stanford tokenizer returned {len(lines):,} lines for {len(captions):,} "
+            f"captions (exit status {done.returncode}): "
+            f"{done.stderr.decode('utf-8', 'replace')[-500:]}"
         )
     from pycocoevalcap.tokenizer.ptbtokenizer import PUNCTUATIONS
 

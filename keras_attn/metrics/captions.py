@@ -218,8 +218,8 @@ def _score(found: dict[Name, list[str]], wanted: dict[Name, list[str]]) -> _Scor
 def _meteor(found: dict[Name, list[str]], wanted: dict[Name, list[str]]) -> float:
     if not has_java():
         raise RuntimeError(
-            "METEOR is computed by Java, and there is no command `java`. Install Java 8 or later, "
-            "or leave `meteor=False`."
+            "METEOR needs Java, but there is no command `java`. Install Java 8 or later, or "
+            "use meteor=False."
         )
     from pycocoevalcap.meteor.meteor import Meteor
 
@@ -249,8 +249,8 @@ def _check_words(found: Mapping[Name, list[str]], references: Mapping[Name, Sequ
     for name, texts in found.items():
         if not all(texts):
             raise ValueError(
-                "Expected references with words. Received for the picture "
-                f"{name!r}: {references[name]!r}."
+                f"Expected references with words. Received: {references[name]!r} for the "
+                f"picture {name!r}."
             )
 
 
@@ -265,7 +265,7 @@ def _aligned(
     """Checks candidates and references, and returns them in the same order."""
     if isinstance(candidates, Mapping) != isinstance(references, Mapping):
         raise ValueError(
-            "Expected two dictionaries or two lists. Received: "
+            "Expected candidates and references as two dictionaries or two lists. Received: "
             f"{type(candidates).__name__} and {type(references).__name__}."
         )
     given = dict(_by_name(candidates))
@@ -273,8 +273,9 @@ def _aligned(
     for one, other, what in ((given, wanted, "candidates"), (wanted, given, "references")):
         if missing := [name for name in other if name not in one]:
             raise ValueError(
-                f"Expected the same pictures in both. Received: {len(missing):,} that are not in "
-                f"the {what}: {', '.join(map(repr, missing[:5]))}."
+                "Expected the same pictures in candidates and references. Received: "
+                f"{len(missing):,} pictures that are not in the {what}: "
+                f"{', '.join(map(repr, missing[:5]))}."
             )
     if not given:
         raise ValueError("Expected at least one caption. Received: none.")

@@ -340,15 +340,16 @@ def _checked(labels: ArrayLike, probabilities: ArrayLike) -> tuple[np.ndarray, n
     if outside.size:
         row, column = outside[0]
         raise ValueError(
-            f"Expected probabilities from 0 to 1. Received: {probabilities[row, column]:.4g} in "
-            f"row {row}. Are these logits? Apply the softmax, or the sigmoid for several labels."
+            f"Expected probabilities from 0 to 1. Received: {probabilities[row, column]:.4g} "
+            f"in row {row}. If these are logits, apply the softmax, or the sigmoid for "
+            "several labels."
         )
     sums = probabilities.sum(axis=1)
     worst = int(np.abs(sums - 1).argmax())
     if labels.ndim == 1 and abs(sums[worst] - 1) > 0.02:  # bfloat16's softmax may be off by 0.01
         raise ValueError(
             "Expected rows of `probabilities` that sum to 1. Received: a sum of "
-            f"{sums[worst]:.4g} in row {worst}. Where an example may have several classes, give "
+            f"{sums[worst]:.4g} in row {worst}. If an example may have several classes, pass "
             "`labels` of shape (n, C)."
         )
     return labels, probabilities
@@ -359,8 +360,8 @@ def _array(values: ArrayLike, name: str) -> np.ndarray:
     values = np.asarray(values, "float64")
     if values.ndim != 2 or not len(values) or not values.shape[1]:
         raise ValueError(
-            f"Expected `{name}` of shape (n, C), n examples and C classes. Received: shape "
-            f"{values.shape}."
+            f"Expected `{name}` of shape (n, C), for n examples and C classes. Received: "
+            f"shape {values.shape}."
         )
     if not np.isfinite(values).all():
         row = int(np.argwhere(~np.isfinite(values))[0, 0])
@@ -373,18 +374,18 @@ def _checked_labels(labels: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     labels = np.asarray(labels)
     if shape[1] < 2:
         raise ValueError(
-            f"Expected two classes or more, with a column for each. Received: shape {shape}. "
-            "Pass both probabilities, for no and yes."
+            "Expected at least two classes, with a column for each. Received: shape "
+            f"{shape}. For one yes-or-no label, pass the probabilities of both answers."
         )
     if labels.shape == shape:
         if not ((labels == 0) | (labels == 1)).all():
             wrong = labels[(labels != 0) & (labels != 1)][0]
-            raise ValueError(f"Expected zeros and ones in `labels`. Received: {wrong}.")
+            raise ValueError(f"Expected only zeros and ones in `labels`. Received: {wrong}.")
         return labels.astype(bool)
     if labels.shape != shape[:1]:
         raise ValueError(
-            f"Expected `labels` of shape {shape[:1]}, or {shape} with several an example. "
-            f"Received: shape {labels.shape}."
+            f"Expected `labels` of shape {shape[:1]}, or {shape} if an example may have "
+            f"several. Received: shape {labels.shape}."
         )
     if labels.dtype.kind not in "biu":
         raise ValueError(f"Expected class numbers as `labels`. Received: dtype {labels.dtype}.")

@@ -174,8 +174,8 @@ def score_tags(
     if not truth or list(map(len, truth)) != list(map(len, found)):
         raise ValueError(
             "Expected the same number of labels on both sides, and at least one sentence. "
-            f"Received: {len(truth)} and {len(found)} sentences of {sum(map(len, truth))} and "
-            f"{sum(map(len, found))} labels."
+            f"Received: {len(truth)} sentences with {sum(map(len, truth))} labels, and "
+            f"{len(found)} sentences with {sum(map(len, found))} labels."
         )
     if scheme is None:
         scheme = scheme_of(sorted({label for row in (*truth, *found) for label in row}))

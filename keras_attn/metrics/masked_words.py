@@ -259,7 +259,7 @@ def common_words_accuracy(
     """
     if not (train.next_sentence and held_out.next_sentence):
         raise ValueError(
-            "Expected batches of pairs of sentences. Received: some with next_sentence=False."
+            "Expected batches of pairs of sentences. Received: batches with next_sentence=False."
         )
     left_out = set(_by_frequency(train)[:common].tolist())
     shared, apart = _shared_words(train, left_out)

@@ -75,8 +75,9 @@ def ranks_of(scores: ArrayLike, relevant: Sequence[int]) -> np.ndarray:
     valid = scores.ndim == 1 and len(right) and right[0] >= 0
     if not valid or right[-1] >= len(scores) or np.isnan(scores).any():
         raise ValueError(
-            "Expected a number for each candidate, and the numbers of right ones. Received: scores "
-            f"of shape {scores.shape} and right candidates {right.tolist()[:10]}."
+            "Expected a score for each candidate, and the indices of the right candidates. "
+            f"Received: scores of shape {scores.shape} and right candidates "
+            f"{right.tolist()[:10]}."
         )
     own = -np.sort(-scores[right])[:, None]
     above = (scores > own).sum(axis=1)
@@ -121,8 +122,9 @@ def score_ranking(
     """
     if not len(scores) or len(scores) != len(relevant):
         raise ValueError(
-            "Expected the scores of one question or more, and as many lists of right candidates. "
-            f"Received: {len(scores)} and {len(relevant)}."
+            "Expected the scores of at least one question, and one list of right candidates "
+            f"for each question. Received: scores of {len(scores)} questions and "
+            f"{len(relevant)} lists."
         )
     ranks = [ranks_of(*row) for row in zip(scores, relevant, strict=True)]
     return score_ranks(ranks, at, num_bootstrap, seed)
@@ -154,7 +156,7 @@ def score_ranks(
     0.75
     """
     if not len(ranks):
-        raise ValueError("Expected the ranks of one question or more. Received: none.")
+        raise ValueError("Expected the ranks of at least one question. Received: none.")
     rows = [np.asarray(row, "float64") for row in ranks]
     reciprocal = np.array([1 / row[0] for row in rows])
     precision = [float((np.arange(1, len(row) + 1) / row).mean()) for row in rows]

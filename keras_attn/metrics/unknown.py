@@ -99,9 +99,9 @@ def evaluate_unknown(
     scores, unknown = np.asarray(scores, "float64"), np.asarray(unknown, bool)
     if scores.shape != unknown.shape or unknown.all() or not unknown.any():
         raise ValueError(
-            "Expected a score for each example, and both examples with a class and without one. "
-            f"Received: {scores.size} scores, {int(unknown.sum())} of {unknown.size} examples of "
-            "no class."
+            "Expected a score for each example, and at least one example with and one "
+            f"without a class. Received: {scores.size} scores for {unknown.size} examples, "
+            f"{int(unknown.sum())} of which have no class."
         )
     if not np.isfinite(scores).all():
         raise ValueError("Expected finite scores. Received: NaN or infinity.")

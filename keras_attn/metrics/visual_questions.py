@@ -35,7 +35,7 @@ def agreement(answer: str, answers: Sequence[str]) -> float:
     (0.9, 1.0, 0.0)
     """
     if not answers:
-        raise ValueError("Expected the answers of people. Received: none.")
+        raise ValueError("Expected at least one answer of a person. Received: none.")
     same = [other.lower() == answer.lower() for other in answers]
     scores = [min(1.0, (sum(same) - own) / _AGREE) for own in same]
     return sum(scores) / len(scores)
@@ -71,9 +71,9 @@ def visual_question_scores(
     lengths = {len(said), len(expected), len(answers) or len(said), len(kinds) or len(said)}
     if len(lengths) != 1 or not said:
         raise ValueError(
-            "Expected as many answers as questions, and at least one. Received: "
-            f"{len(said)} answers, {len(expected)} that are right, {len(answers)} of people, "
-            f"{len(kinds)} kinds."
+            "Expected lists of equal length, with at least one question. Received: "
+            f"{len(said)} answers, {len(expected)} right answers, {len(answers)} lists of "
+            f"people's answers and {len(kinds)} kinds."
         )
     right = [a == b for a, b in zip(said, expected, strict=True)]
     found = {"accuracy": sum(right) / len(right)}
@@ -150,8 +150,8 @@ def attention_share(
     top, left, bottom, right = box
     if weights.ndim != 2 or top >= bottom or left >= right:
         raise ValueError(
-            "Expected a map (rows, columns) and a box with pixels. Received: shape "
-            f"{weights.shape} and {box}."
+            "Expected a map (rows, columns) and a box with pixels. Received: a map of shape "
+            f"{weights.shape} and the box {box}."
         )
     touched = []
     for count, size, first, behind in zip(

@@ -228,7 +228,8 @@ class WordSpace:
         plus, minus = ([x] if isinstance(x, str) else list(x) for x in (plus, minus))
         if not plus + minus or top_k < 1:
             raise ValueError(
-                f"Expected a word, and `top_k` of at least 1. Received: {plus + minus}, {top_k}."
+                "Expected at least one word, and `top_k` of at least 1. Received: words "
+                f"{plus + minus}, top_k={top_k}."
             )
         places = [self._known(word) for word in (*plus, *minus)]
         signs = np.array([1.0] * len(plus) + [-1.0] * len(minus), "float32")
@@ -260,8 +261,8 @@ class WordSpace:
         place = self.place(word)
         if place is None:
             raise ValueError(
-                f"Expected words with vectors. Received: {word!r}, which is not among the "
-                f"{len(self):,} words."
+                f"Expected words with vectors. Received: {word!r}, which is not in the "
+                f"vocabulary of {len(self):,} words."
             )
         return place
 

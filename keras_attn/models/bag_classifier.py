@@ -92,7 +92,7 @@ class BagClassifierConfig(TextClassifierConfig):
             )
         if self.pair_buckets == 0 and self.pair_dim != BagClassifierConfig.pair_dim:
             raise ValueError(
-                "`pair_dim` belongs to `pair_buckets` above 0. Received: "
+                "`pair_dim` requires `pair_buckets` above 0. Received: "
                 f"pair_dim={self.pair_dim}, pair_buckets=0."
             )
 

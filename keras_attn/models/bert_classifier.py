@@ -86,7 +86,7 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
         super().__post_init__()
         if self.separator_id is not None and not self.reads_segments:
             raise ValueError(
-                "`separator_id` is for a model that reads two segments or more. Received: "
+                "`separator_id` requires a model with at least two segments. Received: "
                 f"separator_id={self.separator_id} with num_segments={self.num_segments}."
             )
         if self.pooled_layers > (1 if self.pooling == "first" else self.num_layers):

@@ -43,8 +43,9 @@ def image_captioner(
     regions = encoder.output.shape[1:]
     if wanted[1] != regions[1] or wanted[0] not in (None, regions[0]):
         raise ValueError(
-            "The regions of the encoder must be those that the captioner reads. Expected: (R, D) = "
-            f"{tuple(wanted)}. Received: {tuple(regions)} of {encoder.name!r}."
+            "The image encoder must return regions of the shape that the captioner reads, "
+            f"(R, D) = {tuple(wanted)}. Received: regions of shape {tuple(regions)} from "
+            f"{encoder.name!r}."
         )
     images = keras.Input((None, None, 3), dtype="float32", name="images")
     target_ids = keras.Input((None,), dtype="int32", name="target_ids")
@@ -86,8 +87,9 @@ class CaptionDecoder(SequenceDecoder):
             for name, kind in _DECODERS.items()
         ):
             raise TypeError(
-                "Expected a model built by the config of a captioner. Received: "
-                f"{getattr(model, 'name', model)!r} of type {type(model).__name__}."
+                "Expected a captioner that was built from its config, with "
+                f"`config.build(...)`. Received: {getattr(model, 'name', model)!r} of type "
+                f"{type(model).__name__}."
             )
         self.region_dim = model.get_layer("regions").output.shape[-1]
         names = ("region_projection", "region_positions", "region_norm")

@@ -87,7 +87,7 @@ def check_belongs(config: Settings, name: str, other: str, value: str) -> None:
     """Raises a ValueError if a setting is given that the setting `other` does not allow."""
     if getattr(config, name) is not None and getattr(config, other) != value:
         raise ValueError(
-            f"`{name}` belongs to {other}={value!r}. Received: "
+            f"`{name}` is only used with {other}={value!r}. Received: "
             f"{name}={getattr(config, name)} with {other}={getattr(config, other)!r}."
         )
 

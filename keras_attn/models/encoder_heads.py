@@ -128,16 +128,16 @@ def _check(config: TextEncoderConfig, heads: tuple[str, ...], num_classes: int |
     unknown = [head for head in heads if head not in HEADS]
     if unknown or not heads or len(set(heads)) < len(heads):
         raise ValueError(
-            f"`heads` must be some of {list(HEADS)}, each once. Received: {list(heads)}."
+            f"`heads` must be names from {list(HEADS)}, each at most once. Received: {list(heads)}."
         )
     if config.pooler_activation is None and set(heads) & set(_POOLED):
         raise ValueError(
-            f"The heads {list(_POOLED)} need a pooler. Received: heads={list(heads)} for an "
-            "encoder with pooler_activation=None."
+            f"The heads {list(_POOLED)} require a pooler. Received: heads={list(heads)} for "
+            "an encoder with pooler_activation=None."
         )
     needed = {"classes", "tags"} & set(heads)
     if bool(needed) != (num_classes is not None):
         raise ValueError(
-            "`num_classes` belongs to the heads 'classes' and 'tags', which need it. Received: "
-            f"num_classes={num_classes} with heads={list(heads)}."
+            "`num_classes` must be given with the head 'classes' or 'tags', and only then. "
+            f"Received: num_classes={num_classes} with heads={list(heads)}."
         )

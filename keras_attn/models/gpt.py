@@ -120,19 +120,20 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
         check_softcap(self.logit_softcap, "logit_softcap")
         if self.logit_softcap is not None and not self.tie_embeddings:
             raise ValueError(
-                "`logit_softcap` needs an output layer tied to the embedding. Received: "
-                f"logit_softcap={self.logit_softcap} with tie_embeddings=False."
+                "`logit_softcap` requires an output layer that shares the weights of the "
+                f"embedding. Received: logit_softcap={self.logit_softcap} with "
+                "tie_embeddings=False."
             )
         if self.positions == "rotary" and self.head_width % 2:
             raise ValueError(
-                "Rotary positions need heads of an even width. Received: a width of "
+                "Rotary positions require an even width of heads. Received: width "
                 f"{self.head_width}."
             )
         defaults = {"rotary_scaling": None, "rotary_base": 10000.0, "window_rotary_base": None}
         for name, default in defaults.items():
             if self.positions != "rotary" and getattr(self, name) != default:
                 raise ValueError(
-                    f'`{name}` belongs to positions="rotary". Received: '
+                    f'`{name}` is only used with positions="rotary". Received: '
                     f"{name}={getattr(self, name)!r}, positions={self.positions!r}."
                 )
 
@@ -140,8 +141,8 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
         """Raises a ValueError if the width of the heads is not known."""
         if self.key_dim is None and self.dim % self.num_heads:
             raise ValueError(
-                "`dim` must be divisible by `num_heads`, or `key_dim` be given. "
-                f"Received: dim={self.dim}, num_heads={self.num_heads}."
+                "`dim` must be divisible by `num_heads` if `key_dim` is not given. Received: "
+                f"dim={self.dim}, num_heads={self.num_heads}."
             )
 
     @property

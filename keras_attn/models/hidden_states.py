@@ -38,8 +38,8 @@ def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]
     stack = layers.get("encoder", layers.get("decoder"))
     if stack is None or "embedding" not in layers or not hasattr(stack, "blocks"):
         raise ValueError(
-            "Expected a model with layers `embedding` and `encoder` or `decoder`, of BERT's or "
-            f"GPT's kind. Received: {model.name!r} with {sorted(layers)}."
+            "Expected a model with layers `embedding` and `encoder` or `decoder`, such as a "
+            f"BERT or GPT model. Received: {model.name!r} with {sorted(layers)}."
         )
     ids, mask = ops.convert_to_tensor(inputs["token_ids"]), inputs.get("padding_mask")
     if "encoder" in layers:

@@ -114,7 +114,7 @@ def begin_encoder(
     """The symbolic images, and the network's input computed from them."""
     if keras.config.image_data_format() != "channels_last":
         raise ValueError(
-            f"{owner} needs pictures with channels last. Received: Keras set to "
+            f"{owner} requires pictures with channels last. Received: Keras set to "
             f"{keras.config.image_data_format()!r}. Call "
             "keras.config.set_image_data_format('channels_last') first."
         )

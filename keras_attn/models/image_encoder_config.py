@@ -75,8 +75,8 @@ class ImageEncoderConfig(Settings):
         self._refuse(("encoder_weights",), small, "an encoder of keras.applications")
         if self.train_encoder == "no" and self.has_random_weights:
             raise ValueError(
-                "train_encoder='no' is for an encoder that was trained before. Received: it, with "
-                f"encoder={self.encoder!r} of random weights."
+                "train_encoder='no' requires an encoder that is already trained. Received: "
+                f"train_encoder='no' with encoder={self.encoder!r}, which has random weights."
             )
         if self.encoder == "small-cnn":
             _ = self.filter_numbers
@@ -86,8 +86,8 @@ class ImageEncoderConfig(Settings):
         given = [name for name in names if where and getattr(self, name) != defaults[name]]
         if given:
             raise ValueError(
-                f"{' and '.join(f'`{name}`' for name in given)} belong to {owner}. "
-                f"Received: encoder={self.encoder!r}."
+                f"{' and '.join(f'`{name}`' for name in given)} can only be used with "
+                f"{owner}. Received: encoder={self.encoder!r}."
             )
 
     @property

@@ -81,13 +81,13 @@ def applications_encoder(
     """
     if name not in APPLICATIONS:
         raise ValueError(
-            f"`name` of applications_encoder must be one of {', '.join(APPLICATIONS)}. Received: "
-            f"{name!r}. Any other Keras model: encoder_from_model."
+            f"`name` of applications_encoder must be one of {', '.join(APPLICATIONS)}. "
+            f"Received: {name!r}. For any other Keras model, use encoder_from_model."
         )
     if weights is not None and weights != "imagenet" and not Path(weights).is_file():
         raise ValueError(
             "`weights` of applications_encoder must be 'imagenet', None or a file. Received: "
-            f"{str(weights)!r}, which is no file."
+            f"{str(weights)!r}, which is not a file."
         )
     function, scaling, own_layer, usual_size = APPLICATIONS[name]
     size = usual_size if image_size is None else image_size
@@ -110,8 +110,8 @@ def _application(function: str, **arguments) -> keras.Model:
             raise
         raise DownloadError(
             f"The weights of {function} could not be downloaded: {error}. Other choices: "
-            "weights=<path of the file>, weights=None, or "
-            "small_cnn_encoder and patch_encoder, which are trained from the beginning."
+            "weights=<path of the file>, weights=None, or small_cnn_encoder and "
+            "patch_encoder, which are trained from random weights."
         ) from error
 
 
@@ -160,8 +160,8 @@ def encoder_from_model(
     size = known if image_size is None else image_size
     if image_size is None and (len(known) != 2 or None in known):
         raise ValueError(
-            f"`image_size` of {owner} is needed for a model that has no fixed size. Received: a "
-            f"model with inputs of shape {tuple(model.inputs[0].shape)}."
+            f"`image_size` of {owner} is required for a model without a fixed image size. "
+            f"Received: a model with inputs of shape {tuple(model.inputs[0].shape)}."
         )
     scaling = preprocess if isinstance(preprocess, str) else "none"
     images, x = begin_encoder(size, scaling, owner)

@@ -95,7 +95,8 @@ class ModernBertConfig(WindowSettings, BertConfig):
         super().__post_init__()
         if self.num_segments is not None:
             raise ValueError(
-                f"ModernBERT has no segments. Received: num_segments={self.num_segments}."
+                f"ModernBERT has no segments. Received: num_segments={self.num_segments}. "
+                "Leave it out."
             )
         if self.pooling not in POOLINGS:
             raise ValueError(f"`pooling` must be one of {POOLINGS}. Received: {self.pooling!r}.")
@@ -193,9 +194,10 @@ class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
         super().__post_init__()
         if self.pooled_layers != 1 or self.unit_length:
             raise ValueError(
-                "`pooled_layers` and `unit_length` are for model='bert' and 'roberta': a "
-                "ModernBERT has a dense layer behind the pooling. Received: "
-                f"{self.pooled_layers} and {self.unit_length}. Leave them out."
+                "`pooled_layers` and `unit_length` are only used with model='bert' and "
+                "'roberta', because ModernBERT has a dense layer after the pooling. "
+                f"Received: pooled_layers={self.pooled_layers} and "
+                f"unit_length={self.unit_length}. Leave them out."
             )
 
     def layers(  # type: ignore[override]  # a classifier has no logits of tokens

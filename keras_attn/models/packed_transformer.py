@@ -44,8 +44,9 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
     parts = SequenceDecoder(model)
     if not isinstance(parts.encoder, TransformerEncoder):
         raise ValueError(
-            "Rows of several pairs need a model of `TransformerEncoderDecoderConfig`: a recurrent "
-            f"network carries its state from one to the next. Received: {model.name!r}."
+            "Packing several pairs into a row requires a model of "
+            "`TransformerEncoderDecoderConfig`, because a recurrent network carries its "
+            f"state from one pair to the next. Received: {model.name!r}."
         )
     dropout = model.get_layer("embedding_dropout")
     stack = parts.decoder.decoder

@@ -120,13 +120,14 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
             given += ["input_feeding"] * bool(self.input_feeding)
             if given:
                 raise ValueError(
-                    f"{' and '.join(f'`{name}`' for name in given)} belong to an attention. "
-                    "Received: attention='none'."
+                    f"{' and '.join(f'`{name}`' for name in given)} can only be used with "
+                    "attention. Received: attention='none'. Leave them out, or choose an "
+                    "attention."
                 )
         if self.window_size is not None and self.window is None:
             raise ValueError(
-                f"`window_size` belongs to a `window`, one of {list(WINDOWS)}. "
-                f"Received: window_size={self.window_size!r} without it."
+                f"`window_size` requires a `window`, one of {list(WINDOWS)}. Received: "
+                f"window_size={self.window_size!r} without `window`."
             )
         if self.units % 2:
             raise ValueError(

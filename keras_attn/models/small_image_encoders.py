@@ -72,8 +72,9 @@ def small_cnn_encoder(
     ):
         if value is not None and attention not in users:
             raise ValueError(
-                f"`{option}` of {owner} belongs to attention={' or '.join(map(repr, users))}. "
-                f"Received: {option}={value!r} with attention={attention!r}."
+                f"`{option}` of {owner} is only used with "
+                f"attention={' or '.join(map(repr, users))}. Received: {option}={value!r} "
+                f"with attention={attention!r}."
             )
     reduction = 16 if reduction is None else reduction
     kernel_size = 7 if kernel_size is None else kernel_size

@@ -173,7 +173,7 @@ def from_bytes(data: bytes, where: str = "The file") -> dict[str, np.ndarray]:
     for name, entry in sorted(entries, key=lambda entry: entry[0]):
         if entry["dtype"] not in _DTYPES:
             raise ValueError(
-                f"{where}: {name} has dtype {entry['dtype']}, which is not known here."
+                f"{where}: {name} has dtype {entry['dtype']}, which keras_attn does not support."
             )
         array = np.frombuffer(entry["data"], _DTYPES[entry["dtype"]])
         found[name] = array.reshape(entry["shape"])

@@ -31,9 +31,10 @@ def classifier_config(
         return TEXT_CLASSIFIERS.make(config, sequence_length=max_length)
     if config.sequence_length < max_length:
         raise ValueError(
-            f"`sequence_length` must be at least max_length={max_length}, so that every token has "
-            f"a position. Received: {config.sequence_length}. Give max_length="
-            f"{config.sequence_length} (--max-length), or more positions."
+            f"`sequence_length` must be at least max_length={max_length}, so that every "
+            f"token has a position. Received: {config.sequence_length}. Use "
+            f"max_length={config.sequence_length} (--max-length), or a larger "
+            "`sequence_length`."
         )
     return config
 
@@ -136,9 +137,10 @@ def _cut_behind_vectors(model: keras.Model) -> tuple[Callable[[Tensor], list], C
     embeddings = _readers(model, inputs[0]) if len(inputs) == 1 else []
     if not embeddings:
         raise TypeError(
-            "Expected a functional model with a layer that makes vectors (B, S, D) of the ids, "
-            "such as `keras.layers.Embedding` or `TokenEmbedding`. Received: "
-            f"{getattr(model, 'name', model)!r} of type {type(model).__name__}, which has none."
+            "Expected a functional model with a layer that makes vectors (B, S, D) of the "
+            "ids, such as `keras.layers.Embedding` or `TokenEmbedding`. Received: "
+            f"{getattr(model, 'name', model)!r} of type {type(model).__name__}, which has no "
+            "such layer."
         )
     cut = keras.Model([*(x for _, x in embeddings), *inputs], model.outputs[0], name="rest")
     # The graph computes the masks of `mask_zero` from the ids. Vectors may bring theirs, too.

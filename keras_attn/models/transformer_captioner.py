@@ -76,8 +76,8 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
         super().__post_init__()
         if self.region_positions == "sinusoidal" and self.dim % 2:
             raise ValueError(
-                "`dim` must be even for sinusoidal positions of rows and columns. Received: "
-                f"{self.dim}."
+                "`dim` must be even, because rows and columns have sinusoidal positions. "
+                f"Received: {self.dim}."
             )
         if self.grid is not None and (
             len(self.grid) != 2 or not all(type(n) is int and n > 0 for n in self.grid)
@@ -104,8 +104,8 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
         grid = None if self.region_positions == "none" else self.grid
         if self.region_positions != "none" and grid is None:
             raise ValueError(
-                "`region_positions` needs the `grid` of the encoder. Received: region_positions="
-                f"{self.region_positions!r}, grid=None."
+                "`region_positions` requires the `grid` of the image encoder. Received: "
+                f"region_positions={self.region_positions!r}, grid=None."
             )
         count = None if grid is None else grid[0] * grid[1]
         regions = keras.Input((count, self.region_dim), name="regions")

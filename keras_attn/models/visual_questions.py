@@ -75,7 +75,7 @@ class QuestionConfig(Settings):
             ValueError: If there is no `grid`.
         """
         if self.grid is None:
-            raise ValueError("Expected the `grid` of the encoder of the pictures. Received: None.")
+            raise ValueError("Expected the `grid` of the image encoder. Received: None.")
         count = self.grid[0] * self.grid[1]
         return {
             "regions": keras.Input((count, self.region_dim), name="regions"),

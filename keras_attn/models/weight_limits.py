@@ -50,7 +50,7 @@ def check_num_layers(config: object, variables: int) -> None:
         check_num_layers(value, variables)
         if re.fullmatch(r"num_(\w+_)?layers", name) and type(value) is int and value > variables:
             raise ValueError(
-                f"the settings ask for {value:,} tensors or more, and the file has {variables:,}"
+                f"the settings require at least {value:,} tensors, but the file has {variables:,}"
             )
 
 
@@ -83,11 +83,11 @@ class _Counted(list):
         self.numbers += count
         if self.numbers > _TIMES * self.given + _MORE_NUMBERS:
             raise ValueError(
-                f"the settings ask for {self.numbers:,} numbers or more, and the file has "
+                f"the settings require at least {self.numbers:,} numbers, but the file has "
                 f"{self.given:,}"
             )
         if len(self) > _TIMES * self.variables + _MORE_VARIABLES:
             raise ValueError(
-                f"the settings ask for {len(self):,} tensors or more, and the file has "
+                f"the settings require at least {len(self):,} tensors, but the file has "
                 f"{self.variables:,}"
             )

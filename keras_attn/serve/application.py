@@ -233,7 +233,7 @@ class _Handlers:
     async def _explain(self, served: _Served, body: dict[str, object]) -> tuple[object, int]:
         model = served.model
         if not model.explains:
-            raise RequestProblem(400, f"The task {model.task.name} explains nothing.")
+            raise RequestProblem(400, f"The task {model.task.name} does not support explanations.")
         _check_names(body, ("instances", "inputs"))
         rows, _ = model.rows(body)
         if len(rows) > _MOST_EXPLAINED:

@@ -136,8 +136,9 @@ class Chat:
         if isinstance(self.task, Talker):
             if most is not None or "stop" in given:
                 raise RequestProblem(
-                    400, "`max_tokens` and `stop` are not available: a model of conversations ends "
-                    f"an answer itself, after {self.task.data.max_answer} tokens at most."
+                    400, "`max_tokens` and `stop` are not supported: a conversation model "
+                        f"ends each answer itself, after at most {self.task.data.max_answer} "
+                        "tokens."
                 )  # fmt: skip
             if made.get("temperature", 0) == 0:
                 return {"search": "beam"}

@@ -55,4 +55,4 @@ def parsed(body: bytes) -> dict[str, object]:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number in JSON")

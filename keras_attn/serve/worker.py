@@ -149,7 +149,7 @@ class Worker:
     def _add(self, work: Sequence[_Row | _Stream]) -> None:
         with self._changed:
             if self._stopping or len(self._waiting) + len(work) > self.queue_size:
-                raise RequestProblem(429, "Too many requests wait. Try again later.")
+                raise RequestProblem(429, "Too many requests are waiting. Try again later.")
             self._waiting.extend(work)
             self._changed.notify()
 

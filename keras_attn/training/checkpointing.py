@@ -103,7 +103,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             raise ValueError(
                 f"{self.path} belongs to another run: "
                 + ", ".join(f"{n} is {former.get(n)!r} there, {here.get(n)!r} here" for n in names)
-                + ". Give another folder, or the former settings."
+                + ". Use another folder, or the settings of that run."
             )
         return notes
 
@@ -123,8 +123,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         memories = notes["memories"] if notes else self._remembering
         if len(memories) != len(self._remembering):
             raise ValueError(
-                f"{self.path} holds the memories of {len(memories)} callbacks. "
-                f"Received: {len(self._remembering)} callbacks with `memory` and `remember`."
+                f"{self.path} holds the states of {len(memories)} callbacks. Received: "
+                f"{len(self._remembering)} callbacks with `memory` and `remember`."
             )
 
     def _recall(self) -> None:
@@ -144,20 +144,21 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         try:
             save_training_state(self.path, self.model, notes)
         except OSError as error:
-            good = "The checkpoint before it is still good"
-            former = good if self.path.exists() else "There is none before it"
+            good = "The previous checkpoint is still good"
+            former = good if self.path.exists() else "There is no earlier checkpoint"
             raise OSError(
                 error.errno,
-                f"{error.strerror or error}: {self.path} could not be written after batch {batch} "
-                f"of epoch {epoch + 1}. {former}: make room, and run the same again",
+                f"{error.strerror or error}: {self.path} could not be written after batch "
+                f"{batch} of epoch {epoch + 1}. {former}. Free some space, and run the same "
+                "command again",
             ) from error
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
         """Restores the run from the file."""
         if not self._length:
             raise ValueError(
-                "A TrainingCheckpoint works in `keras_attn.training.fit_resumable`, which begins "
-                "at the batch where the run was ended. Received: a plain `fit`."
+                "A TrainingCheckpoint works only in `keras_attn.training.fit_resumable`, "
+                "which resumes at the batch where the run ended. Received: a plain `fit`."
             )
         self._first_batch = 0
         self._metrics = self._generators = None
@@ -308,8 +309,9 @@ def fit_resumable(
     if not known or not isinstance(batches, keras.utils.PyDataset):
         raise TypeError(
             "Expected `batches` of `keras_attn.batches`, such as `TokenBatches`. Received: "
-            f"{type(batches).__name__}, whose order cannot be repeated. Train other data with "
-            "`model.fit` and `keras.callbacks.BackupAndRestore`, which resumes whole epochs."
+            f"{type(batches).__name__}, whose order cannot be repeated. To train on other "
+            "data, use `model.fit` and `keras.callbacks.BackupAndRestore`, which resumes "
+            "whole epochs."
         )
     remove_partial_files(checkpoint.path)
     checkpoint._begin(batches, callbacks)

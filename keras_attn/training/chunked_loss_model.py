@@ -83,13 +83,14 @@ class ChunkedLossModel(keras.Model):
         """Returns the loss of the logits that the last layer would compute from `y_pred`."""
         if not isinstance(self.loss, MaskedCrossEntropy):
             raise ValueError(
-                "The loss of a ChunkedLossModel must be a MaskedCrossEntropy, whose settings it "
-                f"takes. Received: compile(loss={self.loss!r})."
+                "The loss of a ChunkedLossModel must be a MaskedCrossEntropy. Received: "
+                f"compile(loss={self.loss!r})."
             )
         if self._compile_metrics is not None:
             raise ValueError(
-                "A ChunkedLossModel has no metrics: they would need all logits. Compile it without "
-                "`metrics` and `weighted_metrics`, and evaluate the model itself."
+                "A ChunkedLossModel does not support metrics, because they would need all "
+                "logits. Compile it without `metrics` and `weighted_metrics`, and evaluate "
+                "the original model."
             )
         labels = ops.convert_to_tensor(y)
         if "int" not in ops.dtype(labels) and dtypes_are_guessed():
@@ -99,9 +100,10 @@ class ChunkedLossModel(keras.Model):
             known = None not in (*labels.shape[1:], *y_pred.shape[1:-1])
             if "int" not in dtype or known:
                 raise ValueError(
-                    "Expected integer labels (B, T), a label for each of the model's positions. "
-                    f"Received: {dtype} labels of shape {tuple(labels.shape)}, for hidden vectors "
-                    f"of shape {tuple(y_pred.shape)}."
+                    "Expected integer labels (B, T), one label for each position of the "
+                    f"model's output. Received: {dtype} labels of shape "
+                    f"{tuple(labels.shape)}, for hidden vectors of shape "
+                    f"{tuple(y_pred.shape)}."
                 )
         loss = self.loss
         weights = token_weights(labels, loss.ignore_id, sample_weight, "float32")
@@ -148,12 +150,13 @@ def _last_layer(model: keras.Model) -> tuple[Any, Any]:
     """The layer that computes the logits of a model, and its symbolic input."""
     if not isinstance(model, keras.Model) or not hasattr(model, "operations"):
         raise TypeError(
-            "`model` must be a functional keras.Model, whose last layer can be left out. "
-            f"Received: {type(model).__name__}."
+            "`model` must be a functional keras.Model, so that its last layer can be left "
+            f"out. Received: {type(model).__name__}."
         )
     if len(model.outputs) != 1:
         raise ValueError(
-            f"`model` must have one output, logits (B, T, V). Received: {len(model.outputs)}."
+            f"`model` must have one output, logits (B, T, V). Received: {len(model.outputs)} "
+            "outputs."
         )
     layer, node, _ = model.outputs[0]._keras_history
     arguments = layer._inbound_nodes[node].arguments
@@ -164,9 +167,8 @@ def _last_layer(model: keras.Model) -> tuple[Any, Any]:
     )
     if not (is_embedding or is_dense) or _is_quantized(layer):
         raise ValueError(
-            "The logits of `model` must come from a TokenEmbedding with `reverse=True` and without "
-            "`logit_softcap`, or from a Dense without activation, neither of them quantized or "
-            "with LoRA. "
-            f"Received: {type(layer).__name__} {layer.name!r}."
+            "The logits of `model` must come from a TokenEmbedding with `reverse=True` and "
+            "without `logit_softcap`, or from a Dense without activation. The layer must not "
+            f"be quantized or have LoRA. Received: {type(layer).__name__} {layer.name!r}."
         )
     return layer, arguments.keras_tensors[0]

@@ -49,8 +49,8 @@ def compute_on(device: str, devices: str = "1") -> Iterator[str]:
     found = device != "cpu" and _sees_gpu(backend)
     if device == "gpu" and not found:
         raise RuntimeError(
-            f"A GPU is requested, but the {backend} backend sees none. Install its build for GPUs, "
-            "check the driver, or use device 'cpu' or 'auto'."
+            f"A GPU is requested, but the {backend} backend finds none. Install its GPU "
+            "build, check the driver, or use device 'cpu' or 'auto'."
         )
     if device == "cpu" and backend == "tensorflow":
         import tensorflow as tf
@@ -102,9 +102,9 @@ def _data_parallel(backend: str, names: list[str]) -> contextlib.AbstractContext
     if backend == "tensorflow":
         return _strategy(tuple(names)).scope()
     raise RuntimeError(
-        "Keras' `fit` trains on one device with PyTorch. Received: "
-        f"{len(names)} devices. Set KERAS_BACKEND to jax or tensorflow, or take `devices` '1'; or "
-        "wrap `.model` into torch.nn.parallel.DistributedDataParallel, in a loop of your own."
+        f"Keras' `fit` trains on one device with PyTorch. Received: {len(names)} devices. "
+        "Set KERAS_BACKEND to jax or tensorflow, use `devices` '1', or wrap `.model` in "
+        "torch.nn.parallel.DistributedDataParallel in your own training loop."
     )
 
 

@@ -125,15 +125,16 @@ def model_parallel(
             )
     if keras.backend.backend() != "jax":
         raise RuntimeError(
-            "Weights can be cut over devices only on JAX. "
-            f"Received: the {keras.backend.backend()} backend. Set KERAS_BACKEND=jax."
+            "Weights can be split across devices only on JAX. Received: the "
+            f"{keras.backend.backend()} backend. Set KERAS_BACKEND=jax."
         )
     devices = keras.distribution.list_devices() if devices is None else devices
     data_shards = max(len(devices) // model_shards, 1) if data_shards is None else data_shards
     if data_shards * model_shards != len(devices):
         raise ValueError(
-            f"Expected {len(devices)} devices to be `data_shards` x `model_shards`. "
-            f"Received: {data_shards} x {model_shards}. Give other numbers, or fewer `devices`."
+            "`data_shards` x `model_shards` must equal the number of devices, "
+            f"{len(devices)}. Received: {data_shards} x {model_shards}. Use other numbers, "
+            "or fewer `devices`."
         )
     mesh = keras.distribution.DeviceMesh((data_shards, model_shards), ("batch", "model"), devices)
     return _CheckedModelParallel(
@@ -153,10 +154,11 @@ class _CheckedModelParallel(keras.distribution.ModelParallel):
         for size, axis in zip(variable.shape, layout.axes, strict=False):
             if axis is not None and size % sizes[axis]:
                 raise ValueError(
-                    f"{variable.path!r} of shape {tuple(variable.shape)} cannot be split into "
-                    f"{sizes[axis]} equal parts: {size} is not a multiple of it. Use another "
-                    "number of `model_shards`, another width of heads, or a vocabulary padded to "
-                    "a multiple (`shard_embeddings=False` leaves it whole)."
+                    f"{variable.path!r} of shape {tuple(variable.shape)} cannot be split "
+                    f"into {sizes[axis]} equal parts: {size} is not a multiple of "
+                    f"{sizes[axis]}. Use another `model_shards` or another head width. If it "
+                    "is an embedding, pad the vocabulary to a multiple, or use "
+                    "shard_embeddings=False."
                 )
         return layout
 
@@ -214,8 +216,9 @@ class ProcessBatches(keras.utils.PyDataset):
     def _own(self, array: np.ndarray) -> np.ndarray:
         if len(array) % self.parts:
             raise ValueError(
-                f"Expected batches whose rows are a multiple of the {self.parts} processes' parts. "
-                f"Received: {len(array)} rows. Make them with `rows_multiple_of`."
+                f"Expected batches whose number of rows is a multiple of {self.parts}, the "
+                f"number of processes. Received: {len(array)} rows. Create the batches with "
+                "`rows_multiple_of`."
             )
         share = len(array) // self.parts
         return array[self.part * share : (self.part + 1) * share]

@@ -59,8 +59,9 @@ class InBatchCrossEntropy(keras.losses.Loss):
         rows = {y_true.shape[0], *y_pred.shape} - {None}
         if len(y_true.shape) != 2 or len(y_pred.shape) != 2 or len(rows) > 1:
             raise ValueError(
-                "InBatchCrossEntropy expected similarities (B, B) and labels (B, R). Received: "
-                f"shapes {tuple(y_pred.shape)} and {tuple(y_true.shape)}."
+                "InBatchCrossEntropy expected similarities (B, B) and labels (B, R). "
+                f"Received: similarities of shape {tuple(y_pred.shape)} and labels of shape "
+                f"{tuple(y_true.shape)}."
             )
         right = ops.cast(y_true, "int32")
         own = right[:, 0]

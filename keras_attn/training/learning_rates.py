@@ -38,8 +38,8 @@ def scale_learning_rate(optimizer: keras.optimizers.Optimizer, factors: dict[int
     """
     if not all(factor > 0 for factor in factors.values()):
         raise ValueError(
-            f"Expected factors above 0. Received: {min(factors.values())}. Set `trainable = False` "
-            "for layers that are to stay as they are."
+            f"Expected factors above 0. Received: {min(factors.values())}. To keep layers as "
+            "they are, set their `trainable = False`."
         )
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # inside a scaled loss
     update, decay = optimizer._backend_update_step, optimizer._apply_weight_decay

@@ -62,7 +62,8 @@ class NegativeSamplingLoss(keras.losses.Loss):
         if len(y_true.shape) != 3 or len(y_pred.shape) != 3 or not fits:
             raise ValueError(
                 "NegativeSamplingLoss expected labels (B, P, C) and logits (B, P, C + N). "
-                f"Received: shapes {tuple(y_true.shape)} and {tuple(y_pred.shape)}."
+                f"Received: labels of shape {tuple(y_true.shape)} and logits of shape "
+                f"{tuple(y_pred.shape)}."
             )
         right = ops.cast(y_true, "float32")
         logits = ops.cast(y_pred, "float32")

@@ -65,8 +65,9 @@ def save_training_state(
     for i, variable in enumerate(groups["model"]):
         if not np.isfinite(arrays[f"model/{i}"]).all():
             raise ValueError(
-                f"The weights {variable.path!r} are not finite: the training diverged, and is not "
-                "kept. Lower the learning rate, clip the gradients, or try another seed."
+                f"The weights {variable.path!r} are not finite, because the training "
+                "diverged. They are not saved. Lower the learning rate, clip the gradients, "
+                "or try another seed."
             )
     header = {
         "format_version": STATE_VERSION,
@@ -147,16 +148,17 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
         header, names = _header(archive), archive.arrays()
         if header["optimizer"] != _optimizer_name(model):
             raise ValueError(
-                f"{path} does not fit the model: its optimizer is {header['optimizer']}. "
-                f"Expected: {_optimizer_name(model)}."
+                f"{path} does not fit the model. Expected: the optimizer "
+                f"{_optimizer_name(model)}. Received: {header['optimizer']}."
             )
         arrays = {}
         for name, group in groups.items():
             paths = header["variables"].get(name, [])
             if len(paths) != len(group):
                 raise ValueError(
-                    f"{path} does not fit the model: it holds {len(paths)} variables of its "
-                    f"{name}. Expected: {len(group)}. Was it made with other settings?"
+                    f"{path} does not fit the model. Expected: {len(group)} variables of its "
+                    f"{name}. Received: {len(paths)}. Use the settings that the file was "
+                    "saved with."
                 )
             for i, variable in enumerate(group):
                 if f"{name}/{i}" not in names:
@@ -164,9 +166,10 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
                 value = archive.array(f"{name}/{i}")
                 if tuple(value.shape) != tuple(variable.shape):
                     raise ValueError(
-                        f"{path} does not fit the model: {paths[i]!r} of its {name} has shape "
-                        f"{tuple(value.shape)}. Expected: {tuple(variable.shape)}, for "
-                        f"{variable.path!r}. Was it made with other settings?"
+                        f"{path} does not fit the model. Expected: shape "
+                        f"{tuple(variable.shape)} of {variable.path!r}. Received: shape "
+                        f"{tuple(value.shape)} of {paths[i]!r} in its {name}. Use the "
+                        "settings that the file was saved with."
                     )
                 arrays[name, i] = value
         generators = {
@@ -183,7 +186,7 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
 
 def _variables(model: keras.Model) -> dict[str, list[keras.Variable]]:
     if not getattr(model, "compiled", False):
-        raise ValueError("Expected a compiled model. Received: one without optimizer.")
+        raise ValueError("Expected a compiled model. Received: a model without an optimizer.")
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
     return {
@@ -208,7 +211,10 @@ def _optimizer_name(model: keras.Model) -> str:
 def _header(archive: Archive) -> dict[str, Any]:
     path = archive.path
     if _HEADER not in archive.arrays():
-        raise ValueError(f"Expected a checkpoint of keras_attn. Received: {path}, another archive.")
+        raise ValueError(
+            f"Expected a checkpoint of keras_attn. Received: {path}, which is another kind "
+            "of archive."
+        )
     header = parse_object(archive.array(_HEADER).tobytes(), path, _EXPECTED)
     check_format(path, header, STATE_VERSION)
     if missing := [name for name in ("optimizer", "variables", "notes") if name not in header]:

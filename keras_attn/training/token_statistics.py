@@ -77,8 +77,8 @@ def set_token_weights(
     layers = {layer.name: layer for layer in model.layers}
     if "weighting" not in layers:
         raise ValueError(
-            "Expected a bag whose tokens have weights. Received: a model without such weights, "
-            f"{model.name}."
+            f"Expected a bag model with token weights. Received: {model.name}, which has no "
+            "token weights."
         )
     of_layers: dict[str, Sequence[Row]] = {"weighting": ids}
     if "pairs" in layers:

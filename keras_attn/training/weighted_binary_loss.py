@@ -66,8 +66,9 @@ class WeightedBinaryCrossentropy(keras.losses.Loss):
         count = len(self.pos_weight)
         if y_true.shape[-1] != count or y_pred.shape[-1] != count:
             raise ValueError(
-                f"Expected labels and logits of {count} labels, the number of `pos_weight`. "
-                f"Received: shapes {tuple(y_true.shape)} and {tuple(y_pred.shape)}."
+                f"Expected labels and logits for {count} labels, as many as `pos_weight` has "
+                f"numbers. Received: labels of shape {tuple(y_true.shape)} and logits of "
+                f"shape {tuple(y_pred.shape)}."
             )
         y = ops.cast(y_true, y_pred.dtype)
         weight = ops.convert_to_tensor(self.pos_weight, y_pred.dtype)

@@ -120,7 +120,7 @@ def attention_steps(
     chosen = next((key for key in known if path in key.path), None)
     if chosen is None:
         raise ValueError(
-            f"Expected the path of an attention layer with dot products, of "
+            "Expected the path of a dot-product attention layer, one of "
             f"{[key.path for key in known]}. Received: {path!r}."
         )
     return _steps(chosen, known[chosen], list(tokens), key_tokens, head, row)
@@ -139,8 +139,8 @@ def _steps(
     terms = [name for name in _TERMS if arguments.get(name) is not None]
     if terms:
         raise ValueError(
-            "Expected a layer whose weights are the softmax of scaled products. Received: "
-            f"{place.path}, which also has {', '.join(terms)}."
+            "Expected a layer whose weights are the softmax of scaled dot products. "
+            f"Received: {place.path}, which also has {', '.join(terms)}."
         )
     key_tokens = list(tokens if key_tokens is None else key_tokens)
     batch, queries, heads, width = query.shape
@@ -151,8 +151,8 @@ def _steps(
         )
     if not 0 < len(tokens) <= queries or not 0 < len(key_tokens) <= key.shape[1]:
         raise ValueError(
-            f"Expected at most {queries} tokens of queries and {key.shape[1]} of keys, and at "
-            f"least one. Received: {len(tokens)} and {len(key_tokens)}."
+            f"Expected 1 to {queries} query tokens and 1 to {key.shape[1]} key tokens. "
+            f"Received: {len(tokens)} query tokens and {len(key_tokens)} key tokens."
         )
     # With products of 0, exactly the visible keys have a weight.
     _, shares = dot_product_attention(

@@ -74,8 +74,8 @@ class AttentionPart:
         object.__setattr__(self, "paths", tuple(self.paths))
         if len(self.paths) not in (0, len(layers)):
             raise ValueError(
-                f"Expected a path for each of the {len(layers)} layers of {self.name!r}, or none. "
-                f"Received: {list(self.paths)}."
+                f"Expected a path for each of the {len(layers)} layers of {self.name!r}, or "
+                f"no paths. Received: {list(self.paths)}."
             )
 
     def __repr__(self) -> str:
@@ -128,9 +128,9 @@ class AttentionView:
         regions = [part for part in self.parts if part.keys is None]
         if (self.image is None) != (not regions) or (self.grid is None) != (not regions):
             raise ValueError(
-                "`image` and `grid` go with parts whose `keys` are None, the picture's regions. "
-                f"Received: image={'None' if self.image is None else 'given'}, grid={self.grid!r}, "
-                f"{len(regions)} such parts."
+                "`image` and `grid` require parts with keys=None, whose keys are the regions "
+                f"of the image. Received: image={'None' if self.image is None else 'given'}, "
+                f"grid={self.grid!r}, {len(regions)} such parts."
             )
         if regions and self.grid is not None:
             rows, columns = grid = tuple(int(size) for size in self.grid)
@@ -226,7 +226,7 @@ class AttentionView:
             if queries is None or (keys is None and (image is None or kind != "cross")):
                 missing = query_name if queries is None else key_name
                 argument = "target_tokens" if missing == "target" else "source_tokens"
-                raise ValueError(f"{_NAMES[kind]} needs `{argument}`. Received: None.")
+                raise ValueError(f"{_NAMES[kind]} requires `{argument}`. Received: None.")
             layers = [_cut(w, len(queries), keys, kind) for w in found[kind]]
             names = (_NAMES[kind], queries, keys, layers, query_name, key_name)
             parts.append(AttentionPart(*names, paths[kind]))
@@ -258,8 +258,8 @@ class AttentionView:
         shapes = {weights.shape for _, weights in pairs}
         if len(shapes) != 1:
             raise ValueError(
-                "Expected maps (rows, columns) of one size, for at least one word. Received: "
-                f"shapes {sorted(shapes)}."
+                "Expected maps (rows, columns) of the same size, for at least one word. "
+                f"Received: shapes {sorted(shapes)}."
             )
         (grid,) = shapes
         table = np.stack([weights.ravel() for _, weights in pairs])
@@ -287,7 +287,9 @@ def _parent(key: AttentionKey) -> str:
 def _of_row(batch: np.ndarray, row: int, key: AttentionKey) -> np.ndarray:
     """One row of a batch as `(heads, T, S)`."""
     if not 0 <= row < len(batch):
-        raise ValueError(f"`row` must be one of {len(batch)} rows of the batch. Received: {row!r}.")
+        raise ValueError(
+            f"`row` must be one of the {len(batch)} rows of the batch. Received: {row!r}."
+        )
     weights = batch[row]
     if key.role == "weighting":
         weights = np.abs(weights)
@@ -307,9 +309,9 @@ def _cut(weights: np.ndarray, queries: int, keys: Sequence[str] | None, kind: st
     lost = weights[:, :queries, count:].sum(axis=2).max(initial=0)
     if lost > 1e-3:
         raise ValueError(
-            f"Expected a token for each of the {weights.shape[2]} keys of {_NAMES[kind]} that is "
-            f"not padding. Received: {count} tokens; up to {lost:.3f} of a query's weight is on "
-            "other keys."
+            f"Expected a token for each of the {weights.shape[2]} keys of {_NAMES[kind]} "
+            f"that is not padding. Received: {count} tokens; up to {lost:.3f} of the weight "
+            "of a query is on keys without a token."
         )
     return kept
 

@@ -83,8 +83,8 @@ def _with_heads(layer: npt.ArrayLike, name: str) -> np.ndarray:
         return layer[0]
     if layer.ndim != 3:
         raise ValueError(
-            f"{name} must be (heads, T, S), (T, S) of one head, or (1, heads, T, S) of a batch "
-            "of one. Of a larger batch take one row: `[m[0] for m in maps]`. "
+            f"{name} must be (heads, T, S), (T, S) of one head, or (1, heads, T, S) of a "
+            "batch of one. For a larger batch, select one row: `[m[0] for m in maps]`. "
             f"Received: shape {layer.shape}."
         )
     return layer

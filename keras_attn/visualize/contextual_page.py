@@ -70,8 +70,9 @@ def contextual_page(
     sides = [len(views), len(places), count if senses is None else len(senses)]
     if vectors.ndim != 3 or vectors.shape[1] != count or sides != [count] * 3:
         raise ValueError(
-            f"Expected vectors (L + 1, {count}, D), and a view, a place and a sense for each of "
-            f"the {count} sentences. Received: vectors of shape {vectors.shape}, {sides}."
+            f"Expected vectors of shape (L + 1, {count}, D), and a view, a place and a sense "
+            f"for each of the {count} sentences. Received: vectors of shape {vectors.shape}, "
+            f"{sides}."
         )
     names = list(dict.fromkeys(senses or ()))
     colours = [names.index(s) % _COLOURS for s in senses] if senses is not None else [0] * count

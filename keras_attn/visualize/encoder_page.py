@@ -77,7 +77,7 @@ def encoder_page(
             f"rows of ids, {len(notes)} notes."
         )
     if divergence is not None and roles is None:
-        raise ValueError("`divergence` needs `roles`, with as many heads. Received: None.")
+        raise ValueError("`divergence` requires `roles` of the same heads. Received: None.")
     views = [
         dataclasses.replace(view, focus=Focus(note.query, getattr(note, "on", None)))
         if note and not view.focus

@@ -68,7 +68,7 @@ def find_focus(parts: Sequence[Any], focus: Focus | None) -> dict[str, int]:
     """
     focus = focus or Focus()
     if not 0 <= focus.part < len(parts):
-        raise ValueError(f"`part` must be one of {len(parts)} parts. Received: {focus.part!r}.")
+        raise ValueError(f"`part` must be one of the {len(parts)} parts. Received: {focus.part!r}.")
     part = parts[focus.part]
     shown = displayed_tokens(part.queries)
     queries = _allowed(focus.word, shown, "word")

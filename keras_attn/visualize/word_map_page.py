@@ -99,14 +99,17 @@ def word_map_page(
         found = [space.place(word) for word in words]
         missing = [w for w, place in zip(words, found, strict=True) if place is None]
         if missing:
-            raise ValueError(f"Expected words with vectors. Received: {missing[:8]}, without any.")
+            raise ValueError(
+                f"Expected words with vectors. Received: {missing[:8]}, which have no vector."
+            )
         shown = list(dict.fromkeys(place for place in found if place is not None))
     if places is None:
         places = word_places(space.units[shown], seed)
     places = np.asarray(places, "float64")
     if places.shape != (len(shown), 2):
         raise ValueError(
-            f"Expected places ({len(shown)}, 2), one for each word. Received: shape {places.shape}."
+            f"Expected places of shape ({len(shown)}, 2), one for each word. Received: shape "
+            f"{places.shape}."
         )
     number = {space.words[place]: i for i, place in enumerate(shown)}
     near = [

@@ -103,7 +103,7 @@ def test_an_index_without_training(best, tmp_path):
     code, _, err = command(
         "index", "--backbone", best, "--answers", tmp_path / "answers.tsv", "--to", best
     )
-    assert (code, "exists already. Give another file, or --overwrite" in err) == (1, True)
+    assert (code, "already exists. Give another file, or pass --overwrite" in err) == (1, True)
     made = AnswerSelector.load(tmp_path / "m.task")
     assert made.answers == ("the cat is big", "a dog")
     expected = AnswerSelector.load(best).embed(["a dog"], normalize=True)

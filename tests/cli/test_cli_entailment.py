@@ -62,7 +62,7 @@ def test_evaluate(place, tmp_path, eager):
     code, _, err = command(
         "evaluate", "--model", place / "run/best.task", "--data", place / "none.txt"
     )
-    assert (code, "which is none" in err) == (1, True)
+    assert (code, "which is not a" in err) == (1, True)
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_predict_and_explain(place, tmp_path, capfd, monkeypatch, eager):
     found = f"no tab in line 2 of {tmp_path / 'pairs.txt'}, 'no tab'"
     assert (code, found in err) == (1, True)
     code, _, err = command("explain", *given, "--to", tmp_path / "page.png")
-    assert (code, "a name that ends in .html. Received: " in err) == (2, True)
+    assert (code, "the name of a page, which must end in .html. Received: " in err) == (2, True)
 
 
 @pytest.mark.slow

@@ -190,7 +190,7 @@ def test_explain(place, run, loaded, tmp_path, method, shown):
 @pytest.mark.slow
 def test_quantize(run, tmp_path):
     code, _, err = command("quantize", "--model", run / "best.task", "--to", run / "best.task")
-    assert (code, "exists already" in err) == (1, True)
+    assert (code, "already exists" in err) == (1, True)
     code, out, err = command("quantize", "--model", run / "best.task", "--to", tmp_path / "s.task")
     assert code == 0, err
     assert "int8 model" in out
@@ -228,7 +228,7 @@ def test_a_settings_file_may_have_what_is_required(tmp_path):
         ("Ada B-PER\n", (), "Expected two different sentences or more"),
         ("a O\n\nb O\n\nc O\n\nd O\n", ("--dev-share", 0.5), "two labels or more"),
         ("Ada B-PER\n", ("--word-column", 1, "--label-column", 1), "different columns"),
-        ("Ada B-PER\n", ("--dev", "none.txt"), "none.txt, which is none"),
+        ("Ada B-PER\n", ("--dev", "none.txt"), "none.txt, which is not a"),
         (
             "Ada B-PER\n\nb O\n\nc O\n\nd O\n",
             ("--dev-share", 0.5, "--backbone", "none.task"),

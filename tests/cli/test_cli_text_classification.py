@@ -279,7 +279,11 @@ def test_predict_a_table(run, classifier, tmp_path, capfd):
     for more, message, expected_code in (
         (("--text", "id", "--prefix", "", tmp_path / "a.csv"), "Give one file", 2),
         (("--text", "none"), "a column 'none'", 1),
-        (("--text", "words", "--to", tmp_path / "o.txt"), "a name that ends in .csv", 1),
+        (
+            ("--text", "words", "--to", tmp_path / "o.txt"),
+            "which must end in .csv",
+            1,
+        ),
     ):
         code, _, err = command(*predict, *more)
         assert code == expected_code
@@ -416,7 +420,7 @@ def test_jax_needs_no_tensorflow(place, model, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("review,stars\n" + "".join(f"A {noun},5\n" for noun in NOUNS), "two classes or more"),
+        ("review,stars\n" + "".join(f"A {noun},5\n" for noun in NOUNS), "at least two classes"),
         ("text,label\nGood,5\nBad,1\n", "'review'"),
         ("review,stars\nGood,5\n,1\n", "line 3"),
         ("review,stars\nGood,5\nBad,1\n", "dev_share"),
@@ -450,7 +454,11 @@ def test_data_that_cannot_be_learnt_from(place, content, message, tmp_path):
         (["explain", "--model", "m"], 2, "--to"),
         (["explain", "--model", "m", "--to", "p", "--method", "lime"], 2, "--method"),
         (["explain", "--model", "m", "--to", "p", "--limit", "0"], 2, "--limit"),
-        (["explain", "--model", "m", "--to", "p.png"], 2, "a name that ends in .html"),
+        (
+            ["explain", "--model", "m", "--to", "p.png"],
+            2,
+            "which must end in .html",
+        ),
         (["export", "--model", "none.task", "--to", "m"], 1, "Expected a saved task"),
     ],
 )

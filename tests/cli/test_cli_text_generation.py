@@ -206,7 +206,7 @@ def test_prompts_from_files_and_standard_input(run, generator, loaded, tmp_path,
     for more, code in ((("--prompt", "a", tmp_path / "prompts.txt"), 2), (("none.txt",), 1)):
         received, _, err = command(*arguments, *more)
         assert received == code
-        assert ("--prompt or FILES" if code == 2 else "none.txt, which is none") in err
+        assert ("--prompt or FILES" if code == 2 else "none.txt, which is not a") in err
 
 
 @pytest.mark.slow

@@ -180,7 +180,7 @@ def test_signals_and_a_full_disk(place, traced, tmp_path):
     assert "The same command goes on from here." in err
     good = (other / "checkpoint.npz").read_bytes()
     _, err = run_elsewhere(RUN_WITHOUT_ROOM, len(good) // 2, *fit, code=1)
-    assert "still good: make room, and run the same again" in err
+    assert "still good. Free some space, and run the same command again" in err
     assert (other / "checkpoint.npz").read_bytes() == good
     _, err = run_elsewhere(RUN_TO_SIGNAL, int(signal.SIGTERM), 1, *fit, code=143)
     assert "The same command goes on from here." in err

@@ -268,4 +268,4 @@ def test_a_file_of_a_name_that_is_taken(monkeypatch, tmp_path, capsys):
     (tmp_path / "json.py").write_text("class Own: pass\n")
     with pytest.raises(SystemExit, match="2"):
         main([f"{tmp_path / 'json.py'}:Own", "fit"])
-    assert "json.py has the name of a module that is loaded already" in capsys.readouterr().err
+    assert "json.py has the name of a module that is already loaded" in capsys.readouterr().err

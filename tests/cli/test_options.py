@@ -92,7 +92,7 @@ def test_two_options_of_one_name_are_refused():
 
     Twice.Test = Test
     with pytest.raises(
-        ValueError, match=r"Twice have options of `evaluate` named \['batch_size'\]"
+        ValueError, match=r"Twice have the same options \['batch_size'\] of the step `evaluate`"
     ):
         options_of(Twice, all_steps(Twice)["evaluate"])
 

@@ -108,7 +108,7 @@ def test_errors():
     one = TfidfBaseline([1.0], min_df=1)
     with pytest.raises(ValueError, match=r"each of the 1 texts.*shape \(2,\)"):
         one.fit(["a"], [0, 1])
-    with pytest.raises(ValueError, match=r"two classes or more\. Received: only 1"):
+    with pytest.raises(ValueError, match=r"at least two classes\. Received: only 1"):
         one.fit(["a", "b"], [1, 1])
     with pytest.raises(ValueError, match="class numbers from 0"):
         one.fit(["a", "b"], ["x", "y"])

@@ -61,7 +61,7 @@ def test_attention_where_there_is_some(name):
     model = make(name)
     assert has_attention(model) == CONFIGS[name][1]
     if not has_attention(model):
-        with pytest.raises(ValueError, match=r"pools them without weights.*gradients"):
+        with pytest.raises(ValueError, match=r"pools tokens without weights.*gradients"):
             attention_function(model)
         return
     look = attention_function(model)

@@ -128,7 +128,7 @@ def test_attention_needs_a_study():
     view = made([np.eye(2)], list("ab"))
     assert view.study is None
     for call in (lambda: view.attention(0), view.html):
-        with pytest.raises(ValueError, match=r"without a `study`"):
+        with pytest.raises(ValueError, match=r"no `study`"):
             call()
 
 
@@ -165,7 +165,7 @@ def test_what_cannot_be(model):
         few = contextual_view(encoder, sentences, "spring")
         assert "spring" in few.html()
         for name in ("accuracies", "margins", "parting_layer"):
-            with pytest.raises(ValueError, match="Expected two senses or more"):
+            with pytest.raises(ValueError, match="Expected at least two senses"):
                 getattr(few, name)
 
 

@@ -211,7 +211,7 @@ def test_the_length_penalty_of_each_row_in_one_search():
         ({"min_p": np.array([0.5, 1.0])}, "`min_p` .* Received: 1.0"),
         ({"repetition_penalty": np.array([1.0, np.nan])}, "`repetition_penalty` .* Received: nan"),
         ({"min_length": np.array([1, 4])}, "min_length=4, max_length=3"),
-        ({"min_length": np.array([1, 2]), "end_id": None}, "needs an `end_id`"),
+        ({"min_length": np.array([1, 2]), "end_id": None}, "requires an `end_id`"),
     ],
 )
 def test_errors(settings, message):

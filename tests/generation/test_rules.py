@@ -341,8 +341,8 @@ def test_a_beginning_is_a_longer_prompt_of_transformers():
         ({"no_repeat_ngram_size": -1}, "`no_repeat_ngram_size` must be an integer of at least 0"),
         ({"suppressed_ids": [[3, 4]]}, r"single tokens: .*`bad_words_ids`.* Received: \[3, 4\]"),
         ({"beginning": np.array([3])}, r"`beginning` .* \(B, P\).* shape \(1,\)"),
-        ({"beginning": np.array([[3.0]])}, "`beginning` must have integers"),
-        ({"beginning_mask": np.array([[True]])}, "`beginning_mask` belongs to a `beginning`"),
+        ({"beginning": np.array([[3.0]])}, "`beginning` must be integers"),
+        ({"beginning_mask": np.array([[True]])}, "`beginning_mask` requires a `beginning`"),
         (
             {"beginning": np.array([[3]]), "beginning_mask": np.array([[True, True]])},
             "`beginning_mask`",

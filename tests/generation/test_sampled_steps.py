@@ -129,5 +129,5 @@ def test_wrong_settings():
 
 def test_no_step_before_the_first_state():
     steps = CompiledSteps(lambda ids, n: ids, lambda state: (state, state), keras.Sequential())
-    with pytest.raises(RuntimeError, match="call `begin` first"):
+    with pytest.raises(RuntimeError, match="Call `begin` first"):
         steps.advance({})

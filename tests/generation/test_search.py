@@ -415,7 +415,7 @@ def test_limits_are_kept_within_max_length():
         ({"end_id": -1}, "`end_id` must be within"),
         ({"pad_id": -1}, "`pad_id` must be within the vocabulary"),
         ({"suppressed_ids": (1, 6)}, "`suppressed_ids` must be within the vocabulary"),
-        ({"suppressed_ids": range(6)}, "must leave a token"),
+        ({"suppressed_ids": range(6)}, "must leave at least one token"),
         ({"max_lengths": np.array([[1]])}, r"`max_lengths` .* Received: shape \(1, 1\)"),
         ({"max_lengths": np.array([1.5])}, "dtype float"),
         ({"prompt": np.array([START])}, r"`prompt` must have shape \(B, P\)"),

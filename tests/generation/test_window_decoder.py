@@ -115,9 +115,9 @@ def test_errors():
     decoder = WindowDecoder(None, 8, START)
     with pytest.raises(ValueError, match=r"at most 6 tokens.*Received: shape \(1, 7\)"):
         decoder.prefill(np.ones((1, 7), "int32"))
-    with pytest.raises(ValueError, match="no use for a memory"):
+    with pytest.raises(ValueError, match="does not support a memory"):
         decoder.prefill(np.ones((1, 2), "int32"), memory=keras.ops.ones((1, 2, 3)))
-    with pytest.raises(ValueError, match="no attention scores"):
+    with pytest.raises(ValueError, match="cannot return attention scores"):
         decoder.step(np.ones(1), np.ones(1), {}, return_scores=True)
     with pytest.raises(ValueError, match="integer of at least 2"):
         WindowDecoder(None, 1, START)

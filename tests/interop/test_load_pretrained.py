@@ -243,7 +243,7 @@ def test_a_classifier_of_pairs_makes_the_segments(tmp_path):
     load_tensors(without, found.tensors, other_names={"head": ("classes",)})
     worst = logits_difference(without(inputs["token_ids"])[:3], logits[:3], ids[:3] != 0)
     assert worst > 1e-2
-    with pytest.raises(ValueError, match="two segments or more"):
+    with pytest.raises(ValueError, match="at least two segments"):
         BertClassifierConfig(31, 2, num_segments=None, separator_id=3)
 
 

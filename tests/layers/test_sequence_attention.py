@@ -228,7 +228,7 @@ def test_errors():
             "positive integer.*0",
         ),
         (lambda: AdditiveAttention(3, window="predictive", window_size=-1), "positive integer"),
-        (lambda: LuongAttention(score="dot", window_size=3), "belongs to a `window`"),
+        (lambda: LuongAttention(score="dot", window_size=3), "requires a `window`"),
         (lambda: LuongAttention(score="dot", units=3), "is only used with score='concat'"),
         (lambda: LuongAttention(score="concat", units=0), "positive integer"),
         (lambda: LuongAttention(score="dot")(numbers(1, 2, 3), numbers(1, 2, 4)), "same width"),

@@ -31,7 +31,7 @@ def test_scores_by_hand():
          "accuracy of other": 0, "accuracy of y/n": 1}
     )  # fmt: skip
     assert visual_question_scores(["a"], ["a"], [()]) == {"accuracy": 1.0}
-    with pytest.raises(ValueError, match="as many answers"):
+    with pytest.raises(ValueError, match="lists of equal length"):
         visual_question_scores(["a"], ["a", "b"])
     with pytest.raises(ValueError, match="at least one"):
         visual_question_scores([], [])

@@ -606,7 +606,7 @@ def test_regions_of_another_width():
         ("transformer", {"dim": 10, "num_heads": 4}, "dim=10, num_heads=4"),
         ("transformer", {"attention_dropout": 2}, "`attention_dropout`.*2"),
         ("transformer", {"region_positions": "2d"}, "`region_positions`.*'learned'.*'2d'"),
-        ("transformer", {"region_positions": "learned"}, "needs the `grid`.*grid=None"),
+        ("transformer", {"region_positions": "learned"}, "requires the `grid`.*grid=None"),
         (
             "transformer",
             {"region_positions": "learned", "grid": 6},

@@ -153,7 +153,7 @@ def test_errors():
     for message, settings in {
         "divisible by `num_heads`": {"dim": 10, "num_heads": 4},
         "divisible by `num_kv_heads`": {"num_kv_heads": 3},
-        "heads of an even width": {"positions": "rotary", "key_dim": 5},
+        "an even width of heads": {"positions": "rotary", "key_dim": 5},
         "`rotary_base` belongs to": {"rotary_base": 5e5},
         "`rotary_scaling` belongs to": {"rotary_scaling": {"type": "linear", "factor": 2.0}},
         "Received: {'type': 'yarn'}": {"positions": "rotary", "rotary_scaling": {"type": "yarn"}},
@@ -175,7 +175,7 @@ def test_what_has_no_position_is_refused(models):
     for search in (greedy_search, functools.partial(sample, seed=1)):
         found = search(decoder, IDS[:, :3], max_length=6, end_id=None)
         assert np.isfinite(numpy(found.scores)).all()
-        with pytest.raises(ValueError, match="Received: 9, with those to come"):
+        with pytest.raises(ValueError, match="9 tokens, including the tokens to generate"):
             search(decoder, IDS[:, :3], max_length=7, end_id=None)
     padded = np.array([[1, 2, 3], [1, 0, 0], [1, 2, 0]])
     greedy_search(decoder, padded, prompt_mask=padded > 0, max_length=6, end_id=None)

@@ -89,12 +89,15 @@ def test_each_attention_is_tried():
         ({"attention": "luong"}, r"`attention` must be one of .*'luong-dot'.* Received: 'luong'"),
         ({"cell": "rnn"}, r"`cell` must be one of 'gru', 'lstm'\. Received: 'rnn'"),
         ({"units": 7}, "`units` must be even.* Received: 7"),
-        ({"attention": "none", "window": "monotonic"}, "`window` belong to an attention"),
-        ({"attention": "none", "order": "luong"}, "`order` belong to an attention"),
-        ({"attention": "none", "input_feeding": True}, "`input_feeding` belong to an attention"),
+        ({"attention": "none", "window": "monotonic"}, "`window` can only be used"),
+        ({"attention": "none", "order": "luong"}, "`order` can only be used"),
+        (
+            {"attention": "none", "input_feeding": True},
+            "`input_feeding` can only be used",
+        ),
         (
             {"attention": "none", "order": "bahdanau", "window_size": 3},
-            "`order` and `window_size` belong to an attention. Received: attention='none'",
+            "`order` and `window_size` can only be used with attention. Received: attention='none'",
         ),
         ({"units": 0}, "`units` .* Received: 0"),
         (
@@ -108,7 +111,7 @@ def test_each_attention_is_tried():
         ({"recurrent_dropout": -0.1}, "`recurrent_dropout` .* Received: -0.1"),
         ({"order": "keras"}, r"`order` must be one of 'bahdanau', 'luong'\. Received: 'keras'"),
         ({"window": "local"}, "`window` must be one of .* Received: 'local'"),
-        ({"window_size": 3}, "`window_size` belongs to a `window`"),
+        ({"window_size": 3}, "`window_size` requires a `window`"),
         ({"window": "monotonic", "window_size": 0}, "`window_size` .* Received: 0"),
     ],
 )

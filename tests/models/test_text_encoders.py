@@ -250,12 +250,12 @@ def test_settings():
         (lambda: BiLstmConfig(V, dim=7), "`dim` must be even"),
         (lambda: attention_maps(toy("bilstm")[0], inputs_of(toy("bilstm")[0])), "gradients"),
         (lambda: hidden_states(toy("bilstm")[0], {}), "`embedding` and"),
-        (lambda: with_heads(BERT, ()), "`heads` must be some of"),
+        (lambda: with_heads(BERT, ()), "`heads` must be names from"),
         (lambda: with_heads(BERT, ("spans", "spans")), "each once"),
-        (lambda: with_heads(BERT, ("words",)), "`heads` must be some of"),
-        (lambda: with_heads(BERT, ("tags",)), "`num_classes` belongs"),
-        (lambda: with_heads(BERT, ("spans",), 3), "`num_classes` belongs"),
-        (lambda: with_heads(DISTIL, ("next_sentence",)), "need a pooler"),
+        (lambda: with_heads(BERT, ("words",)), "`heads` must be names from"),
+        (lambda: with_heads(BERT, ("tags",)), "`num_classes` must be given"),
+        (lambda: with_heads(BERT, ("spans",), 3), "`num_classes` must be given"),
+        (lambda: with_heads(DISTIL, ("next_sentence",)), "require a pooler"),
         (lambda: hidden_states(keras.Sequential([keras.Input((3,))]), {}), "`embedding` and"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -52,7 +52,7 @@ def test_bad_lines_are_named(tmp_path):
     with pytest.raises(ValueError, match="'question' is of type NoneType"):
         read_selection_questions(null)
     for read in (read_selection_questions, read_candidates):
-        with pytest.raises(FileNotFoundError, match="which is none"):
+        with pytest.raises(FileNotFoundError, match="which is not an existing file"):
             read(tmp_path / "none.csv")
 
 

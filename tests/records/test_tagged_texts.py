@@ -111,7 +111,7 @@ def test_bad_json_lines_are_named(tmp_path):
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nowhere.txt, which is none"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere.txt, which is not an existing file"):
         read_tagged(tmp_path / "nowhere.txt")
     with pytest.raises(ValueError, match="at least one sentence"):
         read_tagged(place(tmp_path, "\n\n"))

@@ -251,7 +251,7 @@ def test_words_of_families_are_replaced_in_all_tasks():
         ({"model": "rnn", "normalize_first": False}, "`normalize_first` belongs to model='tr"),
         ({"model": "rnn", "gated": True}, "`gated` belongs to model='transformer'"),
         ({"positions": "learned"}, "`positions` .*'sinusoidal_from_one', 'rotary', 'alibi'"),
-        ({"model": "rnn", "window_size": 3}, "`window_size` belongs to a `window`"),
+        ({"model": "rnn", "window_size": 3}, "`window_size` requires a `window`"),
         ({"model": "rnn", "units": 7}, "`units` must be even"),
         ({"model": "rnn", "attention": "none", "order": "luong"}, "`order` belong to an att"),
         ({"model": "rnn", "attention": "none", "input_feeding": True}, "`input_feeding` belong"),

@@ -383,7 +383,7 @@ def test_wrong_use(saved):
     with pytest.raises(ValueError, match="`rerank_depth` must be at least `top_k`"):
         selector.predict("a", reranker=make_scorer("cross"), rerank_depth=3)
     for wrong in ([["a"]], [["a"], []]):
-        with pytest.raises(ValueError, match="one candidate or more for each question"):
+        with pytest.raises(ValueError, match="at least one candidate for each question"):
             selector.predict(["a", "b"], candidates=wrong)
     with pytest.raises(ValueError, match=r"among those to choose from\. Received: 'unknown'"):
         selector.evaluate([("who", "unknown")])

@@ -89,9 +89,9 @@ def test_a_distilbert(pretrainer, tmp_path):
     }  # fmt: skip
     pretrainer.fit(documents(9), epochs=1, verbose=0)
     assert len(pretrainer.predict("the [MASK] barks").masks[0]) == 5
-    with pytest.raises(ValueError, match="need a pooler"):
+    with pytest.raises(ValueError, match="require a pooler"):
         Pretrainer.create(documents(9), data=data)
-    with pytest.raises(ValueError, match="need a pooler"):
+    with pytest.raises(ValueError, match="require a pooler"):
         Pretrainer(
             pretrainer.tokenizer, model=config, data={"max_length": 32, "next_sentence": True}
         )

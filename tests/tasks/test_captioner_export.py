@@ -279,7 +279,7 @@ def test_pictures_that_are_decoded_otherwise_are_refused(fitted, tmp_path, monke
     monkeypatch.setattr(
         picture_input, "decode_picture", lambda tf, *given: decode(tf, *given)[:, ::-1]
     )
-    with pytest.raises(RuntimeError, match="decodes a png picture to other pixels than Pillow"):
+    with pytest.raises(RuntimeError, match="decode a png picture to different pixels"):
         fitted.export(tmp_path / "model", beams=BEAMS, num_return_sequences=R)
     assert list(tmp_path.iterdir()) == []
 

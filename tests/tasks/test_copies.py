@@ -195,7 +195,7 @@ def test_compiled_functions_are_not_copied():
         CompiledSteps(lambda ids, length: ids, lambda state: (state, state), layer),
     ):
         for way in (copy.copy, copy.deepcopy, pickle.dumps):
-            with pytest.raises(TypeError, match="Make another one for the copied model"):
+            with pytest.raises(TypeError, match="Compile a new function for the copied model"):
                 way(compiled)
 
 

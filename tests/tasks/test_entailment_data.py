@@ -172,7 +172,7 @@ def test_wrong_files(write, name, content, settings, message):
 def test_wrong_use(write):
     with pytest.raises(FileNotFoundError, match="There is none"):
         read_labelled_pairs("nowhere.tsv")
-    with pytest.raises(FileNotFoundError, match="which is none"):
+    with pytest.raises(FileNotFoundError, match="which is not an existing file"):
         EntailmentTest(data="nowhere.tsv").check()
     with pytest.raises(ValueError, match="Only files of SICK"):
         read_labelled_pairs(write("s.jsonl", lines(SNLI)), swap=True)

@@ -333,7 +333,7 @@ def test_errors():
     tokenizer = WordTokenizer.train(["a dog"])
     with pytest.raises(TypeError, match="must be a WordTokenizer"):
         EntailmentClassifier(BytePairTokenizer.train(["a text"], 259), ["no", "yes"])
-    with pytest.raises(ValueError, match="two classes or more"):
+    with pytest.raises(ValueError, match="at least two classes"):
         EntailmentClassifier(tokenizer, ["yes"])
     with pytest.raises(ValueError, match="`max_length`"):
         EntailmentClassifier(tokenizer, ["no", "yes"], model=SMALL, data={"max_length": 0})

@@ -250,7 +250,7 @@ def test_what_a_user_prepared_for_lora_is_left_alone():
     tagger.fit(TRAIN, **QUICK)
     assert {v.path for v in tagger.model.trainable_variables} == own
     assert any(getattr(x, "lora_enabled", False) for x in tagger.model._flatten_layers())
-    with pytest.raises(ValueError, match="has LoRA already"):
+    with pytest.raises(ValueError, match="already has LoRA"):
         tagger.fit(TRAIN, lora_rank=1, **QUICK)
     merge_lora(tagger)
     tagger.fit(TRAIN, lora_rank=1, **QUICK)

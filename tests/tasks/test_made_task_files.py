@@ -112,7 +112,7 @@ def refused(read, path, message):
 def test_huge_sizes(files, tmp_path, little_memory, kind, name, value):
     path = changed(files / f"{kind}.task", tmp_path / "made.task", setting(name, value))
     load = TextGenerator.load if kind == "writer" else TextClassifier.load
-    refused(load, path, "belong together.*the settings ask for .* or more, and the file has")
+    refused(load, path, "belong together.*the settings require at least .*, but the file has")
 
 
 @pytest.mark.parametrize(
@@ -121,13 +121,13 @@ def test_huge_sizes(files, tmp_path, little_memory, kind, name, value):
 def test_huge_sizes_of_a_start(files, tmp_path, kind, read):
     for name, value in (("dim", 3_000_000), ("num_layers", 3000)):
         path = changed(files / f"{kind}.task", tmp_path / "made.task", setting(name, value))
-        refused(read, path, "belong together.*the settings ask for .* or more")
+        refused(read, path, "belong together.*the settings require at least")
 
 
 def test_layers_are_counted_before_they_are_made():
     for name in ("num_layers", "num_decoder_layers"):
         check_num_layers({"model": {name: 6, "model": "t5"}, "data": {}}, 6)
-        with pytest.raises(ValueError, match="ask for 7 tensors or more, and the file has 6"):
+        with pytest.raises(ValueError, match="require at least 7 tensors, but the file has 6"):
             check_num_layers({"model": {name: 7, "model": "t5"}, "data": {}}, 6)
 
 
@@ -153,7 +153,7 @@ def without(*keys):
         (without("config", "dtype"), "belong together.*KeyError: 'dtype'"),
         (without("config", "learned", "class_names"), "belong together.*KeyError: 'class_names'"),
         (without("config", "model"), "belong together.*KeyError: 'model'"),
-        (setting("temperature", float("nan")), "NaN is no number of JSON"),
+        (setting("temperature", float("nan")), "NaN is not a number in JSON"),
         (setting("temperature", -1), "`temperature` must be a finite number above 0"),
         (setting("temperature", 0), "`temperature` must be a finite number above 0"),
         (lambda h: json.dumps(h).replace('"temperature": 1.0', '"temperature": 1e999'), "finite"),

@@ -88,7 +88,7 @@ def test_a_generator_and_some_of_its_layers(tmp_path):
     generator.save(tmp_path / "int8.task")
     loaded = TextGenerator.load(tmp_path / "int8.task")
     assert loaded.generate(["to be", ""], 12, seed=3) == texts
-    with pytest.raises(ValueError, match="2 layers are quantized already"):
+    with pytest.raises(ValueError, match="2 layers are already quantized"):
         generator.quantize()
     with pytest.raises(ValueError, match="`mode`"):
         generator.quantize("int2")

@@ -288,7 +288,7 @@ def test_which_words_speak_for_a_label(tagger):
     assert "'so'" in first[2].method or first[2].label != "O"
     assert "Why" in tagger.page(first, "Why")
     for word in ("Rome", 6, -1):
-        with pytest.raises(ValueError, match=r"its number, 0 to 5. Received"):
+        with pytest.raises(ValueError, match=r"its index, 0 to 5. Received"):
             tagger.explain("Tom meets Eva in Oslo .", word=word, method="gradient")
 
 

@@ -119,7 +119,7 @@ def test_a_folder_of_another_run_is_refused(run, more, message):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"texts": [("a", "x"), ("b", "x")]}, r"at least two classes. Received: 2 texts with the classes \['x'\]"),
+        ({"texts": [("a", "x"), ("b", "x")]}, r"two classes. Received: 2 texts .* \['x'\]"),
         ({"texts": []}, "at least one labelled text"),
         ({"dev": []}, "Expected development texts"),
         ({"dev": [("a", "ugly")]}, r"among the 2 classes \['bad', 'good'\]. Received: 'ugly'"),

@@ -693,7 +693,7 @@ def test_sizes_come_from_the_arguments(eager):
         (
             lambda c: c.explain("a", method="attention", label="good"),
             ValueError,
-            "goes with method='gradient'",
+            "requires method='gradient'",
         ),
         (lambda c: c.export("x", method="lime"), ValueError, "`method` must be one of"),
         (lambda c: c.fit([]), ValueError, "at least one labelled text"),
@@ -716,7 +716,7 @@ def test_sizes_come_from_the_arguments(eager):
             TypeError,
             "CharacterTokenizer",
         ),
-        (lambda c: TextClassifier(c.tokenizer, ["a"]), ValueError, "two classes or more"),
+        (lambda c: TextClassifier(c.tokenizer, ["a"]), ValueError, "at least two classes"),
         (lambda c: TextClassifier(c.tokenizer, ["a", "a"]), ValueError, "different strings"),
         (lambda c: TextClassifier(c.tokenizer, ["a", ""]), ValueError, "different strings"),
         (lambda c: TextClassifier(c.tokenizer, [0, 1]), ValueError, "different strings"),
@@ -769,13 +769,13 @@ def test_what_a_model_cannot_do(tasks):
         tasks[0]["first"].explain_ids([[9]], "attention")
     with pytest.raises(ValueError, match="pools its tokens without weights"):
         tasks[0]["first"].export("x", method="attention")
-    with pytest.raises(ValueError, match="goes with method='gradient'"):
+    with pytest.raises(ValueError, match="requires method='gradient'"):
         tasks[0]["first"].explain("a", method="attention", label="bad")
     with pytest.raises(ValueError, match="at least one text"):
         tasks[0]["first"].explain([], method="attention")
     with pytest.raises(ValueError, match="belongs to the loss of examples with several labels"):
         tasks[0]["several"].dataset([("a", ("bad",))], "balanced")
-    with pytest.raises(ValueError, match="tokens have weights"):
+    with pytest.raises(ValueError, match="token weights"):
         tasks[0]["rnn"].initialize_token_weights([("a", "bad"), ("b", "good")])
 
 

@@ -427,7 +427,10 @@ def test_a_folder_that_is_not_empty_is_refused(upper, tmp_path):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "text").write_text("mine")
     (tmp_path / "file").write_text("mine")
-    for wrong, message in [("notes", "only an export is overwritten"), ("file", "is a file")]:
+    for wrong, message in [
+        ("notes", "Only a folder with an export"),
+        ("file", "is a file"),
+    ]:
         with pytest.raises(FileExistsError, match=message):
             upper(tmp_path / wrong, overwrite=True)
     assert (tmp_path / "notes" / "text").read_text() == (tmp_path / "file").read_text() == "mine"

@@ -283,7 +283,7 @@ def test_wrong_use(made):
     ]:
         with pytest.raises(TypeError, match=message):
             VisualQuestionAnswerer(*arguments, answers=["a", "b"])
-    with pytest.raises(ValueError, match="two classes or more"):
+    with pytest.raises(ValueError, match="at least two classes"):
         VisualQuestionAnswerer(tokenizer, encoder, answers=["a"])
     for examples, message in [
         ([("a.png", "a?")], "position 0"),

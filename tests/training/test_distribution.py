@@ -280,7 +280,7 @@ def test_rows_of_processes():
                 assert np.array_equal(whole, np.concatenate(cut))
     assert [len(parts[0]), parts[0].seed, parts[0].num_examples] == [1, 5, 4]
     assert np.array_equal(ProcessBatches(plain)[0][1], plain[0][1])  # alone, all
-    with pytest.raises(ValueError, match="multiple of the 3"):
+    with pytest.raises(ValueError, match="multiple of 3"):
         ProcessBatches(plain, 0, 3)[0]
     with pytest.raises(ValueError, match=r"from 0 to 1\. Received: 2"):
         ProcessBatches(plain, 2, 2)

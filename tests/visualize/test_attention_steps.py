@@ -73,7 +73,7 @@ def test_heads_of_a_model_with_padding():
 def test_refuses():
     layer = SelfAttention()
     x = X[:1, :3]
-    with pytest.raises(ValueError, match="Expected the path of an attention layer"):
+    with pytest.raises(ValueError, match="Expected the path of a dot-product attention layer"):
         attention_steps(layer, x, TOKENS, path="nowhere")
     with pytest.raises(ValueError, match="heads 0 to 0 and rows 0 to 0"):
         attention_steps(layer, x, TOKENS, head=1)

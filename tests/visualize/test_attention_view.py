@@ -91,7 +91,7 @@ class TestView:
         part = AttentionPart("cross", TARGET, None, [attention(2, 6)])
         assert AttentionView([part], image=image, grid=[2, 3]).grid == (2, 3)
         for settings in ({}, {"image": image}, {"grid": (2, 3)}):
-            with pytest.raises(ValueError, match="`image` and `grid` go with parts"):
+            with pytest.raises(ValueError, match="`image` and `grid` require parts"):
                 AttentionView([part], **settings)
         with pytest.raises(ValueError, match=r"as there are weights, 6 .*Received: \(2, 2\)"):
             AttentionView([part], image=image, grid=(2, 2))
@@ -127,10 +127,10 @@ class TestView:
             view.parts[0].weights[0][0, 1], attention(2, 3, seed=1).ravel()
         )
         for words, message in (
-            ([], r"maps \(rows, columns\) of one size"),
+            ([], r"maps \(rows, columns\) of the same size"),
             (
                 [("a", np.ones((2, 2))), ("b", np.ones((2, 3)))],
-                r"maps \(rows, columns\) of one size",
+                r"maps \(rows, columns\) of the same size",
             ),
             ([("a", np.ones(2))], r"map of word 0, 'a', must be \(rows, columns\)"),
         ):
@@ -196,7 +196,7 @@ class TestFromMaps:
         padded[..., :3] = attention(1, 2, 4, 3)
         view = AttentionView.from_maps(maps_of(decoder_0_cross=padded), SOURCE, TARGET)
         np.testing.assert_array_equal(view.parts[0].weights[0], padded[0, :, :2, :3])
-        with pytest.raises(ValueError, match=r"2 tokens; up to 0.* of a query's weight"):
+        with pytest.raises(ValueError, match=r"2 tokens; up to 0.* of the weight of a query"):
             AttentionView.from_maps(maps_of(decoder_0_cross=padded), SOURCE[:2], TARGET)
         with pytest.raises(ValueError, match=r"4 queries and 5 keys .*Received: 2 and 6 tokens"):
             AttentionView.from_maps(maps_of(decoder_0_cross=padded), SOURCE * 2, TARGET)

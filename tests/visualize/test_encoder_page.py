@@ -66,7 +66,7 @@ def test_refuses():
         encoder_page(VIEWS, notes=NOTES[::-1])
     with pytest.raises(ValueError, match="for each of the 2 views"):
         encoder_page(VIEWS, notes=NOTES[:1])
-    with pytest.raises(ValueError, match="needs `roles`"):
+    with pytest.raises(ValueError, match="requires `roles`"):
         encoder_page(VIEWS, divergence=np.zeros((4, 4)))
     with pytest.raises(ValueError, match="at least one `AttentionView`"):
         encoder_page([])
