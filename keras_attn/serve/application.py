@@ -70,6 +70,7 @@ def application(
     *,
     hosts: tuple[str, ...] = ("*",),
     around: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+    warm: bool = False,
 ) -> Starlette:
     """Makes the ASGI application that serves tasks: their page, REST and chats.
 
@@ -79,9 +80,11 @@ def application(
         hosts: Host names under which it may be called, against pages of other sites that call it
             from a browser; `"*"` for all.
         around: Makes a context that the thread of each model computes in.
+        warm: Whether each model computes a small request before the first request is answered, so
+            that it is compiled. `/health` lists the models that did.
 
     Returns:
-        A Starlette application. Its lifespan ends the threads.
+        A Starlette application. Its lifespan warms the models and ends their threads.
 
     Raises:
         ImportError: If Starlette is not installed.
@@ -106,6 +109,8 @@ def application(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        if warm:
+            await asyncio.gather(*map(handlers.warm, tasks))
         yield
         await asyncio.to_thread(handlers.stop)
 
@@ -147,7 +152,15 @@ class _Handlers:
                 heard=heard,
             )
             self.served[name] = _Served(model, worker, Chat.of(name, task))
+        self._warm: list[str] = []
         self._open_api = open_api([served.model for served in self.served.values()])
+
+    async def warm(self, name: str) -> None:
+        """Computes a small request to a model, which compiles it."""
+        served = self.served[name]
+        with contextlib.suppress(*_REFUSED):  # such as words that an embedder does not know
+            await served.worker.rows([served.model.small_row()])
+            self._warm.append(name)
 
     def stop(self) -> None:
         """Ends the threads, after what waits is computed."""
@@ -172,8 +185,8 @@ class _Handlers:
         return _json(self._open_api)
 
     async def health(self, request: Request) -> Response:
-        """Whether the server is there."""
-        return _json({"status": "ok", "models": list(self.served)})
+        """Whether the server is there, and which models have computed a request at its start."""
+        return _json({"status": "ok", "models": list(self.served), "warm": sorted(self._warm)})
 
     async def metrics(self, request: Request) -> Response:
         """Counts for Prometheus."""
@@ -217,7 +230,7 @@ class _Handlers:
 
     async def _predict(self, served: _Served, body: dict[str, object]) -> tuple[object, int]:
         model = served.model
-        _check_names(body, ("instances", "inputs", "parameters"))
+        _check(body, "instances", "inputs", "parameters")
         rows, by_rows = model.rows(body)
         results = await served.worker.rows(rows, model.parameters(body))
         if by_rows:
@@ -234,7 +247,7 @@ class _Handlers:
         model = served.model
         if not model.explains:
             raise RequestProblem(400, f"The task {model.task.name} does not support explanations.")
-        _check_names(body, ("instances", "inputs"))
+        _check(body, "instances", "inputs")
         rows, _ = model.rows(body)
         if len(rows) > _MOST_EXPLAINED:
             raise bad(f"at most {_MOST_EXPLAINED} rows to explain", str(len(rows)))
@@ -300,12 +313,17 @@ class _Handlers:
 
 
 _MOST_EXPLAINED = 8
+_SIGNATURE = "serving_default"
 
 
-def _check_names(body: Mapping[str, object], known: tuple[str, ...]) -> None:
+def _check(body: Mapping[str, object], *known: str) -> None:
+    known = (*known, "signature_name")
     unknown = [name for name in body if name not in known]
     if unknown:
         raise bad(f"names among {', '.join(known)}", shown(unknown))
+    signature = body.get("signature_name", _SIGNATURE)
+    if signature != _SIGNATURE:
+        raise bad(f'"{_SIGNATURE}" as `signature_name`, which is the only one', shown(signature))
 
 
 def _json(value: object, status: int = 200) -> Response:

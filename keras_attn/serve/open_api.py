@@ -82,6 +82,7 @@ def _schema(model: ServedModel, settings: Sequence[str] | dict = ()) -> dict[str
     properties: dict[str, object] = {
         "instances": {"type": "array", "items": row, "minItems": 1},
         "inputs": {"type": "object", "properties": columns},
+        "signature_name": {"enum": ["serving_default"]},
     }
     if settings:
         properties["parameters"] = {

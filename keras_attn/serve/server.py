@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import ipaddress
+import signal
+import socket
 from collections.abc import Mapping
+from types import FrameType
 
 import keras
 
@@ -20,13 +23,15 @@ def serve(
     limits: Limits | None = None,
     device: str = "auto",
 ) -> None:
-    """Serves tasks until a signal ends the process; requests that have begun are finished.
+    """Serves tasks until SIGTERM or Ctrl-C; requests that have begun are finished.
+
+    Each model computes a small request first, so that it is compiled when the port opens.
 
     Args:
         tasks: The tasks by the names that requests have for them.
         host: Address to listen at. The default is for programs of this machine only; `"0.0.0.0"`
             is for all of the network. There is no password.
-        port: Port to listen at.
+        port: Port to listen at; 0 for a free one.
         limits: Limits of requests; the defaults if None.
         device: `"cpu"`, or any other to leave it to the backend.
 
@@ -37,12 +42,26 @@ def serve(
     hosts = ("localhost", "127.0.0.1", "[::1]", host) if local else ("*",)
     # The scope of a device is one of a thread.
     around = functools.partial(keras.device, "cpu:0") if device == "cpu" else contextlib.nullcontext
-    app = application(tasks, limits, hosts=hosts, around=around)
+    app = application(tasks, limits, hosts=hosts, around=around, warm=True)
     import uvicorn
 
     who = "this machine only" if local else "everybody who reaches it, without a password"
-    print(f"http://{host}:{port} serves {', '.join(tasks)} to {who}. Ctrl-C ends it.", flush=True)
-    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False)
+
+    class Server(uvicorn.Server):
+        """A server that says when it is ready, and returns after a signal."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            at = self.servers[0].sockets[0].getsockname()[1]
+            models = ", ".join(tasks)
+            print(f"http://{host}:{at} serves {models} to {who}. Ctrl-C ends it.", flush=True)
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            # uvicorn's own method has the signal raised again, which then kills the process.
+            self.force_exit = self.should_exit and sig == signal.SIGINT
+            self.should_exit = True
+
+    Server(uvicorn.Config(app, host, port, log_level="warning", access_log=False)).run()
 
 
 def _is_local(host: str) -> bool:

@@ -1,6 +1,9 @@
-"""A server in a thread."""
+"""Servers: one in a thread, and the command in a process."""
 
 import contextlib
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -23,3 +26,22 @@ def served(tasks, limits=None):
     finally:
         server.should_exit = True
         thread.join()
+
+
+@contextlib.contextmanager
+def command(folder, *options, errors=None, **environment):
+    """Runs `keras-attn serve` in a folder, and gives its process and address when it is ready."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "keras_attn", "serve", "--port", "0", *options],
+        cwd=folder, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=errors,
+        text=True,
+    )  # fmt: skip
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("http"), process.wait(60)
+        yield process, line.split()[0]
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        process.stdout.close()

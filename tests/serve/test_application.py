@@ -6,9 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import httpx2
 import pytest
-from serving import served
 from starlette.testclient import TestClient
 
 from keras_attn.fields import Signature, Together
@@ -46,8 +44,8 @@ class Counter(Task):
         return {"serving_default": Signature(("text",), Together({}), {})}
 
     def results(self, inputs, use):
-        self.wait.wait(10)
         self.batches.append(len(inputs))
+        self.wait.wait(10)
         if "bad" in inputs:
             raise ValueError("Expected letters. Received: 'bad'.")
         return [Letters(len(x), x[: use.top_k]) for x in inputs]
@@ -79,7 +77,8 @@ def test_rows_and_columns(client):
     assert post(client, {"instances": ["ab", {"text": "x"}]}) == (200, {"predictions": rows})
     columns = {"length": [2, 1], "first": ["a", "x"]}
     assert post(client, {"inputs": ["ab", "x"]}) == (200, {"outputs": columns})
-    asked = {"inputs": {"text": ["ab", {"b64": "eA=="}]}, "parameters": {"top_k": 2}}
+    asked = {"inputs": {"text": ["ab", {"b64": "eA=="}]}, "parameters": {"top_k": 2},
+             "signature_name": "serving_default"}  # fmt: skip
     assert post(client, asked)[1] == {"outputs": {"length": [2, 1], "first": ["ab", "x"]}}
 
 
@@ -91,6 +90,7 @@ def test_rows_and_columns(client):
         ({"instances": [{"texts": "a"}]}, 400, "Expected text in row 0"),
         ({"instances": ["a"], "inputs": ["a"]}, 400, "`instances` (rows) or `inputs`"),
         ({"instances": ["a"], "more": 1}, 400, "names among"),
+        ({"instances": ["a"], "signature_name": "x"}, 400, '"serving_default" as `signature_name`'),
         ({"instances": ["a"], "parameters": {"reranker": "/etc/passwd"}}, 400, "among top_k"),
         ({"instances": ["a"], "parameters": {"top_k": 0}}, 400, "at least 1"),
         ({"instances": ["a"], "parameters": {"top_k": 10**6}}, 400, "at most 1000"),
@@ -132,7 +132,7 @@ def test_slow_requests_and_overload(client, task):
 
 
 def test_descriptions(client):
-    assert client.get("/health").json() == {"status": "ok", "models": ["a", "b"]}
+    assert client.get("/health").json() == {"status": "ok", "models": ["a", "b"], "warm": []}
     post(client, {"instances": ["a", "b"]})
     text = client.get("/metrics").text
     assert 'keras_attn_requests_total{model="a",status="200",verb="predict"} 1.0' in text
@@ -143,6 +143,15 @@ def test_descriptions(client):
     page = client.get("/")
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert "http" not in page.text.replace("http://www.w3.org/", "")
+
+
+def test_each_model_computes_a_row_before_the_first_request(task, monkeypatch):
+    """A model that refuses the row is served nevertheless."""
+    odd = Counter()
+    monkeypatch.setattr(odd, "results", lambda inputs, use: int(inputs[0]))
+    with TestClient(application({"a": task, "odd": odd}, warm=True)) as client:
+        assert task.batches == [1]
+        assert client.get("/health").json()["warm"] == ["a"]
 
 
 def test_explanations_escape_what_was_asked(client):
@@ -158,9 +167,8 @@ def test_rows_of_requests_are_computed_together(task):
     async def ask():
         task.wait.clear()
         first = asyncio.ensure_future(worker.rows(["x"]))
-        while worker.waiting:
-            await asyncio.sleep(0)
-        await asyncio.sleep(0.01)
+        while not task.batches:
+            await asyncio.sleep(0.001)
         others = [worker.rows([letter]) for letter in ("a", "b" * 999, "c", "dd")]
         settings = [worker.rows(["e"], {"top_k": 2})]
         later = asyncio.gather(first, *others, *settings)
@@ -203,22 +211,3 @@ def test_streams_take_turns_and_stopping_finishes_them():
 
     assert asyncio.run(ask()) == [["xNone"] * 3, ["yNone"] * 3]
     worker.stop()
-
-
-@pytest.mark.slow
-def test_ending_finishes_what_has_begun(task):
-    """What a signal does: uvicorn sets `should_exit`."""
-    task.wait.clear()
-    statuses = []
-
-    def ask(url):
-        answer = httpx2.post(f"{url}/v1/models/a:predict", json={"instances": ["ab"]}, timeout=60)
-        statuses.append((answer.status_code, answer.json()["predictions"][0]["length"]))
-
-    with served({"a": task}) as url:
-        client = threading.Thread(target=ask, args=(url,))
-        client.start()
-        time.sleep(1)
-        threading.Timer(0.5, task.wait.set).start()
-    client.join()
-    assert statuses == [(200, 2)]
