@@ -37,7 +37,7 @@ def heads_of(model: keras.layers.Layer) -> dict[str, HeadsLayer]:
     ['attend']
     """
     found: dict[str, HeadsLayer] = {}
-    for layer in {id(x): x for x in model._flatten_layers()}.values():
+    for layer in {id(x): x for x in _in_order(model)}.values():
         if isinstance(layer, HeadsLayer) and layer.built:
             path, number = layer.path or layer.name, 0
             name = path
@@ -53,6 +53,13 @@ def heads_of(model: keras.layers.Layer) -> dict[str, HeadsLayer]:
             "`keras_attn.from_keras(model)`."
         )
     return found
+
+
+def _in_order(layer: keras.layers.Layer) -> Iterator[keras.layers.Layer]:
+    """The layer and its parts, depth first. `_flatten_layers` of Keras reverses inner layers."""
+    yield layer
+    for part in layer._layers:
+        yield from _in_order(part)
 
 
 @contextlib.contextmanager
