@@ -307,27 +307,35 @@ def export_in_child_process(
     check_installed("tensorflow", "A SavedModel")
     script = (
         "import importlib, json, sys\n"
-        "sys.path[:0] = json.loads(sys.argv[5])\n"
         "module, _, name = sys.argv[1].rpartition('.')\n"
         "task = getattr(importlib.import_module(module), name).load(sys.argv[2])\n"
         "task.export(sys.argv[3], **json.loads(sys.argv[4]))\n"
     )
-    name, paths = f"{task.__module__}.{task.__qualname__}", json.dumps(sys.path)
-    tell("exporting in a process with the TensorFlow backend")
+    name = f"{task.__module__}.{task.__qualname__}"
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "task"
         save(file)
         options = json.dumps({**settings, "overwrite": overwrite})
-        done = subprocess.run(
-            [sys.executable, "-c", script, name, str(file), str(path), options, paths],
-            env={**os.environ, "KERAS_BACKEND": "tensorflow"},
-            capture_output=True,
-            text=True,
-        )
+        arguments = (name, str(file), str(path), options)
+        run_on_backend("tensorflow", script, arguments, f"The export to {path} failed")
+
+
+def run_on_backend(backend: str, script: str, arguments: Sequence[str], what: str) -> None:
+    """Runs an export in a child process with a backend and the paths of this one.
+
+    Raises a RuntimeError that begins with `what` if it fails, and ends with what it printed.
+    """
+    tell(f"exporting in a process with the backend {backend}")
+    paths = f"import sys\nsys.path[:0] = {sys.path!r}\n"
+    done = subprocess.run(
+        [sys.executable, "-c", paths + script, *arguments],
+        env={**os.environ, "KERAS_BACKEND": backend},
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         raise RuntimeError(
-            f"The export to {path} by a process with KERAS_BACKEND=tensorflow failed:\n"
-            + done.stderr[-2000:]
+            f"{what}. The process with KERAS_BACKEND={backend} failed:\n{done.stderr[-2000:]}"
         )
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +12,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from keras_attn.export import run_on_backend
 from keras_attn.files import atomic_write
 from keras_attn.interop.runtime_files import BACKENDS, by_name, named_outputs
 from keras_attn.packages import check_installed
@@ -26,8 +24,7 @@ _PACKAGES = {
     "litert": ("tensorflow", "ai_edge_litert"),
 }
 _SCRIPT = """\
-import json, sys
-sys.path[:0] = json.loads(sys.argv[5])
+import sys
 import keras_attn
 from keras_attn.interop.runtime_files import write_model
 write_model(*sys.argv[1:5])
@@ -89,7 +86,9 @@ def export_model(
         model.save(source)
         by_argument: dict[str, Any] = dict(arrays)
         np.savez(examples, **by_argument)
-        _run_writer(source, examples, written, format)
+        arguments = (str(source), str(examples), str(written), format)
+        what = f"The model cannot be exported as {format}"
+        run_on_backend(BACKENDS[format], _SCRIPT, arguments, what)
         tell("loading the file, and comparing its outputs")
         run = _litert(written) if format == "litert" else _onnx(written)
         for part in (arrays, {name: array[:1, :1] for name, array in arrays.items()}):
@@ -136,23 +135,6 @@ def _checked(model: keras.Model, inputs: Mapping[str, npt.ArrayLike]) -> dict[st
             f"Received: {shapes}."
         )
     return arrays
-
-
-def _run_writer(source: Path, examples: Path, written: Path, format: str) -> None:
-    backend = BACKENDS[format]
-    tell(f"exporting in a process with the backend {backend}")
-    arguments = [str(source), str(examples), str(written), format, json.dumps(sys.path)]
-    done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, *arguments],
-        env={**os.environ, "KERAS_BACKEND": backend},
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        raise RuntimeError(
-            f"The model cannot be exported as {format}. The process with KERAS_BACKEND={backend} "
-            f"failed:\n{done.stderr[-2000:]}"
-        )
 
 
 def _onnx(path: Path) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
