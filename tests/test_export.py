@@ -27,6 +27,7 @@ def traced(function):
     return tf.function(lambda *x: function(text=x[0], count=x[1], table=x[2]), specs)
 
 
+@pytest.mark.quick("3-True")
 @pytest.mark.parametrize(("size", "graph"), [(1, True), (3, True), (64, True), (3, False)])
 def test_parts_give_what_the_whole_gives(size, graph):
     given = {"text": tf.constant(TEXTS), "count": tf.constant(5), "table": tf.constant([1.0, 2])}

@@ -25,6 +25,7 @@ def tried(backend, cases, number):
     return ran
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "backend",
     [

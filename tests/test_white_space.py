@@ -12,6 +12,7 @@ def in_graph(text):
     return normalize_white_space_in_graph(tf, tf.constant(text)).numpy().decode()
 
 
+@pytest.mark.slow
 def test_every_character():
     """Each alone between two letters; a space or itself."""
     characters = [chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000]

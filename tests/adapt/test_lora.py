@@ -80,6 +80,7 @@ PROJECTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["transformer", *(pytest.param(x, marks=pytest.mark.slow) for x in ("luong", "additive"))],
@@ -353,6 +354,7 @@ def test_float8_has_none():
         quantize(models.SkipGramConfig(20, dim=4).build(), "float8")
 
 
+@pytest.mark.slow
 def test_word_by_word_attention():
     config = models.EntailmentConfig(20, num_classes=3, dim=4, units=6, projection_dim=4)
     report = enable_lora(config.build(), 2)

@@ -52,6 +52,7 @@ def test_another_backend_computes_what_numpy_does(backend):
         same(found, expected[name])
 
 
+@pytest.mark.slow
 def test_a_graph_computes_what_numpy_does():
     """With unknown shapes; a function is traced once."""
     traced = {}

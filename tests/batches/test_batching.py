@@ -212,6 +212,7 @@ def make_model():
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_fit_walks_through_the_epochs(data, workers):
     batches = make(*data, workers=workers, max_queue_size=2)

@@ -92,6 +92,7 @@ def test_explain(best, tmp_path):
     assert "knows" in page and answer.split()[-1] in page
 
 
+@pytest.mark.slow
 def test_an_index_without_training(best, tmp_path):
     (tmp_path / "answers.tsv").write_text("answer\tn\nthe cat is big\t1\na dog\t2\na dog\t3\n")
     code, out, err = command(
@@ -110,6 +111,7 @@ def test_an_index_without_training(best, tmp_path):
     assert made.embed(["a dog"], normalize=True) == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_pairs_are_what_similarity_reads(best, tmp_path):
     (tmp_path / "test.csv").write_bytes(b'question,answer\n"who, then",nobody knows\n"a\nb",so\n')
     code, out, err = command(

@@ -138,6 +138,7 @@ def loaded(request, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_the_run_folder(run):
     assert {p.name for p in run.iterdir()} == {
         ".lock", "best.task", "checkpoint.npz", "log.csv", "settings.toml",
@@ -352,6 +353,7 @@ def test_explain(run, captioner, tmp_path, monkeypatch):
     assert [path.name for path in odd.iterdir()] == ["000001-a.png"]
 
 
+@pytest.mark.slow
 def test_export(run, captioner, tmp_path, monkeypatch):
     given = note_exports(monkeypatch, Captioner)
     arguments = ("export", "--model", run / "best.task", "--to", tmp_path / "m", "--beams", 2)

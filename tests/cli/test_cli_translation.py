@@ -132,6 +132,7 @@ def loaded(request, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_settings_are_beside_the_weights(place, run, eager):
     text = (run / "settings.toml").read_text()
     assert "epochs = 3  #" in text
@@ -225,6 +226,7 @@ def test_without_tensorflow(place, tmp_path, backend):
     assert (tmp_path / "out").read_text(encoding="utf-8") == expected + "\n"
 
 
+@pytest.mark.slow
 def test_evaluate(place, run, translator, tmp_path):
     model = ("--model", run / "best.task", "--config", place / "settings.toml")
     code, out, err = command(
@@ -298,6 +300,7 @@ def test_predict_keeps_the_order_of_lines(place, run, translator, tmp_path):
     assert pictures == [f"{i + 1:06d}.png" for i, text in enumerate(expected) if text]
 
 
+@pytest.mark.slow
 def test_predict_reads_standard_input(run, translator, capfd):
     arguments = ("translation", "predict", "--model", run / "best.task", "--beams", 2)
     code, _, err = command(*arguments, stdin="the one and two\n\nthe six and nine")
@@ -307,6 +310,7 @@ def test_predict_reads_standard_input(run, translator, capfd):
     assert out[1] == ""
 
 
+@pytest.mark.slow
 def test_predict_may_replace_what_it_reads_and_write_to_devices(run, translator, tmp_path):
     path = tmp_path / "sentences"
     path.write_text("\ufeffthe one and two\n", encoding="utf-8")
@@ -319,6 +323,7 @@ def test_predict_may_replace_what_it_reads_and_write_to_devices(run, translator,
     assert path.read_text(encoding="utf-8") == expected + "\n"
 
 
+@pytest.mark.slow
 def test_export(run, translator, tmp_path, monkeypatch):
     given = note_exports(monkeypatch, Translator)
     arguments = ("translation", "export", "--model", run / "best.task", "--to", tmp_path / "out")
@@ -429,6 +434,7 @@ def test_fit_needs_no_prepared_folder(place, tmp_path):
     assert (former.config, former.data.test_size) == (more.config, 0)
 
 
+@pytest.mark.slow
 def test_bad_input_is_told_in_one_line(place, run, tmp_path):
     (tmp_path / "typo.toml").write_text("[training]\nepoch = 3\n")
     cases = [

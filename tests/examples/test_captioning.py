@@ -185,6 +185,7 @@ def test_nearest_captions(script):
     assert found == ["something red", "something blue"]
 
 
+@pytest.mark.slow
 def test_without_network_it_names_the_other_choices(tmp_path):
     """pip is made to fail by an index that is not there."""
     done = run(

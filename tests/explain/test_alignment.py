@@ -43,6 +43,7 @@ def well_formed(words):
     return [w.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for w in words]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(TEXTS, TEXTS, st.booleans())
 @example("a▁b", "▁", True)

@@ -78,7 +78,7 @@ def test_attention_where_there_is_some(name):
     assert not maps
 
 
-@pytest.mark.quick("bag")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CONFIGS]
 )

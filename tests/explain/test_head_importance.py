@@ -65,6 +65,7 @@ def test_by_gradients():
             assert row[head] == pytest.approx(np.abs(up - down).mean() / 2e-2, rel=2e-2, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scored", [False, True])
 def test_by_ablation(scored):
     model = classifier()

@@ -35,7 +35,7 @@ def test_the_longer_text_of_a_pair_is_cut():
     assert field.encode([])[0].shape == (0, 2)
 
 
-@pytest.mark.quick("64")
+@pytest.mark.slow
 @pytest.mark.parametrize("max_length", [9, 64])
 def test_the_graph_gives_the_same(max_length):
     field = EncoderInput(TOKENIZER, max_length)
@@ -49,6 +49,7 @@ def test_the_graph_gives_the_same(max_length):
             np.testing.assert_array_equal(ours, theirs.numpy())
 
 
+@pytest.mark.quick("True-False")
 @pytest.mark.parametrize(("start", "end"), [(False, False), (True, False), (False, True)])
 def test_ends_that_a_model_does_not_read(start, end):
     """The separator between two texts stays; in Python and in the graph."""

@@ -19,6 +19,7 @@ from keras_attn.text import WordTokenizer
 TOKENIZER = WordTokenizer.train([*ODD_TEXTS[:5], "what is it ?"])
 
 
+@pytest.mark.slow
 def test_an_image_is_decoded_once():
     field = PictureInput((6, 9))
     files = field.examples
@@ -43,6 +44,7 @@ def test_larger_images_are_refused():
         encode(tf.constant(field.examples[:1]))
 
 
+@pytest.mark.quick("3")
 @pytest.mark.parametrize("max_length", [3, 2000])
 def test_words_and_their_ids(max_length):
     field = WordTokens(TOKENIZER, max_length)

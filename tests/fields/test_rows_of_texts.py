@@ -49,6 +49,7 @@ def in_bytes(texts, lengths, places):
     return [place for text, row in pairs for place in byte_places(text, row.tolist())]
 
 
+@pytest.mark.quick("byte pairs")
 def test_words_of_texts(tokenizer):
     field = TextWords(WordRows(tokenizer, 24))
     given = field.encode(TEXTS)
@@ -60,6 +61,7 @@ def test_words_of_texts(tokenizer):
         assert found[name].numpy().tolist() == in_bytes(TEXTS, given["words"], given[name])
 
 
+@pytest.mark.quick("byte pairs")
 def test_lists_of_words(tokenizer):
     field = WordLists(WordRows(tokenizer, 24))
     rows = [["Ada", "", "\u200d", ""], ["", "", "", ""], ["ships", "sailed", "in", "1500"]]

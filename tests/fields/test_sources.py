@@ -43,7 +43,7 @@ def check_rows(found, expected):
         assert found[name].numpy().tolist() == expected[name].tolist(), name
 
 
-@pytest.mark.quick("64-True", "7-False")
+@pytest.mark.quick("7-False")
 @pytest.mark.parametrize(("most", "ends"), [(2, True), (7, True), (64, True), (7, False)])
 def test_sources(most, ends):
     field = SourceText(TOKENIZER, most, GRAPH, ends=ends)
@@ -57,6 +57,7 @@ def test_sources(most, ends):
     assert field.encode([])["source_ids"] == []
 
 
+@pytest.mark.quick("byte_pair-2")
 @pytest.mark.parametrize("most", [2, 9, 64])
 @pytest.mark.parametrize("kind", ["byte_pair", "sentence_piece"])
 def test_turns(kind, most):

@@ -54,6 +54,7 @@ def test_each_different_text_is_read_once():
     np.testing.assert_array_equal(found["row_ids"][found["second"]], [*rows[3:], *rows[:3]])
 
 
+@pytest.mark.slow
 def test_what_is_searched_is_a_variable():
     """A constant would make a graph that is too large to be saved."""
     names, vectors = ["a", "b \x00", "ü"], np.arange(12, dtype="float32").reshape(3, 4)

@@ -91,6 +91,7 @@ def test_rows_and_padding_do_not_matter(compiled, num_beams):
         assert_equal(alone, type(together)(*(t[row : row + 1] for t in together)))
 
 
+@pytest.mark.slow
 def test_sees_changed_variables(model, compiled):
     """And not those of the trace (that they are the right ones: see the many random models)."""
     ids = sources([5, 3], 5)
@@ -240,7 +241,7 @@ def here():
     return everything()
 
 
-@pytest.mark.quick("torch")
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_all_backends_give_the_same(backend, here, tmp_path):
     script = (

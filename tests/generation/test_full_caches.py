@@ -128,6 +128,7 @@ class Counting:
         return self.decoder.step(tokens, positions, state)
 
 
+@pytest.mark.slow
 def test_searches_use_all_slots_and_no_more(parts):
     """Eagerly, where a step past the end would be refused."""
     prompt, never = ops.array([[1, 3, 4], [5, 0, 0]]), V - 1

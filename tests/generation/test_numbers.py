@@ -164,6 +164,7 @@ def test_numbers_of_parts_may_become_others():
     assert run.advance(run.begin([[1]], 1, [2.5]))[0].tolist() == [1.25]
 
 
+@pytest.mark.slow
 def test_the_length_penalty_of_each_row_in_one_search():
     """Against exhaustive search: the exponents choose sequences of unlike lengths."""
     alphas, least = [-2.0, 0.0, 0.6, 3.0], [0, 1, 3, 2]

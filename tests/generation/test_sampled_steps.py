@@ -53,7 +53,7 @@ def compiled(count, end_id, least=0):
     )
 
 
-@pytest.mark.quick("4-2-0")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "end_id", "least"),
     [

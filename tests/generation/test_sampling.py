@@ -285,6 +285,7 @@ def test_blocking_gives_way_where_nothing_else_is_left():
     assert set(tokens[2:]) == {1, 2, 3}
 
 
+@pytest.mark.slow
 def test_ngrams_longer_than_all_there_is():
     table = tables(1, V)
     prompt = np.array([[START]])
@@ -346,6 +347,7 @@ def test_seeds_repeat_and_differ():
     assert len({tuple(r) for r in numpy(run(table, prompt, seed=same).tokens).tolist()}) == 1
 
 
+@pytest.mark.slow
 def test_only_the_most_probable_is_greedy_search():
     decoder = transformer()
     mask = PROMPTS != PAD

@@ -175,6 +175,7 @@ def test_vocabulary_of_one():
 # Against plain Python, 60 random models at a time
 
 
+@pytest.mark.quick("rules1-0.6")
 @pytest.mark.parametrize("alpha", [0.6, *(pytest.param(a, marks=pytest.mark.slow) for a in (0, 1))])
 @pytest.mark.parametrize(
     "rules",
@@ -219,7 +220,7 @@ def test_any_of_several_tokens_may_be_the_end():
 QUICK = [(1, 0.6), (3, 0.0), (5, 0.6)]
 
 
-@pytest.mark.quick("1-0.6", "3-0.0")
+@pytest.mark.quick("3-0.0")
 @pytest.mark.parametrize(
     ("width", "alpha"),
     [
@@ -265,6 +266,7 @@ def test_more_beams_than_tokens():
         assert_same(result, row, plain_beam_search(table[row], (START,), 7, 3))
 
 
+@pytest.mark.slow
 def test_without_an_end_all_go_on():
     table, rows = tables(5, 6, seed=1), prompts(5)
     settings = {"max_length": 4, "end_id": None, "pad_id": 0}
@@ -344,6 +346,7 @@ def test_half_precision_logits(dtype):
             np.testing.assert_allclose(ops.convert_to_numpy(a), ops.convert_to_numpy(b), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_impossible_logits():
     """-inf logits never come, give no NaN, and what is not there has a score of -inf."""
     table = tables(60, 4)

@@ -61,23 +61,25 @@ TODAY = {  # of the attention of today, all at once
 }  # fmt: skip
 FUNCTIONS = {name: TODAY[name] for name in ("score_mod", "mask_mod")}
 CASES = [  # settings of the stack, memory, prompt
-    *(  # four of these so that any two of the first setting, memory and prompt are tried together
+    *(
         pytest.param(
             {"normalize_first": first, "num_kv_heads": heads},
             memory,
             prompt,
             marks=()
-            if (first + memory + (prompt == "left")) % 2 == 0 and bool(heads) == memory
+            if (first, heads, memory, prompt) == (False, 2, True, "left")
             else pytest.mark.slow,
         )
         for first, heads, memory, prompt in itertools.product(
             [True, False], [None, 2], [True, False], ["right", "left"]
         )
     ),
-    ({"normalize_first": True}, True, "one token"),
+    pytest.param({"normalize_first": True}, True, "one token", marks=pytest.mark.slow),
     ({"num_kv_heads": 1}, False, "one token"),
     pytest.param({}, True, "equal", marks=pytest.mark.slow),
-    ({"normalize_first": True, "num_kv_heads": 1}, False, "equal"),
+    pytest.param(
+        {"normalize_first": True, "num_kv_heads": 1}, False, "equal", marks=pytest.mark.slow
+    ),
     (LLAMA, True, "right"),
     pytest.param(LLAMA, True, "left", marks=pytest.mark.slow),
     pytest.param(LLAMA, False, "right", marks=pytest.mark.slow),
@@ -85,10 +87,12 @@ CASES = [  # settings of the stack, memory, prompt
     pytest.param(LLAMA, False, "equal", marks=pytest.mark.slow),
     (TODAY, True, "left"),
     pytest.param(TODAY, False, "right", marks=pytest.mark.slow),
-    (FUNCTIONS, False, "right"),
+    pytest.param(FUNCTIONS, False, "right", marks=pytest.mark.slow),
     ({"positions": "alibi"}, True, "right"),
     pytest.param({"positions": "alibi", "num_kv_heads": 2}, False, "left", marks=pytest.mark.slow),
-    ({"positions": "alibi", "normalize_first": True}, False, "one token"),
+    pytest.param(
+        {"positions": "alibi", "normalize_first": True}, False, "one token", marks=pytest.mark.slow
+    ),
 ]
 
 
@@ -211,7 +215,7 @@ def translator(normalize_first):
     return model, compiled(model)
 
 
-@pytest.mark.quick("True-right", "True-left")
+@pytest.mark.quick("True-left")
 @pytest.mark.parametrize(
     ("normalize_first", "prompt"),
     [
@@ -272,7 +276,7 @@ def language_model(seed=0, positions=None):
     return compiled(randomize(model, seed)), TokenDecoder(embedding, learned, stack, head)
 
 
-@pytest.mark.quick("rotary-2", "relative-4-4")
+@pytest.mark.quick("rotary-2")
 @pytest.mark.parametrize(
     "settings",
     [
@@ -317,7 +321,7 @@ def test_holes_in_a_prompt_count_nowhere(settings):
             ]
 
 
-@pytest.mark.quick(slow=["one token-None", "one token-rotary"])
+@pytest.mark.quick("right-rotary", "left-None")
 @pytest.mark.parametrize(
     "positions", [None, "rotary", pytest.param("alibi", marks=pytest.mark.slow)]
 )
@@ -354,6 +358,7 @@ def test_no_more_positions_than_needed():
     np.testing.assert_array_equal(numpy(cached.tokens), numpy(slow.tokens))
 
 
+@pytest.mark.slow
 def test_prefill_makes_room_for_one_step_by_default():
     model, decoder = language_model()
     recompute = RecomputeDecoder(lambda ids, memory, memory_mask: model(ids))
@@ -442,6 +447,7 @@ def test_searches_with_padded_prompts(side, positions):
                 )
 
 
+@pytest.mark.slow
 def test_scores_of_beams_are_the_models_own():
     """The score of each of n best == the log-probabilities of its tokens in one teacher-forced
     call, divided by the penalty."""

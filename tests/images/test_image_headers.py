@@ -102,6 +102,7 @@ def test_a_gif_that_is_cut_off_stays_as_it_is(end):
         assert first_frame_graph(tf, tf.constant(raw)).numpy() == raw
 
 
+@pytest.mark.slow
 def test_parts_of_one_byte_take_no_longer():
     """A loop over the parts would take minutes."""
     raw, parts = data("gif"), 13 + 3 * 256
@@ -126,7 +127,7 @@ def test_a_large_picture_is_refused_before_it_is_decoded(name):
         load_image(SIDES[name])
 
 
-@pytest.mark.quick(slow=["png"])
+@pytest.mark.quick("gif")
 @pytest.mark.parametrize("name", ["png", "jpeg", "gif", "bmp", "webp"])
 def test_the_limit_is_that_of_python(name):
     files = tf.constant([FILES[name]])

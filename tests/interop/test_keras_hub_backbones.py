@@ -43,6 +43,7 @@ def difference(model, backbone, num_segments=3):
     )
 
 
+@pytest.mark.slow
 def test_out():
     model = randomize(CONFIG.build())
     backbone = to_keras_hub(model, CONFIG)
@@ -64,6 +65,7 @@ def test_in(num_segments):
     assert report.new == ["next_sentence/kernel", "next_sentence/bias"]
 
 
+@pytest.mark.slow
 def test_a_preset(tmp_path):
     backbone = randomize(keras_hub.models.BertBackbone(31, 1, 3, 12, 20, 0.1, 16))
     backbone.save_to_preset(tmp_path / "a")
@@ -95,6 +97,7 @@ def test_what_keras_hub_cannot_express():
         read_pretrained(keras.Sequential([keras.Input((2,))]))
 
 
+@pytest.mark.slow
 def test_gpt2(tmp_path):
     """In, out and from a preset, with any width of the feed-forward networks."""
     backbone = randomize(keras_hub.models.GPT2Backbone(31, 2, 3, 12, 20, 0.2, 16))

@@ -41,7 +41,7 @@ def rewrite(folder, function):
     safetensors.numpy.save_file(tensors, path, {"format": "pt"})
 
 
-@pytest.mark.quick("0", "1")
+@pytest.mark.quick("0")
 @pytest.mark.parametrize("number", [0, 1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_every_state_equals_that_of_transformers(number, tmp_path):
     """Of several widths, numbers of layers and segments, epsilons; with and without pooler."""
@@ -79,6 +79,7 @@ def test_a_model_with_every_activation(name, tmp_path):
     assert difference(model, reference, batch()) < 1e-5
 
 
+@pytest.mark.slow
 def test_exact_and_approximate_gelu_are_told_apart(tmp_path):
     reference = bert(hidden_act="gelu", num_hidden_layers=1, initializer_range=0.3)
     written(reference, tmp_path)
@@ -149,6 +150,7 @@ WITH_HEADS.remove((distilbert, "ForNextSentencePrediction"))
 WITH_HEADS.remove((distilbert, "ForPreTraining"))
 
 
+@pytest.mark.quick("bert-ForTokenClassification")
 @pytest.mark.parametrize(
     ("make", "kind"),
     [pytest.param(*c, marks=() if c in QUICK else pytest.mark.slow) for c in WITH_HEADS],
@@ -185,6 +187,7 @@ def test_the_report_says_what_is_new_and_what_is_left_over(tmp_path):
     assert set(report.loaded) | set(report.new) == set(model_tensors(model))
 
 
+@pytest.mark.slow
 def test_a_new_head_for_masked_words_keeps_the_embeddings(tmp_path):
     """Its bias is a weight of their layer, and is not in the file."""
     reference = bert()
@@ -200,6 +203,7 @@ def test_a_new_head_for_masked_words_keeps_the_embeddings(tmp_path):
     np.testing.assert_array_equal(tensors["embedding/tokens/embedding/embeddings"], table)
 
 
+@pytest.mark.slow
 def test_another_number_of_classes_gives_a_new_head(tmp_path):
     written(bert("ForSequenceClassification", num_labels=3), tmp_path)
     model, _, report = load_pretrained(tmp_path, ("classes",), num_classes=5)
@@ -222,6 +226,7 @@ def test_a_classifier_of_ours_takes_the_weights(tmp_path):
     assert logits_difference(model(inputs["token_ids"]), logits, seen) < 1e-5
 
 
+@pytest.mark.slow
 def test_a_classifier_of_pairs_makes_the_segments(tmp_path):
     from keras_attn.models import BertClassifierConfig
 
@@ -304,6 +309,7 @@ def test_several_files(tmp_path):
     assert difference(load_pretrained(tmp_path)[0], reference, batch()) < 1e-5
 
 
+@pytest.mark.slow
 def test_a_head_that_is_not_tied(tmp_path):
     """The encoder can be loaded, the head cannot."""
     reference = bert("ForMaskedLM")

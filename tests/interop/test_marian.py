@@ -217,6 +217,7 @@ def test_settings_that_are_refused(name):
         read_marian_config({**SMALL, name: value}, "config.json")
 
 
+@pytest.mark.slow
 def test_wrong_files(tmp_path):
     """Tensors that contradict the settings or each other, and models that no Marian is."""
     model = reference()
@@ -248,6 +249,7 @@ def test_wrong_files(tmp_path):
         save_pretrained(tmp_path / "ours", config.build(), config)
 
 
+@pytest.mark.slow
 def test_the_bias_is_written_for_a_model_without_one(tmp_path):
     config = TransformerEncoderDecoderConfig(
         31, dim=12, num_layers=1, num_heads=3, positions="sinusoidal_halves",
@@ -261,6 +263,7 @@ def test_the_bias_is_written_for_a_model_without_one(tmp_path):
     assert found.tensors.keys() == model_tensors(model).keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("separate", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_tokenizers_and_search(tmp_path, separate):
     """Ids as of MarianTokenizer, the search of the folder; all of it written again."""

@@ -94,6 +94,7 @@ def test_all_states(name, tmp_path):
         assert relative(model, reference, rows(left)) < 1e-5
 
 
+@pytest.mark.quick("ForMaskedLM")
 @pytest.mark.parametrize(
     "kind", each(HEADS, "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification")
 )
@@ -125,6 +126,7 @@ def test_heads_in_and_out(kind, tmp_path):
     assert (back.config, back.heads, back.unused) == (config, heads, [])
 
 
+@pytest.mark.slow
 def test_a_classifier_of_texts_out(tmp_path):
     """It makes its mask of the ids: padding is 5."""
     config = ModernBertClassifierConfig(
@@ -149,6 +151,7 @@ def test_a_classifier_of_texts_out(tmp_path):
         save_pretrained(tmp_path / "c", model, first)
 
 
+@pytest.mark.slow
 def test_a_new_head_has_the_transformation_of_masked_words(tmp_path):
     """As in transformers, where both have one name."""
     modern("ForMaskedLM").save_pretrained(tmp_path)
@@ -227,6 +230,7 @@ def written_once(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_models_that_transformers_has_no_class_for(tmp_path):
     config = ModernBertConfig(
         31, dim=12, num_layers=1, num_heads=3, intermediate_dim=20, pooler_activation=None
@@ -288,6 +292,7 @@ def tokenizer():
     )
 
 
+@pytest.mark.quick("us")
 @pytest.mark.parametrize("written_by", ["us", "transformers"])
 def test_the_tokenizer_in_and_out(written_by, tokenizer, tmp_path):
     config = ModernBertConfig(

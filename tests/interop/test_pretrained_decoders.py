@@ -120,6 +120,7 @@ def close(found, wanted):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * max(1, np.abs(wanted).max()))
 
 
+@pytest.mark.quick("another llama")
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if "another" in n else pytest.mark.slow) for n in MODELS]
 )
@@ -188,6 +189,7 @@ def test_several_files_and_other_dtypes(tmp_path):
         np.testing.assert_allclose(found[..., mask, :], wanted[..., mask, :], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_matrix_of_the_logits_beside_a_tied_table(tmp_path):
     """It is read, unless it is the table itself; the config says that they are one."""
     gpt2().save_pretrained(tmp_path)
@@ -320,6 +322,7 @@ def test_files_that_contradict_each_other(tmp_path):
 LLAMA_LIKE = {"normalization": "rms_norm", "gated": True, "use_bias": False}
 
 
+@pytest.mark.slow
 def test_what_cannot_be_written(tmp_path):
     config = GptConfig(31, dim=12, num_layers=1, num_heads=3, sequence_length=16)
     for settings, message in (

@@ -87,6 +87,7 @@ def test_all_states(settings, tmp_path):
         to_keras_hub(model, config)
 
 
+@pytest.mark.quick("ForMaskedLM")
 @pytest.mark.parametrize("kind", HEADS)
 def test_heads_in_and_out(kind, tmp_path):
     """The head for masked words has the exact GELU, whatever the activation of the blocks."""
@@ -111,6 +112,7 @@ def test_heads_in_and_out(kind, tmp_path):
     assert (back.config, back.heads, back.unused) == (config, heads, [])
 
 
+@pytest.mark.slow
 def test_an_encoder_of_a_classifier_gets_a_new_head(tmp_path):
     roberta("ForMaskedLM").save_pretrained(tmp_path)
     _, _, report = load_pretrained(tmp_path, ("classes",), num_classes=3)
@@ -118,6 +120,7 @@ def test_an_encoder_of_a_classifier_gets_a_new_head(tmp_path):
     assert {name.split("/")[0] for name in report.left_over} >= {"masked_words"}
 
 
+@pytest.mark.slow
 def test_a_classifier_of_texts_out(tmp_path):
     """It makes its mask of the ids: `<s>` is 0 and padding is 1."""
     config = RobertaClassifierConfig(
@@ -155,6 +158,7 @@ CONFIG = RobertaConfig(
 TEXTS = ("a rose is a rose", "It's  12 o'clock \n\n x", "ä 中 🙂 ", " the sea", "")
 
 
+@pytest.mark.quick("both")
 @pytest.mark.parametrize("files", ["both", "tokenizer.json", "vocab.json"])
 def test_the_tokenizer_in_and_out(files, tokenizer, tmp_path):
     save_pretrained(tmp_path / "a", CONFIG.build(), CONFIG, tokenizer)
@@ -218,6 +222,7 @@ def refused(message, model, config, folder, **more):
         save_pretrained(folder / "refused", model, config, **more)
 
 
+@pytest.mark.slow
 def test_what_is_refused(tokenizer, tmp_path):
     for settings in ({"pad_token_id": None}, {"pad_token_id": 511}, {"pad_token_id": -1}):
         with pytest.raises(ValueError, match="`pad_token_id` must be a number from 0 to"):

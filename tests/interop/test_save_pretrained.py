@@ -95,6 +95,7 @@ SLOW = [
 ]
 
 
+@pytest.mark.quick("Bert-heads2")
 @pytest.mark.parametrize(
     ("kind", "heads"),
     [pytest.param(*c, marks=pytest.mark.slow if c in SLOW else ()) for c in WITH_HEADS],

@@ -79,6 +79,7 @@ def compare(found, wanted, inputs):
         np.testing.assert_allclose(ours[seen], their[seen], atol=1e-5 * largest, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n == "1.1" else pytest.mark.slow) for n in CASES]
 )
@@ -145,6 +146,7 @@ def sentence_pieces(folder):
     return len(sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()))
 
 
+@pytest.mark.slow
 def test_a_tokenizer_with_sentinels_in_and_out(tmp_path):
     pieces = sentence_pieces(tmp_path)
     size = pieces + 100 + 4  # T5 has more rows than tokens

@@ -111,6 +111,7 @@ IDS = [np.array([[1, 2, 3, 0]]), np.array([[4, 5, 0]])]
 CROSS = "decoder/block_1/cross_attention"
 
 
+@pytest.mark.slow
 def test_everything_that_reads_a_model_sees_it():
     """What was compiled before: `predict`, a compiled function; and steps of a cache."""
     model = translator()
@@ -220,6 +221,7 @@ def test_what_cannot_be_done():
         np.testing.assert_allclose(cross(x, x), 0 * x, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_pattern_is_not_lost_in_compiled_functions():
     """A first call in a compiled function, a later one, and a step are errors."""
     model = translator()

@@ -82,7 +82,7 @@ def t5(gated):
     return random(transformers.T5ForConditionalGeneration(config))
 
 
-@pytest.mark.quick("t5 1.1")
+@pytest.mark.slow
 @pytest.mark.parametrize("gated", [False, True], ids=["t5", "t5 1.1"])
 def test_t5(gated):
     """Relative positions in both stacks, cross-attention, outputs tied and not."""
@@ -196,6 +196,7 @@ def test_decoders_of_llamas_family(which):
     np.testing.assert_allclose(y[:, 0], output[:, -1], atol=3e-5)
 
 
+@pytest.mark.slow
 def test_marian():
     """Post-norm, swish, scaled embeddings, and a bias of the tied output."""
     config = transformers.MarianConfig(

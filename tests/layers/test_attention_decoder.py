@@ -329,6 +329,7 @@ def test_a_loop_by_xla():
 # --- masks and dropout
 
 
+@pytest.mark.slow
 def test_padding_anywhere_changes_nothing():
     decoder = AttentionDecoder(
         GRUCell(6), AdditiveAttention(5), order="bahdanau", bridge=True, summary="ends"
@@ -348,6 +349,7 @@ def test_padding_anywhere_changes_nothing():
         np.testing.assert_allclose(output, plain, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_fully_padded_source():
     """Zero weights, zero contexts, a bridge from zeros: finite, with finite gradients."""
     for summary in ("mean", "last", "ends"):
@@ -435,6 +437,7 @@ def test_the_query_is_the_top_of_nested_cells():
     decoder(X, MEMORY)  # 6 wide, as the memory: another state would not do
 
 
+@pytest.mark.slow
 def test_stacked_cells_draw_their_masks_before_the_loop():
     decoder = AttentionDecoder(CELLS["stack"](), AdditiveAttention(5), dropout=0.3, seed=3)
     outputs = [array(decoder(X, MEMORY, training=training)) for training in (True, True, False)]
@@ -445,6 +448,7 @@ def test_stacked_cells_draw_their_masks_before_the_loop():
 # --- scores
 
 
+@pytest.mark.slow
 def test_weights_are_collected_once_for_all_steps():
     source = keras.Input((None,), dtype="int32", name="source")
     target = keras.Input((None,), dtype="int32", name="target")
@@ -520,6 +524,7 @@ def symbolic(*shape, **settings):
     return keras.Input(shape, **settings)
 
 
+@pytest.mark.slow
 def test_a_memory_that_lost_its_mask():
     """Its encoder had one: an operator dropped it."""
     embed = TokenEmbedding(9, 6)

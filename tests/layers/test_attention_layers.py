@@ -263,6 +263,7 @@ def test_left_padding(normalize_first):
         np.testing.assert_allclose(run(padded)[:, extra:], expected, atol=1e-5)
 
 
+@pytest.mark.quick("0-False-True", "2-True-True")
 @pytest.mark.parametrize(
     ("left", "with_memory", "normalize_first"),
     [
@@ -324,6 +325,7 @@ def test_feed_forward_by_formula():
     assert wrapped(keras.Input((3, 4, 5))).shape == (None, 3, 4, 5)
 
 
+@pytest.mark.slow
 def test_masks_reach_losses():
     """A mask of ours is what Keras' own losses count."""
     ids = np.array([[1, 2, 0, 0], [3, 4, 5, 0]])

@@ -266,6 +266,7 @@ def test_no_biases_at_all():
     assert len(block.weights) == 2 + 4 + 2 + 3  # both attentions, the network, norms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("positions", "cls"),
     [

@@ -177,6 +177,7 @@ def test_after_an_error():
     assert len(maps) == 1
 
 
+@pytest.mark.slow
 def test_compiled_calls_have_no_values():
     source = keras.Input((None,), dtype="int32", name="source")
     encoder = TransformerEncoder(1, 2, intermediate_dim=12)

@@ -80,6 +80,7 @@ def test_config(cls):
     cls(2, attention_kernel="plain", attention_dropout=0.1)
 
 
+@pytest.mark.slow
 def test_equal_to_plain(asked):
     chunked, plain = pair(num_kv_heads=1)
     x, mask = values(2, 7, D), padding(7, 7, 5)
@@ -152,6 +153,7 @@ def test_prompts_may_be_padded_on_the_left():
     np.testing.assert_allclose(output[:, 2:], alone, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_scores_of_a_forced_kernel():
     """An error where they are asked for, at the symbolic call already; collectors take plain."""
     chunked, plain = pair(name="layer")

@@ -98,6 +98,7 @@ def test_buckets_by_hand():
     assert ops.convert_to_numpy(found).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_relative_positions_are_one_table_for_a_stack(tmp_path):
     settings = {"positions": "relative", "num_buckets": 4, "max_distance": 5}
     inputs = keras.Input((None, D))
@@ -182,6 +183,7 @@ def test_scaled_rotary_positions():
             RotaryEmbedding(scaling=wrong)
 
 
+@pytest.mark.slow
 def test_gelu_tanh_is_saved_by_its_name(tmp_path):
     x = np.linspace(-4, 4, 24).reshape(1, 3, 8).astype("float32")
     for layer in (
@@ -200,7 +202,7 @@ def test_gelu_tanh_is_saved_by_its_name(tmp_path):
     np.testing.assert_allclose(activation("gelu_tanh")(x), cubed, atol=1e-6)
 
 
-@pytest.mark.quick("bfloat16")
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_gelu_of_jax(dtype):
     """Values and derivatives are PyTorch's in float64, to the precision of the dtype."""
@@ -225,6 +227,7 @@ def test_gelu_of_jax(dtype):
     assert gelu(jax.numpy.arange(3)).dtype == "float32"
 
 
+@pytest.mark.slow
 def test_a_bias_of_tied_outputs():
     embed = TokenEmbedding(7, D, output_bias=True)
     embed.build()

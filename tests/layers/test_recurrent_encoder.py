@@ -28,6 +28,7 @@ def run(cell, x, weights, units):
     return np.array(outputs)
 
 
+@pytest.mark.quick("lstm")
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_two_layers_of_two_directions(cell):
     """Padding on the right, on the left and between, an empty row: only tokens are read."""
@@ -92,6 +93,7 @@ def test_no_mask_reaches_the_recurrent_layers():
     np.testing.assert_array_equal(ops.convert_to_numpy(output._keras_mask), MASK)
 
 
+@pytest.mark.slow
 def test_dropout_is_between_the_layers_only():
     one = RecurrentEncoder(4, dropout=0.5)
     np.testing.assert_array_equal(one(X, training=True), one(X))

@@ -64,7 +64,7 @@ def run(make, rematerialize, compiled=False, training=True, scores=False, steps=
 SLOW = pytest.mark.slow
 
 
-@pytest.mark.quick("False-encoder")
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [encoder, decoder])
 @pytest.mark.parametrize(
     "compiled", [False, pytest.param("graph", marks=SLOW), pytest.param("xla", marks=SLOW)]
@@ -114,6 +114,7 @@ def test_blocks_are_called_again(monkeypatch, settings, times):
     assert len(calls) == 2 * (times + 1)  # once without gradients, to build it
 
 
+@pytest.mark.slow
 def test_frozen_blocks():
     """Gradients flow through, not to, weights that are not trained."""
     stack, call = encoder(True, **NOISE)

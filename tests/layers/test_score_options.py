@@ -18,6 +18,7 @@ def normal(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
+@pytest.mark.slow
 def test_against_flex_attention():
     """PyTorch's attention with functions, of a soft cap, distances and documents."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -74,6 +75,7 @@ def test_the_first_tokens_beside_a_window():
     np.testing.assert_array_equal(np.asarray(weights)[0, 0, 1:, 1:] > 0, wanted[:4, :4])
 
 
+@pytest.mark.slow
 def test_which_blocks_have_the_window():
     settings = {
         "num_heads": N, "intermediate_dim": 6, "positions": "rotary", "rotary_base": 100.0,
@@ -116,6 +118,7 @@ def registered(scores, head, query, key):
     return scores * 2
 
 
+@pytest.mark.slow
 def test_functions_are_saved_by_their_names(tmp_path):
     x = keras.Input((None, D))
     stack = layers.TransformerEncoder(2, N, intermediate_dim=6, score_mod=registered)

@@ -109,7 +109,7 @@ def plain_pair_id(first, second, buckets, seed=0):
     return 1 + (residues[0] * 46337 + residues[1]) % (buckets - 1)
 
 
-@pytest.mark.quick("2")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "buckets", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1000, 2**20)), 2**30]
 )

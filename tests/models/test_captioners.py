@@ -210,7 +210,7 @@ def test_weights():
 # --- padding, the future, regions
 
 
-@pytest.mark.quick("soft")
+@pytest.mark.quick("transformer")
 @EACH
 def test_padding_and_the_future_change_nothing(variant):
     model, forward = toy(variant)
@@ -243,6 +243,7 @@ def test_padding_and_the_future_change_nothing(variant):
     assert not np.allclose(numpy(forward(other)), logits, atol=1e-3)
 
 
+@pytest.mark.quick("transformer, grid")
 @EACH
 def test_the_order_of_regions(variant):
     """Without positions it changes nothing."""
@@ -428,6 +429,7 @@ def every(tmp_path_factory):
     return saved(tmp_path_factory.mktemp("every"), tuple(VARIANTS), True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "backend",
     [*(pytest.param(name, marks=pytest.mark.slow) for name in ("tensorflow", "jax")), "torch"],

@@ -133,6 +133,7 @@ def padded(rows, width, left=False):
     return table
 
 
+@pytest.mark.quick("word_by_word")
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_the_models_are_the_paper(attention):
     config = EntailmentConfig(
@@ -151,6 +152,7 @@ def test_the_models_are_the_paper(attention):
         np.testing.assert_allclose(model(inputs), expected, atol=5e-6)
 
 
+@pytest.mark.slow
 def test_two_networks_read_the_two_texts():
     """One network for both is a fault of others: the second learns to look things up."""
     model = EntailmentConfig(11, num_classes=3, dim=4, units=5).build()
@@ -159,12 +161,14 @@ def test_two_networks_read_the_two_texts():
     assert np.abs(cells[0].kernel.numpy() - cells[1].kernel.numpy()).max() > 1e-2
 
 
+@pytest.mark.slow
 def test_about_as_many_weights_as_in_the_paper():
     """252,000 besides the embeddings, with 300-wide vectors, 100 units and 3 classes."""
     config = EntailmentConfig(2, num_classes=3, dim=300, units=100, projection_dim=100)
     assert config.build().count_params() - 600 == 251_303
 
 
+@pytest.mark.slow
 def test_matching_of_words_that_are_zero():
     """As padding is, and words that dropout took away: gradients are finite."""
     config = EntailmentConfig(

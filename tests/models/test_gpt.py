@@ -50,6 +50,7 @@ def test_step_by_step_is_teacher_forcing(kind, models):
         np.testing.assert_allclose(numpy(logits), whole[:, t], atol=1e-5)
 
 
+@pytest.mark.quick("llama")
 @pytest.mark.parametrize("kind", KINDS)
 def test_padding_changes_nothing(kind, models):
     """Each row alone, in a batch with padding on the right and on the left, and decoded so."""
@@ -222,7 +223,7 @@ def test_prompts_of_any_length_in_a_graph(models):
     np.testing.assert_array_equal(run(IDS[:, :4]), search(IDS[:, :4]).tokens)
 
 
-@pytest.mark.quick("0")
+@pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() == "torch", reason="PyTorch has no graph here")
 @pytest.mark.parametrize("beams", [0, 2])
 def test_rows_without_positions_are_cut_in_a_graph(models, beams):

@@ -164,6 +164,7 @@ def test_maps_of_patches():
     assert [(key.role, tuple(w.shape)) for key, w in maps.items()] == [("self", (3, 2, 8, 8))]
 
 
+@pytest.mark.slow
 def test_own_preprocessing_and_shared_weights():
     model = own_model()
     grey = keras.layers.Lambda(lambda x: 255 - x)
@@ -257,6 +258,7 @@ def test_names_are_those_of_keras():
         assert callable(getattr(keras.applications, function))
 
 
+@pytest.mark.slow
 def test_vgg16_is_that_of_keras():
     """Cut at its last convolution."""
     encoder = applications_encoder("vgg16", weights=None, image_size=32)

@@ -198,6 +198,7 @@ def test_some_layers_with_settings_of_their_own_and_the_rest_later(tmp_path):
     assert set(quantized_sublayers(both)) > paths
 
 
+@pytest.mark.slow
 def test_clones_and_weights_files(tmp_path):
     model = quantize(make("bag"))
     clone = keras.models.clone_model(model)

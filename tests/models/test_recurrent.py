@@ -129,6 +129,7 @@ def test_config_round_trip():
         config.dim = 16
 
 
+@pytest.mark.slow
 def test_models_by_name():
     config = RecurrentEncoderDecoderConfig(11, **SMALL)
     half = config.build(dtype="mixed_bfloat16")
@@ -188,7 +189,7 @@ def test_weights(variant):
 # Padding and the future
 
 
-@pytest.mark.quick("normalized, lstm, two layers")
+@pytest.mark.quick("general, lstm")
 @EACH
 def test_padding_and_the_future_change_nothing(variant):
     (model, forward), V = toy(variant), vocabulary(variant)
@@ -216,6 +217,7 @@ def test_padding_and_the_future_change_nothing(variant):
     assert not np.allclose(numpy(forward(other)), logits, atol=1e-3)
 
 
+@pytest.mark.quick("none")
 @pytest.mark.parametrize("variant", some_slow(["none", "additive", "general, lstm", "predictive"]))
 def test_a_source_without_tokens(variant):
     """Nothing is attended to: finite, and the same beside any other row."""
@@ -250,6 +252,7 @@ def test_tied_output():
 # Attention maps
 
 
+@pytest.mark.quick("general, lstm")
 @EACH
 def test_attention_is_collected(variant):
     (model, forward), ids = toy(variant), batch(vocabulary=vocabulary(variant))
@@ -312,6 +315,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variants",
     [
@@ -389,6 +393,7 @@ def test_step_by_step_is_teacher_forcing(variant):
     check_steps(variant, "right")
 
 
+@pytest.mark.quick("general, lstm-left")
 @pytest.mark.parametrize(
     ("variant", "prompt"),
     [

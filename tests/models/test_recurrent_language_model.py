@@ -75,6 +75,7 @@ def test_padding_on_the_right_changes_nothing():
     np.testing.assert_allclose(numpy(model(padded))[:, :7], numpy(model(IDS)), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_shapes_of_weights():
     names = {w.path.partition("/")[0] for w in make().weights if "seed" not in w.path}
     assert names == {"embedding", "decoder", "head"}
@@ -95,6 +96,7 @@ def test_dropout_is_in_training_only():
     assert np.abs(numpy(model(IDS, training=True)) - still).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_files(tmp_path):
     model = make(cell="gru", num_layers=2)
     model.save(tmp_path / "m.keras")
@@ -105,6 +107,7 @@ def test_files(tmp_path):
     assert RecurrentLanguageModelConfig(**config.to_dict()) == config
 
 
+@pytest.mark.slow
 def test_mixed_precision():
     config = RecurrentLanguageModelConfig(V, dim=8, units=16)
     model = config.build("mixed_bfloat16")

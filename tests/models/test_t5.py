@@ -20,6 +20,7 @@ def started(start):
     return ids
 
 
+@pytest.mark.slow
 def test_padding_and_steps_change_nothing_and_the_start_is_seen(tmp_path):
     """The start has the id of padding: it counts as a token, in a model and in a search."""
     model = randomize(CONFIG.build())

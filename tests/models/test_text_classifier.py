@@ -94,7 +94,7 @@ def make(config, dtype=None):
     return model
 
 
-@pytest.mark.quick("bag, bare", "bag, all", "transformer, average")
+@pytest.mark.quick("transformer, average")
 @EACH
 def test_padding_changes_nothing(config):
     model, forward = toy(config)
@@ -111,6 +111,7 @@ def test_padding_changes_nothing(config):
         np.testing.assert_allclose(numpy(forward(alone))[0], logits[row], atol=1e-5)
 
 
+@pytest.mark.quick("bert")
 @EACH
 def test_left_padding_and_no_token(config):
     model, forward = toy(config)

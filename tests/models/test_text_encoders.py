@@ -106,7 +106,7 @@ def test_padding_changes_nothing(name):
             np.testing.assert_allclose(values[0][:count], expected[head][row][:count], atol=1e-5)
 
 
-@pytest.mark.quick("mixed_bfloat16-tags and spans")
+@pytest.mark.slow
 @EACH
 @pytest.mark.parametrize(
     "policy", ["mixed_bfloat16", pytest.param("mixed_float16", marks=pytest.mark.slow)]
@@ -123,6 +123,7 @@ def test_half_precision(name, policy):
             np.testing.assert_allclose(ours, theirs, atol=0.06 * scale)
 
 
+@pytest.mark.slow
 @each([name for name in MODELS if name != "bilstm"])
 def test_maps_of_attention(name):
     model, _ = toy(name)

@@ -34,7 +34,9 @@ VARIANTS = [
     # The default, which the third and the fourth have, and what the last one has.
     pytest.param({"normalize_first": True}, marks=pytest.mark.slow),
     pytest.param({"normalize_first": False}, marks=pytest.mark.slow),
-    {"target": 9, "num_decoder_layers": 1, "activation": "gelu"},
+    pytest.param(
+        {"target": 9, "num_decoder_layers": 1, "activation": "gelu"}, marks=pytest.mark.slow
+    ),
     {
         "num_layers": 1, "positions": "rotary", "normalization": "rms_norm", "gated": True,
         "use_bias": False,
@@ -95,6 +97,7 @@ def test_weights(normalize_first, target):
     assert model.count_params() == encoder + decoder + ends + embeddings
 
 
+@pytest.mark.slow
 def test_tied_output():
     model = make(target=9)
     ids = batch(vocabulary=9)
@@ -132,6 +135,7 @@ def test_weights_of_a_modern_model():
     assert "positions" not in [layer.name for layer in model.layers]
 
 
+@pytest.mark.slow
 def test_options_reach_the_layers():
     model = make(**MODERN, rematerialize=True)
     for name in ("encoder", "decoder"):
@@ -146,6 +150,7 @@ def test_options_reach_the_layers():
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_configs_from_before():
     """A dict without the fields that came later is the model that it was."""
     config = TransformerEncoderDecoderConfig(11, **SMALL).to_dict()
@@ -168,7 +173,7 @@ def test_rotary_positions_tell_the_order():
     assert np.abs(numpy(there) - numpy(back)[:, ::-1]).max() > 1e-2
 
 
-@pytest.mark.quick("12")
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [None, 12])
 def test_another_padding_which_also_starts(tmp_path, target):
     """The reference has padding 0, and a start token 11 with the same embedding.

@@ -101,6 +101,7 @@ def test_the_concatenation_by_hand():
     np.testing.assert_allclose(call(model), dense(model.get_layer("head"), x), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "question"),
     [

@@ -129,6 +129,7 @@ def test_compiled(number, jit, unknown, all_expected):
     assert largest_difference(number, found, all_expected[number]) < 1e-5
 
 
+@pytest.mark.slow
 def test_chunks_as_they_are():
     """Not of the size that tests make them."""
     rng = np.random.default_rng(0)
@@ -195,11 +196,12 @@ def test_biases_far_from_zero():
     check_extreme({kernel: extreme_cases.gradients(kernel) for kernel in KERNELS})
 
 
+@pytest.mark.slow
 def test_nan_is_seen():
     assert extreme_cases.lost(KERNELS) == []
 
 
-@pytest.mark.quick("eager", "graph")
+@pytest.mark.quick("eager")
 @pytest.mark.parametrize("how", ["eager", "graph", "XLA"])
 def test_gradients_of_gradients(how):
     """`plain` has them; of `chunked` they are an error, as what can be recorded of it is wrong."""
@@ -283,6 +285,7 @@ def test_torch(expected_file):
     assert len(result["traced"]) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [pytest.param(2, marks=pytest.mark.slow), 12])
 def test_jax(expected_file, every):
     """JAX compiles each case for a second or two: the quick test takes every twelfth."""

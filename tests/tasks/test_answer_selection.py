@@ -171,6 +171,7 @@ def test_figures(saved):
     assert selector.evaluate(EXAMPLES, by="both", num_bootstrap=0).questions == 3
 
 
+@pytest.mark.slow
 @EAGER
 def test_a_reranker(saved, tmp_path):
     """The first answers of the search in its order, the others behind them in theirs."""
@@ -235,6 +236,7 @@ def test_batches(saved):
     assert len(rows) == 6 and weights["similarity"].tolist() == [1.0] * 6
 
 
+@pytest.mark.slow
 def test_it_learns(tmp_path):
     """From nothing; answers of the development side are chosen from, too."""
     animals = "dog cat bird hound horse fish".split()
@@ -338,6 +340,7 @@ def test_the_saved_model(saved, tmp_path):
     assert serve(text=tf.constant([], tf.string))["scores"].shape == (0, 6)
 
 
+@pytest.mark.slow
 @EAGER
 @pytest.mark.parametrize("backend", ["torch", pytest.param("jax", marks=pytest.mark.slow)])
 def test_the_same_on_other_backends(saved, backend):

@@ -227,7 +227,7 @@ def test_words_are_those_of_the_caption(fitted, eager):
     )
 
 
-@pytest.mark.quick("soft")
+@pytest.mark.slow
 @EACH
 def test_scores_are_those_of_the_plain_model(tasks, case, eager):
     """Log-probabilities of the model that is trained, added up by hand; the length penalty too."""
@@ -265,6 +265,7 @@ def test_neighbours_and_batches_change_nothing(tasks, expected, case):
         assert captioner.caption(PICTURES, beams=BEAMS, batch_size=size) == expected[case]["best"]
 
 
+@pytest.mark.quick("transformer")
 @EACH
 def test_padding_of_captions_changes_nothing(tasks, case):
     captioner = tasks[0][case]
@@ -374,6 +375,7 @@ def test_evaluation_is_that_of_the_captions(fitted, files):
 # Files
 
 
+@pytest.mark.slow
 @SOFT_FIRST
 def test_files(tasks, expected, case):
     captioner, path = tasks[0][case], tasks[1] / f"{case}.task"

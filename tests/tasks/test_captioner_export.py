@@ -202,6 +202,7 @@ def test_one_broken_picture_fails_its_batch_and_no_other(fitted, served):
         assert fitted.caption(BROKEN, beams=BEAMS, on_error="skip") == [CAPTIONS[0], None]
 
 
+@pytest.mark.slow
 def test_the_exported_functions_of_a_transformer(unsaved, eager, tmp_path):
     """What stands in the SavedModel, without one."""
     captioner = make("transformer", max_length=5)

@@ -80,6 +80,7 @@ def images_of(place, numbers):
 # Runs
 
 
+@pytest.mark.slow
 def test_a_run(run):
     found, folder, lines = run
     assert (found.complete, found.interrupted_by, found.best) == (True, None, folder / "best.task")
@@ -135,6 +136,7 @@ def test_the_same_call_again_changes_nothing(run, eager):
     assert ((folder / "checkpoint.npz").read_bytes(), (folder / "log.csv").read_bytes()) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -377,6 +379,7 @@ def test_whole_pictures(place):
     assert captioner.batches(images, training).num_examples == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["soft", pytest.param("transformer", marks=pytest.mark.slow)])
 def test_whole_pictures_in_memory(case, place):
     raw = (place / "1.png").read_bytes()

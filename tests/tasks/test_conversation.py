@@ -318,6 +318,7 @@ def test_equal_runs_and_other_data(talkers):
     assert talker.digest(TALKS, TALKS[:1]) != talker.digest(TALKS[::-1], TALKS[:1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", quick("gpt"))
 def test_the_exported_function_gives_what_python_gives(talkers, kind, unsaved, eager, tmp_path):
     import tensorflow as tf

@@ -72,7 +72,7 @@ def test_a_copy_shares_nothing(asked):
     assert same(ask(task), before)
 
 
-@pytest.mark.quick("answer selection-copy", "answer selection-deepcopy")
+@pytest.mark.quick("answer selection-deepcopy")
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 @pytest.mark.parametrize("asked", ["visual questions", "answer selection"], indirect=True)
 def test_ways_of_copying(asked, how):
@@ -155,7 +155,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.quick("tagging", "question answering", "embeddings", "summarization", "conversation")
+@pytest.mark.quick("tagging")
 @pytest.mark.parametrize("name", CASES)
 def test_files_hold_what_decides(name, tmp_path):
     task = CASES[name][0]()
@@ -270,6 +270,7 @@ def test_what_is_kept():
         assert made._kept is None and made.model == [1]
 
 
+@pytest.mark.slow
 def test_arguments_of_constructors():
     tagger = tagging_toys.untrained(num_layers=1)
     kind = type(tagger)

@@ -55,6 +55,7 @@ def joined(tokens):
     return "".join(tokens).replace("<unk>", "\ufffd")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_the_same_texts_and_scores(folder, translator, beams):
     """Its search makes the first token never the end, and computes probabilities without it."""
@@ -65,6 +66,7 @@ def test_the_same_texts_and_scores(folder, translator, beams):
     assert len(found[0].alignments[0].source_tokens) == len(TEXTS[0])
 
 
+@pytest.mark.slow
 def test_sources_without_an_end(translator, tmp_path):
     """Only an empty one has it, in what is read and in what is trained on; saved as well."""
     assert translator.own_use["min_length"] == 2 and translator.own_use["renormalize"]

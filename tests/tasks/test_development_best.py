@@ -104,6 +104,7 @@ def test_less_is_better_where_the_task_says_so(monkeypatch):
     assert run.score_name == "bits per character"
 
 
+@pytest.mark.quick("run")
 @pytest.mark.parametrize("folder", [None, "run"])
 def test_at_the_end_the_task_has_the_best_weights(tmp_path, monkeypatch, folder):
     """Those of the first of two epochs; kept in memory, or in the folder of the run."""
@@ -148,6 +149,7 @@ def test_a_run_is_not_made_longer(tmp_path):
         generator.fit(TEXT, run_dir=tmp_path, epochs=2, **settings)
 
 
+@pytest.mark.slow
 def test_a_run_with_a_constant_learning_rate_is_extended(tmp_path):
     """After one epoch and one more it is where two epochs at once lead."""
     settings = {"batch_size": 20, "verbose": 0, "schedule": "constant", "warmup_steps": 1}
@@ -166,6 +168,7 @@ def test_a_run_with_a_constant_learning_rate_is_extended(tmp_path):
         assert ("cannot be extended" in str(error.value)) == bool(more)
 
 
+@pytest.mark.quick("None")
 @pytest.mark.parametrize("folder", [None, "run"])
 def test_patience(tmp_path, monkeypatch, folder):
     """Scores 3, 1, 2, 9: two epochs after the first are not better, the fourth is not trained."""
@@ -226,7 +229,7 @@ def errors_of(values):
     return [{"accuracy": 0.5, "mean_absolute_error": value} for value in values]
 
 
-@pytest.mark.quick("None")
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [None, "run"])
 def test_the_figure_and_its_direction_are_declared(folder, tmp_path):
     run = guesses(errors_of([2.5, 1.5, 3.5]), run_dir=folder and tmp_path / folder)

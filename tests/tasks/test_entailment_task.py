@@ -39,6 +39,7 @@ def trained():
     return classifier
 
 
+@pytest.mark.slow
 def test_it_learns(trained):
     report = trained.evaluate(EXAMPLES, num_bootstrap=0)
     assert report.accuracy.value == 1.0
@@ -82,6 +83,7 @@ def each(*quick):
     )
 
 
+@pytest.mark.slow
 @each("word_by_word")
 def test_files(attention, tmp_path):
     classifier = make(attention)
@@ -177,6 +179,7 @@ def test_gradients_of_one_pair_or_many(eager):
     assert classifier.explain([]) == []
 
 
+@pytest.mark.slow
 @each("matching")
 def test_the_saved_model_is_the_object(attention, unsaved):
     """With the odd texts of all exports, each against another one."""

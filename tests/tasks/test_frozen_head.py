@@ -88,6 +88,7 @@ def fitted(tmp_path_factory):
     return folder, again
 
 
+@pytest.mark.slow
 def test_only_the_head_is_fitted(fitted):
     folder, (run, again) = fitted
     assert run.complete and run.best_epoch == 0 and run.best_score >= 0.5
@@ -146,6 +147,7 @@ def knows():
     return task
 
 
+@pytest.mark.slow
 def test_texts_of_no_class(knows, tmp_path):
     assert knows.class_names == ("bad", "good")
     report = knows.evaluate([*EXAMPLES, *NONE], num_bootstrap=20)

@@ -74,6 +74,7 @@ def test_a_text_depends_on_its_prompt_and_seed_alone(count, eager):
     assert [t[: len(p) + 10] for p, t in zip(PROMPTS, together, strict=True)] == shorter
 
 
+@pytest.mark.slow
 def test_bits_of_byte_pairs_are_per_character():
     generator = of_byte_pairs()
     assert generator.model.get_layer("decoder").num_kv_heads == 1

@@ -30,14 +30,7 @@ def reading(name):
     return {**methods, **more}
 
 
-@pytest.mark.quick(
-    "text classification",
-    "question answering",
-    "similarity",
-    "embeddings",
-    "summarization",
-    "conversation",
-)
+@pytest.mark.quick("text classification", "question answering", "conversation")
 @pytest.mark.parametrize("name", CASES)
 def test_tables_are_refused(name):
     frame = DataFrame()

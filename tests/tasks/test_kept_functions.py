@@ -121,6 +121,7 @@ def test_ends_may_be_set_after_a_call():
     assert written() < 16
 
 
+@pytest.mark.slow
 @on_tensorflow
 def test_only_a_few_functions_are_kept(monkeypatch):
     """What was forgotten is made again, and leaves no memory behind."""

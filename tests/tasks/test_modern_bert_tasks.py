@@ -55,6 +55,7 @@ def classifier(folder):
     return classifier
 
 
+@pytest.mark.slow
 def test_a_classifier_of_texts(classifier, tmp_path):
     """It pools as the folder says, saves and loads, and is a folder that transformers reads."""
     config = classifier.config

@@ -79,6 +79,7 @@ def test_the_listings_are_short():
     assert len(architecture) <= 60
 
 
+@pytest.mark.slow
 def test_its_commands(outputs, place):
     assert "Best on the development examples: accuracy " in outputs["fit"]
     assert outputs["evaluate"].splitlines()[-1] == "accuracy 1.0000"
@@ -120,6 +121,7 @@ def test_its_own_step(outputs, place, tmp_path):
     assert (code, "--least must be at least 1" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_its_saved_model(outputs, place):
     """Rows as TensorFlow Serving packs them: each output has one for each input."""
     serve = tf.saved_model.load(str(place / "saved_model")).signatures["serving_default"]
@@ -139,6 +141,7 @@ def test_its_saved_model(outputs, place):
     assert repr(task).startswith("LanguageGuesser(bag, ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["torch", pytest.param("jax", marks=pytest.mark.slow)])
 def test_another_backend(outputs, place, backend):
     script = (

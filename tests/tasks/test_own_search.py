@@ -23,6 +23,7 @@ def translator():
     return translator
 
 
+@pytest.mark.slow
 def test_a_model_brings_its_search(translator, tmp_path):
     """In each call, saved, and copied."""
     own = translator.translate(TEXTS)
@@ -70,6 +71,7 @@ def test_settings_that_are_wrong(translator, values, error, message):
         translator.own_use = values
 
 
+@pytest.mark.slow
 def test_beginnings_of_translations(translator):
     """One for all, or one for each; they count as given, and the attention has them too."""
     plain = {"beams": 2, "min_length": 0, "no_repeat_ngram_size": 0}

@@ -66,6 +66,7 @@ def test_segments_and_the_order_of_texts_matter(tasks):
     assert np.abs(same[0] - there).max() > 1e-3
 
 
+@pytest.mark.quick("bag")
 @EACH
 def test_predictions_by_hand(tasks, kind):
     classifier = tasks[0][kind]

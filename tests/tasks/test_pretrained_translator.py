@@ -73,6 +73,7 @@ def test_a_folder_of_others(folder, tuned, tmp_path):
         assert tokenizer.decode(found[0], skip_special_tokens=True) == " ".join(ours.split())
 
 
+@pytest.mark.slow
 def test_languages(tuned):
     text = "two small dogs see the lake"
     assert tuned.translate(text, language="deu") == tuned.translate(f">>deu<< {text}")
@@ -90,6 +91,7 @@ def test_the_end_is_trained(tuned):
     assert loss.ignore_id == tuned.config.pad_id == tuned.target_tokenizer.pad_id != 0
 
 
+@pytest.mark.slow
 def test_lora_trains_only_the_attention(folder):
     translator = Translator.from_pretrained(folder)
     before = {w.path: np.array(w) for w in translator.model.weights}

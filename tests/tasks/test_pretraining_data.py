@@ -37,6 +37,7 @@ def texts_of(ids):
     return found
 
 
+@pytest.mark.slow
 def test_each_document_is_on_one_side(tmp_path):
     some = unique(200)
     settings = PretrainingData(text=write(tmp_path / "a.txt", some + some[:20]), **SETTINGS)

@@ -33,6 +33,7 @@ def random_weights(tmp_path_factory):
     return untrained(path), path
 
 
+@pytest.mark.slow
 def test_it_learns(pretrainer):
     """Words follow from the topic of a row, and sentences of one topic follow each other."""
     report = pretrainer.evaluate(documents(60, seed=1))
@@ -119,6 +120,7 @@ def test_masks_show_only_what_stands_around_them(random_weights):
     assert (read == labels["masked_words"])[some].mean() < 0.25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_another_backend(random_weights, backend, eager):
     pretrainer, path = random_weights
@@ -129,6 +131,7 @@ def test_another_backend(random_weights, backend, eager):
         np.testing.assert_allclose(found[name], expected[name], atol=2e-4, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_training_without_tensorflow(tmp_path, backend):
     """A run from a text file, on another backend, imports no TensorFlow."""
@@ -163,6 +166,7 @@ def test_files(random_weights, tmp_path, eager):
         TextClassifier.load(path)
 
 
+@pytest.mark.slow
 def test_the_saved_model_gives_what_the_task_gives(random_weights, tmp_path):
     pretrainer, _ = random_weights
     pretrainer.export(tmp_path / "saved", top_k=3)

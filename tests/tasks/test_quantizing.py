@@ -39,6 +39,7 @@ def header(path):
         return json.loads(archive.read("task.json"))
 
 
+@pytest.mark.slow
 def test_a_classifier(tmp_path, unsaved):
     classifier = classification.make("several")
     texts = classification.HOSTILE

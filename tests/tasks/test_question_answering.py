@@ -169,6 +169,7 @@ def test_long_questions(random_weights):
         answerer.dataset([long], long_questions="skip")
 
 
+@pytest.mark.slow
 def test_it_learns(learned):
     report = learned.evaluate(questions(30, seed=9, sentences=1))
     assert report.f1 > 0.8
@@ -250,6 +251,7 @@ def test_weights_are_the_gradients_of_autograd(with_none, tmp_path):
     assert np.abs(explanations[0].weights).max() > 0.05
 
 
+@pytest.mark.slow
 def test_explanations_and_pages(learned):
     pair = ("Where does Ada live?", "Ada lives in Oslo.")
     found = learned.explain(pair, n_best=3)
@@ -333,6 +335,7 @@ def test_the_logits_and_the_loss_are_those_of_transformers(random_weights, tmp_p
     np.testing.assert_allclose(ours, expected, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_another_backend(with_none, backend):
     answerer, path = with_none
@@ -343,6 +346,7 @@ def test_another_backend(with_none, backend):
         np.testing.assert_allclose(found[name], expected[name], atol=2e-4)
 
 
+@pytest.mark.slow
 def test_files(random_weights, with_none):
     for answerer, path in (random_weights, with_none):
         again = QuestionAnswerer.load(path)
@@ -377,6 +381,7 @@ def plain(values):
     return values.decode() if isinstance(values, bytes) else values
 
 
+@pytest.mark.slow
 def test_the_exported_function_gives_what_the_task_gives(with_none, unsaved):
     answerer, _ = with_none
     answerer.export("nowhere", n_best=3, threshold=-1.0)

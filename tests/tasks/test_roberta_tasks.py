@@ -152,6 +152,7 @@ def test_windows_of_questions_have_the_ids_of_transformers(answerer, folder):
     assert set(inputs) == {"token_ids", "padding_mask"}
 
 
+@pytest.mark.slow
 def test_answers_are_exported(answerer, unsaved, eager):
     answerer.export("nowhere", n_best=3)
     check_answers(answerer, unsaved[0]["serving_default"])
@@ -246,6 +247,7 @@ def test_what_is_refused(folder):
         Tagger.create(sentences(4), data=data(folder), model={"model": "bert", "dim": 16})
 
 
+@pytest.mark.slow
 def test_a_new_roberta_with_word_pieces():
     """The id of padding, and so the first position, is that of the tokenizer."""
     tokenizer = WordPieceTokenizer.train(["a b c"] * 3, 20, allow_fewer=True)

@@ -112,6 +112,7 @@ def test_random_weights_take_larger_steps(backbone):
         assert peak_of(task) == peak
 
 
+@pytest.mark.slow
 def test_weights_that_are_loaded_later_count(backbone, started):
     again = TextClassifier(
         started.tokenizer, ["a", "b"], model=started.config, data={"max_length": 32}
@@ -160,6 +161,7 @@ def test_a_run_keeps_the_defaults_it_began_with(tmp_path):
         TextClassifier.train(examples, None, folder, data, model, {"learning_rate": 3e-3})
 
 
+@pytest.mark.quick("4-4")
 @pytest.mark.parametrize(("fewest", "epochs"), [(4, 4), (6, 6), (1000, 9)])
 def test_few_examples_have_more_epochs(fewest, epochs, monkeypatch):
     monkeypatch.setattr(training_settings, "FEWEST_UPDATES", fewest)
@@ -174,6 +176,7 @@ def test_few_examples_have_more_epochs(fewest, epochs, monkeypatch):
     assert len(task.fit(examples, epochs=2, **settings).log) == 2
 
 
+@pytest.mark.quick("bag")
 @pytest.mark.parametrize("case", ["bag", "several"])
 def test_one_guess_for_all_is_told(case):
     task = text_classification_toys.make(case)
@@ -189,6 +192,7 @@ def test_one_guess_for_all_is_told(case):
     assert task.doubt_guesses(()) == ""
 
 
+@pytest.mark.slow
 def test_a_loss_that_rises_is_told():
     task, examples = text_classification_toys.make("bag"), text_classification_toys.EXAMPLES
     settings = {"epochs": 2, "batch_size": 2, "verbose": 0}

@@ -57,6 +57,7 @@ def states(model, text, max_length):
 POOLED = {"average": lambda x: x.mean(axis=0), "first": lambda x: x[0], "max": lambda x: x.max(0)}
 
 
+@pytest.mark.quick("first")
 @EAGER
 @pytest.mark.parametrize("pooling", ["max", "average", "first"])
 def test_a_folder_brings_its_own_settings(encoder, pooling):

@@ -119,6 +119,7 @@ def gradients(model, score, *texts):
     return [(e * g).sum(-1)[0].detach().numpy() for e, g in zip(seen, of, strict=True)]
 
 
+@pytest.mark.quick("cross")
 @EAGER
 @EACH
 def test_explanations_are_gradients(pretrained, kind):
@@ -160,6 +161,7 @@ def test_explanations_are_gradients(pretrained, kind):
     assert np.abs(expected).max() > 1e-3
 
 
+@pytest.mark.quick("cross")
 @EAGER
 @EACH
 def test_pages_of_explanations(scorers, kind):
@@ -228,6 +230,7 @@ def test_the_model_of_pairs_gives_what_predict_gives(scorers):
     )
 
 
+@pytest.mark.slow
 @QUICK_BI
 def test_it_learns(kind):
     keras.utils.set_random_seed(0)
@@ -246,6 +249,7 @@ def test_it_learns(kind):
     assert set(run.history) == {"loss", "val_spearman", "val_pearson"}
 
 
+@pytest.mark.slow
 def test_scores_that_are_all_the_same_have_no_correlation(monkeypatch):
     """The figure is not defined, which is not -1; the weights are kept all the same."""
     scorer = make("bi")
@@ -282,6 +286,7 @@ def test_some_of_the_encoder_is_trained(pretrained, kind, tmp_path):
     np.testing.assert_allclose(found, scorer.predict(PAIRS), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_pooling_is_kept():
     first = make("bi", pooling="first")
     assert SimilarityScorer.from_config(first.get_config()).pooling == "first"
@@ -349,6 +354,7 @@ def test_the_saved_model(scorers, tmp_path):
     assert signatures["embed"](text=tf.constant([], tf.string))["vectors"].shape == (0, 12)
 
 
+@pytest.mark.slow
 @EAGER
 @pytest.mark.parametrize("backend", ["torch", pytest.param("jax", marks=pytest.mark.slow)])
 def test_the_same_on_other_backends(scorers, backend):

@@ -63,6 +63,7 @@ def test_text_is_text_by_default():
     assert not plain.ends
 
 
+@pytest.mark.slow
 def test_they_are_counted_in_training():
     generator = TextGenerator.create(TEXT, data={"sequence_length": 8}, model=SMALL)
     counts = r"`</s>` 4 times, `<unk>` 4 times, `<\|endoftext\|>` 4 times.*--special-tokens"

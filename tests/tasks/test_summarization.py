@@ -30,6 +30,7 @@ def test_texts_are_on_one_line_behind_the_prefix():
     assert rows["source_ids"][0][-len(plain) :] != plain or len(rows["source_ids"][0]) > len(plain)
 
 
+@pytest.mark.slow
 def test_what_is_longer_is_said():
     task = make()
     long = ("The dog ran home. " * 9, "a dog")

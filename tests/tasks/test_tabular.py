@@ -260,6 +260,7 @@ def test_a_table_from_beginning_to_end(classifier):
         classifier.evaluate({"review": ["a"], "stars": ["5 stars"]})
 
 
+@pytest.mark.slow
 def test_development_examples_by_the_names_of_keras(classifier):
     settings = {"epochs": 1, "verbose": 0}
     by_split = classifier.fit(FRAME, validation_split=0.25, **settings)
@@ -272,6 +273,7 @@ def test_development_examples_by_the_names_of_keras(classifier):
         classifier.fit(FRAME, validation_split=1.5, **settings)
 
 
+@pytest.mark.slow
 def test_early_stopping_and_a_run_that_resumes(classifier, tmp_path):
     """A callback ends a run, which the same call does not resume; an interrupted one goes on."""
 

@@ -46,6 +46,7 @@ def random_weights(tmp_path_factory):
     return untrained(path), path
 
 
+@pytest.mark.slow
 def test_it_learns(tagger):
     report = tagger.evaluate(sentences(40, seed=1))
     assert report.f1 > 0.9 and report.accuracy > 0.95
@@ -239,6 +240,7 @@ def test_class_weights(random_weights):
         tagger.dataset(some, {"PER": 2})
 
 
+@pytest.mark.slow
 def test_a_training_that_learns_nothing_is_named():
     with eagerly():
         tagger = untrained()
@@ -274,6 +276,7 @@ def test_what_the_heads_look_at(random_weights):
         tagger.explain("Ada", method="lime")
 
 
+@pytest.mark.slow
 def test_which_words_speak_for_a_label(tagger):
     explanation = tagger.explain("Tom meets Eva in Oslo .", word="Oslo", method="gradient")
     assert explanation.label == "B-LOC" and explanation.probabilities["B-LOC"] > 0.6
@@ -334,6 +337,7 @@ def test_logits_are_those_of_transformers(random_weights, theirs):
         np.testing.assert_allclose(found["tags"][: len(ids)], expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_autograd(random_weights, theirs):
     """Of transformers' model, on what its embeddings hand to its encoder."""
     import torch
@@ -406,6 +410,7 @@ def test_files(random_weights, tmp_path, eager):
         TextClassifier.load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_another_backend(random_weights, backend):
     tagger, path = random_weights

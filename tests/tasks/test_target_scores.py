@@ -29,6 +29,7 @@ def by_hand(task, source, target):
     return sum(logp[i, token] for i, token in enumerate(ids)), len(ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ranking",
     [{"alpha": 0.6}, {"alpha": 2.0, "length_penalty_kind": "power", "early_stopping": False}],

@@ -44,6 +44,7 @@ def test_names_do_not_depend_on_what_was_built_before():
     np.testing.assert_array_equal(np.asarray(first(x)), np.asarray(second(x)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [
@@ -208,6 +209,7 @@ def test_a_classifier_starts_from_the_encoder_of_a_translator(tmp_path):
     np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_other_tokens_are_not_taken_for_the_same(tmp_path):
     """The shapes are alike, the tokens are not."""
     translator = Translator(TOKENIZER, model=SMALL)

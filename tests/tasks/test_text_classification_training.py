@@ -44,6 +44,7 @@ def run(tmp_path_factory):
     return train(folder, log=lines.append), folder, lines
 
 
+@pytest.mark.slow
 def test_a_run(run):
     found, folder, lines = run
     assert (found.complete, found.interrupted_by, found.best) == (True, None, folder / "best.task")
@@ -72,6 +73,7 @@ def test_a_run(run):
     assert calibrated.log_loss.value < report.log_loss.value
 
 
+@pytest.mark.slow
 def test_the_vocabulary_is_that_of_the_training_texts(run):
     vocabulary = TextClassifier.load(run[0].best).tokenizer.vocabulary
     assert {"film", "great", "dull"} <= set(vocabulary)
@@ -90,6 +92,7 @@ def test_the_same_call_again_changes_nothing(run, eager):
     assert ((folder / "checkpoint.npz").read_bytes(), (folder / "log.csv").read_bytes()) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -318,7 +318,7 @@ def test_nothing_to_do(tasks, case):
     assert (logits.shape, weights) == ((0, 3), [])
 
 
-@pytest.mark.quick("bag")
+@pytest.mark.slow
 @pytest.mark.parametrize("case", quick("bag", "several"))
 def test_hostile_texts(tasks, case, eager):
     classifier = tasks[0][case]
@@ -444,6 +444,7 @@ def test_calibration(case, tmp_path):
 # Explanations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [pytest.param("rnn", marks=pytest.mark.slow), "several"])
 def test_attention_is_that_of_the_pooling(case):
     classifier = make(case, max_length=40)
@@ -463,6 +464,7 @@ def test_attention_is_that_of_the_pooling(case):
         )
 
 
+@pytest.mark.quick("0")
 @pytest.mark.parametrize("pairs", [0, 60])
 def test_attention_of_a_bag_by_hand(pairs):
     keras.utils.set_random_seed(1)
@@ -592,7 +594,7 @@ QUICK = [
 ]
 
 
-@pytest.mark.quick("byte_pair-attention-head_tail")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tokenizer", "pooling", "truncation"),
     [

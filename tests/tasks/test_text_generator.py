@@ -48,6 +48,7 @@ def expected(random_weights):
     return everything(random_weights[0])
 
 
+@pytest.mark.slow
 def test_it_learns(generator):
     assert generator.evaluate(TEXT).bits_per_character < 0.1
     text = generator.generate("to be, or", 60, top_k=1)
@@ -230,6 +231,7 @@ def test_nothing_to_do(random_weights):
     assert random_weights[0].generate([]) == []
 
 
+@pytest.mark.slow
 def test_files(random_weights, expected, tmp_path):
     generator, path = random_weights
     loaded = TextGenerator.load(path)

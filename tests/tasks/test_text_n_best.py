@@ -51,6 +51,7 @@ def all_texts(generator, prompt, length, rank, suppressed=(), repeats=True, amon
     return sorted(scored, reverse=True)
 
 
+@pytest.mark.quick("settings2-rules2")
 @pytest.mark.parametrize(
     ("settings", "rules"),
     [
@@ -91,6 +92,7 @@ def test_the_first_of_the_best_is_the_text_of_generate(generator):
     assert generator.generate_n_best([], 9) == []
 
 
+@pytest.mark.slow
 def test_a_generator_brings_a_search_or_a_sample(generator):
     generator.own_use = {"beams": 2, "alpha": 0.5}
     assert generator.generate("a", 6) == generator.generate("a", 6, beams=2, alpha=0.5)

@@ -25,6 +25,7 @@ def pairs(tmp_path):
     return write_pairs(tmp_path / "pairs.tsv")
 
 
+@pytest.mark.slow
 def test_what_is_prepared_is_loaded(tmp_path, pairs):
     said = []
     settings = TranslationData(train=pairs, **SMALL)
@@ -215,6 +216,7 @@ def test_vocabularies_that_are_learned(separate):
         assert learned.target_tokenizer.get_config() != learned.tokenizer.get_config()
 
 
+@pytest.mark.slow
 def test_sentence_pieces(tmp_path, pairs):
     settings = TranslationData(train=pairs, tokenizer="sentence_piece", **SMALL)
     data = PreparedTranslation.prepare(settings, tmp_path / "data")

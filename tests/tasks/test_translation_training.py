@@ -81,6 +81,7 @@ def test_a_run_learns_and_keeps_the_best(data, tmp_path):
     assert said[-1] == "All epochs are done."
 
 
+@pytest.mark.slow
 def test_other_settings_or_data_are_refused(data, one_epoch, eager):
     run = one_epoch
     with pytest.raises(ValueError, match=r"other settings: epochs is 1 there, 2 here"):
@@ -211,6 +212,7 @@ def test_a_checkpoint_has_the_best_bleu_and_its_loss(data, tmp_path, monkeypatch
     assert score.memory() == {"best": [7.5, -3.0, 6]}
 
 
+@pytest.mark.slow
 def test_a_full_disk_while_the_best_weights_are_saved(one_epoch):
     """HDF5 would end the process; it is asked before whether there is room."""
     run = one_epoch

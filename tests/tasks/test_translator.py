@@ -173,6 +173,7 @@ def test_each_fit_is_a_schedule_of_its_own(tokenizer, eager):
     assert translator.model.optimizer is optimizer  # a choice of the user's own is kept
 
 
+@pytest.mark.slow
 def test_the_schedule_counts_the_batches_of_an_update(tokenizer, eager):
     """Keras asks it at the number of batches, of which three make an update."""
     rates = []
@@ -192,6 +193,7 @@ def test_the_schedule_counts_the_batches_of_an_update(tokenizer, eager):
     assert several[0] > 5e-4
 
 
+@pytest.mark.slow
 def test_what_is_compiled_by_hand_stays(tokenizer, eager):
     translator = Translator(tokenizer, model=CONFIG)
     translator.compile(total_steps=10, optimizer=keras.optimizers.SGD(0.5), label_smoothing=0.0)

@@ -156,6 +156,7 @@ def test_scores_are_those_of_the_plain_model(translator, eager):
     assert checked >= 4
 
 
+@pytest.mark.slow
 def test_alignments_of_the_n_best_are_those_of_align(translator):
     checked = 0
     texts = [*NORMAL[:5], "seven", "and and"]
@@ -237,6 +238,7 @@ def test_align_refuses_what_is_not_there(translator, deep):
     assert translator.align("", "").weights.shape == (1, 1)
 
 
+@pytest.mark.slow
 def test_hostile_texts_change_nothing(translator):
     alone = translator.translate(NORMAL)
     with pytest.warns(UserWarning, match="were cut"):
@@ -255,6 +257,7 @@ def test_hostile_texts_change_nothing(translator):
 # The SavedModel
 
 
+@pytest.mark.slow
 def test_the_signatures(served):
     outputs = {
         name: {key: (o.dtype.name, o.shape.as_list()) for key, o in f.structured_outputs.items()}
@@ -281,6 +284,7 @@ def test_the_signatures(served):
         assert found == {"text": (tf.string, [None]), **numbers}
 
 
+@pytest.mark.slow
 def test_the_saved_model_is_the_python_object(translator, served):
     texts = [*NORMAL, *HOSTILE, "q" * 22, "q" * 23, "q" * 24]  # q: an id each
     results = translator.translate_n_best(texts, R, BEAMS, batch_size=len(texts))
@@ -299,6 +303,7 @@ def test_the_saved_model_is_the_python_object(translator, served):
     assert not outputs["alignments"][columns].any()
 
 
+@pytest.mark.slow
 def test_hostile_texts_change_nothing_in_the_saved_model(served):
     alone, together = served("details", NORMAL), served("details", HOSTILE + NORMAL)
     n, T, S = len(HOSTILE), alone["target_tokens"].shape[2], alone["source_tokens"].shape[1]
@@ -310,6 +315,7 @@ def test_hostile_texts_change_nothing_in_the_saved_model(served):
     np.testing.assert_allclose(weights, alone["alignments"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_text(translator, served):
     broken = [b"one \xff two", b"\xc3", b"\xe2\x82", b"\xf0\x9f\x91 x", b"\x80\x80", b"\xff" * 9000]
     texts = [text.decode("utf-8", "replace") for text in broken]
@@ -320,6 +326,7 @@ def test_bytes_that_are_no_text(translator, served):
     check_details(served("details", broken), results)
 
 
+@pytest.mark.slow
 def test_no_texts(served):
     assert served("serving_default", [])["translation"].shape == (0,)
     outputs = served("details", [])
@@ -352,6 +359,7 @@ def test_one_beam_and_half_precision(tmp_path, options):
     assert decoded(outputs["translations"].numpy()) == [r.translations[0] for r in results]
 
 
+@pytest.mark.slow
 def test_a_process_without_the_package(translator, folder):
     texts = [*NORMAL, *(text for text in HOSTILE if len(text) < 60)]
     script = (

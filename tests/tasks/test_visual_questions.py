@@ -55,6 +55,7 @@ def made():
     return make()
 
 
+@pytest.mark.slow
 def test_it_learns(trained):
     assert trained.answers[:2] == ("no", "yes") and trained.train_encoder
     found = trained.evaluate(EXAMPLES)
@@ -113,6 +114,7 @@ def test_maps_are_those_of_the_last_block(made):
         make("concatenation").explain(ODD[0])
 
 
+@pytest.mark.slow
 def test_batches_and_padding_change_nothing():
     task = make(question_encoder="rnn")
     alone = [task.predict_probabilities([pair])[0] for pair in ODD]
@@ -120,6 +122,7 @@ def test_batches_and_padding_change_nothing():
     np.testing.assert_allclose(np.sum(alone, axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["cross-attention", pytest.param("concatenation", marks=pytest.mark.slow)]
 )
@@ -202,6 +205,7 @@ def test_outputs_in_numpy(made):
         assert np.array(best).tolist() == [[3, 0, 1, 4]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "train_encoder", "settings"),
     [

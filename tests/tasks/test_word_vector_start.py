@@ -35,6 +35,7 @@ def data(tmp_path_factory):
     return {"tokenizer": "words", "word_vectors": str(path), "max_length": 12}
 
 
+@pytest.mark.quick("bag")
 @pytest.mark.parametrize(
     "model", [pytest.param(m, marks=[pytest.mark.slow] * (m == "rnn")) for m in MODELS]
 )
@@ -132,7 +133,7 @@ def of_bilstm(tmp_path_factory):
     return {"word_vectors": str(path), "freeze_word_vectors": True, "vector_words": 6}
 
 
-@pytest.mark.quick("tagging", "selection")
+@pytest.mark.quick("selection")
 @pytest.mark.parametrize("name", ENCODER_TASKS)
 def test_tasks_on_a_bilstm(name, of_bilstm, tmp_path, eager):
     """Their tokens are whole words; what is frozen stays so in the file."""

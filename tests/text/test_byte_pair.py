@@ -306,6 +306,7 @@ def test_tokens_are_readable():
     assert by_hand([("Ã", "©")]).tokens([259]) == ["é"]
 
 
+@pytest.mark.slow
 def test_graph_encodes_any_batch_with_one_trace(tokenizer):
     graph = tokenizer.to_graph()
     traces = []

@@ -90,6 +90,7 @@ def check_ids(three, lines):
     assert [text.decode() for text in decoded] == lines
 
 
+@pytest.mark.quick("gpt2")
 def test_ids_of_odd_lines(three):
     check_ids(three, odd_lines(500))
 
@@ -146,6 +147,7 @@ def test_pre_tokens_by_hand():
         assert found == [ids[:count] for ids in ours.encode(lines)]
 
 
+@pytest.mark.slow
 def test_ignored_merges():
     """A pre-token of the vocabulary is one token, though no merges lead to it."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -204,6 +206,7 @@ def whole_lines(count):
         yield line[:cut] + rng.choice(parts) + rng.choice(parts) + line[cut:]
 
 
+@pytest.mark.slow
 def test_whole_tokens_and_composed_marks(composing):
     engine, own, graph = composing
     lines = [*whole_lines(300), "x  y    z [unused0]|||IP||||||IP|| \t  \n", "", "   "]

@@ -16,6 +16,7 @@ TOKENIZERS = [
 ]
 
 
+@pytest.mark.quick("WordPieceTokenizer")
 @pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=lambda t: type(t).__name__)
 def test_in_one_expression(tokenizer):
     ids = tokenizer.to_graph().encode(tf.constant(["a rose"])).to_list()
@@ -24,6 +25,7 @@ def test_in_one_expression(tokenizer):
     assert encode(tf.constant(["a rose"])).to_list() == ids
 
 
+@pytest.mark.slow
 def test_it_is_collected():
     graph = TOKENIZERS[0].to_graph()
     graph.encode(tf.constant(["a rose"]))

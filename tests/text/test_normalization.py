@@ -113,6 +113,7 @@ def tokenizer():
     return BytePairTokenizer.train(SENTENCES, 290)
 
 
+@pytest.mark.slow
 def test_texts_that_look_alike_have_the_same_ids(tokenizer):
     expected = tokenizer.encode(ALIKE[0])
     assert tokenizer.encode(ALIKE) == [expected] * 3

@@ -136,6 +136,7 @@ def test_a_mask_in_a_text(tokenizer):
         WordPieceTokenizer(SPECIAL, mask_in_text=True)
 
 
+@pytest.mark.quick("uncased")
 def test_graph_gives_the_same_ids(tokenizer, graph):
     texts = TEXTS + ODD_TEXTS
     expected = tokenizer.encode(texts)
@@ -187,7 +188,7 @@ def _pair(made=[]):  # noqa: B006
     return made
 
 
-@pytest.mark.quick("cased")
+@pytest.mark.slow
 def test_beginnings(tokenizer, graph):
     texts = [*TEXTS, *ODD_TEXTS, " \u200b" * 5000 + "late words"]
     data = tf.constant([text.encode("utf-8") for text in texts])

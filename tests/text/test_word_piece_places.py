@@ -117,6 +117,7 @@ def test_the_same_as_in_python_for_many_texts(tokenizer):
     assert len(different) <= 2, different
 
 
+@pytest.mark.slow
 def test_a_long_text(tokenizer):
     text = "the café was running, " * 5000
     assert in_graph(tokenizer, [text]) == in_python(tokenizer, [text])

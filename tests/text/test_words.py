@@ -96,6 +96,7 @@ def test_decode_and_tokens():
     assert graph.tokens(tf.constant(ids)).numpy()[-1] == b"<end>"
 
 
+@pytest.mark.slow
 def test_unknown_words_are_hashed():
     tokenizer, graph = both(hash_buckets=5)
     known = len(tokenizer.vocabulary)
@@ -141,6 +142,7 @@ def test_offsets_are_in_order_and_cover_all_but_blanks(text):
     assert all(text[i].isspace() for i in left)
 
 
+@pytest.mark.quick("options2")
 @pytest.mark.parametrize("options", [(), (False,), (True, 3)])
 def test_the_graph_is_python_on_hostile_strings(options):
     tokenizer, graph = both(*options)

@@ -58,6 +58,7 @@ print(json.dumps([text.decode() for text in found]))
     assert answer("alone", script, tmp_path / "saved_model") == [*STATED.values()]
 
 
+@pytest.mark.slow
 def test_the_command_knows_the_name(tmp_path, monkeypatch):
     """The search is not run: the first test does that."""
     monkeypatch.chdir(tmp_path)

@@ -181,6 +181,7 @@ def ignored_interrupts():
     signal.signal(signal.SIGINT, former)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ignored_interrupts")
 def test_what_is_ignored_stays_so_and_the_rest_ends_the_run(tmp_path):
     """A run begun by a script with `&`, or by `nohup`, takes no Ctrl-C; SIGTERM ends it well."""
@@ -298,6 +299,7 @@ def test_a_callback_may_end_the_run(tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_several_steps_at_a_time(uninterrupted, tmp_path):
     """Batches of unlike shapes; no epoch is a multiple, and a run may go on with another number."""
     count = len(make_batches())
@@ -316,6 +318,7 @@ def test_several_steps_at_a_time(uninterrupted, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.quick("3")
 @pytest.mark.parametrize("steps", [3, 100])
 def test_an_interrupt_in_the_last_steps_of_an_epoch(tmp_path, steps):
     """The last group of batches is repeated; if it is the whole epoch, that is ended and kept."""
@@ -328,6 +331,7 @@ def test_an_interrupt_in_the_last_steps_of_an_epoch(tmp_path, steps):
     assert checkpoint.position == ((0, (count - 1) // 3 * 3) if steps == 3 else (1, 0))
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_is_not_kept(tmp_path):
     class Diverge(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):

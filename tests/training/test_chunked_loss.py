@@ -126,6 +126,7 @@ def test_half_precision(dtype):
     np.testing.assert_allclose(of_kernel, wanted[1], atol=2e-3)
 
 
+@pytest.mark.slow
 def test_float16_keeps_small_gradients():
     """Of many tokens each has a small weight, and most words a small probability."""
     rng = np.random.default_rng(0)
@@ -261,6 +262,7 @@ def test_other_losses_are_added():
     assert a > 5  # ln 40 and the penalty
 
 
+@pytest.mark.slow
 def test_saved_and_loaded(tmp_path):
     chunked = ChunkedLossModel(shared(), chunk_size=7)
     chunked.compile("adam", MaskedCrossEntropy(), jit_compile=False)

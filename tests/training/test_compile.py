@@ -173,6 +173,7 @@ print(json.dumps([losses, of_two, float(np.abs(weights - weights_of_two).max()),
 """
 
 
+@pytest.mark.slow
 def test_two_replicas_train_as_one():
     losses, of_two, difference, size = answer("tensorflow", REPLICA_SCRIPT, errors=["UserWarning"])
     np.testing.assert_allclose(of_two, losses, rtol=1e-5)
