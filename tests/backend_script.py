@@ -20,9 +20,9 @@ from keras_attn import layers, models
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 CLOSELY = ("pooled", "translator")
-# They have every kind of attention, block, recurrence and pooling; the others are made of these.
-QUICK = (*CLOSELY, "layer_by_layer", "modern", "pictures", "recurrent")
-SLOW_ON_JAX = ("modern", "pictures")
+# They have every kind of attention, block and pooling, without recurrence.
+QUICK = (*CLOSELY, "layer_by_layer", "modern", "pictures")
+SLOW_ON_JAX = ("modern", "pictures", "layer_by_layer")
 HEAVY = ("tensorflow", "tensorflow_text", "tokenizers", "matplotlib", "sacrebleu", "keras_hub")
 
 

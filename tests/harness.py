@@ -281,24 +281,34 @@ def check_models_masks(case: LayerCase) -> None:
 
 
 def check_nothing_visible(case: LayerCase) -> None:
-    """Zero weights, finite outputs and gradients: eager in three dtypes, compiled in the worst."""
+    """Zero weights, finite outputs and gradients: eager in three dtypes, compiled in the worst.
+
+    Compiling the gradients of loops and stacks takes seconds: the slow check does it.
+    """
     for policy in POLICIES:
         _nothing_visible(case, policy, "eager")
-    _nothing_visible(case, "mixed_float16", "compiled")
+    if not _compiles_slowly(case):
+        _nothing_visible(case, "mixed_float16", "compiled")
 
 
 def check_nothing_visible_compiled(case: LayerCase) -> None:
     """The same, compiled in the other dtypes and by XLA in the worst.
 
-    Compiling gradients takes seconds: stacks, which are blocks one after the other, are compiled in
-    the worst dtype alone, and loops by XLA in `test_a_loop_by_xla` alone. `test_ops_attention.py`
-    compiles the function below all of them in each dtype, both ways.
+    Stacks, which are blocks one after the other, are compiled in the worst dtype alone, and loops
+    by XLA in `test_a_loop_by_xla` alone. `test_ops_attention.py` compiles the function below all of
+    them in each dtype, both ways.
     """
-    if case.loops or len(case.layer().weights) > 30:
+    if _compiles_slowly(case):
+        _nothing_visible(case, "mixed_float16", "compiled")
         return
     for policy in ("float32", "mixed_bfloat16"):
         _nothing_visible(case, policy, "compiled")
     _nothing_visible(case, "mixed_float16", "xla")
+
+
+def _compiles_slowly(case: LayerCase) -> bool:
+    """Whether it is a loop or a stack."""
+    return case.loops or len(case.layer().weights) > 30
 
 
 def _nothing_visible(case: LayerCase, policy: str, how: str) -> None:

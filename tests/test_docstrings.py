@@ -42,19 +42,26 @@ ROOMS = (
 )  # fmt: skip
 # Examples that train, search or draw, or put an algorithm into a graph: half a second each or more.
 SLOW = (
-    "keras_attn.tasks.", "keras_attn.adapt.", "keras_attn.interop.",
-    "keras_attn.explain.attributions", "keras_attn.explain.encoder_study",
-    "keras_attn.explain.word_maps", "keras_attn.generation.sampling",
+    "keras_attn.adapt.", "keras_attn.explain.attributions", "keras_attn.explain.contextual_view",
+    "keras_attn.explain.encoder_study", "keras_attn.explain.word_maps",
+    "keras_attn.generation.sampled_steps", "keras_attn.generation.sampling",
     "keras_attn.generation.search", "keras_attn.generation.text_writer",
-    "keras_attn.generation.window_decoder", "keras_attn.models.bert_classifier",
-    "keras_attn.models.captioner", "keras_attn.models.entailment",
-    "keras_attn.models.hidden_states", "keras_attn.models.packed_transformer",
-    "keras_attn.models.recurrent", "keras_attn.models.roberta",
-    "keras_attn.models.sentence_encoder", "keras_attn.models.sequence_decoder",
-    "keras_attn.models.t5", "keras_attn.models.visual_questions", "keras_attn.text.byte_pair",
-    "keras_attn.text.word_piece_graph", "keras_attn.text.words_graph",
-    "keras_attn.training.autotuning", "keras_attn.training.checkpointing",
-    "keras_attn.training.chunked_loss_model",
+    "keras_attn.generation.window_decoder", "keras_attn.interop.",
+    "keras_attn.models.bag_classifier", "keras_attn.models.bert_classifier",
+    "keras_attn.models.bilstm", "keras_attn.models.captioner", "keras_attn.models.encoder_heads",
+    "keras_attn.models.entailment", "keras_attn.models.hidden_states",
+    "keras_attn.models.image_encoder_config", "keras_attn.models.image_encoders",
+    "keras_attn.models.memory_network", "keras_attn.models.modern_bert",
+    "keras_attn.models.packed_transformer", "keras_attn.models.recurrent",
+    "keras_attn.models.roberta", "keras_attn.models.sentence_encoder",
+    "keras_attn.models.sequence_decoder", "keras_attn.models.small_image_encoders",
+    "keras_attn.models.soft_attention_captioner", "keras_attn.models.t5",
+    "keras_attn.models.target_probability", "keras_attn.models.text_classifier",
+    "keras_attn.models.transformer_captioner", "keras_attn.models.transformer_classifier",
+    "keras_attn.models.visual_questions", "keras_attn.tasks.", "keras_attn.text.byte_pair",
+    "keras_attn.text.sentence_piece_graph", "keras_attn.text.word_piece_graph",
+    "keras_attn.text.words_graph", "keras_attn.training.autotuning",
+    "keras_attn.training.checkpointing", "keras_attn.training.chunked_loss_model",
 )  # fmt: skip
 WITHOUT_EXAMPLE = {
     # What functions return, described field by field.

@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import functools
 import importlib
 import importlib.util
 import subprocess
@@ -25,6 +26,21 @@ ROOMS = [
 ]  # fmt: skip
 
 
+@functools.cache
+def parts_of(path):
+    """The imports of a file, and the lines with "import" of its strings that are no docstrings."""
+    imports, strings, docstrings = [], [], set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            if ast.get_docstring(node, clean=False) is not None:
+                docstrings.add(node.body[0].value)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            imports.append(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            strings += [node.value] if node not in docstrings else []
+    return imports, [x for text in strings for x in text.splitlines() if "import" in x]
+
+
 def test_rooms_import_downwards_only():
     seen = set()
     for path in sorted((ROOT / "keras_attn").rglob("*.py")):
@@ -33,7 +49,7 @@ def test_rooms_import_downwards_only():
         if room == "__init__":
             continue
         seen.add(room)
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in parts_of(path)[0]:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("keras_attn."):
                 other = node.module.split(".")[1]
                 assert ROOMS.index(other) <= ROOMS.index(room), f"{path} imports {other}"
@@ -45,7 +61,7 @@ def test_what_is_imported_is_there():
     missing, number = [], 0
     for folder in ("examples", "benchmarks", "keras_attn"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in parts_of(path)[0]:
                 module = getattr(node, "module", None) or ""
                 if not isinstance(node, ast.ImportFrom) or module.split(".")[0] != "keras_attn":
                     continue
@@ -110,18 +126,14 @@ def test_wheel_in_a_clean_environment_passes_the_quick_tests(tmp_path):
     )
 
 
-def named_in(source, modules):
+def named_in(path, modules):
     """Modules of ours that a file imports: at the top, for type hints, in functions, in strings."""
-    found = set()
-    for node in ast.walk(source if isinstance(source, ast.AST) else ast.parse(source)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            lines = [line for line in node.value.splitlines() if "import" in line]
-            if lines:
-                found |= {name for name in modules if any(f"{name} " in f"{x} " for x in lines)}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+    imports, lines = parts_of(path)
+    found = {name for name in modules if any(f"{name} " in f"{line} " for line in lines)}
+    for node in imports:
+        found |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
     return found & set(modules)
 
 
@@ -132,15 +144,7 @@ def test_no_two_files_name_each_other():
         parts = path.relative_to(ROOT).with_suffix("").parts
         if parts[-1] != "__init__":
             modules[".".join(parts)] = path
-    named = {}
-    for name, path in modules.items():
-        tree = ast.parse(path.read_text())
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (
-                ast.get_docstring(node, clean=False) is not None
-            ):
-                node.body[0].value.value = ""
-        named[name] = named_in(tree, modules) - {name}
+    named = {name: named_in(path, modules) - {name} for name, path in modules.items()}
     pairs = {(a, b) for a in named for b in named[a] if a in named[b] and a < b}
     assert not pairs
 

@@ -68,7 +68,7 @@ ELSEWHERE = {
 """Pages whose code cannot run here, with the reason or the test that runs it."""
 SLOW = {
     "README.md", "answer_selection.md", "bert.md", "captioning.md", "conversation.md",
-    "decoding.md", "entailment.md", "fine_tuning.md", "from_keras.md",
+    "data.md", "decoding.md", "entailment.md", "fine_tuning.md", "from_keras.md",
     "layers.md", "masking.md", "migrating.md", "onnx.md", "pretrained.md",
     "question_answering.md",
     "sentiment.md", "serving.md", "similarity.md", "speed.md", "summarization.md",

@@ -102,6 +102,7 @@ def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, tmp_p
     assert_same_end(tmp_path / "again", tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_evaluate(place, run, eager):
     given = (
         "--model", run, "--train", place / "talks.jsonl", "--speaker", "desk", "--dev-share", 0.1,

@@ -165,6 +165,7 @@ def test_evaluate(place, run, generator, loaded, tmp_path):
     assert generator.evaluate(dev).bits_per_character == pytest.approx(best, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_predict(place, run, generator, loaded, tmp_path, capfd):
     arguments = ("predict", "--model", run / "best.task", "--config", place / "settings.toml")
     code, _, err = command(*arguments, "--num-characters", 20)

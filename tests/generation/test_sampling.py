@@ -65,6 +65,7 @@ def grid(rows=512, steps=128):
     return np.stack([numpy(uniform_noise(seeds, i)) for i in range(steps)], axis=1)
 
 
+@pytest.mark.slow
 def test_noise_is_uniform_and_independent():
     u = grid()
     assert u.min() > 0
@@ -294,6 +295,7 @@ def test_ngrams_longer_than_all_there_is():
     assert numpy(plain.tokens).tolist() == numpy(long.tokens).tolist()
 
 
+@pytest.mark.slow
 def test_rows_that_ended_are_padded():
     table = tables(16, V)
     prompt = np.full((16, 1), START)

@@ -57,6 +57,7 @@ def batch(left):
     return ids, mask
 
 
+@pytest.mark.quick(slow=["rotary-False"])
 @pytest.mark.parametrize("left", [False, True])
 def test_each_step_by_definition(model, left):
     decoder = WindowDecoder(language_decoder(model), T, START)

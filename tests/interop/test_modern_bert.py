@@ -94,7 +94,7 @@ def test_all_states(name, tmp_path):
         assert relative(model, reference, rows(left)) < 1e-5
 
 
-@pytest.mark.quick("ForMaskedLM")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", each(HEADS, "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification")
 )

@@ -178,6 +178,7 @@ def test_any_initializer():
     assert all((w.numpy() == 1).all() for w in block.weights if w.name == "kernel")
 
 
+@pytest.mark.quick("dropout")
 @pytest.mark.parametrize("rate", ["dropout", "attention_dropout"])
 def test_dropout_is_of_training_only(rate):
     x = normal(B, T, D)
@@ -263,7 +264,7 @@ def test_left_padding(normalize_first):
         np.testing.assert_allclose(run(padded)[:, extra:], expected, atol=1e-5)
 
 
-@pytest.mark.quick("0-False-True", "2-True-True")
+@pytest.mark.quick("2-True-True")
 @pytest.mark.parametrize(
     ("left", "with_memory", "normalize_first"),
     [
@@ -346,6 +347,7 @@ def test_masks_reach_losses():
     model.fit(ids, y, epochs=1, verbose=0)
 
 
+@pytest.mark.slow
 def test_in_tf_function_of_unknown_shapes():
     """One trace for all batches and lengths, masks included."""
     stack = TransformerDecoder(2, 2, intermediate_dim=12)

@@ -463,17 +463,20 @@ LOSS_CASES = {
 SLOW_PAIRS = {
     "decoder": (
         "symbolic", "models_masks", "lost_masks", "accepted_masks", "dtypes", "empty",
-        "nothing_visible",
+        "nothing_visible", "saving",
     ),
     "encoder": ("symbolic", "models_masks", "lost_masks", "nothing_visible"),
     "decoder_block": ("models_masks", "lost_masks"),
-    "recurrent_decoder": ("models_masks", "lost_masks"),
+    "recurrent_decoder": ("models_masks", "lost_masks", "symbolic"),
     "recurrent_encoder": ("models_masks",),
     "word_by_word": ("models_masks",),
 }  # fmt: skip
 # Their settings are tried in other layers or blocks too, or by the tests of these settings.
 SLOW_VARIANTS = (
     "attention_scores",
+    "self_attention_scores_chunked",
+    "decoder_llama",
+    "recurrent_decoder_gated",
     "encoder_local",
     "decoder_gemma",
     "self_attention_chunked",
@@ -525,6 +528,7 @@ def test_contract(case, check, tmp_path, monkeypatch):
     run_layer_test(CASES[case], tmp_path, only=(check,))
 
 
+@pytest.mark.quick(slow=["channel_attention_two"])
 @pytest.mark.parametrize("case", IMAGE_CASES)
 def test_an_image_layer(case, tmp_path):
     """A picture has no masks and no padding."""
@@ -537,19 +541,12 @@ def test_a_layer_that_adds_a_loss(case, tmp_path):
     run_layer_test(LOSS_CASES[case], tmp_path, skip=("dtypes",))
 
 
-# Of whole models; of padding and lengths the tests of the models themselves are quick.
 MODEL_CHECKS = ("config", "dtypes", "empty", "saving")
 MASK_CHECKS = (
     "accepted_masks", "refused_masks", "implicit_masks", "models_masks", "nothing_visible",
 )  # fmt: skip
 OTHER_CHECKS = tuple(name for name in CHECKS if name not in (*MODEL_CHECKS, *MASK_CHECKS))
-SOME_SLOW = pytest.mark.parametrize(
-    "checks",
-    [
-        pytest.param(MODEL_CHECKS, id="some"),
-        pytest.param(OTHER_CHECKS, id="others", marks=pytest.mark.slow),
-    ],
-)
+IN_TWO = pytest.mark.parametrize("checks", [MODEL_CHECKS, OTHER_CHECKS], ids=["some", "others"])
 
 TRANSFORMER = models.TransformerEncoderDecoderConfig(
     11, num_layers=1, dim=D, num_heads=N, intermediate_dim=12, normalize_first=False
@@ -557,14 +554,9 @@ TRANSFORMER = models.TransformerEncoderDecoderConfig(
 RECURRENT = models.RecurrentEncoderDecoderConfig(11, dim=D, units=6)
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        pytest.param(TRANSFORMER, id="transformer"),
-        pytest.param(RECURRENT, id="rnn", marks=pytest.mark.slow),
-    ],
-)
-@SOME_SLOW
+@pytest.mark.slow
+@pytest.mark.parametrize("config", [TRANSFORMER, RECURRENT], ids=["transformer", "rnn"])
+@IN_TWO
 def test_a_model(config, checks, tmp_path):
     """Of an encoder and a decoder; its masks are those of its embeddings."""
     case = LayerCase(
@@ -612,10 +604,10 @@ KIND = models.TEXT_CLASSIFIERS.name_of
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "config",
-    [*(pytest.param(config, marks=pytest.mark.slow) for config in (BAG, BIDIRECTIONAL)), ENCODER],
+    [BAG, BIDIRECTIONAL, ENCODER],
     ids=KIND,
 )
-@SOME_SLOW
+@IN_TWO
 def test_a_text_classifier(config, checks, tmp_path):
     """Its masks are made of its ids."""
     case = LayerCase(

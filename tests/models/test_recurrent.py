@@ -217,7 +217,7 @@ def test_padding_and_the_future_change_nothing(variant):
     assert not np.allclose(numpy(forward(other)), logits, atol=1e-3)
 
 
-@pytest.mark.quick("none")
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", some_slow(["none", "additive", "general, lstm", "predictive"]))
 def test_a_source_without_tokens(variant):
     """Nothing is attended to: finite, and the same beside any other row."""

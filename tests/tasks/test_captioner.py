@@ -157,6 +157,7 @@ def test_fit_changes_what_was_compiled_and_keeps_a_compiled_model():
     assert captioner.model.optimizer is mine
 
 
+@pytest.mark.slow
 def test_long_captions_are_left_out_and_counted(files):
     captioner = small("soft", max_length=4)
     with pytest.warns(UserWarning, match=r"4 of 6 captions have more tokens.*max_length=4"):

@@ -33,7 +33,7 @@ NEW = {
 }  # fmt: skip
 
 
-@pytest.mark.quick("text classification")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NEW)
 def test_a_new_task_gives_what_the_saved_one_gives(tmp_path, name):
     """It has the vocabulary, the labels and all weights, and the given settings of the data."""

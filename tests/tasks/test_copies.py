@@ -72,7 +72,7 @@ def test_a_copy_shares_nothing(asked):
     assert same(ask(task), before)
 
 
-@pytest.mark.quick("answer selection-deepcopy")
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 @pytest.mark.parametrize("asked", ["visual questions", "answer selection"], indirect=True)
 def test_ways_of_copying(asked, how):
@@ -199,6 +199,7 @@ def test_compiled_functions_are_not_copied():
                 way(compiled)
 
 
+@pytest.mark.slow
 def test_two_functions_of_one_name(eager):
     """Both are lambdas, and both picks are called `pick`."""
     task = tagging_toys.untrained(num_layers=1)
@@ -220,6 +221,7 @@ def test_two_functions_of_one_name(eager):
     np.testing.assert_allclose(picked(3.0), 3 * once, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_settings_that_are_changed_after_a_call(eager):
     """What is kept was made of them."""
     tagger = tagging_toys.untrained(num_layers=1)

@@ -123,7 +123,7 @@ def test_at_the_end_the_task_has_the_best_weights(tmp_path, monkeypatch, folder)
         assert (mine != last).any()
 
 
-@pytest.mark.quick("None")
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [None, "run"])
 def test_scores_stand_at_their_epochs(tmp_path, monkeypatch, folder):
     generator, left = make(), iter([2.0, 1.0])

@@ -216,6 +216,7 @@ def test_lora_that_was_merged_after_an_interrupt():
     assert not any(getattr(x, "lora_enabled", False) for x in tagger.model._flatten_layers())
 
 
+@pytest.mark.slow
 def test_an_optimizer_has_its_own_settings():
     tagger = untrained()
     words = "Expected an `optimizer`, or settings .* both, with learning_rate=0.1, clip_norm=1.0. "
@@ -225,6 +226,7 @@ def test_an_optimizer_has_its_own_settings():
         tagger.fit([], optimizer="sgd", ema_momentum=0.9)
 
 
+@pytest.mark.slow
 def test_layer_decay_is_of_any_optimizer():
     tagger = untrained()
     before = [np.array(w) for w in tagger.model.trainable_weights]

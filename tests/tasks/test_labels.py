@@ -40,7 +40,11 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind, inputs, labels, model, data", CASES, ids=lambda x: str(x)[:20])
+@pytest.mark.parametrize(
+    "kind, inputs, labels, model, data",
+    [CASES[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[1:])],
+    ids=lambda x: str(x)[:20],
+)
 def test_a_task_is_created_of_inputs_and_labels(kind, inputs, labels, model, data):
     examples = list(zip(inputs, labels, strict=True))
     together = kind.create(examples, data=data, model=model)

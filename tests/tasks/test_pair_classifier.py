@@ -52,6 +52,7 @@ def test_rows(tasks):
     assert (batches.truncated, batches.lost_share) == (1, pytest.approx(10 / (22 + 9)))
 
 
+@pytest.mark.slow
 def test_segments_and_the_order_of_texts_matter(tasks):
     classifier = tasks[0]["bert"]
     assert classifier.config.separator_id == TOKENIZER.end_id
@@ -149,6 +150,7 @@ def test_heads_of_both_texts_at_once():
         assert ("no word was read" in page) == said
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_the_whole_row(tasks, eager):
     """A bag without a hidden layer is linear: what its tokens add is the log-odds."""
     classifier = make("bag")

@@ -196,6 +196,7 @@ def theirs_of(answerer, folder):
     return BertForQuestionAnswering.from_pretrained(folder).eval()
 
 
+@pytest.mark.slow
 def test_weights_are_the_gradients_of_autograd(with_none, tmp_path):
     """Of transformers' model, on what its embeddings hand to its encoder; summed over words."""
     answerer, _ = with_none

@@ -259,6 +259,7 @@ def test_a_new_roberta_with_word_pieces():
     assert len(tagger.predict("a b c").labels) == 3
 
 
+@pytest.mark.slow
 def test_padding_that_a_model_would_not_hide(folder):
     tokenizer = read_pretrained(folder).tokenizer
     assert tokenizer.pad_id == 1

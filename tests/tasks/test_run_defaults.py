@@ -161,7 +161,7 @@ def test_a_run_keeps_the_defaults_it_began_with(tmp_path):
         TextClassifier.train(examples, None, folder, data, model, {"learning_rate": 3e-3})
 
 
-@pytest.mark.quick("4-4")
+@pytest.mark.slow
 @pytest.mark.parametrize(("fewest", "epochs"), [(4, 4), (6, 6), (1000, 9)])
 def test_few_examples_have_more_epochs(fewest, epochs, monkeypatch):
     monkeypatch.setattr(training_settings, "FEWEST_UPDATES", fewest)

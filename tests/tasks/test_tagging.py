@@ -295,6 +295,7 @@ def test_which_words_speak_for_a_label(tagger):
             tagger.explain("Tom meets Eva in Oslo .", word=word, method="gradient")
 
 
+@pytest.mark.slow
 def test_words_of_other_windows_have_no_weight(random_weights, eager):
     tagger, _ = random_weights
     words = split_words(LONG)

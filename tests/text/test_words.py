@@ -191,6 +191,7 @@ def test_the_graph_is_python_on_every_character():
         assert of_graph(graph, part) == tokenizer.words(part)
 
 
+@pytest.mark.slow
 def test_a_saved_model_needs_tensorflow_alone(tmp_path):
     tokenizer, graph = both()
     tf.saved_model.save(graph, tmp_path / "model")
