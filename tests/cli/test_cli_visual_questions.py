@@ -60,7 +60,7 @@ def test_evaluate(place, tmp_path):
     assert (code, "which is not there" in err) == (1, True)
 
 
-def test_predict_and_explain(place, tmp_path, capfd):
+def test_predict_and_explain(place, tmp_path, capfd, eager):
     lines = [f"{place}/0.png\twhat color?", f"{place}/broken.png\tis it red?"]
     (tmp_path / "asked.tsv").write_text("\n".join([*lines, f"{place}/1.png\tis <b>it</b> red?\n"]))
     given = ("--model", place / "run/best.task", tmp_path / "asked.tsv")

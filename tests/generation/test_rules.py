@@ -83,7 +83,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.quick("first-None", "bigrams-never")
+@pytest.mark.quick("first and last-None", "bigrams-never", "first, then a beginning-never")
 @pytest.mark.parametrize("early_stopping", [None, "never"])
 @pytest.mark.parametrize("case", CASES)
 def test_wide_beam_is_exhaustive_search(case, early_stopping):
@@ -276,7 +276,7 @@ RULES = {
 }
 
 
-@pytest.mark.quick("False-n-grams")
+@pytest.mark.quick("False-renormalized")
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("early_stopping", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_rules_of_transformers(rule, early_stopping):

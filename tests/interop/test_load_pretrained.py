@@ -150,7 +150,7 @@ WITH_HEADS.remove((distilbert, "ForNextSentencePrediction"))
 WITH_HEADS.remove((distilbert, "ForPreTraining"))
 
 
-@pytest.mark.quick("bert-ForTokenClassification")
+@pytest.mark.quick("distilbert-ForSequenceClassification")
 @pytest.mark.parametrize(
     ("make", "kind"),
     [pytest.param(*c, marks=() if c in QUICK else pytest.mark.slow) for c in WITH_HEADS],

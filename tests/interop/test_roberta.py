@@ -158,7 +158,7 @@ CONFIG = RobertaConfig(
 TEXTS = ("a rose is a rose", "It's  12 o'clock \n\n x", "ä 中 🙂 ", " the sea", "")
 
 
-@pytest.mark.quick("both")
+@pytest.mark.quick("vocab.json")
 @pytest.mark.parametrize("files", ["both", "tokenizer.json", "vocab.json"])
 def test_the_tokenizer_in_and_out(files, tokenizer, tmp_path):
     save_pretrained(tmp_path / "a", CONFIG.build(), CONFIG, tokenizer)

@@ -133,7 +133,7 @@ def padded(rows, width, left=False):
     return table
 
 
-@pytest.mark.quick("word_by_word")
+@pytest.mark.quick("word_by_word", "matching")
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_the_models_are_the_paper(attention):
     config = EntailmentConfig(

@@ -20,7 +20,7 @@ from keras_attn.tasks import Summarizer, Translator
 from keras_attn.text import SentencePieceTokenizer
 
 
-def test_texts_are_on_one_line_behind_the_prefix():
+def test_texts_are_on_one_line_behind_the_prefix(eager):
     task = make("sum: ")
     rows = task.field.encode(["The  dog\n ran.", " \n"])
     assert task.source_tokenizer.decode(rows["source_ids"][0]) == "sum: The dog ran."
