@@ -178,7 +178,6 @@ def test_any_initializer():
     assert all((w.numpy() == 1).all() for w in block.weights if w.name == "kernel")
 
 
-@pytest.mark.quick("dropout")
 @pytest.mark.parametrize("rate", ["dropout", "attention_dropout"])
 def test_dropout_is_of_training_only(rate):
     x = normal(B, T, D)

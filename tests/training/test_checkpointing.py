@@ -96,7 +96,7 @@ def make_model(vocabulary=30, dim=8, build=True, **optimizer):
 def make_batches():
     rng = np.random.default_rng(0)
     sides = [[rng.integers(3, 30, rng.integers(2, 20)).tolist() for _ in range(90)] for _ in "st"]
-    return TokenBatches(*sides, start_id=1, end_id=2, tokens_per_batch=128, max_shapes=3, seed=5)
+    return TokenBatches(*sides, start_id=1, end_id=2, tokens_per_batch=128, max_shapes=2, seed=5)
 
 
 def variables(model):
@@ -141,14 +141,12 @@ def terminate():
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-@pytest.mark.slow
 def test_killed_within_an_epoch(uninterrupted, tmp_path):
     count = len(make_batches())
     assert count > 12
-    ends = [At(3, kill), At(6, kill), At(count, kill)]
-    losses, weights, positions = run_until_done(tmp_path / "c.npz", ends)
-    # Checkpoints are after 4 batches, after 8, ...; the third end is in the second epoch.
-    assert positions[:3] == [(0, 0), (0, 4), (1, 0)]
+    losses, weights, positions = run_until_done(tmp_path / "c.npz", [At(6, kill), At(count, kill)])
+    # Checkpoints are after 4 batches, after 8, ...; the second end is in the second epoch.
+    assert positions[:2] == [(0, 4), (1, 0)]
     assert positions[-1] == (EPOCHS, 0)
     assert losses == uninterrupted[0]
     for ours, theirs in zip(weights, uninterrupted[1], strict=True):
