@@ -26,7 +26,7 @@ KINDS = {
 }
 
 # What JAX compiles for a script, and it compiles each operation, other scripts take from here.
-_JAX_CACHE = {
+JAX_CACHE = {
     "JAX_COMPILATION_CACHE_DIR": str(kept.FOLDER / "jax"),
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
@@ -60,7 +60,7 @@ class Server:
             "TF_CPP_MIN_LOG_LEVEL": "3",
             "OMP_NUM_THREADS": "1",  # PyTorch's threads wait for each other on a busy machine
             **({} if alone else {"KERAS_BACKEND": kind}),
-            **(_JAX_CACHE if kind == "jax" else {}),
+            **(JAX_CACHE if kind == "jax" else {}),
         }
         command = [sys.executable, *(["-I"] if alone else []), str(HERE / "process_server.py")]
         path = "" if alone else os.pathsep.join([package_folder(), str(HERE)])

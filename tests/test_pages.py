@@ -58,8 +58,8 @@ NAMED = {
 TASKS = {"captioning.md": tasks.Captioner}
 """The tasks whose settings files stand on a page."""
 ELSEWHERE = {
-    "distribution.md": "several devices: the test below; several hosts: "
-    "tests/training/test_distribution.py",
+    "distribution.md": "several devices: the test below; several processes: "
+    "tests/cli/test_processes.py",
     "from_tfa_seq2seq.md": "tests/examples/test_from_tfa_page.py",
     "new_task.md": "blocks that are files: tests/tasks/test_new_task.py",
     "rest_server.md": "tests/serve/test_chats.py",
@@ -111,9 +111,9 @@ def test_code_runs(page, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_code_for_several_devices_runs():
-    """All blocks but the last, which is for several hosts."""
-    *code, hosts = (block for _, block in blocks("distribution.md", "python"))
-    assert len(code) == 2 and "keras.distribution.initialize()" in hosts
+    """All blocks but the last, which lacks a model."""
+    *code, own = (block for _, block in blocks("distribution.md", "python"))
+    assert len(code) == 3 and "model = ..." in own
     code.append("print(len(model.weights[0].value.devices()))")
     flags = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
     assert run_python("jax", "\n".join(code), XLA_FLAGS=flags).stdout.splitlines()[-1] == "8"

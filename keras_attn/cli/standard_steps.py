@@ -6,6 +6,7 @@ import inspect
 import itertools
 import json
 import math
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from keras_attn.interop.runtimes import FORMATS
 from keras_attn.progress import progress_lines
 from keras_attn.settings import Settings, setting
 from keras_attn.tasks import Note, Step, Task
+from keras_attn.training.processes import is_first_process, join_processes
 
 _EXPLAINED = ("pairs", "only_pairs", "picture_pairs", "pictures", "turns")
 """The readers that `explain` shares with `predict`; otherwise it reads lines."""
@@ -145,6 +147,9 @@ def _read_by_explain(task: type[Task] | Task) -> str:
 
 
 def _fit(task: type[Task], to: Path, settings: dict[str, Any]) -> None:
+    join_processes()
+    if not is_first_process():
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     examples = task.read(settings["data"])
     if examples.data is not None:
         settings["data"] = examples.data

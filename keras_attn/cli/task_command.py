@@ -22,6 +22,7 @@ from keras_attn.cli.options import (
 )
 from keras_attn.cli.output import WRITERS, write_lines
 from keras_attn.cli.predicted_tables import asks_for_table, predict_table, with_tables
+from keras_attn.cli.processes import processes_option, run_processes, starts_processes
 from keras_attn.cli.standard_steps import standard_steps
 from keras_attn.cli.step_settings import options_of
 from keras_attn.records.encodings import files_in
@@ -212,6 +213,8 @@ def _command(task: type[Task], step: Step) -> StepCommand:
             values["inputs"] = [x for name in _arguments(step.reads) for x in _listed(given[name])]
         if writer is not None:
             writer.check(to, values["overwrite"])
+        if starts_processes(given.get("processes")):
+            raise click.exceptions.Exit(run_processes(given["processes"]))
         try:
             step.check_before(values)
         except WrongUse as error:
@@ -234,6 +237,7 @@ def _command(task: type[Task], step: Step) -> StepCommand:
         *([model_option(step.model)] if step.model else []),
         *(writer.options(step.to) if writer is not None else []),
         *([device_option()] if step.device else []),
+        *([processes_option()] if step.name == "fit" else []),
         *_inputs(step.reads),
         *([encoding_option()] if _reads_texts(step, options) else []),
         config_option(),

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -18,6 +19,7 @@ import numpy as np
 from keras_attn.batches import EpochOrder, TextWindows, TokenBatches
 from keras_attn.files import remove_partial_files
 from keras_attn.training.autotuning import untuned, without_autotuning
+from keras_attn.training.processes import greatest, num_processes
 from keras_attn.training.seeding import generator_states, set_generator_states
 from keras_attn.training.state import (
     load_training_state,
@@ -71,6 +73,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self.fingerprint = json.loads(json.dumps(fingerprint or {}))  # as it is read back
         self.interrupted: int | None = None
         """The signal that ended the training, or None."""
+        self._signal = 0  # what this process has received; others may have received none
+        self._agreed = (0, 0, 0.0)  # the batch of the next `_agree`, batch and time of the last
         self._remembering: list[Any] = []
         self._data: dict[str, Any] = {}
         self._length = 0  # number of batches of an epoch; 0 outside of `fit_resumable`
@@ -110,6 +114,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     def _begin(self, batches: TokenBatches | TextWindows, callbacks: Sequence[Any]) -> None:
         """Called by `fit_resumable`."""
         self.interrupted = None
+        self._signal = 0
         self._length = len(batches)
         self._data = {
             "seed": batches.seed,
@@ -177,6 +182,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         """Notes the epoch, and restores the metrics of a resumed one; called by Keras."""
         self._epoch = epoch
         self._batches = self._first_batch
+        self._agreed = (self._batches + 1, self._batches, time.monotonic())
         if self._metrics is not None:
             for variable, value in zip(self.model.metrics_variables, self._metrics, strict=True):
                 variable.assign(value)
@@ -191,6 +197,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
         """Saves the run if it is due, or ends it after a signal; called by Keras."""
         before, self._batches = self._batches, self._first_batch + batch + 1
+        if self._batches >= self._agreed[0]:
+            self._agree()
         if self._batches >= self._length:
             # Of an epoch that was one group of batches there is no file before its end.
             self._ending_epoch = before > 0
@@ -212,14 +220,28 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             self._save(epoch, self._batches, stopped=True)
         else:
             self._save(epoch + 1, 0, stopped=self.model.stop_training)
+        self._agree()
         if self.interrupted is not None:
             raise _Stop
 
     def _interrupt(self, number: int) -> None:
         """Called by the signal handler."""
+        self._signal = number
+        if num_processes() > 1:
+            return
         self.interrupted = number
         if self._ending_epoch:  # measuring takes long, and the file is written
             raise _Stop
+
+    def _agree(self) -> None:
+        """Asks about once a second whether any process received a signal: all stop together."""
+        if num_processes() == 1:
+            return
+        _, before, since = self._agreed
+        seconds = max(time.monotonic() - since, 1e-3)
+        received, batches = greatest([self._signal, int((self._batches - before) / seconds)])
+        self._agreed = (self._batches + max(1, batches), self._batches, time.monotonic())
+        self.interrupted = received or None
 
 
 class _Stop(BaseException):
@@ -319,6 +341,8 @@ def fit_resumable(
     if notes or not epochs:
         # A batch builds the metrics. A test step changes neither weights nor seeds.
         model.test_on_batch(*batches[0])
+        if num_processes() > 1:
+            model.test_function = None  # of all processes; scores are computed by one
     if notes and (notes["stopped"] or notes["epoch"] >= epochs):
         load_training_state(checkpoint.path, model)
         checkpoint._recall()

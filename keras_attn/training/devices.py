@@ -10,6 +10,7 @@ from typing import Any, cast
 import keras
 
 from keras_attn.ops.replicas import replicas
+from keras_attn.training.processes import join_processes, num_processes
 
 
 @contextlib.contextmanager
@@ -23,6 +24,10 @@ def compute_on(device: str, devices: str = "1") -> Iterator[str]:
 
     Call it before anything is computed, because backends choose their devices only once.
 
+    If the environment names several processes (`KERAS_DISTRIBUTION_NUM_PROCESSES`, or SLURM), this
+    process is connected with them, and the devices of all processes compute a part of each batch.
+    This works on JAX. Every process must run the same code on the same data.
+
     Args:
         device: `"cpu"`, `"gpu"`, or `"auto"` for GPUs if the backend sees one.
         devices: Number of devices as a string, or `"all"`. With `"1"`, the backend chooses the
@@ -34,7 +39,7 @@ def compute_on(device: str, devices: str = "1") -> Iterator[str]:
     Raises:
         ValueError: If the kind or number of devices is invalid.
         RuntimeError: If the backend sees no GPU or fewer devices than requested, or several are
-            requested on PyTorch.
+            requested on PyTorch, or several processes on another backend than JAX.
 
     Example:
 
@@ -46,6 +51,13 @@ def compute_on(device: str, devices: str = "1") -> Iterator[str]:
         raise ValueError(f"`device` must be 'auto', 'cpu' or 'gpu'. Received: {device!r}.")
     check_devices(devices)
     backend = keras.backend.backend()
+    join_processes()
+    several = num_processes() > 1
+    if several and devices not in ("1", "all"):
+        raise ValueError(
+            "With several processes, `devices` must be 'all', because each process uses all "
+            f"devices that it sees. Received: {devices!r}. CUDA_VISIBLE_DEVICES lets it see fewer."
+        )
     found = device != "cpu" and _sees_gpu(backend)
     if device == "gpu" and not found:
         raise RuntimeError(
@@ -59,8 +71,13 @@ def compute_on(device: str, devices: str = "1") -> Iterator[str]:
     kind = "gpu" if found else "cpu"
     with contextlib.ExitStack() as stack:
         if device == "cpu":
-            stack.enter_context(keras.device("cpu:0"))
-        if devices != "1":
+            stack.enter_context(keras.device(_first_cpu(backend)))
+        if several:
+            distribution = keras.distribution.DataParallel(
+                devices=_names(backend, kind), auto_shard_dataset=False
+            )
+            stack.enter_context(distribution.scope())
+        elif devices != "1":
             names = _names(backend, kind)
             chosen = names if devices == "all" else names[: int(devices)]
             if devices != "all" and len(chosen) < int(devices):
@@ -127,6 +144,15 @@ def _too_few(backend: str, kind: str, there: int, wanted: str) -> str:
             f"{wanted} before."
         )
     return message
+
+
+def _first_cpu(backend: str) -> Any:
+    """The CPU of this process, as others are not to be computed on."""
+    if backend != "jax":
+        return "cpu:0"
+    import jax
+
+    return jax.local_devices(backend="cpu")[0]
 
 
 def _sees_gpu(backend: str) -> bool:

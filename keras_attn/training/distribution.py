@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import keras
 import numpy as np
+
+from keras_attn.training.processes import num_processes
 
 _COLUMNS = (
     r"(.*/)?qkv",
@@ -246,27 +250,6 @@ class ProcessBatches(keras.utils.PyDataset):
         self.batches.on_epoch_end()
 
 
-def is_first_process() -> bool:
-    """Returns whether this is the first (or only) process, which writes files."""
-    if keras.backend.backend() != "jax":
-        return True
-    import jax
-
-    return jax.process_index() == 0
-
-
-def wait_for_processes() -> None:
-    """Waits until all processes have called this function; returns at once if there is only one."""
-    if keras.backend.backend() != "jax":
-        return
-    import jax
-
-    if jax.process_count() > 1:
-        from jax.experimental import multihost_utils
-
-        multihost_utils.sync_global_devices("keras_attn")
-
-
 def whole_value(variable: keras.Variable) -> np.ndarray:
     """Returns a copy of a whole variable, which may be sharded.
 
@@ -278,3 +261,31 @@ def whole_value(variable: keras.Variable) -> np.ndarray:
     from jax.experimental import multihost_utils
 
     return np.array(multihost_utils.process_allgather(value, tiled=True))
+
+
+@contextlib.contextmanager
+def in_own_process(*models: keras.Model) -> Iterator[None]:
+    """Lets each process compute with models that all processes train.
+
+    Meanwhile the variables are copies on a device of this process, and at the end they have their
+    former values again, so that changes are lost. All processes must enter the block; inside, they
+    need not do the same. With one process, it has no effect.
+    """
+    if num_processes() == 1:
+        yield
+        return
+    distribution = keras.distribution.distribution()
+    variables = {id(v): v for m in models for v in (*m.variables, *m.metrics_variables)}.values()
+    former = [(variable, variable._layout, variable.value) for variable in variables]
+    keras.distribution.set_distribution(None)
+    try:
+        for variable in variables:
+            value = whole_value(variable)
+            variable._layout = None
+            variable.assign(value)
+        yield
+    finally:
+        for variable, layout, value in former:
+            variable._layout = layout
+            variable.assign(value)
+        keras.distribution.set_distribution(distribution)

@@ -12,6 +12,7 @@ import keras
 
 from keras_attn.files import atomic_write
 from keras_attn.packages import needed
+from keras_attn.training.processes import is_first_process
 
 _SUFFIX = ".keras_attn"
 
@@ -75,6 +76,8 @@ class TrainingLog(keras.callbacks.Callback):
         row["learning_rate"] = float(keras.ops.convert_to_numpy(rate))
         row["seconds"] = round(self._now(), 1)
         self.rows.append(row)
+        if not is_first_process():
+            return
         with atomic_write(self.path) as partial, open(partial, "w", newline="") as file:
             names = dict.fromkeys(name for row in self.rows for name in row)
             table = csv.DictWriter(file, names)

@@ -13,11 +13,8 @@ import numpy as np
 from keras_attn.archives import Archive, open_archive
 from keras_attn.files import atomic_write, check_format
 from keras_attn.input_files import parse_object, refuse_damaged
-from keras_attn.training.distribution import (
-    is_first_process,
-    wait_for_processes,
-    whole_value,
-)
+from keras_attn.training.distribution import whole_value
+from keras_attn.training.processes import is_first_process, wait_for_processes
 from keras_attn.training.seeding import generator_states, set_generator_states
 from keras_attn.version import __version__
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +48,15 @@ from keras_attn.tasks.base.training_settings import (
 )
 from keras_attn.tasks.base.word_vectors import sized_by_vectors
 from keras_attn.training import compute_on, scale_learning_rate, seed_everything
+from keras_attn.training.distribution import in_own_process
 from keras_attn.training.memory import memory_of_training
+from keras_attn.training.processes import (
+    is_first_process,
+    join_processes,
+    naming_lost_processes,
+    num_processes,
+    wait_for_processes,
+)
 
 Log = Callable[[str], Any]
 _OF_KERAS = (
@@ -250,7 +259,7 @@ class Fitted(Measured[Given]):
                 examples, dev, None, training, more, compiles, log, verbose, callbacks, watched
             )
         run_dir = check_writable(run_dir).absolute()
-        with only_one(run_dir / ".lock", "trains"):
+        with _locked(run_dir):
             return self._fit(
                 examples, dev, run_dir, training, more, compiles, log, verbose, callbacks, watched
             )
@@ -290,7 +299,12 @@ class Fitted(Measured[Given]):
         Raises:
             RuntimeError: If more GPUs or devices are requested than available.
         """
+        join_processes()
         training = made(cls.Training, training)
+        if num_processes() > 1 and "devices" not in [x.name for x in cls.Training.declared()]:
+            raise ValueError(
+                f"{cls.__name__} trains in one process. Received: {num_processes()} processes."
+            )
         data = with_brought(cls, cls.data_of(examples, data))
         model = cls.model_of(data, model)
         for name, kind in cls.parts.items():
@@ -304,7 +318,7 @@ class Fitted(Measured[Given]):
         ]
         examples, dev = sides
         run_dir = check_writable(run_dir).absolute()
-        with only_one(run_dir / ".lock", "trains"), compute_on(training.device, training.devices):
+        with _locked(run_dir), compute_on(training.device, training.devices):
             training = tidy_run(run_dir, cls.sections(), sections)["training"]
             seed_everything(training.seed)
             task = cls.create(examples, data=data, model=model, dtype=training.precision, **parts)
@@ -360,7 +374,9 @@ class Fitted(Measured[Given]):
             self._optimizer = self.model.optimizer
         if run_dir is None or not (run_dir / CHECKPOINT).exists():
             self.prepare(examples, held, training, log)
-        with memory_of_training():
+        with in_own_process():
+            scored = self.batches(held, training, shuffle=False) if watched and held else None
+        with memory_of_training(), naming_lost_processes():
             run = run_training(
                 self,
                 self.trained_form(training),
@@ -373,16 +389,18 @@ class Fitted(Measured[Given]):
                 log,
                 verbose,
                 callbacks,
-                self.batches(held, training, shuffle=False) if watched and held else None,
+                scored,
             )
         if run.complete:
             merge_chosen_lora(self.model)
-            note = self.finish(held, training)
-            if note and run_dir is not None:
-                self.save(run_dir / BEST)
-            rise = doubt_of_rise(run.first_loss, run.history.get("loss", []))
-            notes = [note, rise, self.doubt(batches, run), self.doubt_guesses(held)]
+            with in_own_process(self.model, self.whole):
+                note = self.finish(held, training)
+                if note and run_dir is not None and is_first_process():
+                    self.save(run_dir / BEST)
+                rise = doubt_of_rise(run.first_loss, run.history.get("loss", []))
+                notes = [note, rise, self.doubt(batches, run), self.doubt_guesses(held)]
             run = run._replace(note="; ".join(filter(None, notes)))
+        wait_for_processes()
         return run
 
     def doubt(self, batches: Any, run: TrainingRun) -> str:
@@ -417,3 +435,10 @@ class Fitted(Measured[Given]):
                 digest.update(f"{text}\x00".encode("utf-8", "replace"))
             digest.update(b"\x01")
         return digest.hexdigest()[:16]
+
+
+def _locked(run_dir: Path) -> contextlib.AbstractContextManager[None]:
+    """Keeps other runs out of a folder, but not the other processes of this run."""
+    if is_first_process():
+        return only_one(run_dir / ".lock", "trains")
+    return contextlib.nullcontext()

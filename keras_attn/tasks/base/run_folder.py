@@ -13,6 +13,7 @@ import keras
 from keras_attn.files import remove_partial_files
 from keras_attn.settings import Kinds, Settings, differences, read_settings, write_settings
 from keras_attn.training import TrainingCheckpoint, TrainingLog, fit_resumable
+from keras_attn.training.processes import is_first_process
 
 _LONGER = (
     " This run cannot be extended: its learning rate falls to zero over all of its epochs. A run "
@@ -110,7 +111,8 @@ def train_in_folder(
     table = TrainingLog(run_dir / LOG, run_dir / "tensorboard" if training.tensorboard else None)
     checkpoint = TrainingCheckpoint(run_dir / CHECKPOINT, training.checkpoint_steps, fingerprint)
     epoch, batch = checkpoint.position  # a folder that is refused stays as it was
-    write_settings(run_dir / SETTINGS, sections)
+    if is_first_process():
+        write_settings(run_dir / SETTINGS, sections)
     if epoch >= training.epochs > 0:
         say("All epochs are done.")
     elif epoch or batch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +16,15 @@ from keras_attn.ops.replicas import replicas
 from keras_attn.tasks.base.run_folder import BEST, train_in_folder
 from keras_attn.tasks.base.task_file import load_weights
 from keras_attn.tasks.base.watching import FiniteLoss, FirstLoss, ProgressLines
-from keras_attn.training import averaged_weights, without_autotuning
+from keras_attn.training import ProcessBatches, averaged_weights, without_autotuning
 from keras_attn.training.checkpointing import end_without_epochs
+from keras_attn.training.distribution import in_own_process
+from keras_attn.training.processes import (
+    check_same,
+    from_first,
+    is_first_process,
+    num_processes,
+)
 from keras_attn.training.token_means import token_means
 
 
@@ -117,20 +125,25 @@ class DevelopmentBest(keras.callbacks.Callback):
         last = epoch + 1 == self.epochs
         if (epoch + 1) % self.every and not last:
             return
-        with averaged_weights(self.model):
+        own = in_own_process(self.model, self.task.model, self.task.whole)
+        with own, averaged_weights(self.model):
             if self.score is None:
                 self.keep((), epoch)
                 return
-            key, figures = self.score(self.model)
-            key = tuple(map(float, key))
+            found, figures = from_first(functools.partial(self._scored, self.score))
+            key = tuple(found)
             if key > (self.best or (float("-inf"),) * len(key)):  # not if it begins with NaN
                 self.keep(key, epoch)
-            if self.held is not None and "val_loss" not in figures:
-                figures = {**figures, "val_loss": token_means(self.model, self.held)["loss"]}
         if logs is not None:
             logs.update(figures)
         if self.ended(epoch + 1):
             self.model.stop_training = True
+
+    def _scored(self, score: Callable[[Any], Scored]) -> tuple[list[float], dict[str, float]]:
+        key, figures = score(self.model)
+        if self.held is not None and "val_loss" not in figures:
+            figures = {**figures, "val_loss": token_means(self.model, self.held)["loss"]}
+        return [float(x) for x in key], {name: float(x) for name, x in figures.items()}
 
     def ended(self, epochs: int) -> bool:
         """Whether `patience` is exhausted after a number of epochs."""
@@ -140,7 +153,7 @@ class DevelopmentBest(keras.callbacks.Callback):
         """Keeps the weights."""
         if self.path is None:
             self.weights = self.task.model.get_weights()
-        else:
+        elif is_first_process():
             self.task.save(self.path)
         self.best, self.best_epoch = score, epoch + 1
 
@@ -163,6 +176,8 @@ def run_training(
     callbacks = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
     first = FirstLoss()
     callbacks = [FiniteLoss(), first, *callbacks]
+    if not is_first_process():
+        verbose = 0
     if verbose is None:
         verbose = 1 if sys.stdout.isatty() else 2
         if verbose == 2:
@@ -183,6 +198,8 @@ def run_training(
     )
     for line in task.describe(batches):
         log(line)
+    if num_processes() > 1 and not hasattr(batches, "parts"):  # others make only their own rows
+        batches = ProcessBatches(batches)
     complete, signal = True, None
     if run_dir is None:
         if score is not None:
@@ -205,12 +222,14 @@ def run_training(
         if best.weights:
             task.model.set_weights(best.weights)
     else:
+        identity = fingerprint()
+        check_same(identity)
         complete, signal, rows = train_in_folder(
             run_dir,
             model,
             batches,
             sections,
-            fingerprint(),
+            identity,
             [callbacks[0], best, *callbacks[1:]],
             log,
             verbose,
