@@ -126,7 +126,9 @@ def application(
         Route("/v1/chat/completions", handlers.complete, methods=["POST"]),
     ]
     middleware = [Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))]
-    return Starlette(routes=routes, middleware=middleware, lifespan=lifespan)
+    app = Starlette(routes=routes, middleware=middleware, lifespan=lifespan)
+    app.router.redirect_slashes = False
+    return app
 
 
 class _Handlers:

@@ -22,13 +22,18 @@ async def read_object(request: Request, max_bytes: int) -> dict[str, object]:
     Raises:
         RequestProblem: If the body is larger (413), or no JSON object (400).
     """
+    from starlette.requests import ClientDisconnect
+
     size = request.headers.get("content-length", "")
     parts, read = [], 0
-    async for part in request.stream():
-        read += len(part)
-        if read > max_bytes or (size.isdecimal() and int(size) > max_bytes):
-            raise RequestProblem(413, f"Expected at most {max_bytes:,} bytes. Received: more.")
-        parts.append(part)
+    try:
+        async for part in request.stream():
+            read += len(part)
+            if read > max_bytes or (size.isdecimal() and int(size) > max_bytes):
+                raise RequestProblem(413, f"Expected at most {max_bytes:,} bytes. Received: more.")
+            parts.append(part)
+    except ClientDisconnect as error:
+        raise bad("a whole body", f"{read:,} bytes, and then the end of the connection") from error
     return parsed(b"".join(parts))
 
 

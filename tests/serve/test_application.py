@@ -112,6 +112,7 @@ def test_unknown_models_and_verbs(client):
     assert post(client, {}, model="c")[0] == 404
     assert post(client, {}, verb="train")[0] == 404
     assert client.get("/v1/models/..%2f..%2fetc").status_code == 404
+    assert client.get("/v1/models/a/", follow_redirects=False).status_code == 404
 
 
 def test_slow_requests_and_overload(client, task):

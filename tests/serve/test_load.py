@@ -1,19 +1,15 @@
-"""Many clients, many requests and hostile bodies."""
+"""Many clients and many requests."""
 
 import asyncio
 import gc
-import json
 
 import httpx2
 import psutil
 import pytest
 import text_classification_toys
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from serving import served
-from starlette.testclient import TestClient
 
-from keras_attn.serve import Limits, application
+from keras_attn.serve import Limits
 
 TEXTS = [f"a {'great ' * (n % 7)}film {'dull ' * (n % 5)}{n}" for n in range(200)]
 
@@ -72,56 +68,3 @@ def test_memory_is_level_over_10_000_requests(task):
             sizes.append(process.memory_info().rss / 1e6)
     print("MB after each 1,000 requests:", [round(size) for size in sizes])
     assert sizes[-1] - sizes[4] < 10
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
-ROW = JSON | st.fixed_dictionaries({"text": JSON}) | st.fixed_dictionaries({"b64": JSON})
-BODY = JSON | st.fixed_dictionaries(
-    {},
-    optional={
-        "instances": st.lists(ROW, max_size=4) | JSON,
-        "inputs": JSON | st.fixed_dictionaries({"text": st.lists(ROW, max_size=3)}),
-        "parameters": JSON | st.fixed_dictionaries({"top_k": JSON}),
-        "messages": JSON,
-        "model": st.just("m") | JSON,
-    },
-)
-
-
-@pytest.fixture(scope="module")
-def client(task):
-    with TestClient(application({"m": task}, Limits(max_bytes=2000))) as client:
-        yield client
-
-
-def check(client, path, body):
-    answer = client.post(path, content=body)
-    assert answer.status_code in (200, 400, 404, 413), answer.text
-    assert answer.json()
-
-
-PATHS = ["/v1/models/m:predict", "/v1/models/m:explain", "/v1/chat/completions"]
-
-
-@pytest.mark.nightly
-@settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    path=st.sampled_from(PATHS), body=BODY.map(json.dumps).map(str.encode) | st.binary(max_size=99)
-)
-def test_hostile_bodies(client, path, body):
-    check(client, path, body)
-
-
-@pytest.mark.slow
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    path=st.sampled_from(PATHS), body=BODY.map(json.dumps).map(str.encode) | st.binary(max_size=99)
-)
-def test_some_hostile_bodies(client, path, body):
-    check(client, path, body)

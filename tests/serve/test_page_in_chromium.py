@@ -7,6 +7,7 @@ import time
 import every_task
 import pytest
 from browser import Browser, needs_chromium
+from PIL import Image
 from serving import served
 from test_every_model import UNEXPLAINED, given_and_asked
 
@@ -67,9 +68,24 @@ def fill(browser, asked):
     )
 
 
+def wait_for_view(browser, place):
+    """Waits until the attention view is painted: until its part of a picture has many colours."""
+    end = time.monotonic() + 300
+    while True:
+        box = browser.evaluate(
+            """(() => { const view = document.querySelector("iframe"); view.scrollIntoView();
+            const {left, top, right, bottom} = view.getBoundingClientRect();
+            return [left + 2, top + 2, right - 2, Math.min(bottom, innerHeight) - 2]; })()"""
+        )
+        browser.screenshot(place)
+        with Image.open(place) as image:
+            if len(image.crop(box).convert("RGB").getcolors(1 << 24)) > 20:
+                return
+        assert time.monotonic() < end
+
+
 def shot(browser, name):
     if SHOTS:
-        time.sleep(2)  # the attention view unpacks its weights
         browser.screenshot(f"{SHOTS}/{name}.png", full=True)
 
 
@@ -77,7 +93,7 @@ def shot(browser, name):
 @needs_chromium
 @pytest.mark.filterwarnings("ignore:.*were cut:UserWarning")
 @pytest.mark.parametrize("name", every_task.CASES)
-def test_a_click_shows_the_answer_and_the_attention(browser, place, name):
+def test_a_click_shows_the_answer_and_the_attention(browser, place, name, tmp_path):
     url, tasks = place
     model = name.replace(" ", "-").replace(",", "")
     browser.resize(1000, 900)
@@ -94,11 +110,13 @@ def test_a_click_shows_the_answer_and_the_attention(browser, place, name):
     shown = browser.evaluate("document.querySelector('#view').hidden")
     assert shown is (name in UNEXPLAINED), browser.evaluate("document.body.innerText")
     if not shown:
-        wait(browser, "document.querySelector('iframe').dataset.loaded")
+        wait_for_view(browser, tmp_path / "a.png")
     shot(browser, model)
     browser.resize(390, 800)
     browser.prefer("dark")
     assert browser.evaluate("document.documentElement.scrollWidth") <= 390
+    if not shown:
+        wait_for_view(browser, tmp_path / "a.png")
     shot(browser, f"{model}-dark-390")
     assert browser.errors == []
     assert all(x.startswith((url, "blob:", "data:", "about:")) for x in browser.requests)
