@@ -312,3 +312,6 @@ def test_wrong_settings(random_weights):
         pretrainer.fit([["one sentence"]], epochs=1)
     with pytest.raises(TypeError, match="Expected documents, lists of sentences"):
         pretrainer.fit(["a string"], epochs=1)
+    ids = pretrainer.sentence_ids([["a dog", "a cat"]] * 4)
+    with pytest.raises(TypeError, match="not encoded ids"):
+        pretrainer.fit(ids, validation_split=0.5, epochs=1)

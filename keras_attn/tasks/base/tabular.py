@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -123,6 +123,11 @@ class Tabular:
             )
         if not isinstance(examples, Records):
             examples = self.checked(read_twice(examples, self.examples_are))
+        if not isinstance(examples, Iterable):
+            raise TypeError(
+                f"`validation_split` can split {self.examples_are}, but not encoded ids. Received: "
+                f"{type(examples).__name__}. Give development examples (`validation_data`)."
+            )
         number = {"dev_share": share, "dev_size": max(1, round(share * len(examples)))}
         sides = self.split(examples, self.with_columns(self.data, number))
         if not all(map(len, sides)):
