@@ -44,6 +44,7 @@ def test_parts_give_what_the_whole_gives(size, graph):
         np.testing.assert_array_equal(cube[: len(row)], len(row))
 
 
+@pytest.mark.slow
 def test_no_more_rows_than_the_size_are_computed_at_a_time():
     sizes = []
 

@@ -194,6 +194,7 @@ def test_lora_over_int8():
     assert model.get_layer("encoder").blocks[0].self_attention.qkv_dense._kernel.dtype == "int8"
 
 
+@pytest.mark.slow
 def test_batch_normalization_keeps_its_statistics():
     x = keras.Input((6, 8))
     y = keras.layers.BatchNormalization()(x)
@@ -339,6 +340,7 @@ def test_what_had_no_lora_is_left_as_it_is():
     assert len(whole.trainable_weights) == count
 
 
+@pytest.mark.slow
 def test_float8_has_none():
     model = attention()
     enable_lora(model, 1)

@@ -90,6 +90,7 @@ def test_each_shape_is_its_own():
     assert mean["star"] == min(mean.values())
 
 
+@pytest.mark.slow
 def test_held_out_combinations_are_in_no_seen_picture():
     assert len(set(HELD_OUT)) == 6
     every = {(colour, shape) for colour in COLOURS for shape in SHAPES}

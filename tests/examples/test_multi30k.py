@@ -31,7 +31,7 @@ beams = 2
 """
 
 
-@pytest.mark.quick("de-en-rnn-additive")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file",
     [

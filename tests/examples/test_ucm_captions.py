@@ -105,6 +105,7 @@ def test_the_commonest_caption(scripts):
     assert baselines.commonest_captions(train) == {"agricultural": "a", "beach": "d"}
 
 
+@pytest.mark.slow
 def test_baselines(scripts, data, tmp_path, capsys):
     baselines, _ = scripts
     found = baselines.baselines(data, tmp_path / "features", encoder(), "test")

@@ -97,6 +97,7 @@ def test_nothing_is_called_from_the_file(evil, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["evil.tar.gz"]
 
 
+@pytest.mark.slow
 def test_it_is_the_network_of_keras():
     network = applications_encoder("vgg16", weights=None, image_size=32).get_layer("network")
     state = {

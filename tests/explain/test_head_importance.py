@@ -55,6 +55,7 @@ def scaled(model, path, head, factor):
     return found
 
 
+@pytest.mark.slow
 def test_by_gradients():
     model = classifier()
     found = head_importance(model, BATCHES, method="gradient")

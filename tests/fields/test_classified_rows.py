@@ -42,7 +42,7 @@ def test_the_graph_keeps_the_same_ids(strategy, most):
     assert found.to_list() == [truncate(row, most, strategy) for row in rows]
 
 
-@pytest.mark.quick("byte pairs-head-True", "words-head-False")
+@pytest.mark.quick("byte pairs-head-True")
 @pytest.mark.parametrize(
     "name, strategy, ends",
     [

@@ -20,6 +20,7 @@ def strings(values):
     ]  # fmt: skip
 
 
+@pytest.mark.quick(slow=["9000-byte pairs"])
 @pytest.mark.parametrize("tokenizer", [PAIRS, LETTERS], ids=["byte pairs", "characters"])
 @pytest.mark.parametrize("most", [3, 9000])
 def test_prompts_in_python_and_in_the_graph(tokenizer, most):

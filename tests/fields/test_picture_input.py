@@ -59,6 +59,7 @@ def test_words_and_their_ids(max_length):
             assert [word for word in row if word] == cut[:max_length]
 
 
+@pytest.mark.slow
 def test_several_arrays_of_an_input():
     field = Together({"number": None, "text": WordTokens(TOKENIZER, 2)})
     found = field.encode(np.array([3]), ["is it ?"])

@@ -124,6 +124,7 @@ def test_takes_lists_and_gives_arrays():
     assert double(np.zeros((0, 2)), 3)["b"][0].shape == (0, 2)
 
 
+@pytest.mark.slow
 @on_tensorflow
 def test_many_functions_give_no_warning():
     """TensorFlow counts traces by lines of code, here of functions that are traced once each."""

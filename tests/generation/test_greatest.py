@@ -45,6 +45,7 @@ def test_greatest_k_are_those_of_a_stable_sort(size, k, kind):
     assert (index < size).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["torch", pytest.param("jax", marks=pytest.mark.slow)])
 def test_equal_entries_on_other_backends(backend):
     script = """

@@ -97,7 +97,7 @@ def test_wide_beam_is_exhaustive_search(case, early_stopping):
         assert_same(found, row, exhaustive_search(table[row], (START, A), 4, **rules))
 
 
-@pytest.mark.quick("unigrams")
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_greedy_search_is_a_beam_of_one_and_a_cold_sample(case):
     settings, rules = CASES[case]

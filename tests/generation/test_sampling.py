@@ -204,6 +204,13 @@ def test_frequencies_are_those_of_the_distribution():
     assert ((counts[p > 0] - expected) ** 2 / expected).sum() < 20  # 4 degrees of freedom
 
 
+@pytest.mark.quick(
+    slow=[
+        "{'no_repeat_ngram_size': 1}",
+        "{'no_repeat_ngram_size': 3, 'temperature': 0.4}",
+        "{'repetition_penalty': 0.6}",
+    ]
+)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -274,6 +281,7 @@ def test_blocked_ngrams_cross_the_end_of_the_prompt():
     assert numpy(found.tokens)[0].tolist() == [4, 4, 5, 4]
 
 
+@pytest.mark.slow
 def test_blocking_gives_way_where_nothing_else_is_left():
     toy = of_distribution(0.25, 0.25, 0.25, 0.25)
     found = run(

@@ -199,6 +199,7 @@ def test_wide_beam_is_exhaustive_search(alpha, rules):
         assert_same(result, row, expected)
 
 
+@pytest.mark.slow
 def test_any_of_several_tokens_may_be_the_end():
     table = tables(20, 4)
     ends = [END, 3]
@@ -301,6 +302,7 @@ def test_greedy_is_a_beam_of_one(alpha):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [None, 3])
 def test_scores_are_the_decoders_own(width):
     """What is suppressed is passed over; what is left is not scaled up."""
@@ -394,6 +396,7 @@ def test_rows_do_not_depend_on_each_other(width):
                 )
 
 
+@pytest.mark.slow
 def test_limits_are_kept_within_max_length():
     table = np.tile(by_hand({(START,): {A: 1.0}, (A,): {A: 1.0}})["table"], (3, 1, 1))
     for width in (None, 2):

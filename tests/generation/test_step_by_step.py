@@ -321,7 +321,7 @@ def test_holes_in_a_prompt_count_nowhere(settings):
             ]
 
 
-@pytest.mark.quick("right-rotary", "left-None")
+@pytest.mark.quick("left-None")
 @pytest.mark.parametrize(
     "positions", [None, "rotary", pytest.param("alibi", marks=pytest.mark.slow)]
 )

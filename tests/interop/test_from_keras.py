@@ -14,6 +14,7 @@ from keras import layers
 from keras_attn import from_keras
 
 
+@pytest.mark.quick(slow=["grouped", "encoder"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_layer_is_equal(name):
     check_layer(name)
@@ -93,6 +94,7 @@ def masked_model():
     return keras.Model(ids, layers.GlobalAveragePooling1D()(x))
 
 
+@pytest.mark.slow
 def test_masks_that_keras_clears():
     """Keras attends to the padding in the second block; ours does not, and says so."""
     model = masked_model()

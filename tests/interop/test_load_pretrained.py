@@ -88,6 +88,7 @@ def test_exact_and_approximate_gelu_are_told_apart(tmp_path):
     assert difference(model, reference, batch()) > 1e-4
 
 
+@pytest.mark.slow
 def test_distilbert(tmp_path):
     reference = distilbert()
     model, _, report = load_pretrained(written(reference, tmp_path))
@@ -99,6 +100,7 @@ def test_distilbert(tmp_path):
         assert difference(model, reference, batch(num_segments=None, left=left)) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_other_backends(backend, tmp_path):
     references = {
@@ -281,6 +283,7 @@ def test_a_tensor_with_two_names_is_refused(tmp_path):
         read_pretrained(tmp_path)
 
 
+@pytest.mark.slow
 def test_what_no_layer_has_is_named(tmp_path):
     written(bert(), tmp_path)
     rewrite(tmp_path, lambda tensors: {**tensors, "adapter.weight": np.ones(3, "float32")})

@@ -70,6 +70,7 @@ def test_an_encoder(pooler, tmp_path):
         np.testing.assert_array_equal(array, ours[name])
 
 
+@pytest.mark.slow
 def test_a_distilbert(tmp_path):
     model = randomize(DISTILBERT.build())
     save_pretrained(tmp_path / "a", model, DISTILBERT)
@@ -232,6 +233,7 @@ def test_what_cannot_be_written(encoder, tmp_path):
         save_pretrained(tmp_path, model, CONFIG)
 
 
+@pytest.mark.slow
 def test_adapters_are_merged_first(tmp_path):
     model = CONFIG.build()
     model.get_layer("pooler").enable_lora(2)

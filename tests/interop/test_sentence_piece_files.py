@@ -129,6 +129,7 @@ def test_an_xlm_roberta_beside_transformers(unigram, tmp_path):
     assert np.abs(sequence - wanted)[mask].max() < 1e-5 * np.abs(wanted).max()
 
 
+@pytest.mark.slow
 def test_an_xlm_roberta_for_transformers(unigram, tmp_path):
     transformers = pytest.importorskip("transformers")
     tokenizer = fairseq_tokenizer(unigram)

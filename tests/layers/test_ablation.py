@@ -138,6 +138,7 @@ def test_everything_that_reads_a_model_sees_it():
     np.testing.assert_allclose(inside["predict"], inside["call"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_keys_are_those_of_attention_maps():
     model = translator()
     maps = attention_maps(model, IDS)

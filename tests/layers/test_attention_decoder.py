@@ -366,6 +366,7 @@ def test_a_fully_padded_source():
         assert all(np.isfinite(g).all() for g in gradients)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_dropout_of_cells_is_one_mask_for_all_steps(jit_compile):
     """Inputs of ones, and a state that is the input: the same units are off at each step."""

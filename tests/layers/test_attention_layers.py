@@ -225,6 +225,7 @@ def test_a_triangle_is_never_read_as_padding():
             decoder(x, x, **{name: triangle})
 
 
+@pytest.mark.slow
 def test_memory_masks_reach_every_block():
     """The silent bug of stock layers: padding was attended from the second block on."""
     x, memory = normal(B, T, D), normal(B, S, D)

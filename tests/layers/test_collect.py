@@ -69,6 +69,7 @@ def test_functional_model(tmp_path):
         np.testing.assert_allclose(again[key], weights, atol=1e-6)
 
 
+@pytest.mark.quick("MultiHeadAttention-mixed_bfloat16")
 @pytest.mark.parametrize("dtype", ["float32", "mixed_float16", "mixed_bfloat16"])
 @pytest.mark.parametrize("cls", [MultiHeadAttention, AdditiveAttention])
 def test_roles(cls, dtype):

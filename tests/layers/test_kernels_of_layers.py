@@ -221,7 +221,7 @@ def test_training(jit_compile):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
-@pytest.mark.quick("TransformerEncoder-settings2")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cls", "settings"),
     [

@@ -100,6 +100,7 @@ def test_with_scores(make):
     assert_equal(results, expected, atol=1e-5)
 
 
+@pytest.mark.quick("settings2-1")
 @pytest.mark.parametrize(
     "settings, times", [((True, True), 2), ((True, False), 1), ((False, True), 1)]
 )

@@ -150,7 +150,7 @@ def test_every_attention_of_a_stack_has_it():
         assert shapes(block.cross_attention)["value_up/kernel"] == (3, 8)
 
 
-@pytest.mark.quick("False-float32-1e-05")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy, atol",
     [

@@ -258,7 +258,7 @@ def test_the_order_of_regions(variant):
             model({**inputs, "regions": inputs["regions"][:, :5]})
 
 
-@pytest.mark.quick("soft")
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["soft", "transformer"])
 def test_pictures_with_fewer_regions(variant):
     """Hidden by the mask of the memory, in teacher forcing and in decoding."""
@@ -281,7 +281,7 @@ def test_pictures_with_fewer_regions(variant):
 # --- decoding
 
 
-@pytest.mark.quick("soft", "transformer, grid")
+@pytest.mark.quick("soft")
 @EACH
 def test_step_by_step_is_teacher_forcing(variant):
     """From prompts of one token and of two, with the weights of each step."""

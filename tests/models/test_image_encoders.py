@@ -42,7 +42,7 @@ ENCODERS = {
 GRIDS = {"cnn": ((4, 2), 6), "patches": ((4, 2), 6), "own": ((2, 2), 4)}
 
 
-@pytest.mark.quick("patches", "own")
+@pytest.mark.quick("patches")
 @pytest.mark.parametrize("name", ENCODERS)
 def test_the_interface(name, tmp_path):
     encoder = ENCODERS[name]()

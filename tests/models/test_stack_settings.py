@@ -25,7 +25,7 @@ OF_T5 = {"num_buckets", "max_distance"}
 LLAMA = {"gated": True, "normalization": "rms_norm", "use_bias": False}
 
 
-@pytest.mark.quick("BertConfig", "GptConfig", "TransformerClassifierConfig")
+@pytest.mark.quick("BertConfig")
 @pytest.mark.parametrize(
     "config",
     [

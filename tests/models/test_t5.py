@@ -57,6 +57,7 @@ def test_several_pairs_in_a_row():
         np.testing.assert_allclose(numpy(packed)[0, place : place + 2], numpy(alone)[0], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_first_weights():
     """Products of queries and keys, which are not scaled, and logits have about deviation 1."""
     keras.utils.set_random_seed(0)

@@ -129,7 +129,7 @@ def test_left_padding_and_no_token(config):
         np.testing.assert_allclose(numpy(forward(IDS))[3:], nothing, atol=1e-6)
 
 
-@pytest.mark.quick("bag, all", "bert")
+@pytest.mark.quick("bert")
 @ONE_A_CLASS
 def test_embedding_and_rest(config):
     model, _ = toy(config)
@@ -225,6 +225,7 @@ def test_word_dropout_takes_whole_tokens():
     assert 0.3 < (kept > 0).mean() < 0.7
 
 
+@pytest.mark.slow
 def test_weights_of_attention():
     roles = {"bag": ["weighting"], "bag, pairs": ["weighting"] * 2, "rnn": ["pooling"]}
     roles["transformer"] = ["self", "self", "pooling"]

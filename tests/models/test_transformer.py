@@ -125,6 +125,7 @@ MODERN = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_weights_of_a_modern_model():
     """Two thirds of the hidden width with a gate; no biases, no means; nothing for positions."""
     model = make(num_layers=2, num_decoder_layers=1, **{**MODERN, "intermediate_dim": 12})

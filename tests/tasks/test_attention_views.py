@@ -55,6 +55,7 @@ def test_a_recurrent_translator():
         translation_view(translator, "the one")
 
 
+@pytest.mark.slow
 def test_what_is_no_text():
     with pytest.raises(TypeError, match=r"Expected strings\. Received: 1"):
         translation_view(Translator(TOKENIZER, model={**SMALL, "num_layers": 1}), 1)

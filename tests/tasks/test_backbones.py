@@ -97,6 +97,7 @@ def test_a_distilbert(pretrainer, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_another_vocabulary(pretrainer, tmp_path):
     """As many tokens in another order: the embedding is not taken, the encoder is."""
     pretrainer.save(tmp_path / "p.task")

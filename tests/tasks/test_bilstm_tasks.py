@@ -48,6 +48,7 @@ def test_a_tagger_learns_and_is_exported(tagger, unsaved, tmp_path):
     assert again.config == tagger.config and again.predict(TEXTS) == tagger.predict(TEXTS)
 
 
+@pytest.mark.slow
 def test_what_has_no_attention_is_explained_by_gradients(untrained, eager):
     assert untrained.explain(TEXTS[0], word="Rome", method="gradient").strongest(1)
     with pytest.raises(ValueError, match="If it has no attention, use gradients"):

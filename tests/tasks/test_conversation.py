@@ -82,6 +82,7 @@ def test_digits_are_tokens():
     assert digits.tokens(digits.encode("11")) == ["1", "1"]
 
 
+@pytest.mark.quick("gpt")
 @pytest.mark.parametrize("kind", quick("transformer", "gpt"))
 def test_the_answer_alone_is_learnt(talkers, kind, eager):
     """The loss of a batch is that of the answers' tokens, each predicted from what is before it."""

@@ -168,7 +168,7 @@ def test_a_run_with_a_constant_learning_rate_is_extended(tmp_path):
         assert ("cannot be extended" in str(error.value)) == bool(more)
 
 
-@pytest.mark.quick("None")
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [None, "run"])
 def test_patience(tmp_path, monkeypatch, folder):
     """Scores 3, 1, 2, 9: two epochs after the first are not better, the fourth is not trained."""

@@ -89,6 +89,7 @@ def test_an_answer_is_pointed_at():
     assert task.doubt(batches, SimpleNamespace(history={"loss": [9.0, guess * 0.99]})) == ""
 
 
+@pytest.mark.slow
 def test_a_bi_encoder_is_judged_by_the_order_of_its_scores_too():
     task = similarity_toys.make("bi")
     batches, guess = task.dataset(SCORES), np.var([1, 1, 2, 3, 5, 5]) / 16
@@ -99,6 +100,7 @@ def test_a_bi_encoder_is_judged_by_the_order_of_its_scores_too():
         assert (f"is not below {guess:.3f}, the loss of" in task.doubt(batches, run)) == doubted
 
 
+@pytest.mark.slow
 def test_answers_are_told_from_those_of_their_batch():
     """Of three questions with four answers, two of which are right for the first question."""
     task, examples = selection_toys.make(), selection_toys.EXAMPLES

@@ -138,6 +138,7 @@ def test_explanations_by_hand(eager):
     assert figure.get_suptitle() == found.title
 
 
+@pytest.mark.slow
 @each("matching")
 def test_gradients_by_hand(attention, eager):
     """The slope of the log-odds where the vector of a word grows, in each place that has it."""
@@ -274,6 +275,7 @@ def test_wrong_word_vectors(vectors, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_a_word_that_comes_once_is_unknown_without_vectors():
     pairs = [("a dog", "a cat", "x"), ("a dog", "a bird", "y")]
     tokenizer = EntailmentClassifier.create(pairs, data={"train": ""}, model=SMALL).tokenizer

@@ -163,6 +163,7 @@ def test_texts_of_no_class(knows, tmp_path):
     assert [x.label for x in TextClassifier.load(tmp_path / "x.task").predict(texts)] == labels
 
 
+@pytest.mark.slow
 def test_a_threshold_by_few_development_texts():
     """Too few for the temperature, but `unknown` asks for a threshold."""
     task = TextClassifier.create(EXAMPLES, model=BAG, data={"unknown": "none"})
@@ -203,6 +204,7 @@ def test_texts_of_no_class_in_files(tmp_path):
     assert {x.label for x in TextClassifier.read(data).dev} == {"bad", "good", "none"}
 
 
+@pytest.mark.slow
 def test_thresholds_of_several_labels():
     rng = np.random.default_rng(0)
     labels = rng.random((80, 3)) < [0.2, 0.5, 0.02]

@@ -235,6 +235,7 @@ def check_served(serve, classifier, method, pairs):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "method"),
     [("bag", "attention"), pytest.param("rnn", "gradient", marks=pytest.mark.slow)],

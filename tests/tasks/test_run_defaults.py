@@ -102,6 +102,7 @@ def test_fine_tuning_takes_small_steps(started, tmp_path):
     started.compile(10, lora_rank=0)
 
 
+@pytest.mark.slow
 def test_random_weights_take_larger_steps(backbone):
     data = {"backbone": backbone, "max_length": 32, "backbone_weights": False}
     random = TextClassifier.create(EXAMPLES, data=data)
@@ -146,6 +147,7 @@ def test_a_saved_task_knows_its_start(started, tmp_path):
         assert TextClassifier.load(older).pretrained == wanted
 
 
+@pytest.mark.slow
 def test_a_run_keeps_the_defaults_it_began_with(tmp_path):
     """Also if they are others now: nobody gives a rate in the second call."""
     examples, folder = text_classification_toys.EXAMPLES, tmp_path / "run"

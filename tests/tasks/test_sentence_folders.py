@@ -96,6 +96,7 @@ def test_a_folder_brings_its_own_settings(encoder, pooling):
         np.testing.assert_allclose([x.score for x in found], cosines, atol=1e-5)
 
 
+@pytest.mark.slow
 @EAGER
 def test_prompts_are_not_explained(encoder):
     """Only the words of the texts have weights, which are those of the text with the prompt."""

@@ -292,6 +292,7 @@ def test_the_pooling_is_kept():
     assert SimilarityScorer.from_config(first.get_config()).pooling == "first"
 
 
+@pytest.mark.quick("bi")
 @EAGER
 @EACH
 def test_files(scorers, kind):
@@ -326,6 +327,7 @@ def test_a_backbone_of_ours(scorers, tmp_path):
     np.testing.assert_allclose(again.embed(TEXTS), vectors, atol=1e-6)
 
 
+@pytest.mark.quick("bi-True")
 @pytest.mark.parametrize(("kind", "normalize"), [("bi", True), ("cross", False)])
 def test_the_exported_functions_give_what_python_gives(
     scorers, kind, normalize, unsaved, eager, tmp_path

@@ -143,6 +143,7 @@ def test_a_mask_is_a_mask_in_pretraining(tmp_path):
     assert any("read as tokens: `[MASK]` 12 times." in line for line in said)
 
 
+@pytest.mark.slow
 def test_texts_without_them_are_silent():
     generator = TextGenerator.create("to be or not to be", data={"sequence_length": 4}, model=SMALL)
     with warnings.catch_warnings():

@@ -69,6 +69,7 @@ def test_a_forced_first_token_costs_nothing():
     assert given.length == score.length and given.log_probability > score.log_probability
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gpt", pytest.param("transformer", marks=pytest.mark.slow)])
 def test_scores_of_answers(kind):
     talker = talker_of(kind)

@@ -31,6 +31,7 @@ def automatic():
     return keras.Model(inputs, keras.Sequential([keras.layers.Dense(2)])(x))
 
 
+@pytest.mark.slow
 def test_names_do_not_depend_on_what_was_built_before():
     first, second = automatic(), automatic()
     assert first.layers[1].name != second.layers[1].name

@@ -119,6 +119,7 @@ def test_a_folder_of_another_run_is_refused(run, more, message):
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
 
 
+@pytest.mark.quick(slow=["more2-Expected development texts"])
 @pytest.mark.parametrize(
     ("more", "message"),
     [

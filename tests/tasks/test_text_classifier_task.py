@@ -239,6 +239,7 @@ def test_imbalance_is_named():
         warn_of_imbalance([label for _, label in several], classifier.class_names)
 
 
+@pytest.mark.slow
 def test_token_weights_begin_with_what_the_texts_say():
     classifier = small(config={"pair_buckets": 40})
     layers = {layer.name: layer for layer in classifier.model.layers}
@@ -400,6 +401,7 @@ def test_evaluation_of_several_labels(tasks):
     assert report.log_loss.value == pytest.approx(nats, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_few_examples_do_not_make_it_certain():
     """All right: the likelihood wants a temperature of 0."""
     classifier = make("bag")

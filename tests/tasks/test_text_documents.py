@@ -39,6 +39,7 @@ def bits_of(generator, prompt, answer):
     return -sum(logp[at + i, token] for i, token in enumerate(rest)) / np.log(2)
 
 
+@pytest.mark.slow
 def test_scores_by_hand(random_weights):
     """Of documents one by one, with their ends, and of answers alone."""
     assert random_weights.ends

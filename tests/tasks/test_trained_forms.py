@@ -93,6 +93,7 @@ def test_pairs_longer_than_a_row_are_told_of(data, tmp_path):
     assert any("pairs are longer than a row and left out" in line for line in said)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_packed_is_refused(data, tmp_path):
     rnn = {"model": "rnn", "dim": 8, "units": 8}
     with pytest.raises(ValueError, match="carries its state from one pair to the next"):

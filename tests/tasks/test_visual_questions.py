@@ -85,6 +85,7 @@ def test_a_picture_is_encoded_once(made, monkeypatch):
     assert distinct_pictures([Path("a"), "a", raw, PICTURES[0], raw])[1] == [0, 0, 1, 2, 1]
 
 
+@pytest.mark.slow
 def test_maps_are_those_of_the_last_block(made):
     """The mean of its heads, of each word its own."""
     task = made

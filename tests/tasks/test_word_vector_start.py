@@ -133,7 +133,7 @@ def of_bilstm(tmp_path_factory):
     return {"word_vectors": str(path), "freeze_word_vectors": True, "vector_words": 6}
 
 
-@pytest.mark.quick("selection")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENCODER_TASKS)
 def test_tasks_on_a_bilstm(name, of_bilstm, tmp_path, eager):
     """Their tokens are whole words; what is frozen stays so in the file."""
@@ -167,6 +167,7 @@ def test_wrong_settings_of_tasks_on_an_encoder(of_bilstm):
             kind.create(examples, data={**of_bilstm, **data, **more}, model=model)
 
 
+@pytest.mark.slow
 def test_words_with_capitals_and_trained_vectors(of_bilstm):
     kind, examples, data = ENCODER_TASKS["tagging"]
     data = {**data, **of_bilstm, "freeze_word_vectors": False, "lowercase": False}

@@ -98,6 +98,7 @@ def test_a_stream_of_bytes_has_whole_characters(of_bytes):
         assert all(pieces)
 
 
+@pytest.mark.slow
 def test_large_models_give_smaller_pieces(random_weights, monkeypatch):
     monkeypatch.setattr(text_writer, "PIECES", ((10, 64), (20, 16)))
     pieces = list(random_weights.stream("to", 6, seed=3))
@@ -105,6 +106,7 @@ def test_large_models_give_smaller_pieces(random_weights, monkeypatch):
     assert "to" + "".join(pieces) == random_weights.generate("to", 6, seed=3)
 
 
+@pytest.mark.slow
 def test_a_text_ends_before_the_first_stop_string(random_weights, calls):
     """Whatever the prompt has; and nothing is computed after it."""
     whole = random_weights.generate(PROMPTS, 60, seed=SEEDS)

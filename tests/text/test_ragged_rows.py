@@ -35,7 +35,7 @@ GRAPHS = {
 }
 
 
-@pytest.mark.quick("word_piece", "words")
+@pytest.mark.quick("words")
 @pytest.mark.parametrize("make", GRAPHS.values(), ids=GRAPHS)
 def test_no_table_of_rows_by_the_longest_one(make):
     """One word of 100,000 characters among 20,000 others would make it 16 GB."""

@@ -109,7 +109,7 @@ def test_ids_and_texts_are_those_of_the_library(unigram, merges):
         assert not any(tokenizer.unknown_id in row for row in ids)
 
 
-@pytest.mark.quick("unigram", "renumbered")
+@pytest.mark.quick("renumbered")
 def test_a_graph_gives_the_same(tokenizer):
     graph, lines = tokenizer.to_graph(), [*TEXTS, *ODD_TEXTS]
     ids, offsets = tokenizer.encode_with_offsets(lines)
@@ -261,7 +261,7 @@ def test_training(unigram):
     assert rare.decode(rare.encode("a b c")) == "a b c"
 
 
-@pytest.mark.quick("renumbered")
+@pytest.mark.slow
 def test_long_texts(tokenizer):
     for text in ("girl " * 20_000, "x" * 100_000):
         ids, places = tokenizer.encode_with_offsets(text)
@@ -280,6 +280,7 @@ assert graph.texts(ids).numpy().tolist() == [b"a little girl"]
 """
 
 
+@pytest.mark.slow
 def test_a_savedmodel_needs_tensorflow_text(merges, tmp_path):
     tf.saved_model.save(merges.to_graph(), str(tmp_path))
     ended = run_python("alone", SERVER, tmp_path, check=False)

@@ -158,6 +158,7 @@ def test_graph_gives_the_same_ids_for_every_character(tokenizer, graph):
     assert graph_ids(graph, texts) == tokenizer.encode(texts)
 
 
+@pytest.mark.slow
 def test_the_order_of_marks_that_are_left():
     """The one thing in which the graph differs, as its docstring says."""
     words = ["a", "##\u302e", "##\u1b44", "##\u302e\u1b44"]

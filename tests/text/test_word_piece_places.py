@@ -61,6 +61,7 @@ def test_a_mask_is_where_it_stands():
     assert ends == [[1, 7, 8, 16, 22]]
 
 
+@pytest.mark.slow
 def test_accents_that_were_removed_belong_to_the_piece_before():
     tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cafe", "क", "##s"])
     texts = ["cafe\u0301\u0308s cafe\u0301", "के", "\u0301cafe", "cafe"]
@@ -123,6 +124,7 @@ def test_a_long_text(tokenizer):
     assert in_graph(tokenizer, [text]) == in_python(tokenizer, [text])
 
 
+@pytest.mark.quick(slow=["cased", "lower"])
 def test_bytes_that_are_not_text(tokenizer):
     """Each bad byte is a character of its own, and places stay those of the bytes."""
     raw = b"the \xff\xfe running"

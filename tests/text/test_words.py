@@ -65,6 +65,7 @@ def test_the_rule(text, words):
     assert both()[0].words(text) == words.split()
 
 
+@pytest.mark.slow
 def test_case_can_be_kept():
     tokenizer, graph = both(lowercase=False)
     assert tokenizer.words("DON'T It\u2019s") == ["DO", "N'T", "It", "'s"]

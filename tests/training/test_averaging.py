@@ -24,6 +24,7 @@ def make_model(**settings):
     return model
 
 
+@pytest.mark.quick("True")
 @pytest.mark.parametrize("wrap", [False, True])
 def test_it_is_the_formula(wrap):
     model = make_model(use_ema=True, ema_momentum=0.7)

@@ -120,6 +120,7 @@ print(json.dumps(result))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_the_same_numbers_on_other_backends(backend):
     result = answer(backend, BACKEND_SCRIPT, path=[HERE], errors=["UserWarning"])

@@ -33,7 +33,7 @@ def trained(optimizer, variables, **settings):
     return [np.array(v) for v in variables]
 
 
-@pytest.mark.quick("graph-adamw", "graph-average", "graph-accumulation")
+@pytest.mark.quick("graph-average")
 @pytest.mark.parametrize("name", MAKE)
 @pytest.mark.parametrize("settings", [{}, {"jit_compile": True}], ids=["graph", "xla"])
 def test_it_is_the_adam_of_keras(name, settings):

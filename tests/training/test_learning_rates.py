@@ -17,12 +17,13 @@ def test_both_rates_matter():
     assert 5e-3 < slow < 0.3 * fast
 
 
-@pytest.mark.quick("plain", "by a schedule")
+@pytest.mark.quick("by a schedule")
 @pytest.mark.parametrize("case", script.CASES)
 def test_adam_by_hand(case):
     assert script.distance(script.fitted(case), script.by_hand(case)) < 2e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_another_backend(backend):
     found = answer(backend, Path(script.__file__))
