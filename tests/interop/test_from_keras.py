@@ -14,7 +14,7 @@ from keras import layers
 from keras_attn import from_keras
 
 
-@pytest.mark.quick(slow=["grouped", "encoder"])
+@pytest.mark.quick(slow=["grouped"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_layer_is_equal(name):
     check_layer(name)
