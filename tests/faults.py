@@ -2,10 +2,10 @@
 
 `tests/faults/ROOM.toml` lists the faults of a room. Each has a name, the file of `keras_attn/` that
 it changes, the text there (`old`, once in the file), what takes its place (`new`), and the ids of
-the quick tests that must fail then (`tests`, below `tests/`). Of a few faults no quick test tells:
-with `slow = true` the named tests may be slow ones. All is tried in a copy of the repository: first
-the named tests without a fault, then each fault with its tests alone. It takes some minutes and is
-run by hand: after tests were made quicker, or code was moved.
+the quick tests that must fail then (`tests`, below `tests/`). If only slow tests find a fault, it
+has `slow = true`, and the named tests may be slow ones. All is tried in a copy of the repository:
+first the named tests without a fault, then each fault with its tests alone. It takes some minutes
+and is run by hand: after tests were made quicker, or code was moved.
 """
 
 import argparse
