@@ -153,7 +153,7 @@ def main(arguments: list[str] | None = None) -> None:
     say("1. Questions with answers")
     train, dev, tests = read_data(args)
     sizes = ", ".join(f"{len(questions):,} of {name}" for name, questions in tests.items())
-    print(f"{len(train):,} to learn from, {len(dev):,} to choose weights; to test on: {sizes}")
+    print(f"{len(train):,} for training, {len(dev):,} for development; for testing: {sizes}")
     for q in train[:2]:
         print(f"{q.text}\n    {q.question} {q.answers[0].text}")
 
@@ -209,8 +209,8 @@ def read_data(args: argparse.Namespace) -> tuple[list, list, dict[str, list]]:
             articles = len({question.title for question in questions})
             if articles < 3:
                 raise ValueError(
-                    f"{args.data}: expected questions about three articles or more, to learn from, "
-                    f"to choose weights and to test on. Received: {articles}."
+                    f"{args.data}: expected questions about at least three articles, to split "
+                    f"them into training, development and test questions. Received: {articles}."
                 )
             count = args.test_articles or max(min(10, articles // 5), 1)
             if count > articles - 2:

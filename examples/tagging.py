@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> None:
     began = time.monotonic()
     say("1. Sentences whose words have labels")
     train, dev, test = read_data(args)
-    print(f"{len(train):,} to learn from, {len(dev):,} to choose weights, {len(test):,} to test on")
+    print(f"{len(train):,} for training, {len(dev):,} for development, {len(test):,} for testing")
     for words, labels in train[:2]:
         print(" ".join(f"{w}/{label}" for w, label in zip(words, labels, strict=True)))
 

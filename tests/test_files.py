@@ -233,7 +233,9 @@ def test_no_permission_whoever_runs_this(tmp_path, monkeypatch):
 
 
 def test_outputs_and_inputs_are_checked_before_the_work(tmp_path):
-    with pytest.raises(IsADirectoryError, match=r"Expected a file's path. Received: .*, a folder"):
+    with pytest.raises(
+        IsADirectoryError, match=r"Expected the path of a file. Received: .*, which is a folder"
+    ):
         check_output(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"Expected a file. Received: nowhere.txt, which"):
         check_files((Path("-"), Path("nowhere.txt")))

@@ -176,7 +176,7 @@ def _of_tokens(name: str, given: Labels, lengths: np.ndarray) -> np.ndarray:
     if (sizes != lengths).any():
         row = int(np.argmax(sizes != lengths))
         raise ValueError(
-            f"Expected a label {name!r} for each token, -1 for none. Received: {sizes[row]} "
-            f"labels for the {lengths[row]} tokens of row {row}."
+            f"Expected a label {name!r} for each token, -1 for none. Received: a row of "
+            f"{sizes[row]} for the {lengths[row]} tokens of row {row}."
         )
     return np.concatenate([np.asarray(row, "int32") for row in given])

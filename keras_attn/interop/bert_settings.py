@@ -104,8 +104,9 @@ def read_bert_config(settings: dict[str, Any], where: str) -> tuple[str, BertCon
         rows = found["sequence_length"]
         if type(pad) is not int or type(rows) is not int or not 0 <= pad < rows - 1:
             raise ValueError(
-                f"{where}: `pad_token_id` must be a number from 0 to `max_position_embeddings` - 2"
-                f", as positions begin behind it. Received: {pad!r} and {rows!r}."
+                f"{where}: `pad_token_id` must be a number from 0 to "
+                "`max_position_embeddings` - 2, as positions begin after it. Received: "
+                f"{pad!r} and {rows!r}."
             )
         found |= {"first_position": pad + 1, "sequence_length": rows - pad - 1}
     try:

@@ -56,7 +56,7 @@ def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer
         kind, wanted = own.get("tokenizer_class"), _CLASSES["roberta" if roberta else "gpt2"]
         if kind not in (wanted, f"{wanted}Fast", None):
             raise ValueError(
-                f"{folder / SETTINGS}: a {VOCABULARY} must be of a {wanted!r}. Received: "
+                f"{folder / SETTINGS}: a {VOCABULARY} must belong to a {wanted!r}. Received: "
                 f"{kind!r}. {_LEAVE_OUT}"
             )
         ids_of, pairs = read_object(vocabulary), _read_merges(merges)
@@ -156,7 +156,9 @@ def write_byte_pairs(
 def _read_merges(path: Path) -> list[list[str]]:
     """The pairs of a `merges.txt`."""
     if not path.is_file():
-        raise ValueError(f"{path.parent / VOCABULARY} needs a {path.name} beside it. {_LEAVE_OUT}")
+        raise ValueError(
+            f"{path.parent / VOCABULARY} requires a {path.name} in the same folder. {_LEAVE_OUT}"
+        )
     pairs = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
         if not line.strip() or (number == 1 and line.startswith("#version")):
@@ -186,8 +188,8 @@ def _read_fast(path: Path) -> dict[str, Any]:
     odd = [t for t in whole if any(t.get(name) for name in ("single_word", "lstrip", "rstrip"))]
     if odd:
         raise ValueError(
-            f"{path}: tokens that are whole in a text must not absorb or require adjacent blanks. "
-            f"Received: {[token.get('content') for token in odd[:5]]}. {_LEAVE_OUT}"
+            f"{path}: added tokens must not absorb or require adjacent blanks. Received: "
+            f"{[token.get('content') for token in odd[:5]]}. {_LEAVE_OUT}"
         )
     ids_of, merges = model.get("vocab"), model.get("merges")
     if not isinstance(ids_of, dict) or not isinstance(merges, list):

@@ -122,14 +122,14 @@ def read_model_file(path: Path) -> ModelFile:
         for number in range(header.integer("<I", "the number of its variables")):
             name = header.text(f"the name of variable {number}")
             if name in variables:
-                raise ValueError(f"{path}: {name} is there twice.")
+                raise ValueError(f"{path}: the name {name} occurs twice.")
             variables[name] = header.variable(name, version)
         found = dict(variables)
         for alias, name in header.aliases(version):
             if alias in found or name not in variables:
                 raise ValueError(
-                    f"{path}: the alias {alias} must be a new name of a variable. Received: it "
-                    f"stands for {name}."
+                    f"{path}: the alias {alias} must be a new name for an existing variable. "
+                    f"Received: {alias} for {name}."
                 )
             found[alias] = variables[name]
         header.check_end()

@@ -31,7 +31,7 @@ def read_decoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
     for name, tensor in stored_tensors(folder).items():
         plain = plain_name(kind, name)
         if plain in stored:
-            raise ValueError(f"{tensor.file}: {name} is there as {stored[plain].name} too.")
+            raise ValueError(f"{tensor.file}: {name} is also stored as {stored[plain].name}.")
         stored[plain] = tensor
     weights = []
     for weight in decoder_weights(config, kind):
@@ -52,8 +52,8 @@ def read_decoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
     tokenizer = (read_sentence_pieces if pieces else read_byte_pairs)(folder, settings)
     if tokenizer is not None and tokenizer.vocabulary_size > config.vocabulary_size:
         raise ValueError(
-            f"{folder}: the tokenizer has {tokenizer.vocabulary_size} tokens, the model "
-            f"{config.vocabulary_size}. They do not belong together."
+            f"{folder}: the tokenizer has {tokenizer.vocabulary_size} tokens, but the model "
+            f"has {config.vocabulary_size}. They do not belong together."
         )
     unused = [t.name for name, t in stored.items() if name not in used and not is_ignored(name)]
     return Pretrained(config, tokenizer, read_weights(weights, stored), (), None, unused)

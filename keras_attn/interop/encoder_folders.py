@@ -47,7 +47,7 @@ def read_encoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
     for name, tensor in stored_tensors(folder).items():
         plain = plain_name(kind, name)
         if plain in stored:
-            raise ValueError(f"{tensor.file}: {name} is there as {stored[plain].name} too.")
+            raise ValueError(f"{tensor.file}: {name} is also stored as {stored[plain].name}.")
         stored[plain] = tensor
     pooler = pooler_part(kind, f"{NAMES[kind].parts['classes']}.weight" in stored)
     pools = any(name.startswith(f"{NAMES[kind].parts[pooler]}.") for name in stored)
@@ -88,8 +88,8 @@ def read_encoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
     labels = read_labels(settings, str(path)) if num_classes is not None else None
     if labels is not None and len(labels) != num_classes:
         raise ValueError(
-            f"{path}: `id2label` must have a name for each of {num_classes} classes. Received: "
-            f"{len(labels)}."
+            f"{path}: `id2label` must have a name for each of {num_classes} classes. "
+            f"Received: {len(labels)} names."
         )
     unused = [t.name for name, t in stored.items() if name not in used and name != IGNORED]
     return Pretrained(config, tokenizer, tensors, heads, labels, unused)
@@ -168,8 +168,8 @@ def _check_tokenizer(
     """Raises an error if a tokenizer gives ids that the model does not have."""
     if tokenizer.vocabulary_size > config.vocabulary_size:
         raise ValueError(
-            f"{folder}: the tokenizer has {tokenizer.vocabulary_size} tokens, the model "
-            f"{config.vocabulary_size}. They do not belong together."
+            f"{folder}: the tokenizer has {tokenizer.vocabulary_size} tokens, but the model "
+            f"has {config.vocabulary_size}. They do not belong together."
         )
     if settings.get("pad_token_id") not in (tokenizer.pad_id, None):
         raise ValueError(

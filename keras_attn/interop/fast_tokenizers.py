@@ -80,6 +80,6 @@ def _compare(field: EncoderInput, fast: tokenizers.Tokenizer) -> None:
         expected = (ids[0].tolist(), segments[0].tolist())
         if (read.ids, read.type_ids) != expected:
             raise RuntimeError(
-                f"`tokenizers` reads another row from {FAST} than this tokenizer. Expected: "
-                f"{expected} for {row}. Received: {(read.ids, read.type_ids)}."
+                f"`tokenizers` encodes a text differently with {FAST} than this tokenizer. "
+                f"Expected: {expected} for {row}. Received: {(read.ids, read.type_ids)}."
             )

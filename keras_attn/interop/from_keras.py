@@ -72,7 +72,10 @@ def from_keras(
             _compare(layer, theirs, found, padded=number == 1)
         return rebuilt
     if inputs is not None:
-        raise ValueError("`inputs` of from_keras are for models. Received: a layer with `inputs`.")
+        raise ValueError(
+            "`inputs` of from_keras are only used with models. Received: a layer with "
+            "`inputs`. Leave them out."
+        )
     ours, kind = replacement(layer), kind_of(layer)
     if kind is not None:
         for given in kind.draw(layer, rng):

@@ -165,9 +165,9 @@ def read_gpt_config(settings: dict[str, Any], where: str) -> tuple[str, GptConfi
             found |= _scaled(kind, settings, found, where)
         elif settings.get("mlp_bias", False) != found["use_bias"]:
             raise ValueError(
-                f"{where}: `mlp_bias` must be as `attention_bias`. Received: "
-                f"{settings.get('mlp_bias', False)!r} and {found['use_bias']!r}. Models with biases"
-                " in a part of their layers cannot be loaded."
+                f"{where}: `mlp_bias` must equal `attention_bias`. Received: "
+                f"{settings.get('mlp_bias', False)!r} and {found['use_bias']!r}. Models with "
+                "biases in only some of their layers cannot be loaded."
             )
         if _equal_heads(found):
             found["key_dim"] = None
@@ -226,15 +226,15 @@ def gpt_kind(config: GptConfig) -> str:
         if name != "dropout" and getattr(config, name) != value
     ]
     if kind not in ("gpt2", "qwen3") and config.dim % config.num_heads:
-        wrong.append(f"dim={config.dim} that num_heads={config.num_heads} does not divide")
+        wrong.append(f"dim={config.dim}, which is not divisible by num_heads={config.num_heads}")
     if kind in ("gemma2", "gemma3_text") and config.scale is None:
         wrong.append("scale=None")
     if kind != "gemma3_text" and config.window_rotary_base is not None:
         wrong.append(f"window_rotary_base={config.window_rotary_base}")
     if wrong:
         raise ValueError(
-            f"transformers has no class for this decoder. Received: positions={config.positions!r}"
-            f", as {kind} has them, with {'; '.join(wrong)}."
+            "transformers has no class for this decoder. Received: "
+            f"positions={config.positions!r}, like {kind}, but with {'; '.join(wrong)}."
         )
     return kind
 
@@ -283,7 +283,7 @@ def _rotary(settings: dict[str, Any], where: str) -> dict[str, Any]:
     base = given.pop("rope_theta", settings.get("rope_theta", 10000.0))
     kinds = {given.pop(name) for name in ("rope_type", "type") if name in given} or {"default"}
     if given.pop("partial_rotary_factor", 1.0) != 1.0:
-        raise ValueError(f"{where}: `partial_rotary_factor` must be 1.0. Received another.")
+        raise ValueError(f"{where}: `partial_rotary_factor` must be 1.0. Received: another value.")
     base = float(base) if type(base) is int else base
     (kind,) = kinds if len(kinds) == 1 else (sorted(map(str, kinds)),)
     if kind == "default":

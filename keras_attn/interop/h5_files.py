@@ -45,10 +45,12 @@ def h5_tensors(path: Path) -> dict[str, StoredTensor]:
             continue
         dtype, shape, outside = entry
         if outside:
-            raise ValueError(f"{path}: {name} must be in this file. Received: a link to another.")
+            raise ValueError(
+                f"{path}: {name} must be in this file. Received: a link to another file."
+            )
         plain = _plain_name(name)
         if plain in found:
-            raise ValueError(f"{path}: {name} is there as {found[plain].name} too.")
+            raise ValueError(f"{path}: {name} is also stored as {found[plain].name}.")
         shape = shape[::-1] if _is_turned(name) else shape
         found[plain] = H5Tensor(path, name, _DTYPES.get(dtype, dtype), shape, 0)
     return found

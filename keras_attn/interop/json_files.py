@@ -32,7 +32,7 @@ def _parsed(text: bytes, where: str) -> Any:
         if len(found) < len(pairs):
             keys = [key for key, _ in pairs]
             twice = next(key for key in keys if keys.count(key) > 1)
-            raise ValueError(f"the key {twice!r} is there twice")
+            raise ValueError(f"the key {twice!r} occurs twice")
         return found
 
     try:

@@ -88,8 +88,7 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
         tensors = encoder_tensors(model, config)
     if not decoder and "pooler/kernel" not in tensors:
         raise ValueError(
-            "KerasHub's BertBackbone has a pooler. Received: a model without the layer `pooler`, "
-            "which only some heads need."
+            "KerasHub's BertBackbone has a pooler. Received: a model without the layer `pooler`."
         )
     backbone = getattr(_keras_hub().models, name)(
         vocabulary_size=config.vocabulary_size,
@@ -162,8 +161,8 @@ def read_preset(
         ) from error
     if not isinstance(backbone, known):
         raise ValueError(
-            f"{name!r} is not a preset of KerasHub's BertBackbone or GPT2Backbone. Received: one of"
-            f" {type(backbone).__name__}."
+            f"{name!r} is not a preset of KerasHub's BertBackbone or GPT2Backbone. Received: "
+            f"a preset of {type(backbone).__name__}."
         )
     return *read_backbone(backbone), _tokenizer_of(name, isinstance(backbone, known[1]))
 

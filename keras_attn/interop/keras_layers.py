@@ -78,7 +78,7 @@ def replacement(layer: Any) -> keras.layers.Layer:
             raise refused(
                 layer,
                 f"LoRA or quantized weights (`{part.name}`)",
-                "Convert the layer before that.",
+                "Convert the layer first.",
             )
     if len({part.trainable for part in parts}) > 1:
         raise refused(layer, "some sublayers frozen", "Freeze all of them or none.")
@@ -102,8 +102,8 @@ def _settings(layer: keras.layers.Layer) -> dict[str, Any]:
             raise refused(
                 layer,
                 f"{name}={value.get('class_name')}",
-                f"It acts on kernels (D, N, H), ours are (D, N H). Only {', '.join(kinds)} act on "
-                "single weights.",
+                "It acts on kernels of shape (D, N, H), but kernels of keras_attn have shape "
+                f"(D, N H). Only {', '.join(kinds)} act on single weights.",
             )
         settings[name] = value
     for name in ("activity_regularizer", "sliding_window", "use_gate"):
@@ -142,11 +142,15 @@ def _multi_head(layer: Any) -> keras.layers.Layer:
             raise refused(
                 layer,
                 f"attention_axes={tuple(axes)} of inputs with {rank} axes",
-                "Ours attends over the second axis of (B, T, D).",
+                "The layer of keras_attn attends over the second axis of (B, T, D).",
             )
         width = config["output_shape"]
         if width is not None and len(width) > 1:
-            raise refused(layer, f"output_shape={width}", "Ours has one width, `output_dim`.")
+            raise refused(
+                layer,
+                f"output_shape={width}",
+                "The layer of keras_attn has one output width, `output_dim`.",
+            )
         sizes["output_dim"] = width[0] if width else None
     ours = MultiHeadAttention(
         **sizes,
@@ -241,7 +245,8 @@ def _heads_call(layer: keras.layers.Layer, given: Arguments) -> Arguments:
         raise refused(
             layer,
             f"use_causal_mask=True and {lengths[0]} queries for {lengths[1]} keys",
-            "Keras shows the first key to the first query, ours all keys to the last one.",
+            "Keras aligns the first query with the first key, and keras_attn aligns the last "
+            "query with the last key.",
         )
     return found
 
@@ -264,7 +269,9 @@ def _encoder_call(layer: keras.layers.Layer, given: Arguments) -> Arguments:
 def _decoder_call(layer: keras.layers.Layer, given: Arguments) -> Arguments:
     caches = [n for n, v in given.items() if "_cache" in n and v is not None]
     if caches:
-        raise refused(layer, f"`{caches[0]}`", "`prefill` and `step` of DecoderBlock decode.")
+        raise refused(
+            layer, f"`{caches[0]}`", "Use `prefill` and `step` of DecoderBlock for decoding."
+        )
     named = {_DECODER_ARGUMENTS.get(n, n): v for n, v in given.items() if "_cache" not in n}
     return _masks(layer, named)
 

@@ -118,9 +118,9 @@ def read_marian(folder: Path, settings: dict[str, Any]) -> Pretrained:
     tensors[bias] = np.zeros(size, np.float32) if unbiased else tensors[bias].reshape(size)
     if unbiased:
         warnings.warn(
-            f"{folder} has no `{_BIAS}`, which files of old versions of transformers lack: zeros "
-            "are taken. If the model has pytorch_model.bin too, load it with transformers and save "
-            "it again for its true bias.",
+            f"{folder} has no `{_BIAS}`, which old versions of transformers did not save. "
+            "Zeros are used instead. If the model also has a pytorch_model.bin, load it with "
+            "transformers and save it again to get its bias.",
             stacklevel=4,
         )
     unused = [tensor.name for name, tensor in stored.items() if name not in used]
@@ -143,7 +143,7 @@ def _plain(stored: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
     for name, tensor in stored.items():
         plain = name.removeprefix("model.")
         if plain in found:
-            raise ValueError(f"{tensor.file}: {name} is there as {found[plain].name} too.")
+            raise ValueError(f"{tensor.file}: {name} is also stored as {found[plain].name}.")
         found[plain] = tensor
     return found
 
@@ -181,8 +181,8 @@ def _check_copies(
         check_stored(Weight("", (other,), stored[name].shape), stored, folder)
         if not np.array_equal(stored[other].read(), stored[name].read()):
             raise ValueError(
-                f"{stored[other].file}: {stored[other].name} must equal {stored[name].name}, as "
-                "config.json says that they are one matrix. Received: another one."
+                f"{stored[other].file}: {stored[other].name} must equal {stored[name].name}, "
+                "as config.json says that they are one matrix. Received: different numbers."
             )
 
 

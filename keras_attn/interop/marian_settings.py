@@ -59,7 +59,7 @@ def read_marian_config(settings: dict[str, Any], where: str) -> TransformerEncod
     for name, other in _EQUAL.items():
         if settings.get(name, given[other]) != given[other]:
             raise ValueError(
-                f"{where}: `{name}` must be as `{other}`. Received: {settings[name]!r} and "
+                f"{where}: `{name}` must equal `{other}`. Received: {settings[name]!r} and "
                 f"{given[other]!r}. Such models cannot be loaded."
             )
     found = {ours: given[theirs] for ours, (theirs, _) in _SETTINGS.items()}
@@ -100,8 +100,8 @@ def marian_config_file(
     ]
     if wrong:
         raise ValueError(
-            "transformers has no class for this encoder-decoder. Received: a model that a Marian "
-            f"is not, with {'; '.join(wrong)}."
+            "transformers has no class for this encoder-decoder. Received: a model that "
+            f"differs from Marian, with {'; '.join(wrong)}."
         )
     values = {theirs: getattr(config, ours) for ours, (theirs, _) in _SETTINGS.items()}
     if start_id is None and not config.starts_with_padding:

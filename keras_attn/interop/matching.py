@@ -56,8 +56,9 @@ def encoder_tensors(model: keras.Model, config: BertConfig) -> dict[str, np.ndar
     own = {layer.name for layer in model.layers}
     if "pooler" in own and config.pooler_activation is None:
         raise ValueError(
-            "`config` has pooler_activation=None, but the model has a pooler. Give the settings "
-            "that it was built with: `dataclasses.replace(config, pooler_activation=...)`."
+            "`config` has pooler_activation=None, but the model has a pooler. Pass the "
+            "settings that the model was built with: `dataclasses.replace(config, "
+            "pooler_activation=...)`."
         )
     tensors = {name: np.asarray(a, np.float32) for name, a in model_tensors(model).items()}
     if not isinstance(config, BertClassifierConfig):
@@ -81,13 +82,13 @@ def _check_layers(
         theirs = own[layer.name].get_config() if layer.name in own else {}
         if layer.name in own and type(own[layer.name]) is not type(layer):
             raise ValueError(
-                f"The layer `{layer.name}` of the model must be a {type(layer).__name__} by "
-                f"`config`. Received: a {type(own[layer.name]).__name__}."
+                f"According to `config`, the layer `{layer.name}` of the model must be a "
+                f"{type(layer).__name__}. Received: a {type(own[layer.name]).__name__}."
             )
         for name, value in layer.get_config().items():
             free = name in _FREE or name.endswith("initializer")
             if not free and theirs.get(name) != value:
                 raise ValueError(
-                    f"The layer `{layer.name}` of the model must have {name}={value!r} by "
-                    f"`config`. Received: {theirs.get(name)!r}."
+                    f"According to `config`, the layer `{layer.name}` of the model must have "
+                    f"{name}={value!r}. Received: {theirs.get(name)!r}."
                 )

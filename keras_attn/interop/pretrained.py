@@ -163,8 +163,9 @@ def load_pretrained(
         ]
         if untied:
             raise ValueError(
-                f"{place}: the head for masked words must be tied to the embeddings of the tokens. "
-                "Received: one with a matrix of its own. Load the model without this head."
+                f"{place}: the head for masked words must be tied to the embeddings of the "
+                "tokens. Received: a head with its own matrix. Load the model without this "
+                "head."
             )
     if heads and isinstance(config, BertConfig):
         model = with_heads(config, heads, num_classes, dtype=dtype)

@@ -181,7 +181,7 @@ def _compare(
             same = np.allclose(found, expected, rtol=0, atol=tolerance)
         if not same:
             raise RuntimeError(
-                f"The file gives another `{name}` than the model, and is not kept. Expected: "
-                f"{expected.ravel()[:4]} ... of shape {expected.shape}. Received: "
-                f"{found.ravel()[:4]} ... of shape {found.shape}."
+                f"The exported file returns a different `{name}` than the model, and is not "
+                f"kept. Expected: {expected.ravel()[:4]} ... of shape {expected.shape}. "
+                f"Received: {found.ravel()[:4]} ... of shape {found.shape}."
             )

@@ -198,7 +198,10 @@ def _decoder(
     kind = gpt_kind(config)
     tensors = decoder_tensors(model, config)
     if labels is not None:
-        raise ValueError("`labels` belong to the heads 'classes' and 'tags'. A decoder has none.")
+        raise ValueError(
+            "`labels` are only used with the heads 'classes' and 'tags'. Received: `labels` "
+            "for a decoder, which has no such head."
+        )
     pieces = isinstance(tokenizer, SentencePieceTokenizer) and kind == "llama"
     _check_tokenizer(tokenizer, config, SentencePieceTokenizer if pieces else BytePairTokenizer)
     ids: tuple[Any, ...] = ()
@@ -242,12 +245,12 @@ def _check(config: BertConfig, kind: str, heads: tuple[str, ...], pooler: bool) 
         )
     if kind == "roberta" and config.num_segments is None:
         raise ValueError(
-            "RoBERTa has a table of segments. Received: num_segments=None. Build the model with "
-            "num_segments=1."
+            "RoBERTa has segment embeddings. Received: num_segments=None. Build the model "
+            "with num_segments=1."
         )
     if kind != "distilbert":
         if "classes" in heads and not pooler:
-            raise ValueError("BERT's classifier has a pooler. Received: a model without one.")
+            raise ValueError("BERT's classifier has a pooler. Received: a model without a pooler.")
         return
     if config.layer_norm_epsilon != DISTILBERT_EPSILON:
         raise ValueError(
@@ -267,7 +270,10 @@ def _check(config: BertConfig, kind: str, heads: tuple[str, ...], pooler: bool) 
 def _checked_labels(labels: Sequence[str] | None, num_classes: int | None) -> list[str] | None:
     if num_classes is None:
         if labels is not None:
-            raise ValueError("`labels` belong to the heads 'classes' and 'tags'. There are none.")
+            raise ValueError(
+                "`labels` are only used with the heads 'classes' and 'tags'. Received: "
+                "`labels` for a model without them."
+            )
         return None
     found = [f"LABEL_{number}" for number in range(num_classes)] if labels is None else list(labels)
     if len(set(found)) != num_classes or not all(isinstance(label, str) for label in found):
@@ -287,6 +293,6 @@ def _check_tokenizer(tokenizer: object, config: BertConfig | GptConfig, kind: ty
     size = cast(Tokenizer, tokenizer).vocabulary_size
     if size > config.vocabulary_size:
         raise ValueError(
-            f"The tokenizer must not have more tokens than the model. Received: "
-            f"{size} and {config.vocabulary_size}."
+            "The tokenizer must not have more tokens than the model. Received: a tokenizer "
+            f"with {size} tokens for a model with {config.vocabulary_size}."
         )

@@ -90,8 +90,8 @@ def read_search(folder: Path, settings: Mapping[str, Any], task: str = "") -> di
     for name, supported in _ONLY.items():
         if name in given and given[name] not in supported:
             raise ValueError(
-                f"{where}: `{name}` must be {supported[0]!r}. Received: {given[name]!r}. Searches "
-                "here have no such setting."
+                f"{where}: `{name}` must be {supported[0]!r}. Received: {given[name]!r}. "
+                "keras_attn does not support this setting."
             )
     found: dict[str, Any] = {"length_penalty_kind": "power"}
     for ours, (theirs, kinds, default) in _SETTINGS.items():

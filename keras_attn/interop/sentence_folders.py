@@ -147,9 +147,11 @@ def _paths(folder: Path) -> list[Path]:
             module.get(x) if isinstance(module, dict) else None for x in ("type", "path")
         )
         if not isinstance(kind, str) or not isinstance(place, str):
-            raise ValueError(f"{path}: a module must have a type and a path, of strings.")
+            raise ValueError(f"{path}: a module must have a type and a path, which are strings.")
         if place and (Path(place).name != place or {"\\", ":", "\0"} & set(place) or place == ".."):
-            raise ValueError(f"{path} must name folders inside its own. Received: {place[:80]!r}.")
+            raise ValueError(
+                f"{path} must name folders inside its own folder. Received: {place[:80]!r}."
+            )
         own = kind.startswith("sentence_transformers.")
         kinds.append(kind.rpartition(".")[2] if own else kind)
         places.append(folder / place)
@@ -217,8 +219,8 @@ def _sizes(encoder: Path) -> tuple[int, int]:
         first = own.get("pad_token_id", 1) + 1
     if not (type(width) is int and type(positions) is int and type(first) is int):
         raise ValueError(
-            f"{path} must say width and positions of the encoder, of integers. Received: "
-            f"{str(width)[:40]} and {str(positions)[:40]}."
+            f"{path} must give the width and the number of positions of the encoder, as "
+            f"integers. Received: {str(width)[:40]} and {str(positions)[:40]}."
         )
     return width, positions - first
 
@@ -238,7 +240,7 @@ def _refuse_other(
             expected = next(x for x in values if x is not None)
             raise ValueError(
                 f"{path}: `{name}` must be {expected!r}. Received: "
-                f"{str(settings.get(name))[:80]!r}, which would give other vectors or scores."
+                f"{str(settings.get(name))[:80]!r}, which would change the vectors or scores."
             )
 
 

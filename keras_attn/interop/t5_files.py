@@ -205,8 +205,8 @@ def read_t5(folder: Path, settings: dict[str, Any]) -> Pretrained:
         check_stored(weights[0]._replace(theirs=(name,)), stored, folder)
         if not np.array_equal(stored[name].read(), table):
             raise ValueError(
-                f"{stored[name].file}: {name} must equal {_SHARED}: encoder and decoder have one "
-                "embedding. Received: another one."
+                f"{stored[name].file}: {name} must equal {_SHARED}: encoder and decoder have "
+                "one embedding. Received: different numbers."
             )
     used = {name for weight in weights for name in weight.theirs}
     used |= {_SHARED, _HEAD, _UNREAD, *_COPIES}

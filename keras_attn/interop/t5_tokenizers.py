@@ -47,8 +47,8 @@ def read_t5_tokenizer(
                 raise ValueError(f"its piece {index} must be {token!r}, as in all T5.")
         if len(pieces) + len(sentinels) > size:
             raise ValueError(
-                f"it has {len(pieces):,} pieces, and {len(sentinels)} sentinels come behind them. "
-                f"The model has {size:,} tokens. They do not belong together."
+                f"it has {len(pieces):,} pieces, followed by {len(sentinels)} sentinels, but "
+                f"the model has {size:,} tokens. They do not belong together."
             )
         return SentencePieceTokenizer(
             model,
@@ -83,14 +83,14 @@ def t5_tokenizer_files(tokenizer: object, size: int) -> dict[str, bytes]:
     named = [*tokenizer.vocabulary[: len(_NAMED)]] == [*_NAMED] and tokenizer.start_id == 0
     if not named or [*tokenizer.vocabulary] != [*pieces, *sentinels] or more != sentinels:
         raise ValueError(
-            "The tokenizer of a T5 has the ids of its SentencePiece model, '<pad>' (which starts "
-            "targets too), '</s>' and '<unk>' first, and then its sentinels '<extra_id_n>', the "
-            "last first. Received: another one."
+            "The tokenizer of a T5 has the ids of its SentencePiece model, '<pad>' (which "
+            "starts targets too), '</s>' and '<unk>' first, and then its sentinels "
+            "'<extra_id_n>' in descending order. Received: another tokenizer."
         )
     if len(tokenizer.vocabulary) > size:
         raise ValueError(
-            "The tokenizer must not have more tokens than the model. Received: "
-            f"{len(tokenizer.vocabulary):,} and {size:,}."
+            "The tokenizer must not have more tokens than the model. Received: a tokenizer "
+            f"with {len(tokenizer.vocabulary):,} tokens for a model with {size:,}."
         )
     config = {
         "tokenizer_class": "T5Tokenizer",

@@ -91,11 +91,11 @@ def _read_index(folder: Path) -> dict[str, StoredTensor]:
             raise ValueError(f"{index} names {file}, which is not in the folder.")
         for name, tensor in _read_header(folder / file).items():
             if name in found:
-                raise ValueError(f"{folder / file}: {name} is in {found[name].file} too.")
+                raise ValueError(f"{folder / file}: {name} is also in {found[name].file}.")
             found[name] = tensor
     for name, file in places.items():
         if name not in found or found[name].file.name != file:
-            raise ValueError(f"{index} says that {name} is in {file}, where it is not.")
+            raise ValueError(f"{index} says that {name} is in {file}, which does not have it.")
     return found
 
 

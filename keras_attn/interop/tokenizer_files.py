@@ -70,8 +70,8 @@ def read_tokenizer(folder: Path) -> WordPieceTokenizer | None:
         lines = WordPieceTokenizer.from_vocabulary_file(vocabulary).vocabulary
         if tokens is not None and tuple(tokens) != lines:
             raise ValueError(
-                f"{vocabulary} and {fast} must have the same tokens. Received: {len(lines)} and "
-                f"{len(tokens)} of them, or others. Remove the one that is wrong."
+                f"{vocabulary} and {fast} must have the same tokens. Received: {len(lines)} "
+                f"and {len(tokens)} tokens, some of which differ. Remove the wrong file."
             )
         tokens = list(lines)
     try:
@@ -88,7 +88,7 @@ def write_tokenizer(
     broken = [token for token in tokenizer.vocabulary if "\n" in token or "\r" in token]
     if broken:
         raise ValueError(
-            f"{VOCABULARY} has a token on each line. Received: the token {broken[0]!r}."
+            f"{VOCABULARY} must have one token on each line. Received: the token {broken[0]!r}."
         )
     special = {
         name: token if token in tokenizer.vocabulary else None
@@ -137,8 +137,8 @@ def _check_added(tokens: list[Any], path: Path) -> None:
     others = [token for token in tokens if token not in SPECIAL_TOKENS.values()]
     if others:
         raise ValueError(
-            f"{path}: tokens beside {list(SPECIAL_TOKENS.values())} that match whole in a text "
-            f"are not supported. Received: {others[:5]}. {_LEAVE_OUT}"
+            f"{path}: added tokens other than {list(SPECIAL_TOKENS.values())} are not "
+            f"supported. Received: {others[:5]}. {_LEAVE_OUT}"
         )
 
 

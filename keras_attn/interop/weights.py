@@ -58,7 +58,7 @@ def check_stored(weight: Weight, stored: Mapping[str, StoredTensor], folder: Pat
     for name, shape in zip(weight.theirs, weight.shapes, strict=True):
         if name not in stored:
             raise ValueError(
-                f"{folder}: its config.json asks for a tensor {name}, which is not in the file."
+                f"{folder}: its config.json requires a tensor {name}, which is not in the file."
             )
         if stored[name].shape != shape:
             raise ValueError(
@@ -82,6 +82,6 @@ def check_shapes(weights: Iterable[Weight], tensors: Mapping[str, np.ndarray], k
     if expected != received:
         names = sorted(n for n in {*expected, *received} if expected.get(n) != received.get(n))
         raise ValueError(
-            f"Expected the weights of a {kind}. Received: a model that differs in {names[:5]}. "
-            "Adapters are merged, and int8 weights turned back, first."
+            f"Expected the weights of a {kind}. Received: a model that differs in "
+            f"{names[:5]}. Merge adapters, and convert int8 weights to floats first."
         )

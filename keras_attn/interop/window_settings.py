@@ -21,8 +21,8 @@ def read_windows(kind: str, settings: dict[str, Any], where: str) -> dict[str, A
         return {}
     if off or type(window) is not int or window < 1:
         raise ValueError(
-            f"{where}: layers of the type {SLIDING!r} need a `sliding_window`. Received: {window!r}"
-            + (" with use_sliding_window=False." if off else ".")
+            f"{where}: layers of the type {SLIDING!r} require a `sliding_window`. Received: "
+            f"{window!r}" + (" with use_sliding_window=False." if off else ".")
         )
     return {"sliding_window": window, "window_blocks": None if all(windowed) else windowed}
 
@@ -42,8 +42,8 @@ def windowed_layers(
     known = isinstance(types, list) and set(map(str, types)) <= {FULL, SLIDING}
     if not known or len(types) != number:
         raise ValueError(
-            f"{where}: `layer_types` must be {number} times {FULL!r} or {SLIDING!r}. Received: "
-            f"{str(types)[:80]}. Such models cannot be loaded."
+            f"{where}: `layer_types` must be a list of {number} strings, each {FULL!r} or "
+            f"{SLIDING!r}. Received: {str(types)[:80]}. Such models cannot be loaded."
         )
     return [name == SLIDING for name in types]
 

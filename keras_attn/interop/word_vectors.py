@@ -129,7 +129,9 @@ def read_word_vectors(
     """
     path, kind = _checked(path, format)
     if words is not None and kind != "npy":
-        raise ValueError(f"`words` belong to the format 'npy'. Received: them, for {path}.")
+        raise ValueError(
+            f"`words` are only used with the format 'npy'. Received: `words` with {path}."
+        )
     keep = _Keep(path, wanted, first)
     if kind in ("npy", "npz"):
         if kind == "npz":
@@ -220,7 +222,8 @@ def write_word_vectors(
     for word in vectors.words:
         if not word or any(c.isspace() for c in word):
             raise ValueError(
-                f"Expected words without white space, which files cannot hold. Received: {word!r}."
+                "Expected words without white space, which separates words in a file. "
+                f"Received: {word!r}."
             )
     if format == "npz":
         encoded = np.frombuffer("\n".join(vectors.words).encode("utf-8"), "uint8")
@@ -279,7 +282,9 @@ class _Keep:
     def add(self, word: bytes, vector: np.ndarray, where: str) -> None:
         """Keeps a vector."""
         if not np.isfinite(vector).all():
-            raise ValueError(f"{self.path}: expected finite numbers. Received: others {where}.")
+            raise ValueError(
+                f"{self.path}: expected finite numbers. Received: NaN or infinity {where}."
+            )
         self.words.append(word.decode("utf-8", "replace"))
         self.data += vector.astype("float32").tobytes()
 
@@ -364,7 +369,8 @@ def _single_spaces(path: Path, line: bytes, width: int, number: int) -> bytes:
         problem = "more numbers" if more else "fewer"
         raise ValueError(
             f"{path}: expected a word and {width} numbers on each line. Received: {problem}, "
-            f"{line[:60]!r} in line {number:,}. Is the file {'damaged' if more else 'cut off'}?"
+            f"{line[:60]!r} in line {number:,}. The file may be "
+            f"{'damaged' if more else 'cut off'}."
         )
     return b" ".join(fields)
 
@@ -395,8 +401,8 @@ def _text(file: IO[bytes], keep: _Keep, kind: str) -> int:
         raise ValueError(f"{path}: expected word vectors. Received: an empty file.")
     if count is not None and number - 1 != count:
         raise ValueError(
-            f"{path}: expected {count:,} words, as its first line says. Received: {number - 1:,}. "
-            "Is the file cut off?"
+            f"{path}: expected {count:,} words, as its first line says. Received: "
+            f"{number - 1:,}. The file may be cut off."
         )
     return width
 
@@ -416,8 +422,8 @@ def _binary(file: IO[bytes], keep: _Keep, kind: str) -> int:
             data = file.read(size)
         if len(data) < size:
             raise ValueError(
-                f"{path}: expected {count:,} words with {width} numbers each. Received: the end of "
-                f"the file within word {number:,}. Is the file cut off?"
+                f"{path}: expected {count:,} words with {width} numbers each. Received: the "
+                f"end of the file within word {number:,}. The file may be cut off."
             )
     if file.read(2).strip():
         raise ValueError(f"{path}: expected {count:,} words. Received: more bytes after them.")
@@ -430,8 +436,8 @@ def _word(file: IO[bytes], path: Path, number: int) -> bytes:
         if not byte or len(word) > _LONGEST_WORD:
             what = "the end of the file" if not byte else f"{_LONGEST_WORD} bytes without one"
             raise ValueError(
-                f"{path}: expected word {number:,} and a space. Received: {what}. Is the file cut "
-                "off, or of another width?"
+                f"{path}: expected word {number:,} and a space. Received: {what}. The file "
+                "may be cut off, or have vectors of another width."
             )
         if byte != b"\n" or word:  # some writers end each word with a newline
             word += byte

@@ -17,6 +17,7 @@ from keras_attn.metrics.caption_tokens import (
     tokenize_captions,
 )
 from keras_attn.metrics.reports import Report, json_safe
+from keras_attn.records.problems import many
 
 T = TypeVar("T")
 Name = Hashable
@@ -274,7 +275,7 @@ def _aligned(
         if missing := [name for name in other if name not in one]:
             raise ValueError(
                 "Expected the same pictures in candidates and references. Received: "
-                f"{len(missing):,} pictures that are not in the {what}: "
+                f"{many(len(missing), 'picture')} not in the {what}: "
                 f"{', '.join(map(repr, missing[:5]))}."
             )
     if not given:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -93,8 +94,8 @@ class WholeTable:
         there = [name for name in names if name in self.kinds]
         if there:
             raise ValueError(
-                f"{self.path}: expected a table without a column {there[0]!r}, which is the "
-                "name of a column of predictions. Received: the columns "
+                f"{os.fspath(self.path)}: expected a table without a column {there[0]!r}, which "
+                "is the name of a column of predictions. Received: the columns "
                 f"{shown_columns(self.names)}. Rename the column, or give the columns of "
                 "predictions a prefix: --prefix predicted_."
             )

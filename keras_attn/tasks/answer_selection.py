@@ -134,7 +134,8 @@ class AnswerSelectionUse(PageUse):
         choices=("vectors", "words", "both"), steps=_SEARCH,
     )  # fmt: skip
     lexical_weight: float | None = setting(
-        None, "both: weight of the words, 0 to 1; the vectors have the rest; if none, 0.5",
+        None, "both: weight of the search by words, 0 to 1; the rest is the weight of the "
+            "vectors; if none, 0.5",
         kind=float, at_least=0, steps=_SEARCH,
     )  # fmt: skip
     reranker: SimilarityScorer | str = setting(  # noqa: RUF009 (a field, as the others)
@@ -146,7 +147,7 @@ class AnswerSelectionUse(PageUse):
         at_least=1, steps=("predict", "evaluate"),
     )  # fmt: skip
     negatives: int = setting(
-        4, "wrong answers for each right one, the best that are found", at_least=1,
+        4, "wrong answers for each right answer: those with the best scores", at_least=1,
         steps=("pairs",),
     )  # fmt: skip
 
@@ -159,12 +160,13 @@ class AnswerSelectionUse(PageUse):
             object.__setattr__(self, "reranker", reranker)
         if self.lexical_weight is not None and (self.lexical_weight > 1 or self.by != "both"):
             raise ValueError(
-                "`lexical_weight` must be from 0 to 1, and belongs to by='both'. Received: "
-                f"{self.lexical_weight} with by={self.by!r}."
+                "`lexical_weight` must be from 0 to 1, and is only used with by='both'. "
+                f"Received: lexical_weight={self.lexical_weight} with by={self.by!r}."
             )
         if self.rerank_depth is not None and not self.reranker:
             raise ValueError(
-                f"`rerank_depth` needs a `reranker`. Received: {self.rerank_depth} without one."
+                "`rerank_depth` requires a `reranker`. Received: "
+                f"rerank_depth={self.rerank_depth} without `reranker`."
             )
 
     @property
@@ -555,7 +557,8 @@ class AnswerSelector(TextVectors):
         """
         if 0 < use.depth < use.top_k:
             raise ValueError(
-                f"`rerank_depth` must be at least `top_k`. Received: {use.depth} and {use.top_k}."
+                "`rerank_depth` must be at least `top_k`. Received: "
+                f"rerank_depth={use.depth} and top_k={use.top_k}."
             )
         if candidates is not None:
             candidates = checked_candidates(candidates, len(questions))

@@ -109,10 +109,12 @@ class CaptioningData(SavedStart, Pieces, ImageFiles, LimitedFiles):
     """Settings of the captioned images, their split, and the tokens of captions."""
 
     train_split: str = setting(
-        "train", "karpathy, ucm, emoji: the side to learn from, or sides with commas"
+        "train", "karpathy, ucm, emoji: split to train on, or several splits separated by commas"
     )
     dev_split: str = setting(
-        "val", "karpathy, ucm, emoji: the side, or sides, to choose the best weights by"
+        "val",
+        "karpathy, ucm, emoji: split that determines the best weights, or several splits "
+        "separated by commas",
     )
     train_names: str = setting(
         "",
@@ -131,7 +133,7 @@ class CaptioningData(SavedStart, Pieces, ImageFiles, LimitedFiles):
     lowercase: bool = setting(True, "learn the captions in lower case")
     vocabulary_size: int = setting(2000, "largest number of tokens", at_least=259)
     max_length: int = setting(
-        40, "largest number of tokens of a caption; longer ones are left out", at_least=2
+        40, "largest number of tokens of a caption; longer captions are left out", at_least=2
     )
 
 
@@ -143,11 +145,13 @@ class CaptioningTraining(RegionCache, LabelSmoothing, BatchTraining):
     """Settings for training a captioner."""
 
     score: str = setting(
-        "cider", "score that the best weights are best in; cider and bleu_4 need pycocoevalcap",
+        "cider", "score that determines the best weights; cider and bleu_4 need pycocoevalcap",
         choices=SCORES,
     )  # fmt: skip
     score_beams: int = setting(3, "width of the beam search for the development images", at_least=1)
-    score_pictures: int = setting(500, "maximum number of these images", at_least=1)
+    score_pictures: int = setting(
+        500, "maximum number of development images that are captioned for the score", at_least=1
+    )
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,9 @@ class CaptioningUse(BeamSearchUse, ImageUse):
     """Settings of the search for captions."""
 
     cache_dir: str = setting(
-        "", "folder for the encoder's regions; they are not kept if empty", steps=("evaluate",)
+        "",
+        "folder in which the regions of the encoder are kept; if empty, they are not kept",
+        steps=("evaluate",),
     )
 
 
@@ -165,27 +171,30 @@ class CaptioningTest(Settings):
     """Settings for evaluating a captioner."""
 
     data: str = setting(
-        "", "as --train of `fit`; required, except for --format emoji", path="examples"
+        "", "like --train of `fit`; required, except for --format emoji", path="examples"
     )
     split: str | None = setting(
         None,
-        "karpathy, ucm, emoji: the side, or several sides separated by commas; test if none",
+        "karpathy, ucm, emoji: split, or several splits separated by commas; test if none",
         kind=str,
     )
-    names: str = setting("", "flickr8k: file with the names of one side", path="examples")
+    names: str = setting("", "flickr8k: file with the names of the images", path="examples")
     train: str | None = setting(
-        None, "training captions, as --train of `fit`, to count copied captions",
+        None, "training captions, like --train of `fit`, to count copied captions",
         kind=str, path="examples",
     )  # fmt: skip
-    train_split: str = setting("train", "karpathy, ucm, emoji: side, or sides, of --train")
+    train_split: str = setting(
+        "train", "karpathy, ucm, emoji: split of --train, or several splits separated by commas"
+    )
     train_names: str = setting(
         "", "flickr8k: file with the names of the images of --train", path="examples"
     )
     tokenization: str = setting(
-        "auto", "words of the metrics: ptb is Java's, auto takes it if there is Java",
+        "auto", "tokenizer of the metrics: ptb, which needs Java; plain; or auto, which is ptb "
+            "if Java is installed",
         choices=("auto", "ptb", "plain"),
     )  # fmt: skip
-    meteor: bool = setting(False, "METEOR as well, which needs Java")
+    meteor: bool = setting(False, "also compute METEOR, which needs Java")
 
     def check(self, data: Settings | None = None) -> None:
         """Raises a `WrongUse` if the settings name no images."""
@@ -199,7 +208,8 @@ class CaptionedFiles(Settings):
 
     on_error: str = setting(
         "skip",
-        "at a broken image: skip: name it, continue, and end with exit code 1; error: stop",
+        "what to do with a broken image: skip reports it, continues, and ends with exit code "
+        "1; error stops",
         choices=("skip", "error"),
     )
 
@@ -225,7 +235,7 @@ def check_figures(to: Path, inputs: Sequence[Path]) -> None:
     else:
         check_writable(to)
     if is_figure(to) and len(inputs) > 1:
-        raise WrongUse(f"{to} is for one picture. Give a folder, or a page (*.html).")
+        raise WrongUse(f"{to} is a file for one picture. Give a folder, or a page (*.html).")
 
 
 def is_page(to: Path) -> bool:
@@ -339,7 +349,9 @@ class Captioner(PictureTask, SequenceToSequence):
         elif data.dev_names:
             chosen = dev.read()
         elif data.dev_image_dir:
-            raise ValueError("`dev_image_dir` belongs to `dev` or `dev_names`. Received: it alone.")
+            raise ValueError(
+                "`dev_image_dir` requires `dev` or `dev_names`. Received: only `dev_image_dir`."
+            )
         elif side and {part.strip() for part in data.dev_split.split(",")} <= set(train.sides):
             chosen = train.read(data.dev_split)
         elif side and data.dev_split != CaptioningData.dev_split:
@@ -365,10 +377,14 @@ class Captioner(PictureTask, SequenceToSequence):
         file = _file(test.data, data, data.image_dir, test.names)
         check_formats(data, _OF_FORMATS, {file.kind}, "captions")
         if test.split is not None and not file.sides:
-            raise ValueError(f"`split` needs captions with splits. Received: {file.path}, without.")
+            raise ValueError(
+                f"`split` requires captions with splits. Received: {file.path}, which has no "
+                "splits."
+            )
         if test.names and file.kind != "flickr8k":
             raise ValueError(
-                f"`names` belong to format 'flickr8k'. Received: {file.path}, {file.kind!r}."
+                f"`names` are only used with the format 'flickr8k'. Received: {file.path} "
+                f"with the format {file.kind!r}."
             )
         learnt = None
         if test.train is not None:

@@ -130,11 +130,13 @@ class ConversationData(
         4, "largest number of turns before an answer that are read", at_least=1
     )
     max_context: int = setting(
-        128, "largest number of tokens of these turns, with their marks; older ones are cut off",
+        128, "largest number of tokens of the turns that are read, with their marks; older "
+            "tokens are cut off",
         at_least=2,
     )  # fmt: skip
     max_answer: int = setting(
-        48, "largest number of tokens of an answer, with its end; longer ones are not learnt",
+        48, "largest number of tokens of an answer, with its end; longer answers are not "
+            "learned",
         at_least=2,
     )  # fmt: skip
     vocabulary_size: int = setting(
@@ -156,8 +158,8 @@ class ConversationTraining(training_settings.TokenBatches):
     """Settings for training a conversation model."""
 
     empty_contexts: float = setting(
-        0.0, "share of the answers that is also learnt without any turn, for "
-        "--mutual-information", at_least=0, below=1,
+        0.0, "share of the answers that is also learned without any turn, for "
+            "--mutual-information", at_least=0, below=1,
     )  # fmt: skip
 
 
@@ -178,9 +180,9 @@ class ConversationUse(SamplingUse, Beams):
         choices=("beam", "sample"),
     )  # fmt: skip
     mutual_information: float = setting(
-        0.0, "beam: weight of the answer's probability without the turns, which is taken from "
-        "that with them, so that answers that fit everything come less often; of models that "
-        "learnt with --empty-contexts", at_least=0,
+        0.0, "beam: weight of the probability of an answer without its turns, which is "
+            "subtracted from its probability with them, so that answers that fit any turn "
+            "are less frequent; for models trained with --empty-contexts", at_least=0,
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -189,8 +191,9 @@ class ConversationUse(SamplingUse, Beams):
         refuse_given(self, OF_SEARCH[other], f"search={other!r}", f"search={self.search!r}")
         if self.mutual_information and self.beams == 1:
             raise ValueError(
-                "`mutual_information` chooses among the answers of several beams. Received: "
-                f"mutual_information={self.mutual_information} with beams=1."
+                "`mutual_information` requires several beams, because it chooses among their "
+                f"answers. Received: mutual_information={self.mutual_information} with "
+                "beams=1."
             )
 
 
@@ -230,7 +233,8 @@ class ConversationLearned(Learned):
         if not set(MARKS) <= set(self.tokenizer.special_tokens):
             raise ValueError(
                 f"`tokenizer` must have the special tokens {list(MARKS)}. Received: "
-                f"{list(self.tokenizer.special_tokens)}. Make one with Talker.create(exchanges)."
+                f"{list(self.tokenizer.special_tokens)}. Create a tokenizer with "
+                "Talker.create(exchanges)."
             )
 
 
@@ -644,9 +648,10 @@ class Talker(SequenceToSequence):
         turns."""
         if use.mutual_information and not self.empty_contexts:
             raise ValueError(
-                "`mutual_information` needs a model that learned answers without turns too. "
-                f"Received: mutual_information={use.mutual_information} for a model that did not. "
-                "Train it with empty_contexts=0.1 (--empty-contexts 0.1), or leave it out."
+                "`mutual_information` requires a model that also learned answers without "
+                f"turns. Received: mutual_information={use.mutual_information} for a model "
+                "that did not learn them. Train it with empty_contexts=0.1 (--empty-contexts "
+                "0.1), or leave it out."
             )
         return use
 
@@ -789,8 +794,9 @@ class Talker(SequenceToSequence):
             given = read_word_vectors(vectors, words)
             if not len(given):
                 raise ValueError(
-                    f"Expected vectors of words in the answers. Received: {vectors}, which has "
-                    f"none of {len(words):,} words. Is it of another language, or in capitals?"
+                    f"Expected vectors of words in the answers. Received: {vectors}, which "
+                    f"has none of {len(words):,} words. Check its language and its use of "
+                    "capitals."
                 )
         perplexity = self.perplexity(exchanges, use.batch_size)
         return score_conversation(rows, references, perplexity, given)

@@ -59,7 +59,8 @@ class EmbeddingsData(WordChoice, BadLines, RunningTexts):
 
     word_vectors: str = setting(
         "",
-        "file of word vectors to start from (GloVe's text, word2vec, .npy, .npz); dim is theirs",
+        "file of word vectors to start from (GloVe's text, word2vec, .npy, .npz), which "
+        "determine dim",
         path="file",
     )
 
@@ -82,13 +83,14 @@ class EmbeddingsTraining(RunSettings):
     window: int = setting(5, "largest number of words on each side that are predicted", at_least=1)
     negatives: int = setting(5, "mean number of noise words for each pair of words", at_least=1)
     noise_words: int = setting(
-        32, "noise words drawn for each 16 words side by side, which share them", at_least=1
+        32, "number of noise words that each group of 16 neighbouring words shares", at_least=1
     )
     noise_power: float = setting(
-        0.75, "noise words are drawn by their frequency to this power", at_least=0
+        0.75, "power of the frequency by which noise words are drawn", at_least=0
     )
     subsample: float = setting(
-        1e-3, "share of a word in the text above which it is left out now and then; 0 keeps all",
+        1e-3, "share of a word in the text above which some of its occurrences are left out; 0 "
+            "keeps all",
         at_least=0,
     )  # fmt: skip
     last_learning_rate: float = setting(
@@ -142,8 +144,8 @@ class VectorsFile(Settings):
     """The file that `vectors` writes."""
 
     format: str = setting(
-        "auto", "auto goes by the end of the name: .bin is word2vec's binary form, .npy and .npz "
-        "are NumPy's, any other is GloVe's text",
+        "auto", "auto chooses by the end of the name: .bin is word2vec's binary form, .npy and "
+            ".npz are NumPy's, any other is GloVe's text",
         choices=("auto", *FORMATS),
     )  # fmt: skip
 
@@ -316,8 +318,8 @@ class WordEmbedder(Task[Texts]):
         count = len(words) - _SPECIAL
         if not len(vectors):
             raise ValueError(
-                f"Expected vectors of words in the texts. Received: {place}, which has none of "
-                f"{count:,} words. Is it of another language, or in capitals?"
+                f"Expected vectors of words in the texts. Received: {place}, which has none "
+                f"of {count:,} words. Check its language and its use of capitals."
             )
         table = np.array(ops.convert_to_numpy(self.table))
         rows = [i for i, word in enumerate(words) if i >= _SPECIAL and word in vectors]

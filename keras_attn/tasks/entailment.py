@@ -273,7 +273,7 @@ class EntailmentClassifier(ClassTask):
         trained = sum(int(np.prod(w.shape)) for w in self.model.trainable_weights)
         of_words = self.tokenizer.vocabulary_size * self.config.dim
         own = trained - (0 if self.data.freeze_word_vectors else of_words)
-        lines.append(f"{own:,} of the weights are not of the embedding.")
+        lines.append(f"{own:,} of the weights are outside of the embedding.")
         if batches.truncated:
             lines.append(
                 f"{batches.truncated:,} pairs have a text of more than {self.max_length} words: "
@@ -333,8 +333,8 @@ class EntailmentClassifier(ClassTask):
             raise ValueError(f"`method` must be one of {list(METHODS)}. Received: {method!r}.")
         if method == "attention" and not attends:
             raise ValueError(
-                "Expected a model with attention. Received: one with attention='none', which "
-                "compares no words. Give method='gradient'."
+                "Expected a model with attention. Received: a model with attention='none', "
+                "which compares no words. Pass method='gradient'."
             )
         return method
 

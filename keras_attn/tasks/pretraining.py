@@ -99,7 +99,7 @@ class PretrainingData(BackboneStart, BadLines, HeldOut, RunningTexts):
     )
     vocabulary_size: int = setting(8000, "largest number of tokens", at_least=8, steps=_MADE)
     vocabulary_file: str = setting(
-        "", "vocab.txt of BERT, to take instead of making a vocabulary", shapes_result=False,
+        "", "vocab.txt of BERT, which is used instead of a new vocabulary", shapes_result=False,
         steps=_MADE, path="file",
     )  # fmt: skip
     lowercase: bool = setting(True, "lower-case letters and strip accents", steps=_MADE)
@@ -148,9 +148,10 @@ class PretrainingLearned(EncoderLearned):
         super().__post_init__()
         if not self.tokenizer.mask_in_text:
             raise ValueError(
-                '`tokenizer` must read "[MASK]" in a text as a token. Received: one with '
+                '`tokenizer` must read "[MASK]" in a text as a token. Received: a tokenizer '
+                "with "
                 f"mask_in_text=False{'' if self.tokenizer.mask_id else ', without [MASK]'}. "
-                "Make it with mask_in_text=True."
+                "Create it with mask_in_text=True."
             )
 
 
@@ -283,10 +284,10 @@ class Pretrainer(EncoderTask):
             tokenizer = examples.tokenizer
             if start is not None and tokenizer.vocabulary != start.tokenizer.vocabulary:
                 raise ValueError(
-                    "Expected ids of the backbone's vocabulary. Received: ids of another one, with "
-                    f"{tokenizer.vocabulary_size:,} tokens instead of "
-                    f"{start.tokenizer.vocabulary_size:,}. Make them with `keras-attn pretraining "
-                    "prepare --backbone`."
+                    "Expected ids of the backbone's vocabulary. Received: ids of another "
+                    f"vocabulary, with {tokenizer.vocabulary_size:,} tokens instead of "
+                    f"{start.tokenizer.vocabulary_size:,}. Create them with `keras-attn "
+                    "pretraining prepare --backbone`."
                 )
         elif start is not None:
             tokenizer = start.tokenizer
@@ -676,7 +677,7 @@ def _make(
 
 def _check_enough(settings: PretrainingData, train: SentenceIds, dev: SentenceIds) -> None:
     least = 2 if settings.next_sentence else 1
-    pairs = " of two sentences, so that there are next ones" if settings.next_sentence else ""
+    pairs = " of at least two sentences" if settings.next_sentence else ""
     for name, ids in (("to learn from", train), ("to measure with", dev)):
         enough = ids.documents_of(least)
         if enough < least:

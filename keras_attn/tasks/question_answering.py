@@ -228,8 +228,8 @@ class QuestionAnswerer(WindowedTask):
         sides = split_questions(examples, data.dev_share, data.split_seed)
         if not all(sides):
             raise ValueError(
-                "Expected questions about two articles or more, to split them by their titles. "
-                "Received: one article. Give a file for development (--dev)."
+                "Expected questions about at least two articles, so that they can be split "
+                "by title. Received: one article. Give a file for development (--dev)."
             )
         return sides
 

@@ -93,12 +93,15 @@ class RegressionTraining(HeadTraining, FineTuning):
         default_epochs(4, head=0), "passes over the training texts; 0 with --tune head", at_least=0
     )
     loss_kind: str = setting(
-        "squared", "error that the training makes small, in standard deviations of the numbers: "
-        "squared predicts means, absolute medians; huber is absolute above 1",
+        "squared", "error that training minimizes, in standard deviations of the numbers: squared "
+            "predicts means, absolute predicts medians, and huber is absolute above 1",
         choices=tuple(LOSSES),
     )  # fmt: skip
     coverage: float = setting(
-        COVERAGE, "share of numbers that the interval of a prediction should have", above=0, below=1
+        COVERAGE,
+        "share of the numbers that the interval of a prediction should contain",
+        above=0,
+        below=1,
     )
 
 
@@ -143,8 +146,9 @@ class RegressionLearned(Learned):
         finite = all(map(math.isfinite, (self.mean, self.deviation, self.median)))
         if not finite or self.deviation <= 0:
             raise ValueError(
-                "`mean` and `median` must be finite, `deviation` above 0. Received: "
-                f"mean={self.mean}, deviation={self.deviation}, median={self.median}."
+                "`mean` and `median` must be finite, and `deviation` must be above 0. "
+                f"Received: mean={self.mean}, deviation={self.deviation}, "
+                f"median={self.median}."
             )
 
 
@@ -235,7 +239,7 @@ class TextRegressor(TextRowsTask):
         if numbers.min() == numbers.max():
             raise ValueError(
                 f"Expected texts with different numbers. Received: {numbers[0]:g} for all "
-                f"{len(numbers):,}. Is it the column of the numbers? Name another one by `number` "
+                f"{len(numbers):,}. If another column has the numbers, name it with `number` "
                 "(--number)."
             )
         spread: dict[str, Any] = {

@@ -122,7 +122,7 @@ class SimilarityLearned(EncoderLearned):
         object.__setattr__(self, "highest", highest)
         if not (math.isfinite(lowest) and math.isfinite(highest) and lowest < highest):
             raise ValueError(
-                "`lowest` must be below `highest`, both finite. Received: "
+                "`lowest` must be below `highest`, and both must be finite. Received: "
                 f"lowest={lowest}, highest={highest}."
             )
 
@@ -216,8 +216,8 @@ class SimilarityScorer(TextVectors):
         for name in _OF_VECTORS:
             if getattr(self.data, name) is not None and self.kind != "bi":
                 raise ValueError(
-                    f"`{name}` belongs to kind='bi'. Received: {getattr(self.data, name)!r} with "
-                    f"kind={self.kind!r}."
+                    f"`{name}` is only used with kind='bi'. Received: "
+                    f"{getattr(self.data, name)!r} with kind={self.kind!r}."
                 )
         return super().configured(model)
 
@@ -449,8 +449,8 @@ class SimilarityScorer(TextVectors):
         """Raises a ValueError if the task has no vectors of single texts."""
         if self.kind != "bi":
             raise ValueError(
-                "Vectors of texts are of kind='bi', which reads each text separately. Received: "
-                f"kind={self.kind!r}, which reads both texts at once."
+                "Vectors of texts require kind='bi', which reads each text separately. "
+                f"Received: kind={self.kind!r}, which reads both texts at once."
             )
 
     def studied(self, inputs: list[Pair]) -> list[Any]:

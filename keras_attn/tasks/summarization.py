@@ -45,11 +45,12 @@ class SummarizationData(BackboneStart, Pieces, Tables, Files):
         8000, "largest number of tokens, without --backbone", at_least=259
     )
     max_length: int = setting(
-        512, "largest number of tokens of a text, its prefix and end included; the rest is not "
-        "read", at_least=2,
+        512, "largest number of tokens of a text, including its prefix and end; the rest is "
+            "not read", at_least=2,
     )  # fmt: skip
     max_summary_length: int = setting(
-        64, "largest number of tokens of a summary, its end included; longer ones are not learnt",
+        64, "largest number of tokens of a summary, including its end; longer summaries are "
+            "not learned",
         at_least=2,
     )  # fmt: skip
     prefix: str | None = setting(
@@ -227,8 +228,9 @@ class Summarizer(TextToText):
         rows = self.field.encode([pairs[n][0] for n in kept])
         if not kept:
             raise ValueError(
-                f"Expected a summary of at most `max_summary_length`={most} tokens, including its "
-                f"end. Received: {len(pairs):,} pairs, all with longer ones. Raise it."
+                f"Expected a summary of at most `max_summary_length`={most} tokens, "
+                f"including its end. Received: {len(pairs):,} pairs, all with longer "
+                "summaries. Raise `max_summary_length`."
             )
         told = [
             (int(sum(rows["cut"])), f"texts of more than `max_length`={self.max_source_length} "

@@ -110,7 +110,8 @@ class TaggingLearned(EncoderLearned):
         super().__post_init__()
         if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
             raise ValueError(
-                f"Expected two labels or more, each once. Received: {list(self.labels)[:20]}."
+                "Expected at least two labels, and no label twice. Received: "
+                f"{list(self.labels)[:20]}."
             )
 
 
@@ -314,7 +315,9 @@ class Tagger(WindowedTask):
         """Describes the training, the number of repaired labels, and why there are no entities."""
         notes = [f"entities by the scheme {self.scheme}"] if self.scheme else []
         if self.repaired:
-            notes.append(f"{self.repaired:,} labels that are not valid in it were repaired")
+            notes.append(
+                f"{self.repaired:,} labels that are not valid in this scheme were repaired"
+            )
         marks = [label for label in self.labels if label != "O"]
         odd = [label for label in marks if not scheme_of([label])]
         if 0 < len(odd) < len(marks):
@@ -526,8 +529,8 @@ class Tagger(WindowedTask):
         """Returns the settings of an export, which has a separate signature for given words."""
         if not use.split:
             raise ValueError(
-                "A SavedModel cuts texts into words. Received: split=False. Leave it out, and call "
-                "the signature `words` with words."
+                "A SavedModel always splits texts into words. Received: split=False. Leave "
+                "it out, and call the signature `words` with words."
             )
         return use
 

@@ -95,7 +95,9 @@ class TextGenerationData(BackboneStart, BadLines, HeldOutShares):
         "pattern; Shakespeare's works if empty", shapes_result=False, steps=READ, path="examples",
     )  # fmt: skip
     key: str = setting("text", "JSON key or column of the documents or answers", steps=READ)
-    prompt_key: str = setting("", "JSON key or column of prompts, which are read only", steps=READ)
+    prompt_key: str = setting(
+        "", "JSON key or column of prompts, which are read but not learned", steps=READ
+    )
     blank_lines: bool = setting(False, "text files: blank lines separate documents", steps=READ)
     dev: str = setting(
         "", "text, as --text, to score after each epoch, instead of a part of it",
@@ -107,8 +109,8 @@ class TextGenerationData(BackboneStart, BadLines, HeldOutShares):
     )  # fmt: skip
     vocabulary_size: int | None = setting(
         None,
-        f"largest number of tokens: the commonest characters, with 4 special ones, all if not "
-        f"given; or byte pairs, {BYTE_PAIRS} if not given", kind=int, at_least=5,
+        "largest number of tokens: characters, the most frequent ones and 4 special tokens "
+        f"(if not given, all); or byte pairs (if not given, {BYTE_PAIRS})", kind=int, at_least=5,
     )  # fmt: skip
     sequence_length: int | None = setting(
         None, f"tokens of a window; if not given, those of --backbone, or {SEQUENCE_LENGTH}",
@@ -149,7 +151,7 @@ class TextGenerationUse(SamplingUse, RankingUse, TokenRulesUse):
         500, "new tokens, such as characters, of each text", at_least=1, steps=("predict",),
     )  # fmt: skip
     stop: tuple[str, ...] = setting(
-        (), "text at which a text ends, which is not written; may be repeated", kind=tuple,
+        (), "string at which a text ends, and which is not written; may be repeated", kind=tuple,
         steps=_SAMPLING,
     )  # fmt: skip
     end_token: bool = setting(
@@ -187,7 +189,10 @@ class TextGenerationTest(Settings):
         choices=("test", "dev", "all"),
     )  # fmt: skip
     context: int | None = setting(
-        None, "characters before each one that it is predicted from at least", kind=int, at_least=0
+        None,
+        "smallest number of characters before a character from which it is predicted",
+        kind=int,
+        at_least=0,
     )
 
 
@@ -397,8 +402,8 @@ class TextGenerator(Task[Texts]):
         if _POSITIONS in tensors:
             if length > most:
                 raise ValueError(
-                    f"`sequence_length` must be at most {most}, the positions that the backbone "
-                    f"has. Received: {length}."
+                    f"`sequence_length` must be at most {most}, the number of positions of "
+                    f"the backbone. Received: {length}."
                 )
             tensors[_POSITIONS] = tensors[_POSITIONS][:length]
         learned = GeneratorLearned(start.tokenizer, start.learned["ends"], length)
@@ -596,8 +601,8 @@ class TextGenerator(Task[Texts]):
         context = T // 2 if context is None else context
         if not is_count(context, 0) or context >= T:
             raise ValueError(
-                f"`context` must be an integer from 0 to below `sequence_length`={T}. "
-                f"Received: {context!r}."
+                "`context` must be an integer of at least 0 and below "
+                f"`sequence_length`={T}. Received: {context!r}."
             )
         check_count("batch_size", batch_size)
         (rows, given), tokenizer = self._rows(text), self.tokenizer
@@ -746,8 +751,8 @@ class TextGenerator(Task[Texts]):
             )
         if use.min_length and not (use.end_token and self.ends):
             raise ValueError(
-                "`min_length` delays the end token. Received: "
-                f"min_length={use.min_length} where no end token is written. Leave it out."
+                f"`min_length` delays the end token. Received: min_length={use.min_length} "
+                "with texts that do not end at an end token. Leave it out."
             )
 
     def _writing(self, use: TextGenerationUse) -> Writing:
@@ -794,8 +799,8 @@ class TextGenerator(Task[Texts]):
         """
         if not isinstance(prompt, str):
             raise TypeError(
-                f"`prompt` must be one string. Received: {prompt!r}. For several texts call "
-                "`stream` for each, or `generate`."
+                f"`prompt` must be one string. Received: {prompt!r}. To write several texts, "
+                "call `stream` for each prompt, or call `generate`."
             )
         given = {"num_characters": num_characters, **settings}
         use, more = self._parted("predict", given)

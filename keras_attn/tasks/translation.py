@@ -82,14 +82,17 @@ class TranslationData(BackboneStart, Pieces, Tables, BadLines):
         path="examples",
     )
     dev: str = setting(
-        "", "development pairs; drawn from the rest if empty", shapes_result=False, path="examples"
+        "",
+        "development pairs; if empty, they are drawn from the training pairs",
+        shapes_result=False,
+        path="examples",
     )
     dev_target: str = setting(
         "", "target side of the development pairs", shapes_result=False, path="examples"
     )
     test: str = setting(
         "",
-        "test pairs; drawn from the rest if empty",
+        "test pairs; if empty, they are drawn from the training pairs",
         shapes_result=False,
         steps=("prepare",),
         path="examples",
@@ -108,7 +111,7 @@ class TranslationData(BackboneStart, Pieces, Tables, BadLines):
         "", "target: language, key of JSON lines, or name or number (from 0) of the column"
     )
     max_characters: int = setting(
-        2000, "largest number of characters of a side; longer ones are bad lines", at_least=1
+        2000, "largest number of characters of a side; lines with a longer side are bad", at_least=1
     )
     dev_size: int = setting(1000, "pairs drawn for development", at_least=1)
     test_size: int = setting(1000, "pairs drawn for the test", at_least=0, steps=("prepare",))
@@ -151,10 +154,10 @@ class TranslationTraining(LoraTraining, WrittenScores, training_settings.TokenBa
         choices=BATCHINGS,
     )
     tokens_per_row: int = setting(
-        128, "packed: tokens of a row, on each side; longer pairs are left out", at_least=2
+        128, "packed: number of tokens of a row on each side; longer pairs are left out", at_least=2
     )
     chunked_loss: bool = setting(
-        False, "compute the loss for some tokens at a time, to save memory of large vocabularies"
+        False, "compute the loss in chunks of tokens, which saves memory with large vocabularies"
     )
     gradient_accumulation: int = setting(1, "batches that make one update", at_least=1)
     score_tokenize: str = setting("13a", "sacrebleu's tokenizer of these scores", choices=TOKENIZE)
@@ -164,13 +167,14 @@ class TranslationTraining(LoraTraining, WrittenScores, training_settings.TokenBa
         packed = self.batching == "packed"
         if not packed and self.tokens_per_row != 128:
             raise ValueError(
-                "`tokens_per_row` belongs to batching='packed'. Received: "
+                "`tokens_per_row` is only used with batching='packed'. Received: "
                 f"tokens_per_row={self.tokens_per_row} with batching={self.batching!r}."
             )
         if packed and self.tokens_per_row > self.tokens_per_batch:
             raise ValueError(
                 "`tokens_per_row` must be at most `tokens_per_batch`. Received: "
-                f"{self.tokens_per_row} and {self.tokens_per_batch}."
+                f"tokens_per_row={self.tokens_per_row} and "
+                f"tokens_per_batch={self.tokens_per_batch}."
             )
 
 
@@ -189,7 +193,7 @@ class TranslationUse(TextSearchUse):
 class TranslationTest(Settings):
     """Settings for evaluating a translator."""
 
-    data: str = setting("", "folder made by `prepare`, whose test set is taken", path="folder")
+    data: str = setting("", "folder made by `prepare`, whose test set is used", path="folder")
     split: str | None = setting(
         None, "test or dev of --data (test if none), or a split of a folder of --pairs", kind=str
     )
@@ -213,16 +217,18 @@ class TranslationTest(Settings):
         if bool(self.data) == bool(self.pairs):
             raise WrongUse("Give either --data or --pairs.")
         if self.data and (self.pairs_target or self.source or self.target or self.delimiter):
-            raise WrongUse("--pairs-target, --source, --target and --delimiter belong to --pairs.")
+            raise WrongUse("--pairs-target, --source, --target and --delimiter require --pairs.")
         if self.data and self.split not in (None, "test", "dev"):
-            raise WrongUse("--split of --data is test or dev.")
+            raise WrongUse("With --data, --split must be test or dev.")
 
 
 @dataclass(frozen=True)
 class TranslationFiles(Settings):
     """Files that `predict` writes beside the translations."""
 
-    alignments: str = setting("", "file of word alignments, `i-j` from 0, a line each")
+    alignments: str = setting(
+        "", "file of word alignments, with a line of `i-j` pairs, counted from 0, for each sentence"
+    )
     heat_maps: str = setting("", "folder for figures of the alignments (matplotlib)")
 
 
@@ -278,7 +284,7 @@ class TranslationLearned(Learned):
         if target.pad_id != self.tokenizer.pad_id:
             raise ValueError(
                 "Both tokenizers must have the same `pad_id`, the model's only padding id. "
-                f"Received: {self.tokenizer.pad_id} and {target.pad_id}."
+                f"Received: pad_id={self.tokenizer.pad_id} and pad_id={target.pad_id}."
             )
 
 
@@ -462,7 +468,7 @@ class Translator(TextToText):
             self._check_direction(prepared.settings.source, prepared.settings.target)
             return ParallelPairs(getattr(prepared, test.split or "test"))
         if Path(test.pairs).expanduser().is_dir() != (test.split is not None):
-            raise WrongUse("--pairs needs --split if it is a folder, and only then.")
+            raise WrongUse("--split is required if --pairs is a folder, and only then.")
         self._check_direction(test.source, test.target)
         names = test.source, test.target
         if not test.pairs_target:  # two files have no columns
@@ -782,4 +788,4 @@ class Translator(TextToText):
                     if predict.heat_maps and alignment is not None:
                         alignment.plot(Path(predict.heat_maps) / f"{number:06d}.png")
         if cut:
-            yield Note(f"{cut} lines are longer than the model reads, and were cut.")
+            yield Note(f"{cut} lines are longer than the model can read and were cut.")

@@ -109,7 +109,7 @@ class VisualQuestionsData(SavedStart, ImageFiles, Files):
         steps=READ,
     )  # fmt: skip
     vocabulary_size: int = setting(
-        20_000, "largest number of words of the questions, special tokens included", at_least=5
+        20_000, "largest number of words of all questions, including special tokens", at_least=5
     )
     max_length: int = setting(32, "largest number of words of a question", at_least=1)
     max_answers: int = setting(
@@ -147,7 +147,7 @@ class VisualQuestionsUse(BatchUse, ImageUse):
         5, "largest number of answers that are given", at_least=1, steps=("predict", "export")
     )
     on_error: str = setting(
-        "error", "at an unreadable image: stop, or skip its questions",
+        "error", "what to do with an unreadable image: stop, or skip its questions",
         choices=("error", "skip"), steps=("predict", "explain"),
     )  # fmt: skip
 
@@ -163,8 +163,8 @@ class VisualQuestionsTest(DataTest):
         """Raises a FileNotFoundError if a file or folder does not exist."""
         if not os.path.exists(os.path.expanduser(self.data)):
             raise FileNotFoundError(
-                f"Expected a file of questions, or a folder of easy-VQA. Received: {self.data}, "
-                "which is not there."
+                "Expected a file of questions, or a folder of easy-VQA. Received: "
+                f"{self.data}, which does not exist."
             )
 
 
@@ -281,8 +281,8 @@ class VisualQuestionAnswerer(PictureTask):
         pictures = sorted({example.picture for example in examples})
         if len(pictures) < 2:
             raise ValueError(
-                "Expected questions about two pictures or more, to split them. Received: "
-                f"{len(pictures)}. Give a file for development (--dev)."
+                "Expected questions about at least two pictures, so that they can be split. "
+                f"Received: {len(pictures)} pictures. Give a file for development (--dev)."
             )
         random.Random(data.split_seed).shuffle(pictures)
         held = set(pictures[: max(1, round(data.dev_share * len(pictures)))])
@@ -347,8 +347,8 @@ class VisualQuestionAnswerer(PictureTask):
         known = [example for example in asked if example.answer in classes]
         if not known:
             raise ValueError(
-                "Expected questions with answers of the model. Received: none of "
-                f"{len(asked):,}, such as {asked[0].answer!r}."
+                f"Expected questions whose answers the model knows. Received: {len(asked):,} "
+                f"questions with other answers, such as {asked[0].answer!r}."
                 if asked
                 else "Expected at least one question about a picture. Received: none."
             )
@@ -369,7 +369,7 @@ class VisualQuestionAnswerer(PictureTask):
         if len(kept) < len(asked):
             notes.append(
                 f"{len(asked) - len(kept):,} of {len(asked):,} questions are left out: their "
-                "picture is broken, or their answer not among the commonest."
+                "picture is broken, or their answer is not one of the most frequent."
             )
         return batches, [example for example, _ in kept], notes
 
@@ -542,7 +542,7 @@ class VisualQuestionAnswerer(PictureTask):
             shape,
         )
         numbers = tf.strings.format(
-            "Expected `picture` to have numbers of rows of `regions`, 0 to {}. Received: {}.",
+            "Expected `picture` to contain indices of rows of `regions`, 0 to {}. Received: {}.",
             (shape[0] - 1, picture),
         )
         there = tf.reduce_all((picture >= 0) & (picture < shape[0]))

@@ -193,7 +193,7 @@ def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, trace
     assert (notes["epoch"], notes["batch"]) == (1, 2)
     code, out, err = command(*fit_arguments(place, tmp_path))
     assert code == 0, err
-    assert "Going on in epoch" in out
+    assert "Resuming in epoch" in out
     assert_same_end(tmp_path, traced)
     best, expected = (Captioner.load(folder / "best.task") for folder in (tmp_path, traced))
     for mine, theirs in zip(best.joined.weights, expected.joined.weights, strict=True):

@@ -98,7 +98,7 @@ def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, tmp_p
     assert notes["epoch"] == 1 and notes["batch"] > 0, notes
     code, out, err = command(*again)
     assert code == 0, err
-    assert "Going on in epoch" in out
+    assert "Resuming in epoch" in out
     assert_same_end(tmp_path / "again", tmp_path / "whole")
 
 

@@ -40,7 +40,7 @@ def place(tmp_path_factory):
     assert "Pairs for training: 18, development: 9" in out
     assert "Labels: CONTRADICTION 6, ENTAILMENT 6, NEUTRAL 6." in out
     assert "4 of 6 words (66.7%) start from theirs, and are frozen" in out
-    assert "of the weights are not of the embedding" in out
+    assert "of the weights are outside of the embedding" in out
     assert out.splitlines()[-1] == str(folder / "run/best.task")
     assert "dim = 3" in (folder / "run/settings.toml").read_text()
     return folder

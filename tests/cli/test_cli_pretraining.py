@@ -161,7 +161,7 @@ def test_a_run_that_is_interrupted_comes_to_the_same_end(place, run, tmp_path, m
     assert not (tmp_path / "best.task").exists()
     code, out, err = command(*fit_arguments(place, tmp_path))
     assert code == 0, err
-    assert "Going on in epoch" in out
+    assert "Resuming in epoch" in out
     assert_same_end(tmp_path, run)
 
 
@@ -182,7 +182,7 @@ def test_a_run_that_is_killed_comes_to_the_same_end(place, tmp_path):
     assert (notes["epoch"], notes["batch"] > 0) == (1, True)
     code, out, err = command(*fit_arguments(place, tmp_path / "run"))
     assert code == 0, err
-    assert "Going on in epoch" in out
+    assert "Resuming in epoch" in out
     assert_same_end(tmp_path / "run", tmp_path / "whole")
     folders = tmp_path / "run", tmp_path / "whole"
     best, expected = (Pretrainer.load(folder / "best.task") for folder in folders)

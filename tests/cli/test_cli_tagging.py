@@ -112,7 +112,7 @@ def test_a_run_that_is_interrupted_comes_to_the_same_end(place, run, tmp_path, m
     assert "goes on from here" in err
     code, out, err = command(*fit_arguments(place, tmp_path))
     assert code == 0, err
-    assert "Going on in epoch" in out
+    assert "Resuming in epoch" in out
     assert_same_end(tmp_path, run)
     code, out, _ = command(*fit_arguments(place, tmp_path))
     assert code == 0 and "All epochs are done." in out
@@ -226,7 +226,7 @@ def test_a_settings_file_may_have_what_is_required(tmp_path):
         ("Ada B-PER\ncodes\n", (), "line 2: 1 columns in 'codes'"),
         ("", (), "at least one sentence"),
         ("Ada B-PER\n", (), "Expected two different sentences or more"),
-        ("a O\n\nb O\n\nc O\n\nd O\n", ("--dev-share", 0.5), "two labels or more"),
+        ("a O\n\nb O\n\nc O\n\nd O\n", ("--dev-share", 0.5), "at least two labels"),
         ("Ada B-PER\n", ("--word-column", 1, "--label-column", 1), "different columns"),
         ("Ada B-PER\n", ("--dev", "none.txt"), "none.txt, which is not a"),
         (

@@ -124,7 +124,7 @@ def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, run, 
     assert notes["batch"] > 0
     code, out, err = command(*fit_arguments(place, tmp_path))
     assert code == 0, err
-    assert "Going on in epoch" in out
+    assert "Resuming in epoch" in out
     assert_same_end(tmp_path, run)
 
 

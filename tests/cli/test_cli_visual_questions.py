@@ -57,7 +57,7 @@ def test_evaluate(place, tmp_path):
     found = json.loads((tmp_path / "f.json").read_text())
     assert {"accuracy", "accuracy of color"} <= set(found)
     code, _, err = command("evaluate", "--model", place / "run/best.task", "--data", "nowhere.csv")
-    assert (code, "which is not there" in err) == (1, True)
+    assert (code, "which does not exist" in err) == (1, True)
 
 
 def test_predict_and_explain(place, tmp_path, capfd, eager):

@@ -59,7 +59,7 @@ def test_few_articles(script, tmp_path):
     with pytest.raises(SystemExit, match="--test-articles must be at most 58"):
         script.read_data(script.parse_arguments(more))
     path.write_text("".join(line.format(i) for i in range(2)))
-    with pytest.raises(SystemExit, match="three articles or more"):
+    with pytest.raises(SystemExit, match="at least three articles"):
         script.read_data(script.parse_arguments(["--data", str(path)]))
 
 

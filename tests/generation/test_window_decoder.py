@@ -114,7 +114,7 @@ def test_the_smallest_windows():
 
 def test_errors():
     decoder = WindowDecoder(None, 8, START)
-    with pytest.raises(ValueError, match=r"at most 6 tokens.*Received: shape \(1, 7\)"):
+    with pytest.raises(ValueError, match=r"at most 6 tokens.*Received: a prompt of shape \(1, 7\)"):
         decoder.prefill(np.ones((1, 7), "int32"))
     with pytest.raises(ValueError, match="does not support a memory"):
         decoder.prefill(np.ones((1, 2), "int32"), memory=keras.ops.ones((1, 2, 3)))

@@ -37,7 +37,7 @@ WRONG = {
     "a list": (file_of(b"[]"), "a list"),
     "a name twice": (
         file_of(b'{"a": {}, "a": {}}'),
-        "the key 'a' is there twice",
+        "the key 'a' occurs twice",
     ),
     "an entry without offsets": (file_of({"a": {"dtype": "F32"}}), "a must have a dtype"),
     "an unknown dtype": (file_of({"a": entry("F99")}, DATA), "a must have one of the dtypes"),
@@ -127,7 +127,7 @@ def test_tensors_are_checked_before_any_is_read(whole, tmp_path, monkeypatch):
             r"must have the shape \(4,\).* Received: \(5,\)",
         ),
         ({**tensors, last: np.ones(4, "int32")}, f"{last} must have one of the dtypes"),
-        ({n: a for n, a in tensors.items() if n != last}, f"asks for a tensor {last}"),
+        ({n: a for n, a in tensors.items() if n != last}, f"requires a tensor {last}"),
         ({n: a for n, a in tensors.items() if n != "pooler.dense.bias"}, "asks for .* pooler"),
     ):
         safetensors.numpy.save_file(changed, tmp_path / "model.safetensors")

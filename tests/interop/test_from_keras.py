@@ -117,5 +117,5 @@ def test_a_sequential_model():
     ours = from_keras(model)
     ids = np.array([[1, 2, 3, 4, 5]])
     np.testing.assert_allclose(ours(ids), model(ids), atol=1e-5)
-    with pytest.raises(ValueError, match="are for models"):
+    with pytest.raises(ValueError, match="are only used with models"):
         from_keras(built(heads(), X, Y), X)

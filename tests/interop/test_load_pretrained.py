@@ -279,7 +279,7 @@ def test_a_tensor_with_two_names_is_refused(tmp_path):
     written(bert(), tmp_path)
     name = "pooler.dense.bias"
     rewrite(tmp_path, lambda tensors: {**tensors, f"bert.{name}": tensors[name]})
-    with pytest.raises(ValueError, match=f"{name} is there as|is there as bert.{name}"):
+    with pytest.raises(ValueError, match=f"{name} is also stored as|is also stored as bert.{name}"):
         read_pretrained(tmp_path)
 
 

@@ -245,8 +245,8 @@ def test_what_is_refused_by_name():
         ({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, "`rope_type` must be 'default'"),
         ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "Received: 'dynamic'"),
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "`partial_rotary_factor` must be"),
-        ({"attention_bias": True}, "biases in a part of their layers"),
-        ({"mlp_bias": True}, "`mlp_bias` must be as `attention_bias`"),
+        ({"attention_bias": True}, "biases in only some of their layers"),
+        ({"mlp_bias": True}, "`mlp_bias` must equal `attention_bias`"),
         ({"hidden_act": "xielu"}, "`hidden_act` must be one of"),
         ({"quantization_config": {"bits": 4}}, "`quantization_config` must be None"),
         ({"num_key_value_heads": 5}, "divisible by `num_kv_heads`"),
@@ -272,7 +272,7 @@ def test_what_is_refused_by_name():
         ("gemma2", {"use_bidirectional_attention": True}, "`use_bidirectional_attention` must be"),
         ("gemma2", {"layer_types": ["full_attention"]}, "must be 3 times 'full_attention'"),
         ("gemma2", {"layer_types": ["chunked_attention"] * 3}, "Received: .'chunked_attention'"),
-        ("gemma2", {"sliding_window": None}, "need a `sliding_window`. Received: None"),
+        ("gemma2", {"sliding_window": None}, "require a `sliding_window`. Received: None"),
         ("gemma2", {"num_hidden_layers": 10**9}, "from 1 to 4096. Received: 1000000000"),
         ("gemma2", {"query_pre_attn_scalar": 0}, "at least 1. Received: 0"),
         ("gemma2", {"attn_logit_softcapping": -1.0}, "softcap.*Received: -1.0"),
@@ -326,11 +326,11 @@ LLAMA_LIKE = {"normalization": "rms_norm", "gated": True, "use_bias": False}
 def test_what_cannot_be_written(tmp_path):
     config = GptConfig(31, dim=12, num_layers=1, num_heads=3, sequence_length=16)
     for settings, message in (
-        ({"positions": "rotary"}, "as llama has them, with normalization='layer_norm'"),
-        ({"gated": True}, "as gpt2 has them, with gated=True, not False"),
+        ({"positions": "rotary"}, "like llama, but with normalization='layer_norm'"),
+        ({"gated": True}, "like gpt2, but with gated=True, not False"),
         ({"activation": "selu"}, "transformers has no activation 'selu'"),
-        ({"softcap": 2.0}, "as gpt2 has them, with softcap=2.0, not None"),
-        ({**LLAMA_LIKE, "positions": "rotary", "sandwich_norm": True}, "as gemma2 has them, with"),
+        ({"softcap": 2.0}, "like gpt2, but with softcap=2.0, not None"),
+        ({**LLAMA_LIKE, "positions": "rotary", "sandwich_norm": True}, "like gemma2, but with"),
     ):
         other = dataclasses.replace(config, **settings)
         with pytest.raises(ValueError, match=message):
@@ -340,6 +340,6 @@ def test_what_cannot_be_written(tmp_path):
         save_pretrained(
             tmp_path / "a", config.build(), dataclasses.replace(config, intermediate_dim=7)
         )
-    with pytest.raises(ValueError, match="A decoder has none"):
+    with pytest.raises(ValueError, match="for a decoder, which has no such head"):
         save_pretrained(tmp_path / "a", config.build(), config, labels=["a"])
     assert not (tmp_path / "a").exists()

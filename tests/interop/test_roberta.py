@@ -233,7 +233,7 @@ def test_what_is_refused(tokenizer, tmp_path):
     refused("must have first_position=3", model, dataclasses.replace(CONFIG, first_position=3),
             tmp_path)  # fmt: skip
     config = dataclasses.replace(CONFIG, num_segments=None)
-    refused("has a table of segments", config.build(), config, tmp_path)
+    refused("has segment embeddings", config.build(), config, tmp_path)
     both = with_heads(CONFIG, ("next_sentence",))
     refused(r"no Roberta with these heads.*without 'next_sentence'", both, CONFIG, tmp_path)
     config = dataclasses.replace(CONFIG, pooler_activation="relu")

@@ -124,7 +124,7 @@ def test_a_tokenizer_that_is_not_the_same_is_refused(tmp_path):
             ids, segments = super().encode(texts, seconds, multiple)
             return ids + (ids == ids.max()), segments
 
-    with pytest.raises(RuntimeError, match="`tokenizers` reads another row"):
+    with pytest.raises(RuntimeError, match="`tokenizers` encodes a text differently"):
         write_tokenizer(tmp_path, Other(WORD_PIECE, 64))
     assert not list(tmp_path.iterdir())
 
@@ -189,7 +189,9 @@ def test_a_classifier_without_our_package(classifier, tmp_path):
     np.testing.assert_allclose(
         odds / odds.sum(1, keepdims=True), classifier.predict_probabilities(TEXTS[:3]), atol=1e-5
     )
-    with pytest.raises(ValueError, match="Settings of use belong to format='saved_model'"):
+    with pytest.raises(
+        ValueError, match="Settings of use are only available with format='saved_model'"
+    ):
         classifier.export(tmp_path / "n", format="onnx", batch_size=3)
     with pytest.raises(FileExistsError, match="not empty"):
         classifier.export(tmp_path / "m", format="onnx")

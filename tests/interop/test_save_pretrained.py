@@ -219,7 +219,7 @@ def test_what_cannot_be_written(encoder, tmp_path):
     config = dataclasses.replace(DISTILBERT, pooler_activation="tanh")
     model_2 = with_heads(config, ("classes",), 2)
     refused("Build the model with pooler_activation='relu'", model_2, config, tmp_path)
-    refused("`labels` belong to the heads", model, CONFIG, tmp_path, labels=["a"])
+    refused("`labels` are only used with the heads", model, CONFIG, tmp_path, labels=["a"])
     tagger = with_heads(CONFIG, ("tags",), 2)
     refused("must be 2 different strings", tagger, CONFIG, tmp_path, labels=["a"])
     refused("must be 2 different strings", tagger, CONFIG, tmp_path, labels=["a", "a"])

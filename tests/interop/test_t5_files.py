@@ -168,7 +168,7 @@ def test_a_tokenizer_with_sentinels_in_and_out(tmp_path):
     assert again.get_config() == tokenizer.get_config()
 
     (tmp_path / "tokenizer_config.json").write_text('{"extra_ids": 105}')
-    with pytest.raises(ValueError, match=r"105 sentinels come behind them\. The model has"):
+    with pytest.raises(ValueError, match=r"followed by 105 sentinels, but the model has"):
         read_pretrained(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text('{"extra_ids": "many"}')
     with pytest.raises(ValueError, match="`extra_ids`, the number of sentinels, must be"):
@@ -230,11 +230,11 @@ def test_files_that_contradict_each_other(tmp_path):
     settings = json.loads(path.read_text())
     own = r"encoder\.block\.0\.layer\.0\.SelfAttention"
     for change, message in (
-        ({"num_layers": 10**9}, r"asks for a tensor encoder\.block\.2\.layer\.0\.SelfAttention"),
+        ({"num_layers": 10**9}, r"requires a tensor encoder\.block\.2\.layer\.0\.SelfAttention"),
         ({"d_ff": 5}, r"DenseReluDense\.wi\.weight must have the shape \(5, 12\)"),
         ({"d_kv": 6}, rf"{own}\.q\.weight must have the shape \(18, 12\)"),
         ({"relative_attention_num_buckets": 16}, rf"{own}\.relative_attention_bias\.weight must"),
-        ({"is_gated_act": True}, r"asks for a tensor .*\.wi_0\.weight"),
+        ({"is_gated_act": True}, r"requires a tensor .*\.wi_0\.weight"),
     ):
         path.write_text(json.dumps({**settings, **change}))
         with pytest.raises(ValueError, match=message):

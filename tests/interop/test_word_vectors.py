@@ -196,7 +196,7 @@ def npy(header):
         ("v.txt", "the 1 2\ndog 1 x\n", "GloVe and word2vec.*b'dog 1 x' in line 2"),
         ("v.txt", "It was night.\nit is\n", "GloVe and word2vec.*It was night.* in line 1"),
         ("v.txt", "5\n", "a word and the numbers of its vector"),
-        ("v.txt", "the 1 2\ndog 1 nan\n", "finite numbers. Received: others in line 2"),
+        ("v.txt", "the 1 2\ndog 1 nan\n", "finite numbers. Received: NaN or infinity in line 2"),
         ("v.txt", "the " + "1 " * 700_000, "line 1 is too long"),
         ("v.vec", "3 2\nthe 1 2\n", "expected 3 words, as its first line says. Received: 1"),
         ("v.vec", "1 2\nthe 1 2\ndog 1 2\n", "Received: 2"),
@@ -240,7 +240,7 @@ def test_wrong_use(tmp_path):
         word_vector_width(tmp_path)
     with pytest.raises(ValueError, match="`format` must be"):
         read_word_vectors(path, format="fasttext")
-    with pytest.raises(ValueError, match="belong to the format 'npy'"):
+    with pytest.raises(ValueError, match="only used with the format 'npy'"):
         read_word_vectors(path, words=["a"])
     with pytest.raises(ValueError, match="`first`"):
         read_word_vectors(path, first=-1)

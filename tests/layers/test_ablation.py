@@ -179,8 +179,8 @@ def test_weights_are_restored_after_an_error():
         ({"attend": [True]}, "zero", TypeError, "must be integers. Received: True"),
         ({"encoder": [0]}, "zero", ValueError, r"of \['attend'\]. Received: 'encoder'"),
         ({"attend": [0]}, "none", ValueError, "'zero', 'uniform' or an array"),
-        ({"attend": [0]}, -np.ones((T, T)), ValueError, "0 or more.*minimum -1"),
-        ({"attend": [0]}, np.ones(T), ValueError, r"weights \(T, S\).*shape \(5,\)"),
+        ({"attend": [0]}, -np.ones((T, T)), ValueError, "at least 0.*minimum -1"),
+        ({"attend": [0]}, np.ones(T), ValueError, r"shape \(T, S\).*shape \(5,\)"),
     ],
     ids=["head", "number", "layer", "replace", "negative", "rank"],
 )

@@ -643,7 +643,7 @@ def test_errors():
         (
             ValueError,
             lambda: AttentionDecoder(GRUCell(3), attention_units=3, add_input=True)(X),
-            r"width `attention_units`, 3\. .*\(2, 5, 4\)",
+            r"width 3 \(`attention_units`\)\. .*\(2, 5, 4\)",
         ),
         (TypeError, lambda: AttentionDecoder(keras.layers.GRU(3)), "Pass its cell.*GRUCell"),
         (TypeError, lambda: AttentionDecoder(keras.layers.Dense(3)), "must be a recurrent cell"),

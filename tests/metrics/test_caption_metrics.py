@@ -111,8 +111,8 @@ def test_punctuation_and_case_do_not_count():
 @pytest.mark.parametrize(
     ("candidates", "references", "said"),
     [
-        ({"1": "a"}, {"1": ["a"], "2": ["b"]}, "1 that are not in the candidates: '2'"),
-        ({"1": "a", "2": "b"}, {"1": ["a"]}, "1 that are not in the references: '2'"),
+        ({"1": "a"}, {"1": ["a"], "2": ["b"]}, "1 picture not in the candidates: '2'"),
+        ({"1": "a", "2": "b"}, {"1": ["a"]}, "1 picture not in the references: '2'"),
         (["a", "b"], [["a"]], "not in the references: 1"),
         ({"1": "a"}, [["a"]], "two dictionaries or two lists"),
         ([], [], "at least one caption"),

@@ -233,7 +233,7 @@ def test_the_printed_table():
 @pytest.mark.parametrize(
     ("labels", "probabilities", "error"),
     [
-        ([0, 1], [[0.5, 0.5]], r"shape \(1,\), or \(1, 2\) with several.*Received: shape \(2,\)"),
+        ([0, 1], [[0.5, 0.5]], r"shape \(1,\), or \(1, 2\) if an example.*Received: shape \(2,\)"),
         ([0, 2], [[0.5, 0.5]] * 2, "from 0 to 1, as there are 2 columns. Received: 2"),
         ([0, -1], [[0.5, 0.5]] * 2, "Received: -1"),
         ([0.0, 1.0], [[0.5, 0.5]] * 2, "class numbers.*float64"),

@@ -473,8 +473,8 @@ class TestAnyFormat:
             ("a.tsv", {"split": "val"}, "`split` is not a setting of the format 'tsv'"),
             ("a.jsonl", {"header": True}, "`header` is not a setting of the format 'jsonl'"),
             ("a.tsv", {"format": "parallel"}, "needs a `target_path`"),
-            ("a.tsv", {"target_path": "b", "source": 1}, "`source` does not .*'parallel'"),
-            ("a.tsv", {"format": "tsv", "target_path": "b"}, "`target_path` does not .*'tsv'"),
+            ("a.tsv", {"target_path": "b", "source": 1}, "`source` is not .*'parallel'"),
+            ("a.tsv", {"format": "tsv", "target_path": "b"}, "`target_path` is not .*'tsv'"),
         ],
     )
     def test_errors(self, tsv, name, arguments, message):

@@ -102,7 +102,7 @@ def test_parquet(table, tmp_path):
 
 
 def test_bad_tables(table, tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match=r"no column 'x', as the predictions.*--prefix"):
+    with pytest.raises(ValueError, match=r"without a column 'x'.*--prefix"):
         table.check_new(["label", "x"])
     table.check_new(["label"])
     for name, content, columns, message in (

@@ -55,12 +55,16 @@ def test_a_classifier_starts_from_a_folder(pretrainer, folder):
     assert type(dropped.config) is type(classifier.config) and dropped.config.dropout == 0.3
     with pytest.raises(ValueError, match="'bert', which has no setting `hidden_dim`"):
         TextClassifier.create(EXAMPLES, data=data, model={"hidden_dim": 8})
-    with pytest.raises(ValueError, match=r"`lowercase` is for a new tokenizer.*lowercase=False"):
+    with pytest.raises(
+        ValueError, match=r"`lowercase` is only used for a new tokenizer.*lowercase=False"
+    ):
         EncoderTask.Data(backbone=str(folder), lowercase=False)
     for name, value in (
         ("tokenizer", "words"), ("vocabulary_size", 50), ("vocabulary_file", "vocab.txt"),
     ):  # fmt: skip
-        with pytest.raises(ValueError, match=rf"`{name}` is for a new tokenizer.*{name}={value!r}"):
+        with pytest.raises(
+            ValueError, match=rf"`{name}` is only used for a new tokenizer.*{name}={value!r}"
+        ):
             TextClassifier.Data(**data, **{name: value})
     average = TextClassifier.create(
         EXAMPLES, data=data, model={"model": "bert", "pooling": "average"}

@@ -58,7 +58,7 @@ def test_what_has_no_attention_is_explained_by_gradients(untrained, eager):
 def test_what_needs_blocks_or_another_model_is_refused(untrained, tmp_path):
     tagger = untrained
     for settings in ({"lora_rank": 2}, {"layer_decay": 0.9}, {"frozen_layers": 1}):
-        with pytest.raises(ValueError, match=r"which has none\. Remove these settings"):
+        with pytest.raises(ValueError, match=r"which has no such blocks\. Remove these settings"):
             tagger.fit(sentences(8), epochs=1, verbose=0, **settings)
     with pytest.raises(TypeError, match="a `BertConfig`"):
         save_pretrained(tmp_path / "folder", tagger.model, tagger.config, tagger.tokenizer)

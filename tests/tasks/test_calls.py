@@ -98,7 +98,7 @@ def test_the_docstring_names_every_argument():
         "    The texts."
     )
     assert inspect.getdoc(Cutter.evaluate).startswith(
-        "Count what is right.\n\nArgs:\n    labels: What is right for each input"
+        "Count what is right.\n\nArgs:\n    labels: The right result for each input"
     )
 
 

@@ -524,7 +524,7 @@ def test_formats(place, tmp_path):
         ({"train": str(tmp_path / "coco.json"), **names}, "'flickr8k'. Received.*'coco'"),
         (
             {"train": str(tmp_path / "coco.json"), "image": "photo"},
-            "`image` belong to format 'csv'",
+            "`image` can only be used with the format 'csv'",
         ),
         ({"train": str(tmp_path / "coco.json"), "train_split": "all"}, "`train_split`"),
         ({"train": str(tmp_path / "coco.json"), "dev_image_dir": "x"}, "`dev_image_dir`"),
@@ -532,9 +532,9 @@ def test_formats(place, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             counts(place, **more)
-    with pytest.raises(ValueError, match="`split` needs captions with splits"):
+    with pytest.raises(ValueError, match="`split` requires captions with splits"):
         read_captioned(str(tmp_path / "coco.json"), settings(), "test", str(place))
-    with pytest.raises(ValueError, match="`names` belong"):
+    with pytest.raises(ValueError, match="`names` are only used"):
         read_captioned(str(tmp_path / "coco.json"), settings(), None, str(place), "a.txt")
 
 

@@ -118,7 +118,7 @@ def test_explanations_by_hand(eager):
     np.testing.assert_allclose(found.weights.sum(axis=1), 1.0, atol=1e-5)
     last = make("last").explain(pair)
     assert (last.target_tokens, last.weights.shape) == (["<hypothesis>"], (1, 6))
-    with pytest.raises(ValueError, match=r"compares no words\. Give method='gradient'"):
+    with pytest.raises(ValueError, match=r"compares no words\. Pass method='gradient'"):
         make("none").explain(pair, method="attention")
     with pytest.raises(ValueError, match=r"'attention', 'gradient'\. Received: 'lime'"):
         classifier.explain(pair, method="lime")
@@ -269,7 +269,7 @@ def test_wrong_word_vectors(vectors, tmp_path):
             EXAMPLES, data={"train": "", "word_vectors": vectors}, model={"dim": 5}
         )
     (tmp_path / "v.txt").write_text("DOG 1 2\n")
-    with pytest.raises(ValueError, match=r"none of 14 words\. Is it of another language"):
+    with pytest.raises(ValueError, match=r"none of 14 words\. Check its language"):
         EntailmentClassifier.create(
             EXAMPLES, data={"train": "", "word_vectors": str(tmp_path / "v.txt")}
         )

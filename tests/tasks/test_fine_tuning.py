@@ -201,7 +201,7 @@ def test_an_adapter_is_not_lost_in_a_folder(tmp_path):
     """What a run keeps in its file has no LoRA."""
     tagger = untrained()
     enable_lora(tagger, 2)
-    with pytest.raises(ValueError, match="Leave `run_dir` out, merge it with `merge_lora`"):
+    with pytest.raises(ValueError, match="Leave `run_dir` out, merge LoRA with `merge_lora`"):
         tagger.fit(TRAIN, run_dir=tmp_path / "run", **QUICK)
     assert not (tmp_path / "run" / "best.task").exists()
 
@@ -275,7 +275,9 @@ def test_saving_in_the_middle_gives_a_plain_task(tmp_path):
 
 def test_errors():
     tagger = untrained()
-    with pytest.raises(ValueError, match="`frozen_layers` must be at most 2, the blocks of the m"):
+    with pytest.raises(
+        ValueError, match="`frozen_layers` must be at most 2, the number of blocks of the m"
+    ):
         tagger.fit(TRAIN, frozen_layers=3, **QUICK)
     for wrong in ({"layer_decay": 0.0}, {"frozen_layers": -1}, {"lora_rank": -1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -187,7 +187,7 @@ def test_weights_that_are_not_finite(files, tmp_path):
     weights = classifier.model.get_weights()
     weights[0][0] = np.inf
     classifier.model.set_weights(weights)
-    with pytest.raises(ValueError, match=r"b\.task is not written, as the training diverged"):
+    with pytest.raises(ValueError, match=r"b\.task is not written, because the training diverged"):
         classifier.save(tmp_path / "b.task")
     assert not (tmp_path / "b.task").exists()
 

@@ -183,7 +183,7 @@ def test_a_mismatch_is_an_error(tasks):
         single.evaluate([(("a", "b"), "yes")])
     with pytest.raises(ValueError, match="a single text at position 1 and a pair at position 0"):
         TextClassifier.create([(("a", "b"), "yes"), ("a", "no")])
-    with pytest.raises(ValueError, match="lose the end of the longer text"):
+    with pytest.raises(ValueError, match="loses the end of its longer text"):
         TextClassifier(TOKENIZER, ["no", "yes"], pairs=True, data={"truncation": "tail"})
     with pytest.raises(ValueError, match="room for a token of each text"):
         TextClassifier(

@@ -286,7 +286,7 @@ def test_a_classifier_starts_from_the_encoder(random_weights, tmp_path, eager):
     assert second.loaded.loaded == classifier.loaded.loaded
     with pytest.raises(ValueError, match="at least max_length=256"):
         TextClassifier.create(examples, data={"backbone": str(path)})
-    with pytest.raises(ValueError, match="of the architecture 'bert'"):
+    with pytest.raises(ValueError, match="has the architecture 'bert'"):
         TextClassifier.create(examples, data=data, model={"model": "rnn", "units": 8})
     with pytest.raises(ValueError, match="a task with an encoder"):
         bag = TextClassifier.create(

@@ -124,7 +124,9 @@ def test_what_cannot_be_learned():
         TextRegressor.create([("a", 3), ("b", 3.0)])
     with pytest.raises(ValueError, match=r"finite number .* Received: 'good' at position 0"):
         TextRegressor.create([("a", "good")])
-    with pytest.raises(ValueError, match=r"`deviation` above 0. Received: mean=0.0, deviation=0"):
+    with pytest.raises(
+        ValueError, match=r"`deviation` must be above 0. Received: mean=0.0, deviation=0"
+    ):
         make(mean=0.0, deviation=0.0)
     regressor = make()
     with pytest.raises(ValueError, match="Expected single texts"):

@@ -243,7 +243,7 @@ def test_what_is_refused(folder):
         QuestionAnswerer.create(questions(2), data=data(folder, max_question_length=28))
     with pytest.raises(TypeError, match="must be a WordPieceTokenizer"):
         Pretrainer.create([texts] * 9, data=data(folder))
-    with pytest.raises(ValueError, match="of the architecture 'roberta'"):
+    with pytest.raises(ValueError, match="has the architecture 'roberta'"):
         Tagger.create(sentences(4), data=data(folder), model={"model": "bert", "dim": 16})
 
 

@@ -120,7 +120,7 @@ def test_our_own_folders(encoder, tmp_path):
     assert again.sentences == scorer.sentences
     np.testing.assert_allclose(again.embed(TEXTS), scorer.embed(TEXTS), atol=1e-6)
     cross = SimilarityScorer.from_backbone(encoder[0], kind="cross", max_length=16)
-    with pytest.raises(ValueError, match="Vectors of texts are of kind='bi'"):
+    with pytest.raises(ValueError, match="Vectors of texts require kind='bi'"):
         cross.save_pretrained(tmp_path / "b")
 
 
@@ -155,7 +155,7 @@ def broken(change):
         (lambda x: x.prompts.update(default_prompt_name="b"), "one of these names"),
         (lambda x: x.prompts.update(similarity_fn_name="dot"), "must be 'cosine'. Received: 'dot'"),
         (lambda x: x.prompts.update(model_type="CrossEncoder"), "`model_type` must be"),
-        (lambda x: x.config.pop("hidden_size"), "must say width and positions"),
+        (lambda x: x.config.pop("hidden_size"), "must give the width and the number of positions"),
     ],
 )  # fmt: skip
 def test_what_would_give_other_vectors_is_refused(tmp_path, change, words):

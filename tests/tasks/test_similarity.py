@@ -383,7 +383,7 @@ def test_wrong_use(scorers):
         bi.dataset([(("a", "b"), 2), (("a", "b"), 0.5)])
     with pytest.raises(ValueError, match="`lowest` must be below `highest`"):
         SimilarityScorer.create([(("a", "b"), 2)], data={"max_length": 8})
-    with pytest.raises(ValueError, match="`pooling` belongs to kind='bi'"):
+    with pytest.raises(ValueError, match="`pooling` is only used with kind='bi'"):
         make("cross", pooling="first")
     with pytest.raises(ValueError, match="`kind` must be one of"):
         make("tri")

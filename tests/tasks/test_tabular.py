@@ -202,9 +202,9 @@ def test_columns_are_in_the_signatures():
 
 
 def test_what_is_no_table():
-    with pytest.raises(TypeError, match=r"`text` needs a table.*text='a' with a list. Leave it"):
+    with pytest.raises(TypeError, match=r"`text` requires a table.*text='a' with a list. Leave it"):
         TextClassifier.read_given(EXAMPLES, TextClassifier.Data(), {"text": "a"})
-    with pytest.raises(TypeError, match=r"`key` needs a table.*key='a' with a str"):
+    with pytest.raises(TypeError, match=r"`key` requires a table.*key='a' with a str"):
         TextGenerator.read_given("To be.", TextGenerator.Data(), {"key": "a"})
 
 
@@ -267,7 +267,7 @@ def test_development_examples_by_the_names_of_keras(classifier):
     assert {"val_loss", "val_accuracy"} <= set(by_split.history)
     assert "val_loss" not in classifier.fit(FRAME, FRAME, **settings).history
     for twice in ({"dev": FRAME}, {"validation_data": FRAME}):
-        with pytest.raises(ValueError, match="Expected development examples once"):
+        with pytest.raises(ValueError, match="Expected only one of `dev`"):
             classifier.fit(FRAME, validation_split=0.25, **twice, **settings)
     with pytest.raises(ValueError, match="`dev_share` must be below 1"):
         classifier.fit(FRAME, validation_split=1.5, **settings)

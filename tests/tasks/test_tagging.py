@@ -270,7 +270,7 @@ def test_what_the_heads_look_at(random_weights):
     assert "2 special, no word" in tagger.page(blank, "Look")
     assert "no word was read" in tagger.page([tagger.explain("", method="gradient")], "Look")
     assert tagger.explain(["", TEXTS[0]]).roles.texts == 1
-    with pytest.raises(ValueError, match="`word` belongs to method='gradient'"):
+    with pytest.raises(ValueError, match="`word` is only used with method='gradient'"):
         tagger.explain("Ada", word=0)
     with pytest.raises(ValueError, match="`method` must be one of"):
         tagger.explain("Ada", method="lime")
@@ -622,7 +622,7 @@ def test_wrong_settings(random_weights):
     with pytest.raises(TypeError, match="`tokenizer` must be a"):
         Tagger(CharacterTokenizer.train(["a"]), ["O", "B-X"])
     for labels in (["O"], ["O", "O"], []):
-        with pytest.raises(ValueError, match="two labels or more, each once"):
+        with pytest.raises(ValueError, match="at least two labels, and no label twice"):
             Tagger(tagger.tokenizer, labels)
     with pytest.raises(ValueError, match="`max_length` must be at least 5"):
         Tagger(tagger.tokenizer, ["O", "B-X"], model=SIZES, data={"max_length": 4})
@@ -630,7 +630,7 @@ def test_wrong_settings(random_weights):
         Tagger(tagger.tokenizer, ["O", "B-X"], model=SIZES, data={"max_length": 513})
     with pytest.raises(TypeError, match="pairs of a list of words"):
         Tagger.create(["Ada codes"], data=DATA, model=SIZES)
-    with pytest.raises(ValueError, match="two labels or more"):
+    with pytest.raises(ValueError, match="at least two labels"):
         Tagger.create([(["Ada"], ["O"])], data=DATA, model=SIZES)
     with pytest.raises(ValueError, match="at least one sentence"):
         tagger.evaluate([])

@@ -223,5 +223,5 @@ def test_other_tokens_are_not_taken_for_the_same(tmp_path):
     assert {name.split("/")[0] for name in report.loaded} == {"encoder"}
     assert any(name.startswith("embedding/") for name in report.new)
     bag = TextClassifier(tokenizer, ["a", "b"], model={"pair_buckets": 0})
-    with pytest.raises(ValueError, match="none with the same name, shapes and vocabulary"):
+    with pytest.raises(ValueError, match="no weights with the same name, shapes and vocabulary"):
         bag.load_backbone(tmp_path / "t.task")

@@ -404,7 +404,7 @@ def test_what_is_counted_and_warned_of(tmp_path):
 @pytest.mark.slow
 def test_few_development_texts_leave_the_temperature_alone(tmp_path):
     run = train(tmp_path, dev=DEV[:5], training={"epochs": 1})
-    assert run.note == "temperature 1, as 5 development texts are too few to fit it"
+    assert run.note == "temperature 1, because 5 development texts are too few to fit it"
     assert TextClassifier.load(run.best).temperature == 1.0
 
 
@@ -476,7 +476,7 @@ def test_tokenizers(tmp_path):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "film", "great"]
     (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
     assert made(vocabulary_file=str(tmp_path / "vocab.txt")).vocabulary == tuple(words)
-    with pytest.raises(ValueError, match="belongs to tokenizer='word_piece'"):
+    with pytest.raises(ValueError, match="is only used with tokenizer='word_piece'"):
         made(vocabulary_file="vocab.txt", tokenizer="byte_pair")
 
 

@@ -777,7 +777,7 @@ def test_what_a_model_cannot_do(tasks):
         tasks[0]["first"].explain("a", method="attention", label="bad")
     with pytest.raises(ValueError, match="at least one text"):
         tasks[0]["first"].explain([], method="attention")
-    with pytest.raises(ValueError, match="belongs to the loss of examples with several labels"):
+    with pytest.raises(ValueError, match="is a setting of the loss"):
         tasks[0]["several"].dataset([("a", ("bad",))], "balanced")
     with pytest.raises(ValueError, match="token weights"):
         tasks[0]["rnn"].initialize_token_weights([("a", "bad"), ("b", "good")])

@@ -98,7 +98,7 @@ def test_what_cannot_be_packed_is_refused(data, tmp_path):
     rnn = {"model": "rnn", "dim": 8, "units": 8}
     with pytest.raises(ValueError, match="carries its state from one pair to the next"):
         train_translation(data, tmp_path, rnn, training(batching="packed"), verbose=0)
-    with pytest.raises(ValueError, match="`tokens_per_row` belongs to batching='packed'"):
+    with pytest.raises(ValueError, match="`tokens_per_row` is only used with batching='packed'"):
         training(tokens_per_row=64)
     with pytest.raises(ValueError, match="at most `tokens_per_batch`"):
         training(batching="packed", tokens_per_row=512)

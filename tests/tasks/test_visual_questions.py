@@ -312,13 +312,13 @@ def test_settings_of_another_format(made, tmp_path):
     table.write_text("photo,question,answer\na.png,A?,yes\n")
     easy.mkdir()
     for settings, message in [
-        ({"train": str(easy), "image": "photo"}, "`image` belong to format 'csv'"),
+        ({"train": str(easy), "image": "photo"}, "`image` can only be used with the format 'csv'"),
         ({"train": str(table), "image_name": "{id}.png"}, "'vqa'. Received: questions .*'csv'"),
         ({"train": str(table), "dev_image_dir": "x"}, "Expected `dev` with `dev_image_dir`"),
     ]:
         with pytest.raises(ValueError, match=message):
             VisualQuestionAnswerer.read(VisualQuestionsData(**settings))
-    with pytest.raises(ValueError, match="`delimiter` belong to format 'csv'"):
+    with pytest.raises(ValueError, match="`delimiter` can only be used with the format 'csv'"):
         made.read_test(VisualQuestionsTest(data=str(easy)), VisualQuestionsData(delimiter=";"))
     # What one of two formats has is no mistake: it fails at the folder, which has no questions.
     both = VisualQuestionsData(train=str(easy), dev=str(table), image="photo")

@@ -95,9 +95,9 @@ def test_words_without_vectors_are_unknown_if_they_come_once():
         ({}, {"dim": 7}, "`dim` is the width of the word vectors, 6 in"),
         ({}, {"model": "bert"}, "a model with a word embedding"),
         ({}, {"model": "transformer"}, r"6 wide: `dim` must be divisible .* Use dim=6, and"),
-        ({"tokenizer": "word_piece"}, {}, r"need whole words: tokenizer='words'"),
+        ({"tokenizer": "word_piece"}, {}, r"require whole words: tokenizer='words'"),
         ({"backbone": "run/best.task"}, {}, "both initialize the embedding"),
-        ({"word_vectors": "", "freeze_word_vectors": True}, {}, "belongs to `word_vectors`"),
+        ({"word_vectors": "", "freeze_word_vectors": True}, {}, "requires `word_vectors`"),
     ],
 )
 def test_wrong_settings(data, more, model, message):
@@ -161,7 +161,7 @@ def test_wrong_settings_of_tasks_on_an_encoder(of_bilstm):
         ({}, {}, "a word embedding: model='bilstm'. Received: model='bert'"),
         ({}, {"model": "bilstm", "dim": 8}, "`dim` is the width of the word vectors, 6 in"),
         ({"backbone": "run/best.task"}, {}, "both initialize the embedding"),
-        ({"word_vectors": ""}, {}, "`freeze_word_vectors` belongs to `word_vectors`"),
+        ({"word_vectors": ""}, {}, "`freeze_word_vectors` requires `word_vectors`"),
     ):
         with pytest.raises(ValueError, match=message):
             kind.create(examples, data={**of_bilstm, **data, **more}, model=model)

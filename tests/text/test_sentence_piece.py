@@ -230,7 +230,7 @@ def test_vocabularies_that_do_not_fit_are_refused(unigram):
         SentencePieceTokenizer(model, ["<pad>", "<unk>", "</s>", *"abcdefgh"])
     with pytest.raises(ValueError, match=r"each piece only once\. Received: '<s>' twice"):
         SentencePieceTokenizer(model, [*own, "<s>"])
-    with pytest.raises(TypeError, match="Received: 3 among them"):
+    with pytest.raises(TypeError, match="Received: 3"):
         SentencePieceTokenizer(model, [*own, 3])
     with pytest.raises(ValueError, match="`mask_token` must be in the vocabulary"):
         SentencePieceTokenizer(model, mask_token="<mask>")

@@ -58,9 +58,9 @@ def test_weights_of_a_training(classifier):
     targets = classifier.targets(EXAMPLES)
     weights = classifier.weights_for(targets, training)
     np.testing.assert_array_equal(weights, np.where(targets > 0, [[1.0, 5.0, 1.0]], 1.0))
-    with pytest.raises(ValueError, match="Give it to `fit`"):
+    with pytest.raises(ValueError, match="Pass it to `fit`"):
         classifier.objective(training)
-    with pytest.raises(ValueError, match="belongs to the loss of examples with several labels"):
+    with pytest.raises(ValueError, match="is a setting of the loss"):
         classifier.dataset(EXAMPLES, "balanced")
 
 

@@ -77,7 +77,7 @@ def test_refuses():
         attention_steps(layer, x, TOKENS, path="nowhere")
     with pytest.raises(ValueError, match="heads 0 to 0 and rows 0 to 0"):
         attention_steps(layer, x, TOKENS, head=1)
-    with pytest.raises(ValueError, match="at most 3 tokens"):
+    with pytest.raises(ValueError, match="Expected 1 to 3 query tokens"):
         attention_steps(layer, x, [*TOKENS, "cat"])
     with pytest.raises(ValueError, match="which also has bias"):
         attention_steps(MultiHeadSelfAttention(2, positions="alibi"), x, TOKENS)

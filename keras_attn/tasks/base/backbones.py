@@ -66,19 +66,19 @@ class Backbone(NamedTuple):
         """
         if self.model not in kinds:
             raise ValueError(
-                f"The backbone is of the architecture {self.model!r}, which this task does not "
-                f"have. Expected one of {list(kinds)}."
+                f"The backbone has the architecture {self.model!r}, which this task does not "
+                f"support. Expected one of {list(kinds)}."
             )
         own = {field.name for field in dataclasses.fields(kinds[self.model])}
         if chosen.name != self.model and chosen.named:
             raise ValueError(
-                f"The backbone is of the architecture {self.model!r}. Received: "
+                f"The backbone has the architecture {self.model!r}. Received: "
                 f"{kinds.key}={chosen.name!r}. Leave it out, or choose {self.model!r}."
             )
         foreign = [name for name in chosen.values if name not in own]
         if foreign:
             raise ValueError(
-                f"The backbone is of the architecture {self.model!r}, which has no setting "
+                f"The backbone has the architecture {self.model!r}, which has no setting "
                 f"`{foreign[0]}`. Leave it out."
             )
         pooled = ("pooling", "pooled_layers", "unit_length")
@@ -139,8 +139,9 @@ def refuse_new_tokenizer(data: BackboneStart, *names: str) -> None:
     for name in names:
         if data.backbone and getattr(data, name) != getattr(type(data), name):
             raise ValueError(
-                f"`{name}` is for a new tokenizer, but the backbone has its own. Received: "
-                f"{name}={getattr(data, name)!r} with backbone={data.backbone!r}. Leave it out."
+                f"`{name}` is only used for a new tokenizer, but the backbone has its own. "
+                f"Received: {name}={getattr(data, name)!r} with backbone={data.backbone!r}. "
+                "Leave it out."
             )
 
 
@@ -210,8 +211,8 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
     model = saved.config.get("model")
     if not isinstance(model, Mapping) or model.get(ENCODERS.key) not in ENCODERS:
         raise ValueError(
-            f"Expected a task with an encoder of {', '.join(map(repr, ENCODERS))}, or a folder of "
-            f"Hugging Face weights. Received: {path}, which has none."
+            f"Expected a task with an encoder of {', '.join(map(repr, ENCODERS))}, or a "
+            f"folder of Hugging Face weights. Received: {path}, which has no such model."
         )
     name = model[ENCODERS.key]
     own = {field.name for field in dataclasses.fields(ENCODERS[name])}
@@ -262,7 +263,7 @@ def read_encoder_decoder(place: str | os.PathLike) -> Backbone:
     ):
         raise ValueError(
             "Expected a task with an encoder-decoder, or a folder of Hugging Face weights. "
-            f"Received: {path}, which has none."
+            f"Received: {path}, which has no such model."
         )
 
     def make(config: dict[str, Any]) -> Backbone:

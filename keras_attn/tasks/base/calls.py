@@ -92,8 +92,8 @@ def declared_call(
             inputs = (given.pop(first.name),)
         if len(inputs) != 1:
             raise TypeError(
-                f"Expected {call.__name__}{shown}, with settings by their names. Received: "
-                f"{len(inputs)} arguments by position."
+                f"Expected {call.__name__}{shown}, with settings passed by keyword. "
+                f"Received: {len(inputs)} arguments by position."
             )
         return call(self, inputs[0], **(given_by_hook | given))
 

@@ -57,8 +57,8 @@ def check_formats(
         given = [name for name in names if getattr(settings, name) != defaults[name]]
         if given and not found & set(formats):
             raise ValueError(
-                f"{' and '.join(f'`{name}`' for name in given)} belong to format "
-                f"{' or '.join(map(repr, formats))}. Received: {what} of format "
+                f"{' and '.join(f'`{name}`' for name in given)} can only be used with the "
+                f"format {' or '.join(map(repr, formats))}. Received: {what} of format "
                 f"{' and '.join(map(repr, sorted(found)))}."
             )
 

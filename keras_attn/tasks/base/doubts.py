@@ -43,9 +43,10 @@ def doubt_of_guesses(guesses: Sequence[Hashable], true: Sequence[Hashable], what
     if len(set(guesses)) != 1 or len(set(true)) < 2:
         return ""
     return (
-        f"all {len(guesses):,} development {what} are guessed to be {guesses[0]!r}, and "
-        f"{list(true).count(guesses[0]):,} of them are: the model does not tell the classes "
-        "apart. Try more epochs or examples, another learning_rate, or class_weight='balanced'"
+        f"the model predicts {guesses[0]!r} for all {len(guesses):,} development {what}, "
+        f"{list(true).count(guesses[0]):,} of which have this label: it does not tell the "
+        "classes apart. Try more epochs or examples, another learning_rate, or "
+        "class_weight='balanced'"
     )
 
 

@@ -349,8 +349,8 @@ class Exported(Saved, Keeper):
         check_format(format)
         if self.Use.made(use) != self.Use():
             raise ValueError(
-                f"Settings of use belong to format='saved_model'. Received: {dict(use)} with "
-                f"format={format!r}."
+                "Settings of use are only available with format='saved_model'. Received: "
+                f"{dict(use)} with format={format!r}."
             )
         field, inputs = self.exported_rows()
         learned = vars(self.learned)

@@ -53,8 +53,8 @@ class FineTuning(BatchTraining):
         at_least=0,
     )  # fmt: skip
     lora_rank: int = setting(
-        0, "rank of LoRA in the attention of the encoder or decoder, whose own weights stay as "
-        "they are; 0 trains these",
+        0, "rank of LoRA in the attention of the encoder or decoder, whose own weights are "
+            "frozen; 0 trains them",
         at_least=0,
     )  # fmt: skip
 
@@ -98,13 +98,14 @@ def choose_weights(model: keras.Model, training: FineTuning | LoraTraining) -> d
     blocks = getattr(stack, "blocks", None)
     if blocks is None:
         raise ValueError(
-            "`layer_decay`, `frozen_layers` and `lora_rank` need a model with Transformer blocks. "
-            f"Received: {model.name!r}, which has none. Remove these settings."
+            "`layer_decay`, `frozen_layers` and `lora_rank` require a model with Transformer "
+            f"blocks. Received: {model.name!r}, which has no such blocks. Remove these "
+            "settings."
         )
     if training.frozen_layers > len(blocks):
         raise ValueError(
-            f"`frozen_layers` must be at most {len(blocks)}, the blocks of the model. Received: "
-            f"{training.frozen_layers}."
+            f"`frozen_layers` must be at most {len(blocks)}, the number of blocks of the "
+            f"model. Received: {training.frozen_layers}."
         )
     below = [layers[name] for name in _BELOW if name in layers]
     model._chosen = chosen = _Chosen()
@@ -164,7 +165,7 @@ def refuse_adapter(model: keras.Model) -> None:
     chosen = getattr(model, "_chosen", None)
     if with_lora(model) and not (chosen is not None and chosen.lora):
         raise ValueError(
-            "A run in a folder keeps its best weights without LoRA, and this model has LoRA from "
-            "`enable_lora` or `load_lora`. Leave `run_dir` out, merge it with `merge_lora`, or let "
-            "`fit` add it (`lora_rank`)."
+            "`run_dir` cannot be used with a model that has LoRA from `enable_lora` or "
+            "`load_lora`, because the best weights are kept without LoRA. Leave `run_dir` "
+            "out, merge LoRA with `merge_lora`, or let `fit` add it (`lora_rank`)."
         )

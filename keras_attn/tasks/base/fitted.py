@@ -160,8 +160,8 @@ class Fitted(Measured[Given]):
             if name in settings:
                 raise ValueError(
                     f"`{name}` must be known before the model is created. Received: "
-                    f"{name}={settings[name]!r}. Give it to `{type(self).__name__}.train`, or "
-                    "make the task with `dtype`, under `keras_attn.training.compute_on`."
+                    f"{name}={settings[name]!r}. Pass it to `{type(self).__name__}.train`, "
+                    "or create the task with `dtype`, under `keras_attn.training.compute_on`."
                 )
         more = {name: value for name, value in settings.items() if name in _OF_KERAS}
         twice = [f"{name}={settings[name]!r}" for name in settings if name in OF_OPTIMIZER]
@@ -244,8 +244,8 @@ class Fitted(Measured[Given]):
         keras_names = validation_data is not None or validation_split is not None
         if (dev is not None) + (validation_data is not None) + (validation_split is not None) > 1:
             raise ValueError(
-                "Expected development examples once. Received: several of `dev`, `validation_data` "
-                "and `validation_split`."
+                "Expected only one of `dev`, `validation_data` and `validation_split`. "
+                "Received: several of them."
             )
         dev = validation_data if dev is None else dev
         if validation_split is not None:
@@ -358,8 +358,8 @@ class Fitted(Measured[Given]):
         if dev is None and getattr(training, "patience", None):
             raise ValueError(
                 "`patience` counts epochs without a better score of development "
-                f"{self.examples_are}. Received: patience={training.patience} and no such "
-                f"{self.examples_are}. Pass `dev`, or leave `patience` out."
+                f"{self.examples_are}. Received: patience={training.patience} without "
+                f"development {self.examples_are}. Pass `dev`, or leave `patience` out."
             )
         held: Given | tuple[()] = () if dev is None else dev
         say_special_tokens(self, examples, log)

@@ -68,8 +68,8 @@ class Learned:
             *others, last = (f"a {kind.__name__}" for kind in self.tokenizers)
             kinds = f"{', '.join(others)} or {last}" if others else last
             raise TypeError(
-                f"`{name}` must be {kinds}. Received: {type(value).__name__}. Make one with "
-                f"{self.tokenizers[0].__name__}.train(texts, ...)."
+                f"`{name}` must be {kinds}. Received: {type(value).__name__}. Create a "
+                f"tokenizer with {self.tokenizers[0].__name__}.train(texts, ...)."
             )
 
     def to_config(self) -> dict[str, Any]:

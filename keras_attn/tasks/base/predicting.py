@@ -14,7 +14,7 @@ from keras_attn.tasks.base.exported import Exported
 from keras_attn.tasks.base.fitted import Fitted
 from keras_attn.tasks.base.measured import Figures
 
-_LABELS = {"labels": "what is right for each input, if `examples` are the inputs"}
+_LABELS = {"labels": "the right result for each input, if `examples` contains only inputs"}
 
 
 class Predicting(Fitted[Given], Exported):

@@ -69,15 +69,16 @@ def tidy_run(
             longer = any(difference.startswith("epochs is") for difference in changed)
             longer = longer and not can_be_extended(sections["training"])
             raise ValueError(
-                f"{run_dir} contains a run with other settings: {'; '.join(changed)}. Use another "
-                "folder, or the former settings to resume that run." + (_LONGER if longer else "")
+                f"{run_dir} contains a run with other settings: {'; '.join(changed)}. Use "
+                "another folder, or the settings of that run to resume it."
+                + (_LONGER if longer else "")
             )
     results = [name for name in (BEST, LOG) if (run_dir / name).exists()]
     if results and not (run_dir / CHECKPOINT).exists():
         raise ValueError(
-            f"{run_dir} has {' and '.join(results)} of a run, but not its {CHECKPOINT}, without "
-            "which the run cannot resume, and its results would be overwritten. Use another "
-            "folder, or move the files first."
+            f"{run_dir} has {' and '.join(results)} of a run, but not its {CHECKPOINT}. The "
+            "run cannot be resumed without it, and its results would be overwritten. Use "
+            "another folder, or move the files first."
         )
     for name in (SETTINGS, LOG, BEST):
         remove_partial_files(run_dir / name)
@@ -116,7 +117,7 @@ def train_in_folder(
     if epoch >= training.epochs > 0:
         say("All epochs are done.")
     elif epoch or batch:
-        say(f"Going on in epoch {epoch + 1}, batch {batch + 1}.")
+        say(f"Resuming in epoch {epoch + 1}, batch {batch + 1}.")
     if verbose is None:
         verbose = 1 if sys.stdout.isatty() else 2
     complete = fit_resumable(

@@ -203,8 +203,8 @@ class Saved:
         if not used:
             raise ValueError(
                 f"Expected weights for {', '.join(self.backbone) or 'no layer'} of "
-                f"{type(self).__name__}. Received: {place}, which has none with the same name, "
-                "shapes and vocabulary."
+                f"{type(self).__name__}. Received: {place}, which has no weights with the "
+                "same name, shapes and vocabulary."
             )
         if not {"encoder", "decoder"}.isdisjoint(n.split("/")[0] for n in report.loaded):
             self.pretrained = True

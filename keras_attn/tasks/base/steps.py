@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from keras_attn.settings import Settings
 
-MODEL_HELP = "the model: a file, such as RUN/best.task, or the name of one in the package"
+MODEL_HELP = "the model: a file, such as RUN/best.task, or the name of a model in the package"
 _F = TypeVar("_F", bound=Callable[..., object])
 
 

@@ -132,8 +132,8 @@ class Tabular:
         sides = self.split(examples, self.with_columns(self.data, number))
         if not all(map(len, sides)):
             raise ValueError(
-                f"Expected two different {self.examples_are} or more, to split them. Received: one "
-                "group. Give development examples (`validation_data`)."
+                f"Expected two different {self.examples_are} or more, so that they can be "
+                "split. Received: only one. Give development examples (`validation_data`)."
             )
         return sides
 
@@ -186,6 +186,7 @@ def _refuse_columns(given: object, columns: Mapping[str, object]) -> None:
     if named := [name for name, column in columns.items() if column not in ("", None)]:
         name = named[0]
         raise TypeError(
-            f"`{name}` needs a table, such as a DataFrame with this column. Received: {name}="
-            f"{columns[name]!r} with a {type(given).__name__}. Leave it out, or pass a table."
+            f"`{name}` requires a table, such as a DataFrame with this column. Received: "
+            f"{name}={columns[name]!r} with a {type(given).__name__}. Leave it out, or pass "
+            "a table."
         )

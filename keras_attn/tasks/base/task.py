@@ -76,8 +76,8 @@ class Task(Predicting[Given], Quantizable):
         sides = cls.split(train, data)
         if not all(sides):
             raise ValueError(
-                f"Expected two different {cls.examples_are} or more, to split them. Received: one. "
-                "Give a file for development (--dev)."
+                f"Expected two different {cls.examples_are} or more, so that they can be "
+                "split. Received: only one. Give a file for development (--dev)."
             )
         return Examples(*sides, f"{read.summary().rstrip('.')}; held out: {len(sides[1]):,}")
 

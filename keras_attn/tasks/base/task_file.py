@@ -43,12 +43,14 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
     """Writes a task to a file atomically."""
     path = Path(path).expanduser()
     if path.is_dir():
-        raise IsADirectoryError(f"Expected a file's path. Received: {path}, a folder.")
+        raise IsADirectoryError(
+            f"Expected the path of a file. Received: {path}, which is a folder."
+        )
     if path.suffix in (".keras", ".h5"):
         raise ValueError(
             f"Expected a file such as {path.with_suffix('').stem}.task, which contains the "
-            f"tokenizer and the labels in addition to the model. Received: {path}, a name for a "
-            "Keras file. `task.model.save(...)` writes only the Keras model."
+            f"tokenizer and the labels in addition to the model. Received: {path}, which is "
+            "the name of a Keras file. `task.model.save(...)` writes only the Keras model."
         )
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"The folder of the file must exist. Received: {path}.")
@@ -63,7 +65,7 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
     }
     text = json.dumps(header)  # ASCII, as a lone surrogate in a name has no UTF-8
     tensors = model_tensors(model)
-    check_finite(tensors, f"{path} is not written, as the training diverged")
+    check_finite(tensors, f"{path} is not written, because the training diverged")
     weights = to_bytes(tensors, keras_attn=__version__)
     remove_partial_files(path)
     with atomic_write(path) as partial, zipfile.ZipFile(partial, "w") as archive:
@@ -103,7 +105,7 @@ def _settings(archive: Archive, task: str | None) -> dict[str, Any]:
 def _header(archive: Archive) -> dict[str, Any]:
     if _SETTINGS not in archive.names:
         raise ValueError(
-            f"Expected {archive.expected}. Received: {archive.path}, an archive of "
+            f"Expected {archive.expected}. Received: {archive.path}, an archive with "
             f"{archive.names[:5]}."
         )
     header = archive.json(_SETTINGS)
@@ -126,7 +128,7 @@ def read_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
 def _tensors(archive: Archive) -> dict[str, np.ndarray]:
     if _WEIGHTS not in archive.names:
         raise ValueError(
-            f"Expected weights in {archive.path}. Received: none, {_WEIGHTS} is missing."
+            f"Expected weights in {archive.path}. Received: an archive without {_WEIGHTS}."
         )
     tensors = from_bytes(archive.read(_WEIGHTS), str(archive.path))
     check_finite(tensors, f"{archive.path} cannot be used")
@@ -142,7 +144,8 @@ def _naming(path: Path) -> Iterator[None]:
         what = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else f"{error}"
         raise ValueError(
             "Expected a saved task whose settings and weights belong together. Received: "
-            f"{path}, with others ({what[:1000]}). It is damaged, or from another version."
+            f"{path}, where they do not ({what[:1000]}). The file is damaged, or from "
+            "another version."
         ) from error
 
 

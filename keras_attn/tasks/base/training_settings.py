@@ -45,9 +45,9 @@ def long_enough(training: Any, batches: Sized, log: Callable[[str], object]) -> 
     if epochs == training.epochs:
         return training
     log(
-        f"{epochs} epochs: {training.epochs}, the default, would be "
-        f"{math.ceil(training.epochs * updates):,} updates only. `epochs` (--epochs) changes "
-        "that."
+        f"Training for {epochs} epochs, because the default of {training.epochs} would make "
+        f"only {math.ceil(training.epochs * updates):,} updates. Set `epochs` (--epochs) to "
+        "change this."
     )
     return dataclasses.replace(training, epochs=epochs)
 
@@ -91,8 +91,8 @@ class TrainingSettings(RunSettings):
 
     patience: int = setting(
         0,
-        "epochs without a better development score after which the training ends; 0 never ends it "
-        "early",
+        "epochs without a better development score after which training ends; 0 never ends "
+        "it early",
         at_least=0,
     )
     schedule: str = setting(

@@ -35,7 +35,11 @@ class VectorStart(NamedTuple):
             f"{', and are frozen' if self.frozen else ''}. The others start at random, with their "
             "mean and deviation; <unknown> starts at their mean."
         )
-        return f"{text} Such are: {', '.join(self.missing[:8])}." if self.missing else text
+        return (
+            f"{text} Words without a vector: {', '.join(self.missing[:8])}."
+            if self.missing
+            else text
+        )
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,8 @@ class WordVectorData(Settings):
         for name in ("freeze_word_vectors", "vector_words"):
             if getattr(self, name) and not self.word_vectors:
                 raise ValueError(
-                    f"`{name}` belongs to `word_vectors`. Received: {getattr(self, name)} without "
-                    "`word_vectors`."
+                    f"`{name}` requires `word_vectors`. Received: "
+                    f"{name}={getattr(self, name)} without `word_vectors`."
                 )
         if self.word_vectors and getattr(self, "backbone", ""):
             raise ValueError(
@@ -82,8 +86,9 @@ def sized_by_vectors(kinds: Kinds, chosen: Choice, place: str) -> Choice:
     takes = [name for name, kind in kinds.items() if _takes_vectors(kind)]
     if chosen.name not in takes:
         raise ValueError(
-            f"`word_vectors` need a model with a word embedding: {kinds.key}="
-            f"{' or '.join(map(repr, takes))}. Received: {kinds.key}={chosen.name!r}."
+            "`word_vectors` require a model with a word embedding: "
+            f"{kinds.key}={' or '.join(map(repr, takes))}. Received: "
+            f"{kinds.key}={chosen.name!r}."
         )
     width = word_vector_width(place)
     if chosen.values.get("dim", width) != width:
@@ -113,8 +118,9 @@ def read_vectors(tokenizer: WordTokenizer, data: Any) -> tuple[WordTokenizer, Wo
     more = [word for word in vectors.words if word not in known]
     if not known.intersection(vectors.words):
         raise ValueError(
-            f"Expected vectors of words in the training texts. Received: {data.word_vectors}, "
-            f"which has none of {len(known):,} words. Is it of another language, or in capitals?"
+            "Expected vectors of words in the training texts. Received: "
+            f"{data.word_vectors}, which has none of {len(known):,} words. Check its "
+            "language and its use of capitals."
         )
     if more:
         words = [*tokenizer.vocabulary, *more]

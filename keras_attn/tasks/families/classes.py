@@ -83,9 +83,9 @@ class ClassTask(ClassPredictions):
         labels, inputs = self.numbers_of(checked), self.asked(self.inputs_of(checked))
         if self.multi_label and class_weight is not None:
             raise ValueError(
-                "`class_weight` belongs to the loss of examples with several labels. Received: "
-                f"class_weight={class_weight!r}. Give it to `fit`, or compile the model with "
-                "keras_attn.training.WeightedBinaryCrossentropy."
+                "If examples have several labels, `class_weight` is a setting of the loss. "
+                f"Received: class_weight={class_weight!r}. Pass it to `fit`, or compile the "
+                "model with keras_attn.training.WeightedBinaryCrossentropy."
             )
         weights = example_weights(labels, self.class_names, class_weight)
         settings = {"rows_multiple_of": num_data_shards(), **settings}
@@ -117,8 +117,9 @@ class ClassTask(ClassPredictions):
             loss = keras.losses.BinaryCrossentropy(from_logits=True)
             if training.class_weight == "balanced":
                 raise ValueError(
-                    "`class_weight` must be a table from labels to weights here, as the examples "
-                    "are not known before `fit`. Received: 'balanced'. Give it to `fit`."
+                    "`class_weight` must be a table from labels to weights here, because the "
+                    "examples are not known before `fit`. Received: 'balanced'. Pass it to "
+                    "`fit`."
                 )
             if training.class_weight is not None:
                 weights = weights_of_classes([], self.class_names, training.class_weight)
@@ -199,7 +200,7 @@ class ClassTask(ClassPredictions):
             self.temperature = 1.0
             few = f"{len(dev)} development {self.examples_are}"
             return "; ".join(
-                [f"temperature 1, as {few} are too few to fit it", *self.decide(dev, True)]
+                [f"temperature 1, because {few} are too few to fit it", *self.decide(dev, True)]
             )
         return "; ".join([f"temperature {self.calibrate(dev):.2f}", *self.decide(dev, False)])
 

@@ -17,7 +17,7 @@ READ = ("fit", "evaluate")
 """The steps that read files of examples."""
 FORMATS = ("auto", "csv", "tsv", "json_lines")
 COLUMN_OR_NUMBER = "; or its number from 0, if the file has no header"
-COLUMN_OF_FORMAT = "; if empty, the column of the format"
+COLUMN_OF_FORMAT = "; if empty, the usual column of the format"
 
 
 def column(default: str, what: str, otherwise: str = "", steps: Sequence[str] = READ) -> Any:
@@ -68,8 +68,7 @@ class NearDuplicates(Settings):
 
     near_duplicates: str = setting(
         "apart",
-        "{examples} that are nearly the same: kept on one side of that split, or anywhere, with a "
-        "warning",
+        "near-duplicates among the {examples}: kept in the same split, or anywhere, with a warning",
         choices=("apart", "anywhere"),
     )
 
@@ -118,8 +117,7 @@ class ImageFiles(Tables):
     )
     image: str = setting("image", "csv: column of the images", steps=READ)
     cache_dtype: str = setting(
-        "float16", "dtype in which the regions of an encoder that is not trained are kept on the "
-        "disk",
+        "float16", "dtype of the stored regions of an encoder that is not trained",
         choices=("float16", "float32"),
     )  # fmt: skip
 
@@ -144,9 +142,13 @@ class HeldOutShares(Settings):
     """Settings of the fractions of held-out examples."""
 
     dev_share: float = setting(
-        0.05, "share of the {examples} that chooses the best weights", at_least=0, below=1,
+        0.05, "share of the {examples} that determines the best weights", at_least=0, below=1,
         steps=READ,
     )  # fmt: skip
     test_share: float = setting(
-        0.1, "share of the {examples} that is left for the test", at_least=0, below=1, steps=READ
+        0.1,
+        "share of the {examples} that is held out for the test",
+        at_least=0,
+        below=1,
+        steps=READ,
     )

@@ -50,8 +50,8 @@ class EncoderData(BackboneData):
         refuse_new_tokenizer(self, "tokenizer", "vocabulary_size", "lowercase")
         if self.tokenizer != "word_piece" and not self.lowercase:
             raise ValueError(
-                "`lowercase` belongs to tokenizer='word_piece'. Received: lowercase=False with "
-                f"tokenizer={self.tokenizer!r}. Leave it out."
+                "`lowercase` is only used with tokenizer='word_piece'. Received: "
+                f"lowercase=False with tokenizer={self.tokenizer!r}. Leave it out."
             )
 
 

@@ -100,8 +100,8 @@ class EncoderTask(Task):
         config = super().configured(model)
         if config.sequence_length < self.max_length:
             raise ValueError(
-                f"`max_length` must be at most {config.sequence_length}, the positions that the "
-                f"encoder has. Received: {self.max_length}."
+                f"`max_length` must be at most {config.sequence_length}, the number of "
+                f"positions of the encoder. Received: {self.max_length}."
             )
         return config
 
@@ -199,8 +199,8 @@ class EncoderTask(Task):
         for name, value in more.items():
             if value is not None:
                 raise ValueError(
-                    f"`{name}` belongs to method='gradient'. Received: {name}={value!r} with "
-                    "method='attention'."
+                    f"`{name}` is only used with method='gradient'. Received: "
+                    f"{name}={value!r} with method='attention'."
                 )
         return study_texts(self.model, self.field, self.studied(inputs))
 

@@ -25,9 +25,9 @@ class HeadTraining(Settings):
 
     tune: str = setting(
         "all",
-        "weights that are trained: all; head, only the output layer, by logistic regression on the "
-        "vectors of the encoder, which are computed once; or head_first, the head in this way and "
-        "then all",
+        "weights that are trained: all; head, which is only the output layer, by logistic "
+        "regression on encoder vectors that are computed once; or head_first, which trains "
+        "the head in this way and then all weights",
         choices=("all", "head", "head_first"),
     )
 

@@ -84,7 +84,8 @@ def whole_pictures(
     if not numbers:
         described = describe_image_problems(problems)
         raise ValueError(
-            f"Expected intact images. Received: none of {len(pictures):,}: {described}"
+            f"Expected at least one intact image. Received: {len(pictures):,} images, none "
+            f"of which is intact: {described}"
         )
     return numbers, problems
 
@@ -98,7 +99,7 @@ def _paths(
     if paths and in_memory:
         raise ValueError(
             "Expected images that are all paths, or all arrays or bytes. Received: "
-            f"{in_memory} of {len(pictures)} in memory."
+            f"{len(pictures)} images, {in_memory} of which are in memory."
         )
     if cache_dir is not None and not paths:
         raise ValueError("`cache_dir` is for images in files. Received: images in memory.")

@@ -51,14 +51,15 @@ class PictureLearned(Learned):
         super().__post_init__()
         if not isinstance(self.encoder, ImageEncoder):
             raise TypeError(
-                f"`encoder` must be an ImageEncoder. Received: {type(self.encoder).__name__}. Make "
-                "one with encoder_from_model(model), applications_encoder(name), "
-                "small_cnn_encoder()."
+                "`encoder` must be an ImageEncoder. Received: "
+                f"{type(self.encoder).__name__}. Create one with encoder_from_model(model), "
+                "applications_encoder(name) or small_cnn_encoder()."
             )
         if self.train_encoder and not self.encoder.trainable_weights:
             raise ValueError(
                 "`encoder` must have trainable weights for train_encoder=True. Received: "
-                f"{self.encoder.name!r} without any. Set its `trainable` to True."
+                f"{self.encoder.name!r}, which has no trainable weights. Set its `trainable` "
+                "to True."
             )
 
 

@@ -198,7 +198,7 @@ class SequenceToSequence(Task[Given]):
         if len(given) not in (1, count):
             raise ValueError(
                 f"`beginning` must have one string, or one for each of the {count} inputs. "
-                f"Received: {len(given)}."
+                f"Received: {len(given)} strings."
             )
         ids = self.target_tokenizer.encode(given)
         return ids * count if len(ids) == 1 else ids

@@ -59,13 +59,13 @@ class TextRowsData(BackboneData, Tables, NearDuplicates, LimitedFiles):
         "word_piece", "kind of tokenizer, without --backbone", choices=tuple(TOKENIZERS)
     )
     vocabulary_file: str = setting(
-        "", "vocab.txt of BERT, to take instead of making a vocabulary; without --backbone",
+        "", "vocab.txt of BERT, which is used instead of a new vocabulary; without --backbone",
         shapes_result=False, path="file",
     )  # fmt: skip
     max_length: int = setting(256, "largest number of tokens of a text", at_least=2)
     truncation: str | None = setting(
-        None, "part of a long text that is kept; if none, head_tail. Long pairs lose the end of "
-        "the longer text",
+        None, "part of a long text that is kept; if none, head_tail. If a pair is too long, "
+            "the end of its longer text is cut off",
         kind=str, choices=TRUNCATIONS,
     )  # fmt: skip
 
@@ -73,13 +73,13 @@ class TextRowsData(BackboneData, Tables, NearDuplicates, LimitedFiles):
         super().__post_init__()
         if self.word_vectors and self.tokenizer != "words":
             raise ValueError(
-                "`word_vectors` need whole words: tokenizer='words' (--tokenizer words). Received: "
-                f"tokenizer={self.tokenizer!r}."
+                "`word_vectors` require whole words: tokenizer='words' (--tokenizer words). "
+                f"Received: tokenizer={self.tokenizer!r}."
             )
         if self.vocabulary_file and self.tokenizer != "word_piece":
             raise ValueError(
-                "`vocabulary_file` belongs to tokenizer='word_piece'. Received: `vocabulary_file` "
-                f"with tokenizer={self.tokenizer!r}."
+                "`vocabulary_file` is only used with tokenizer='word_piece'. Received: "
+                f"`vocabulary_file` with tokenizer={self.tokenizer!r}."
             )
         refuse_new_tokenizer(self, "tokenizer", "vocabulary_size", "vocabulary_file")
 

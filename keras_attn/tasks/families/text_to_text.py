@@ -50,8 +50,12 @@ class WrittenScores(Settings):
     """How texts that are written after each epoch are scored."""
 
     score_epochs: int = setting(1, "epochs between two scores of the development set", at_least=1)
-    score_pairs: int = setting(500, "development pairs that are {written} then", at_least=1)
-    score_beams: int = setting(1, "width of the beam search then; 1 is greedy", at_least=1)
+    score_pairs: int = setting(
+        500, "development pairs that are {written} for each of these scores", at_least=1
+    )
+    score_beams: int = setting(
+        1, "width of the beam search for these scores; 1 is greedy", at_least=1
+    )
 
 
 class TextToText(FromOthers):

@@ -44,8 +44,8 @@ class VectorData(EncoderData):
     """The encoder of vectors. A sentence-transformers backbone replaces settings of None."""
 
     max_length: int | None = setting(  # type: ignore[assignment]  # None until a backbone says it
-        None, "largest number of tokens of a row; if none, that of a sentence-transformers "
-        f"backbone, else {MAX_LENGTH}", kind=int, at_least=5,
+        None, "largest number of tokens of a row; if none, as in a sentence-transformers "
+            f"backbone, otherwise {MAX_LENGTH}", kind=int, at_least=5,
     )  # fmt: skip
     pooling: str | None = setting(
         None, "{bi}pooling of the states of a text into its vector; if none, as in a "

@@ -40,6 +40,7 @@ class RegionCache(Settings):
     """Where the regions of images are kept."""
 
     cache_dir: str = setting(
-        "", "folder for the regions of an encoder that is not trained; one in the cache if empty",
+        "", "folder for the regions of an encoder that is not trained; if empty, a folder in "
+            "the cache",
         shapes_result=False,
     )  # fmt: skip

@@ -20,11 +20,13 @@ class UnknownTexts(Settings):
     """Settings for texts of no class."""
 
     unknown: str = setting(
-        "", "label of texts of no class: by those among the development texts a threshold is "
-        "chosen, below which a text gets this label; if empty, all texts have a class",
+        "", "label of texts that belong to no class; a text gets it if its highest "
+            "probability is below a threshold, which the development texts with this label "
+            "determine; if empty, all texts have a class",
     )  # fmt: skip
     false_alarms: float = setting(
-        0.05, "with --unknown: share of the development texts of a class that may get that label",
+        0.05, "with --unknown: share of the development texts with a class that may get the "
+            "label of --unknown",
         above=0, below=1,
     )  # fmt: skip
 

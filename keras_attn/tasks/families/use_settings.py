@@ -25,7 +25,7 @@ class BatchUse(Settings):
 
     batch_size: int = setting(
         64,
-        "number of {rows} that are computed at a time",
+        "number of {rows} that are computed at once",
         at_least=1,
         steps=("predict", "evaluate", "export"),
     )
@@ -102,7 +102,7 @@ class AnswerRulesUse(TokenRulesUse):
         at_least=0,
     )  # fmt: skip
     forced_last_id: int | None = setting(
-        None, "id of the token at the largest length, usually of the end token", kind=int,
+        None, "id of the token that is forced at the largest length, often the end token", kind=int,
         at_least=0,
     )  # fmt: skip
     beginning: tuple[str, ...] = setting(
@@ -167,8 +167,8 @@ def refuse_given(settings: Settings, names: Iterable[str], owner: str, chosen: s
         value = getattr(settings, name)
         if value != getattr(type(settings), name):
             raise ValueError(
-                f"`{name}` belongs to {owner}. Received: {name}={value!r} with {chosen}. Leave one "
-                "of them out."
+                f"`{name}` is only used with {owner}. Received: {name}={value!r} with "
+                f"{chosen}. Leave one of them out."
             )
 
 
@@ -223,7 +223,8 @@ class SamplingUse(BatchUse):
         None, "{sample}total probability of the tokens to choose from", kind=float, above=0
     )
     min_p: float | None = setting(
-        None, "{sample}smallest probability that may come, as a share of the greatest", kind=float,
+        None, "{sample}smallest probability of the tokens to choose from, as a share of the "
+            "largest", kind=float,
         at_least=0, below=1,
     )  # fmt: skip
     repetition_penalty: float = setting(
