@@ -188,14 +188,14 @@ class AnswerSelectionTest(BootstrapTest):
 
 @dataclass(frozen=True)
 class PairQuestions(Settings):
-    """The questions of which `pairs` makes pairs."""
+    """The questions that `pairs` turns into pairs."""
 
     data: str = setting("", "questions, as for fit", required=True, path="examples")
 
 
 @dataclass(frozen=True)
 class SelectionLearned(EncoderLearned):
-    """What a search for answers learned: its tokenizer and the answers, each once."""
+    """Learned values of an answer selector: its tokenizer and the distinct answers."""
 
     answers: tuple[str, ...]
 
@@ -286,7 +286,7 @@ class AnswerSelector(TextVectors):
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The candidate answers; you can assign other answers."""
+        """The candidate answers, which can be replaced by assignment."""
         return self.learned.answers
 
     @answers.setter
@@ -471,8 +471,8 @@ class AnswerSelector(TextVectors):
         num_bootstrap: int,
         seed: int = 0,
     ) -> RankingReport:
-        """Measures the ranks of the right answers. Answers that a reranker does not score follow
-        the reranked ones, in their order.
+        """Measures the ranks of the right answers. Answers that a reranker does not score keep
+        their order and follow the reranked answers.
 
         Args:
             examples: `SelectionQuestion`s, or tuples of a question, its right answer or a list of
@@ -484,8 +484,8 @@ class AnswerSelector(TextVectors):
             A `RankingReport`: mean reciprocal rank, average precision and recall. `print` shows it.
 
         Raises:
-            ValueError: If an example is something else, there is none, a right answer is not among
-                the candidates, or a setting is wrong.
+            ValueError: If there is no example, an example has the wrong form, a right answer is not
+                among the candidates, or a setting is wrong.
         """
         return score_ranks(results, num_bootstrap=num_bootstrap, seed=seed)
 
@@ -536,10 +536,11 @@ class AnswerSelector(TextVectors):
         """Finds the best answers to questions.
 
         Answers are searched by vectors (cosines), by words (BM25, see
-        `keras_attn.text.WordScores`), or by both: the weighted mean `w * words + (1 - w) * vectors`
-        of both, each scaled to 0 to 1 over the candidates of the question. The best of them can
-        then be reranked by a model that reads question and answer together: `reranker` is a
-        `SimilarityScorer`, such as one of `kind="cross"`, or its file.
+        `keras_attn.text.WordScores`), or by both. The score of a search by both is
+        `w * words + (1 - w) * vectors`, where each term is scaled to the range from 0 to 1 over the
+        candidates of the question. A second model that reads question and answer together can
+        rerank the best
+        answers: `reranker` is a `SimilarityScorer`, such as one of `kind="cross"`, or its file.
 
         Args:
             questions: A question, or a list of them.
@@ -547,7 +548,8 @@ class AnswerSelector(TextVectors):
                 task. Word frequencies are then counted over all different candidates of the call.
 
         Returns:
-            A list of `FoundAnswer`s, the best first; a list of lists for a list of questions.
+            A list of `FoundAnswer`s, the best first, or a list of such lists for a list of
+            questions.
 
         Raises:
             ImportError: If words are searched and `bm25s` is not installed.
@@ -645,10 +647,10 @@ class AnswerSelector(TextVectors):
     def signatures(self, use: AnswerSelectionUse) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        All take `text: string (B,)`. `serving_default` gives `answers: string (B, k)`, their
-        `scores: float32 (B, k)` and `numbers: int32 (B, k)`; `embed` gives `vectors: float32
-        (B, D)` of length 1, the vectors of questions. If answers have another prompt than
-        questions, `embed_answers` gives their vectors.
+        The input of each signature is `text: string (B,)`. `serving_default` returns `answers:
+        string (B, k)`, their `scores: float32 (B, k)` and `numbers: int32 (B, k)`. `embed` returns
+        the vectors of questions, `vectors: float32 (B, D)` of length 1. If answers and questions
+        have different prompts, `embed_answers` returns the vectors of answers.
         """
         query, passage = self.prompts
         search = SearchTexts(

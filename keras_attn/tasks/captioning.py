@@ -97,7 +97,7 @@ _DIFFERENT = 2  # images that CIDEr weighs words by
 @with_defaults(
     help={
         "train": "file of captions, or folder of UCM-Captions; emoji if empty",
-        "on_error": "what to do at pictures that are missing or broken",
+        "on_error": "what to do with images that are missing or broken",
         "dev_share": "share of the pictures that is held out, if nothing says which",
     },
     words={"examples": "pictures"},
@@ -128,7 +128,10 @@ class CaptioningData(SavedStart, Pieces, ImageFiles, LimitedFiles):
     )  # fmt: skip
     caption: str = setting("caption", "csv: column of the captions", steps=READ)
     emoji_style: str = setting(
-        "twitter", "emoji: who drew them", choices=("twitter", "google"), steps=READ
+        "twitter",
+        "emoji: style of the pictures, named after their publisher",
+        choices=("twitter", "google"),
+        steps=READ,
     )
     lowercase: bool = setting(True, "learn the captions in lower case")
     vocabulary_size: int = setting(2000, "largest number of tokens", at_least=259)
@@ -216,7 +219,7 @@ class CaptionedFiles(Settings):
 
 @dataclass(frozen=True)
 class CaptionFigures(CaptionedFiles):
-    """What `explain` shows of images."""
+    """Settings of the figures that `explain` writes."""
 
     limit: int = setting(50, "maximum number of images", at_least=1)
     title: str = setting("Where it looked", "title of the page")
@@ -333,10 +336,10 @@ class Captioner(PictureTask, SequenceToSequence):
 
     @classmethod
     def read(cls, data: CaptioningData) -> Examples:
-        """Reads captioned images. The captions are Karpathy's JSON (Flickr8k, Flickr30k, COCO,
-        RSICD), COCO's own, Flickr8k's text files, a CSV or TSV table, or the folder of
-        UCM-Captions. Without a file, emoji with their names are read (67 MB, downloaded once by
-        pip). A part of the images is held out for choosing the best weights. No test set is read.
+        """Reads captioned images from Karpathy's JSON (Flickr8k, Flickr30k, COCO, RSICD), COCO's
+        own JSON, Flickr8k's text files, a CSV or TSV table, or the folder of UCM-Captions. Without
+        a file, it reads emoji and their names (67 MB, downloaded once by pip). Some of the images
+        are held out to determine the best weights. No test set is read.
         """
         train = _file(data.train, data, data.image_dir, data.train_names)
         dev_dir = data.dev_image_dir or data.image_dir
@@ -570,19 +573,21 @@ class Captioner(PictureTask, SequenceToSequence):
     def signatures(self, use: CaptioningUse) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        The signature `serving_default` takes `image: string (B,)`, each the bytes of a JPEG, PNG,
-        GIF, BMP or WebP file, and gives `caption: string (B,)`, as `caption` does. The signature
-        `details` takes the same and gives what `caption_n_best` gives, padded with `""` and zeros:
+        The input of `serving_default` is `image: string (B,)`, the bytes of JPEG, PNG, GIF, BMP or
+        WebP files, and its output is `caption: string (B,)`, as in `predict`. The signature
+        `details` has the same input and returns the results of `caption_n_best`, padded with `""`
+        and zeros:
 
         - `captions`, `scores`, `truncated` `(B, R)`, the best first;
         - `tokens` `(B, R, T)`, `attention` `(B, R, T, rows, columns)`.
 
-        The signature `with_settings` takes `alpha: float32 (B,)` too, and gives `caption`.
+        The signature `with_settings` also has the input `alpha: float32 (B,)`, and returns
+        `caption`.
 
-        If one image cannot be decoded, or has more than `max_pixels` pixels, its whole batch fails:
-        a graph cannot catch errors. The graph does not rotate images by their EXIF data. Its
-        resizing may differ from the resizing of `caption` by 1 of 255 if an image has another size,
-        and its decoding of JPEG by a little more.
+        If one image cannot be decoded, or has more than `max_pixels` pixels, its whole batch fails,
+        because a graph cannot catch errors. The graph ignores the orientation in EXIF data. If an
+        image is resized, its pixels may differ from the pixels that `predict` computes by 1 of 255,
+        and the pixels of a JPEG may differ by slightly more.
         """
         image = Together({"image": self.picture_input(use.max_pixels)})
         tokenizer, graph = self.tokenizer, functools.cache(self.tokenizer.to_graph)
@@ -636,7 +641,8 @@ class Captioner(PictureTask, SequenceToSequence):
                 for its caption, with a warning that names it.
 
         Returns:
-            For an image a string, or a `Caption`; for several a list, in their order.
+            A string or a `Caption` for one image, or a list of them for several images, in the same
+            order.
 
         Raises:
             OSError: If a file does not exist or cannot be read.
@@ -648,13 +654,13 @@ class Captioner(PictureTask, SequenceToSequence):
         return [x and x[0] for x in results] if return_attention else results
 
     def explained(self, images: list[Picture], use: CaptioningUse) -> list[AttentionView]:
-        """Returns views of where the model looked in an image for each token of its caption.
+        """Returns views of the attention to an image for each token of its caption.
 
         Args:
-            images: As `predict`.
+            images: As in `predict`.
 
         Returns:
-            For each image, an `AttentionView`, which `page` writes.
+            An `AttentionView` for each image. `page` writes them to a page.
 
         Raises:
             OSError: If a file does not exist or cannot be read.
@@ -676,10 +682,10 @@ class Captioner(PictureTask, SequenceToSequence):
         """Finds several captions of each image, with scores and attention weights.
 
         Args:
-            images: As `predict`.
+            images: As in `predict`.
             num_return_sequences: Number of captions of each image, at most `beams`; `beams` if
                 None.
-            on_error: As `predict`.
+            on_error: As in `predict`.
             **settings: Settings `Use`: `beams`, `alpha`, `batch_size`.
 
         Returns:
@@ -762,7 +768,8 @@ class Captioner(PictureTask, SequenceToSequence):
         """Captions images and compares the results with their captions.
 
         Args:
-            examples: As `dataset`; or what `read_test` returns, which may have training captions.
+            examples: As in `dataset`, or the result of `read_test`, which may include training
+                captions.
             train_captions: Captions of the training set, to count copies.
 
         Returns:

@@ -216,7 +216,7 @@ class ConversationTest(Settings):
 
 @dataclass(frozen=True)
 class ConversationLearned(Learned):
-    """What a talker learned beside its weights.
+    """Learned values of a conversation model, in addition to its weights.
 
     Raises:
         TypeError: If the class of the tokenizer is not supported.
@@ -350,8 +350,8 @@ class Talker(SequenceToSequence):
     def read(cls, data: ConversationData) -> Examples:
         """Reads dialogues: JSON lines, DailyDialog's text files, or chitchat-dataset's JSON.
 
-        Whole dialogues are held out for the test and to choose the best weights, by the perplexity
-        of their answers; dialogues with equal words stay together.
+        Whole dialogues are held out for the test, and for development: the perplexity of their
+        answers determines the best weights. Dialogues with equal words stay together.
         """
         read = _read(data.train, data)
         train, dev, test = _split(read, data)
@@ -367,7 +367,7 @@ class Talker(SequenceToSequence):
         return Examples(learnt, chosen_by, "\n".join(notes))
 
     def read_test(self, test: ConversationTest, data: ConversationData) -> TestExchanges:
-        """Reads the held-out dialogues, or others, and the training dialogues for the baselines."""
+        """Reads the held-out or other dialogues, and the training dialogues for the baselines."""
         read = _read(data.train, data)
         train, _, held_out = _split(read, data)
         where = read.summary()
@@ -602,12 +602,12 @@ class Talker(SequenceToSequence):
     def results(self, conversations: Sequence[Any], use: ConversationUse) -> list[str]:
         """Answers conversations.
 
-        The model answers the last turn of a conversation, which is by the other speaker; the turn
-        before it is by the answering speaker, and so on. Turns without a word are removed first. If
-        no turn is left, the answer is empty.
+        The model answers the last turn of a conversation, which the other speaker said. The turn
+        before it is an earlier turn of the model, and so on, alternately. Turns without a word are
+        removed first. If no turn is left, the answer is empty.
 
         Args:
-            conversations: A string, which is one turn; a tuple of strings, the turns so far; or a
+            conversations: A string (a single turn), a tuple of strings (the turns so far), or a
                 list of strings and tuples.
 
         Returns:
@@ -615,7 +615,7 @@ class Talker(SequenceToSequence):
 
         Raises:
             TypeError: If a turn is not a string.
-            ValueError: If a setting is out of range, or belongs to the other search; or if
+            ValueError: If a setting is out of range or belongs to the other search, or if
                 `mutual_information` is above 0 and the model did not learn answers without turns.
         """
         signature = self.signatures(self.checked_use(use))["serving_default"]
@@ -626,7 +626,7 @@ class Talker(SequenceToSequence):
         """Answers conversations; see `predict` for the settings.
 
         Args:
-            conversations: A string, which is one turn; a tuple of strings, the turns so far; or a
+            conversations: A string (a single turn), a tuple of strings (the turns so far), or a
                 list of strings and tuples.
             **settings: As in `predict`: `search`, `beams`, `alpha`, `mutual_information`,
                 `temperature`, `seed`, ...
@@ -819,10 +819,10 @@ class Talker(SequenceToSequence):
     def signatures(self, use: ConversationUse) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        The signature `serving_default` takes `turns: string (B, T)`, the turns so far from old to
-        new, padded with `""` on either side, and gives `answer: string (B,)`, equal to `answer`
-        with the settings of the export. `with_settings` also takes the numbers of `served_numbers`,
-        each `(B,)`.
+        The input of `serving_default` is `turns: string (B, T)`, the turns so far, the oldest
+        first, padded with `""` on either side. Its output is `answer: string (B,)`, as in `predict`
+        with the settings of the export. `with_settings` also has the numbers of `served_numbers` as
+        inputs, each `(B,)`.
         """
         field = self.field
         answer = GeneratedText(self.tokenizer, "best", some="some", graph=field.graph)
@@ -838,8 +838,8 @@ class Talker(SequenceToSequence):
     def served_numbers(self, use: ConversationUse) -> dict[str, tuple[Any, Any]]:
         """Returns the numbers that `with_settings` takes.
 
-        A beam search has `alpha`, and `mutual_information` if the export sets it. A sample has
-        `temperature`, `top_k`, where 0 keeps all, `top_p`, `min_p`, `repetition_penalty` and
+        A beam search accepts `alpha`, and `mutual_information` if the export sets it. Sampling
+        accepts `temperature`, `top_k` (0 keeps all), `top_p`, `min_p`, `repetition_penalty` and
         `seed`.
         """
         if use.search == "sample":

@@ -161,7 +161,7 @@ class WordPage(Settings):
 
 @dataclass(frozen=True)
 class EmbeddingsLearned(Learned):
-    """What an embedder learned beside its vectors: the words."""
+    """Learned values of word embeddings, in addition to the vectors: the words."""
 
     tokenizer: WordTokenizer
 
@@ -283,7 +283,7 @@ class WordEmbedder(Task[Texts]):
 
     @classmethod
     def column_helps(cls, inputs: bool) -> dict[str, str]:
-        """Returns what the columns of inputs are; `evaluate` reads no tables."""
+        """Describes the columns of inputs; `evaluate` does not read tables."""
         return super().column_helps(inputs) if inputs else {}
 
     def read_own(self, given: object, columns: Mapping[str, object]) -> Any:

@@ -125,7 +125,7 @@ class EntailmentTest(SplitTest):
 
 @dataclass(frozen=True)
 class EntailmentLearned(ClassLearned):
-    """What a classifier of entailment learned."""
+    """Learned values of an entailment classifier."""
 
     tokenizers: ClassVar = (WordTokenizer,)
     tokenizer: WordTokenizer
@@ -195,8 +195,8 @@ class EntailmentClassifier(ClassTask):
     def read(cls, data: EntailmentData) -> Examples:
         """Reads labelled pairs: a table with named columns, JSON lines, SICK or SNLI.
 
-        The best weights are chosen with the pairs of --dev, with SICK's trial pairs, or with a
-        held-out part of the pairs, with different premises. No test set is read.
+        The pairs of --dev, SICK's trial pairs, or held-out pairs with different premises determine
+        the best weights. No test set is read.
         """
         read = _read(data.train, data, split="train", swap=data.reversed_pairs)
         cls.check_read(read, data)
@@ -383,16 +383,16 @@ class EntailmentClassifier(ClassTask):
     def signatures(self, use: EntailmentUse) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        `serving_default` takes `premise: string (B,)` and `hypothesis: string (B,)` and gives, with
-        the same values as this object:
+        The inputs of `serving_default` are `premise: string (B,)` and `hypothesis: string (B,)`.
+        Its outputs have the same values as the results of this object:
 
             label             string (B,)        the most probable class
-            probabilities     float32 (B, C)     of the classes
-            classes           string (B, C)      their names, in each row
+            probabilities     float32 (B, C)     probabilities of the classes
+            classes           string (B, C)      names of the classes, in each row
             premise_words     string (B, S)      the words that are read, `""` in padding
             hypothesis_words  string (B, T)
             alignment         float32 (B, T, S)  the attention; `(B, 1, S)` with attention="last",
-                                                 not there with attention="none"
+                                                 missing with attention="none"
         """
         fields = dict.fromkeys(_NAMES, WordTokens(self.tokenizer, self.max_length))
         outputs = self.class_outputs()

@@ -139,7 +139,7 @@ class PretrainingTest(Settings):
 
 @dataclass(frozen=True)
 class PretrainingLearned(EncoderLearned):
-    """What pretraining learned beside its weights: the tokenizer."""
+    """Learned values of pretraining, in addition to the weights: the tokenizer."""
 
     tokenizers: ClassVar = (WordPieceTokenizer,)
     tokenizer: WordPieceTokenizer
@@ -239,9 +239,9 @@ class Pretrainer(EncoderTask):
     def read(cls, data: PretrainingData) -> Examples:
         """Reads text files: a sentence per line, or whole documents as JSON lines.
 
-        Whole documents, also those of Parquet files, are split into sentences by rules. Without a
-        file, film reviews are read (13 MB, downloaded once by pip). A part of the documents is held
-        out for scoring.
+        Whole documents, which may also come from Parquet files, are split into sentences by rules.
+        Without a file, it reads film reviews (13 MB, downloaded once by pip). Some of the documents
+        are held out for scoring.
         """
         train, dev = read_sentences(data)
         return Examples(train, dev, f"{train.summary()}; held out: {dev.summary()}")
@@ -392,9 +392,10 @@ class Pretrainer(EncoderTask):
 
         Args:
             documents: Documents, each a list of sentences; `SentenceIds`; or a table.
-            batch_size: Number of rows that are computed at a time.
+            batch_size: Number of rows that are computed at once.
             seed: Seed of the masks and pairs.
-            key: Of a table: column of the documents, which are split into sentences.
+            key: Name of the column with the documents, if the examples come from a table. They are
+                split into sentences.
 
         Returns:
             A `PretrainingReport`. `print` shows it.
@@ -430,14 +431,15 @@ class Pretrainer(EncoderTask):
     def signatures(self, use: PretrainingUse) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        `serving_default` takes `text: string (B,)` with any number of `[MASK]`, and gives, for at
-        most M masks and k words for each:
+        The input of `serving_default` is `text: string (B,)` with any number of `[MASK]`. Its
+        outputs have k words for each of at most M masks:
 
             words          string  (B, M, k)      `""` where a text has fewer masks
             probabilities  float32 (B, M, k)
 
-        `next_sentence` takes `text` and `second`, and gives `probability: float32 (B,)`, that the
-        second follows the first. It is there if the encoder has learned it.
+        The inputs of `next_sentence` are `text` and `second`, and its output is `probability:
+        float32 (B,)`, the probability that the second text follows the first. This signature exists
+        only if the encoder learned next sentences.
         """
         rows = TextRows(self.field)
         guesses = {"words": self._words, "probabilities": Numbers("probabilities")}
@@ -508,7 +510,7 @@ class Pretrainer(EncoderTask):
             texts: A string, or a tuple of two strings; or a list of these.
 
         Returns:
-            A `Guess` for a text or pair, a list of them for a list. Masks after the first
+            A `Guess` for a text or pair, or a list of them for a list. Masks after the first
             `max_length` tokens have no predictions.
 
         Raises:
@@ -562,9 +564,9 @@ class Pretrainer(EncoderTask):
         """Collects the attention of each head of the encoder for texts.
 
         Args:
-            texts: A string, a pair of strings, or a list of these; the sentences of the lectures
-                (`keras_attn.visualize.LECTURE_SENTENCES`) if None. Or a table.
-            key: Of a table: column of the texts.
+            texts: A string, a pair of strings, a list of these, or a table. If None, the sentences
+                of the lectures (`keras_attn.visualize.LECTURE_SENTENCES`).
+            key: Name of the column with the texts, if they come from a table.
 
         Returns:
             An `EncoderStudy`: views for `attention_viewer`, the roles of the heads over all texts,

@@ -109,18 +109,18 @@ class QuestionAnsweringTest(BootstrapTest):
 
 @dataclass(frozen=True)
 class AnswerLearned(EncoderLearned):
-    """What question answering learned: its tokenizer, and whether a text may have no answer."""
+    """Learned values: the tokenizer, and whether a text may have no answer."""
 
     unanswerable: bool = False
 
 
 class QuestionAnswerer(WindowedTask):
-    """Answers a question with a span of a text, which an encoder scores.
+    """Answers a question with the span of a text that an encoder scores best.
 
     A text is read in windows `[CLS] question [SEP] part of the text [SEP]` that overlap. With s and
-    e the logits of a window, the score of the span from token i to token j is `s_i + e_j`. A span
-    is scored in one window only, in which its first token has context on both sides
-    (`keras_attn.arrays.windows`). Each span therefore has one score, and
+    e the logits of a window, the score of the span from token i to token j is `s_i + e_j`. Each
+    span is scored in only one window, where its first token has context on both sides
+    (`keras_attn.arrays.windows`). Therefore, each span has one score, and
 
         p(i, j) = exp(s_i + e_j) / sum exp(s_k + e_l)
 
@@ -362,14 +362,16 @@ class QuestionAnswerer(WindowedTask):
     def signatures(self, use: QuestionAnsweringUse) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        `serving_default` takes `question` and `text: string (B,)` and gives, with the same values
-        as this object:
+        The inputs of `serving_default` are `question` and `text: string (B,)`. Its outputs have the
+        same values as the results of this object:
 
-            answer string (B,) the best answer, `""` for none probability float32 (B,) its
-            probability, or of no answer answers string (B, N) the N best, `""` if there are fewer
-            probabilities float32 (B, N) starts, ends int32 (B, N) their places in bytes
-            start_characters, end_characters int32 (B, N) no_answer float32 (B,) probability that
-            there is none
+            answer         string (B,)      the best answer, `""` for no answer
+            probability    float32 (B,)     its probability, or the probability of no answer
+            answers        string (B, N)    the N best answers, `""` if there are fewer
+            probabilities  float32 (B, N)   their probabilities
+            starts, ends   int32 (B, N)     their positions in bytes
+            start_characters, end_characters  int32 (B, N)  their positions in characters
+            no_answer      float32 (B,)     probability that there is no answer
 
         Bytes that are not UTF-8 are read as U+FFFD, and positions refer to the resulting text.
         """
@@ -410,7 +412,7 @@ class QuestionAnswerer(WindowedTask):
             pairs: A tuple (question, text), or a list of them.
 
         Returns:
-            An `Answer` for a tuple, a list of them for a list.
+            An `Answer` for a tuple, or a list of them for a list.
 
         Raises:
             TypeError: If an input is not a pair of strings.

@@ -126,7 +126,7 @@ class RegressionTest(BootstrapTest):
 
 @dataclass(frozen=True)
 class RegressionLearned(Learned):
-    """What a regressor learned: its tokenizer, and how its numbers are spread."""
+    """Learned values of a regressor: its tokenizer, and the distribution of its numbers."""
 
     tokenizer: EncoderTokenizer
     mean: float = 0.0
@@ -209,7 +209,7 @@ class TextRegressor(TextRowsTask):
     def read_file(cls, path: Location, data: RegressionData) -> NumberedTexts:
         """Reads texts with numbers from CSV, TSV, JSON lines or Parquet.
 
-        With a column of second texts (--text-pair), pairs are read. A part of the texts chooses the
+        With a column of second texts (--text-pair), pairs are read. Held-out texts determine the
         best weights and the width of the intervals.
         """
         names = ("text", "number", "text_pair", "format", "on_error")
@@ -316,13 +316,14 @@ class TextRegressor(TextRowsTask):
         held-out texts.
 
         Args:
-            examples: Texts with numbers that were neither trained on nor used for the test.
+            examples: Texts with numbers that are used neither for training nor for the test.
             coverage: Probability that an interval contains the true number, above 0 and below 1.
-            batch_size: Number of texts that are computed at a time.
+            batch_size: Number of texts that are computed at once.
 
         Returns:
-            The margin, half the width (see `keras_attn.metrics.conformal_margin`). If there are too
-            few texts, None, and predictions have no intervals.
+            The margin, which is half the width of an interval (see
+            `keras_attn.metrics.conformal_margin`). If there are too few texts, it is None, and
+            predictions have no intervals.
 
         Raises:
             ValueError: If `coverage` is out of range, or an example is not a text with a number.
@@ -352,12 +353,13 @@ class TextRegressor(TextRowsTask):
             seed: Seed of the bootstrap samples.
 
         Returns:
-            A `RegressionReport`: mean absolute error, beside the error of the median of the
-            training numbers, root mean squared error, Pearson's and Spearman's correlation, and the
-            share of the numbers that are in their intervals. `print` shows it.
+            A `RegressionReport`: the mean absolute error, the mean absolute error of always
+            predicting the median of the training numbers, the root mean squared error, Pearson's
+            and Spearman's correlation, and the share of the numbers that are in their intervals.
+            `print` shows it.
 
         Raises:
-            ValueError: If an example is no text with a finite number, or there is none.
+            ValueError: If there is no example, or an example is not a text with a finite number.
         """
         learned = self.learned
         return evaluate_numbers(
@@ -379,7 +381,7 @@ class TextRegressor(TextRowsTask):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Array], use: RegressionUse
     ) -> dict[str, Array]:
-        """Computes numbers with their intervals, and what the method of `use` says of the tokens.
+        """Computes numbers with their intervals, and token weights by the method of `use`.
 
         Weights by gradients are in the units of the numbers.
         """
@@ -399,8 +401,8 @@ class TextRegressor(TextRowsTask):
             inputs: A string, or a tuple of two strings if pairs are read; or a list of them.
 
         Returns:
-            A `PredictedNumber` for one input, a list of them for a list: the number, and the ends
-            of its interval.
+            A `PredictedNumber`, with the number and the ends of its interval, for one input, or a
+            list of them for a list.
 
         Raises:
             TypeError: If an input is neither a string nor a pair of strings.
@@ -412,18 +414,19 @@ class TextRegressor(TextRowsTask):
         return [PredictedNumber(*row) for row in rows]
 
     def explained(self, inputs: Sequence[Input], use: RegressionUse) -> Any:
-        """Says how much each token added to the predicted number.
+        """Shows how much each token contributes to the predicted number.
 
         Args:
             inputs: As in `predict`.
 
         Returns:
-            For the gradient an `Explanation` of one input, a list of them for a list: a token whose
-            weight is above 0 makes the number greater, in its units. For attention the weights of
-            the pooling, or what each head looks at. `page` makes a page of either.
+            With gradients, an `Explanation` for one input, or a list of them for a list. Its
+            weights are in the units of the number, and a token with a positive weight increases the
+            number. With attention, the weights of the pooling, or the attention of each head.
+            `page` creates a page from either.
 
         Raises:
-            ValueError: As in `predict`; and if the method is unknown, or the model has no
+            ValueError: As in `predict`, and if the method is unknown, or the model has no
                 attention.
         """
         method = self.checked_method(use.method or "gradient")
@@ -438,17 +441,17 @@ class TextRegressor(TextRowsTask):
     # The SavedModel
 
     def signatures(self, use: RegressionUse) -> dict[str, Signature]:
-        """Returns what the SavedModel takes and gives, by the names of its signatures.
+        """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        `serving_default` takes `text: string (B,)`, and of pairs also `second: string (B,)`. It
-        gives, equal to what this object gives,
+        The input of `serving_default` is `text: string (B,)`, and `second: string (B,)` for pairs.
+        Its outputs have the same values as the results of this object:
 
             number    float32 (B,)    the prediction
-            low       float32 (B,)    the lower end of its interval, if there are intervals
+            low       float32 (B,)    the lower end of its interval, if it has one
             high      float32 (B,)    the upper end
-            tokens    string (B, S)   what the model read, `""` in padding
-            weights   float32 (B, S)  of the tokens, as `explain` gives them
-            segments  int32 (B, S)    of pairs: 1 for the tokens of the second text
+            tokens    string (B, S)   tokens that the model read, `""` in padding
+            weights   float32 (B, S)  weights of the tokens, as in `explain`
+            segments  int32 (B, S)    for pairs: 1 for the tokens of the second text
         """
         names = PredictedNumber._fields if self.learned.margin is not None else ("number",)
         outputs: dict[str, OutputField] = {name: Numbers(name) for name in names}
@@ -460,6 +463,6 @@ class TextRegressor(TextRowsTask):
 
     @property
     def export_tolerance(self) -> float:
-        """How far figures of the SavedModel may be from those of this object, in their units."""
+        """Maximum difference between numbers of the SavedModel and of this object."""
         learned = self.learned
         return super().export_tolerance * max(1.0, learned.deviation, abs(learned.mean))

@@ -110,7 +110,7 @@ class SimilarityTest(BootstrapTest):
 
 @dataclass(frozen=True)
 class SimilarityLearned(EncoderLearned):
-    """What a scorer learned: its tokenizer and the range of the scores."""
+    """Learned values of a similarity scorer: its tokenizer and the range of the scores."""
 
     lowest: float = 0.0
     highest: float = 1.0
@@ -386,7 +386,7 @@ class SimilarityScorer(TextVectors):
             A `CorrelationReport`: Pearson's and Spearman's correlation. `print` shows it.
 
         Raises:
-            ValueError: If an example is something else, or there is none.
+            ValueError: If there is no example, or an example has the wrong form.
         """
         return evaluate_scores([x.score for x in examples], results, num_bootstrap, seed)
 
@@ -395,9 +395,9 @@ class SimilarityScorer(TextVectors):
     def signatures(self, use: SimilarityUse) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        `serving_default` takes `text: string (B,)` and `second: string (B,)`, and gives
-        `score: float32 (B,)`. If texts are read alone, `embed` takes `text`, and gives
-        `vectors: float32 (B, D)`.
+        The inputs of `serving_default` are `text: string (B,)` and `second: string (B,)`, and its
+        output is `score: float32 (B,)`. If texts are encoded separately, the input of `embed` is
+        `text`, and its output is `vectors: float32 (B, D)`.
         """
         alone = self.kind == "bi"
         prompt = self.prompts[0]
@@ -436,8 +436,8 @@ class SimilarityScorer(TextVectors):
             pairs: A tuple of two strings, or a list of them.
 
         Returns:
-            A number for a pair, a list of numbers for a list, in the units of the training scores.
-            Numbers may be slightly below the lowest or above the highest training score.
+            A number for a pair, or a list of numbers for a list, in the units of the training
+            scores. Numbers may be slightly below the lowest or above the highest training score.
 
         Raises:
             TypeError: If an input is not a pair of strings.

@@ -92,7 +92,7 @@ class SummarizationTest(BootstrapTest):
 
 @dataclass(frozen=True)
 class SummarizationLearned(Learned):
-    """What a summarizer learned beside its weights."""
+    """Learned values of a summarizer, in addition to its weights."""
 
     tokenizers: ClassVar = tuple(PIECES.values())
     tokenizer: PieceTokenizer
@@ -260,7 +260,8 @@ class Summarizer(TextToText):
         words: str,
         num_bootstrap: int,
     ) -> RougeReport:
-        """Measures the summaries of texts by ROUGE, compared with the first sentence of each text.
+        """Measures the summaries of texts by ROUGE, and compares them with the first sentence of
+        each text.
 
         Args:
             pairs: (text, summary) strings.

@@ -102,7 +102,7 @@ class TaggingTest(BootstrapTest):
 
 @dataclass(frozen=True)
 class TaggingLearned(EncoderLearned):
-    """What a tagger learned: its tokenizer and its labels."""
+    """Learned values of a tagger: its tokenizer and its labels."""
 
     labels: tuple[str, ...]
 
@@ -116,14 +116,14 @@ class TaggingLearned(EncoderLearned):
 
 
 class Tagger(WindowedTask):
-    """A tagger, which labels each word with an encoder and a head.
+    """Labels each word of a text with an encoder and a head.
 
     The label of a word is predicted from the state of its first piece. A `BytePairTokenizer` reads
     each word with a leading space, like `transformers` with `add_prefix_space`. Sentences longer
     than `max_length` are split into overlapping rows (`keras_attn.arrays.windows`), so that no word
-    is left out. If the labels mark entities, by BIO, BIOES or BILOU (`keras_attn.arrays.scheme_of`
-    recognizes which), invalid labels are repaired, in the training labels and in the predictions:
-    in BIO each `I-X` that does not continue an entity becomes `B-X`.
+    is left out. If the labels mark entities by BIO, BIOES or BILOU (see
+    `keras_attn.arrays.scheme_of`), invalid labels are repaired in the training labels and in the
+    predictions. For example, in BIO, each `I-X` that does not continue an entity becomes `B-X`.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 5.3: BERT on CoNLL-2003.
@@ -139,8 +139,8 @@ class Tagger(WindowedTask):
 
     Raises:
         TypeError: If the class of the tokenizer is not supported.
-        ValueError: If there are fewer than two labels, one occurs twice, or a setting is unknown or
-            out of range.
+        ValueError: If there are fewer than two labels, a label occurs twice, or a setting is
+            unknown or out of range.
 
     Example:
 
@@ -395,24 +395,25 @@ class Tagger(WindowedTask):
     def signatures(self, use: TaggingUse) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        `serving_default` takes `text: string (B,)`, `words` takes `words: string (B, W)`, padded
-        with `""`. Both give, with the same values as this object:
+        The input of `serving_default` is `text: string (B,)`. The input of the signature `words` is
+        `words: string (B, W)`, padded with `""`. The outputs of both have the same values as the
+        results of this object:
 
-            labels         string (B, W)    of the words, `""` in padding
-            probabilities  float32 (B, W)   of these labels
-            kinds          string (B, E)    of the entities, `""` in padding
-            first, behind  int32 (B, E)     the first word of an entity, and the one behind it
+            labels         string (B, W)    labels of the words, `""` in padding
+            probabilities  float32 (B, W)   probabilities of these labels
+            kinds          string (B, E)    types of the entities, `""` in padding
+            first, behind  int32 (B, E)     first word of an entity, and the word after its last
 
-        and for texts also
+        `serving_default` also returns
 
-            words          string (B, W)    as the text was cut, see `keras_attn.text.split_words`
-            word_starts, word_ends          int32 (B, W)    their places in bytes
-            entities       string (B, E)    as they stand in the text
-            entity_starts, entity_ends      int32 (B, E)    their places in bytes
+            words          string (B, W)    the words, see `keras_attn.text.split_words`
+            word_starts, word_ends          int32 (B, W)    their positions in bytes
+            entities       string (B, E)    the entities as they occur in the text
+            entity_starts, entity_ends      int32 (B, E)    their positions in bytes
             entity_start_characters, entity_end_characters  int32 (B, E)
 
-        Bytes that are not UTF-8 are read as U+FFFD, and positions refer to the resulting text. Rows
-        times words of the longest text are at most `max_words`.
+        Bytes that are not UTF-8 are read as U+FFFD, and positions refer to the resulting text. The
+        number of rows times the number of words of the longest text is at most `max_words`.
         """
 
         def limit(tf: ModuleType, number: Array) -> Array:
@@ -459,7 +460,7 @@ class Tagger(WindowedTask):
                 of words.
 
         Returns:
-            A `TaggedWords` for a string, a list of them for a list.
+            A `TaggedWords` for a string, or a list of them for a list.
 
         Raises:
             TypeError: If an input is neither a string nor a list of strings.

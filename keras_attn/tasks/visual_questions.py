@@ -85,7 +85,7 @@ _BLOCK = 1024  # questions whose different images are encoded together
     help={
         "train": "table or JSON of questions, or folder of easy-VQA",
         "dev": "as --train, to choose the best weights by; a part of --train if empty",
-        "on_error": "what to do at lines without a whole picture",
+        "on_error": "what to do with lines whose image is missing or broken",
     },
     words={"examples": "pictures"},
     choices={"format": FORMATS},
@@ -173,7 +173,7 @@ class VisualLearned(PictureLearned):
     """Tokenizer, encoder and answers of a model for questions about images.
 
     Raises:
-        ValueError: If there are fewer than two answers, or one comes twice.
+        ValueError: If there are fewer than two answers, or an answer occurs twice.
     """
 
     answers: tuple[str, ...] = ()
@@ -195,7 +195,7 @@ class VisualQuestionAnswerer(PictureTask):
     Args:
         tokenizer: A `WordTokenizer`.
         encoder: An `ImageEncoder`.
-        train_encoder: Whether the encoder is trained too.
+        train_encoder: Whether the encoder is also trained.
         answers: The answers, in the order of the logits.
         model: Settings of the model: a `VisualQuestionsConfig`, a `ConcatenatedQuestionsConfig`,
             or a dict of the settings of one with its name, `{"model": "concatenation", ...}`
@@ -292,8 +292,8 @@ class VisualQuestionAnswerer(PictureTask):
     @classmethod
     def read(cls, data: VisualQuestionsData) -> Examples:
         """Reads questions about images: easy-VQA, the JSON of VQA v2, or a table. Every image is
-        read once before training. The best weights are chosen with the questions of --dev, or with
-        the questions about a held-out part of the images. No test set is read.
+        read once before training. The questions of --dev, or the questions about held-out images,
+        determine the best weights. No test set is read.
         """
         alone = [name for name in ("dev_annotations", "dev_image_dir") if getattr(data, name)]
         if alone and not data.dev:
@@ -425,8 +425,9 @@ class VisualQuestionAnswerer(PictureTask):
     def signatures(self, use: VisualQuestionsUse) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        `serving_default` takes `image: string (B,)`, the bytes of JPEG, PNG, GIF or BMP files, and
-        `question: string (B,)`. An image that is given several times is encoded once. It gives
+        The inputs of `serving_default` are `image: string (B,)`, the bytes of JPEG, PNG, GIF or BMP
+        files, and `question: string (B,)`. An image that occurs several times is encoded once. The
+        outputs are
 
             answers        string (B, k)                   the best answers, the best first
             probabilities  float32 (B, k)
@@ -434,9 +435,10 @@ class VisualQuestionAnswerer(PictureTask):
             attention      float32 (B, T, rows, columns)   attention weights of each word; missing
                                                            in a model without attention to the image
 
-        `encode` takes `image` and gives `regions: float32 (B, R, D)`. `ask` takes these, and for
-        each `question` in `picture: int32 (Q,)` the row of `regions` it is about, and returns the
-        same outputs as `serving_default`. `Captioner.signatures` describes how images are decoded.
+        The input of `encode` is `image`, and its output is `regions: float32 (B, R, D)`. The inputs
+        of `ask` are `regions`, `question`, and `picture: int32 (Q,)`, which is the row of `regions`
+        that each question is about. It returns the same outputs as `serving_default`.
+        `Captioner.signatures` describes how images are decoded.
         """
         image = self.picture_input(use.max_pixels)
         outputs = {
@@ -603,7 +605,7 @@ class VisualQuestionAnswerer(PictureTask):
 
         Args:
             questions: (image, question) pairs.
-            batch_size: Number of questions that are computed at a time.
+            batch_size: Number of questions that are computed at once.
 
         Returns:
             float32 `(n, C)`, in the order of `answers`.
@@ -648,7 +650,7 @@ class VisualQuestionAnswerer(PictureTask):
                 the bytes of a file, or an array `(H, W, 3)` of uint8.
 
         Returns:
-            A `VisualAnswer` for a tuple, a list of them for a list. With `on_error="skip"`, the
+            A `VisualAnswer` for a tuple, or a list of them for a list. With `on_error="skip"`, the
             answer is None if an image cannot be read, with a warning that names it.
 
         Raises:
@@ -676,7 +678,7 @@ class VisualQuestionAnswerer(PictureTask):
             top_k: Number of answers to return.
 
         Returns:
-            A `VisualAnswer` for a string, a list of them for a list.
+            A `VisualAnswer` for a string, or a list of them for a list.
 
         Raises:
             OSError: If the image does not exist or cannot be read.
@@ -695,7 +697,7 @@ class VisualQuestionAnswerer(PictureTask):
             examples: `PictureQuestion`s, or ((image, question), answer) tuples.
 
         Returns:
-            Figures; see `keras_attn.metrics.visual_question_scores`. `print` shows them.
+            Scores; see `keras_attn.metrics.visual_question_scores`. `print` shows them.
 
         Raises:
             OSError: If an image does not exist or cannot be read.
@@ -716,14 +718,14 @@ class VisualQuestionAnswerer(PictureTask):
         """Answers questions, and computes the attention of each word to the image.
 
         Args:
-            questions: As `predict`.
+            questions: As in `predict`.
 
         Returns:
-            A `VisualExplanation` for a tuple, a list of them for a list.
+            A `VisualExplanation` for a tuple, or a list of them for a list.
 
         Raises:
-            ValueError: As `predict`; also if the model has no attention to the image, or a question
-                has no words.
+            ValueError: As in `predict`, and if the model has no attention to the image, or a
+                question has no words.
         """
         if not self.attends:
             raise ValueError(

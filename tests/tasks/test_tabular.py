@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import signal
 from typing import get_origin
 
@@ -196,7 +197,8 @@ def test_columns_are_in_the_signatures():
         assert columns <= parameters.keys()
         for name in columns:
             assert (parameters[name].default, parameters[name].annotation) == (None, "str | None")
-            assert f"    {name}: Of a table: " in (call.__doc__ or "")
+            said = re.search(rf"    {name}: (.*)", call.__doc__ or "")
+            assert said and re.search("from a table|language, JSON key", said[1])
     explain = inspect.signature(TextClassifier.explain).parameters
     assert explain["label"].annotation != "str | None"  # the class to explain, and no column
 

@@ -272,16 +272,17 @@ class Exported(Saved, Keeper):
         SavedModel is loaded and compared with this object. On JAX and PyTorch, a child process with
         the TensorFlow backend performs the export.
 
-        The other formats contain `model`, from ids to logits or vectors, and are for tasks with an
-        encoder. The folder contains `model.onnx` or `model.tflite`, the tokenizer, and `model.json`
-        with inputs, outputs and labels. See `keras_attn.interop.export_model`.
+        The other formats contain `model`, which computes logits or vectors from ids. They are
+        available for tasks with an encoder. The folder contains `model.onnx` or `model.tflite`, the
+        tokenizer, and `model.json` with inputs, outputs and labels. See
+        `keras_attn.interop.export_model`.
 
         Args:
             path: Folder of the export.
             overwrite: Whether an existing export is replaced when the new one is complete.
             format: `"saved_model"`, `"onnx"`, `"onnx-int8"` or `"litert"`.
             **use: Settings `Use` of a SavedModel. `batch_size` is the number of rows that are
-                processed at a time.
+                processed at once.
 
         Raises:
             FileExistsError: If the folder is not empty, unless it is an export and `overwrite` is

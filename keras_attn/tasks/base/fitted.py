@@ -204,7 +204,7 @@ class Fitted(Measured[Given]):
             dev: Development examples. They are scored after each epoch, and training ends with the
                 weights that scored best, or with the last weights if there are no development
                 examples.
-            labels: What is to be learned of each input, if `examples` are the inputs.
+            labels: The target of each input, if `examples` contains only inputs.
             validation_data: The same as `dev`, under its Keras name; callbacks also get the loss
                 `val_loss`.
             validation_split: Fraction of the examples to hold out as `dev`, above 0 and below 1.
@@ -231,8 +231,8 @@ class Fitted(Measured[Given]):
 
         Raises:
             TypeError: If a setting is unknown or has the wrong type.
-            ValueError: If a setting is out of range, the examples are not what the task wants, or
-                the folder contains a run with other settings or data.
+            ValueError: If a setting is out of range, the examples have the wrong form, or the
+                folder contains a run with other settings or data.
             OSError: If the folder cannot be written to, the disk is full, or another process is
                 training in the folder.
         """

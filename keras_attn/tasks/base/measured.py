@@ -43,7 +43,7 @@ class Measured(Constructed[Given]):
         """Creates batches of examples for `model.fit`.
 
         Args:
-            *examples: The examples, one argument.
+            *examples: The examples, as a single argument.
             **settings: Settings of the batches, such as `batch_size`, `seed` and `shuffle`.
 
         Returns:
@@ -116,7 +116,7 @@ class Measured(Constructed[Given]):
         return score
 
     def for_examples(self, training: Any, examples: Given) -> Any:
-        """Returns settings `Training` for `objective`, with what it takes from the examples.
+        """Returns settings `Training` for `objective`, completed with values from the examples.
 
         Args:
             training: Settings `Training`.

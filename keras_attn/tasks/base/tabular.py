@@ -49,7 +49,7 @@ class Tabular:
         """Splits examples into training and development examples.
 
         Args:
-            examples: What `read_file` returned.
+            examples: The result of `read_file`.
             data: Settings `Data`.
         """
         raise NotImplementedError
@@ -77,7 +77,7 @@ class Tabular:
         """Returns help texts for the settings of a table, or only for the columns of `inputs`."""
         helps = {option.name: option.help for option in cls.Data.declared()}
         names = cls.input_columns if inputs else cls.table_settings()
-        return {x: f"of a table: {helps.get(x, f'column of the {x}')}" for x in names}
+        return {x: _of_table(helps.get(x, f"column of the {x}")) for x in names}
 
     @classmethod
     def taken_from(cls, given: dict[str, object], inputs: bool = False) -> dict[str, object]:
@@ -180,6 +180,22 @@ class Tabular:
     def inputs_in(inputs: list[Any], folder: Path) -> list[Any]:
         """Returns the inputs of a table, with paths relative to a folder."""
         return inputs
+
+
+_COLUMNS = ("column, or JSON key, of", "JSON key, or column, of", "JSON key or column of", "column")
+
+
+def _of_table(text: str) -> str:
+    """Returns the help text of a setting as it applies to a table in memory."""
+    text = text.removeprefix("csv, tsv: ").removeprefix("csv: ").partition("; or its number")[0]
+    text, separator, rest = text.partition("; ")
+    for column in _COLUMNS:
+        if text.startswith(f"{column} "):
+            own = text.removeprefix(column).removeprefix(" with").removeprefix(" of")
+            return (
+                f"name of the column with{own}, if the examples come from a table{separator}{rest}"
+            )
+    return f"for examples from a table: {text}{separator}{rest}"
 
 
 def _refuse_columns(given: object, columns: Mapping[str, object]) -> None:

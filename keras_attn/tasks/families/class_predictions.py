@@ -172,7 +172,7 @@ class ClassPredictions(RowPredictions):
 
         Args:
             inputs: As in `predict`. A single input is treated as a list of one.
-            batch_size: Number of inputs that are computed at a time.
+            batch_size: Number of inputs that are computed at once.
 
         Returns:
             float32 `(n, C)`.
@@ -186,7 +186,7 @@ class ClassPredictions(RowPredictions):
 
         Args:
             inputs: As in `predict`. A single input is treated as a list of one.
-            batch_size: Number of inputs that are computed at a time.
+            batch_size: Number of inputs that are computed at once.
 
         Returns:
             float32 `(n, C)`, in the order of `class_names`.
@@ -200,7 +200,7 @@ class ClassPredictions(RowPredictions):
             inputs: A string (a tuple of two strings for pairs), or a list of these.
 
         Returns:
-            A `Prediction` for one input, a list of them for a list.
+            A `Prediction` for one input, or a list of them for a list.
 
         Raises:
             TypeError: If an input is neither a string nor a pair of strings.
@@ -241,7 +241,7 @@ class ClassPredictions(RowPredictions):
             the result depends on the task. `page` creates a page from either.
 
         Raises:
-            ValueError: As in `predict`; and if the method or label is unknown, or the model has no
+            ValueError: As in `predict`, and if the method or label is unknown, or the model has no
                 attention.
         """
         use = dataclasses.replace(use, method=self.checked_method(use.method))
@@ -266,9 +266,9 @@ class ClassPredictions(RowPredictions):
         """Returns the fields of the outputs that all classifiers have.
 
         label          string (B,)      the most probable class, or the label of texts of no class
-        chosen         bool (B, C)      instead of it, of several labels: which of the classes
-        probabilities  float32 (B, C)   of the classes
-        classes        string (B, C)    their names, in each row
+        chosen         bool (B, C)      instead of `label`, if there may be several: the classes
+        probabilities  float32 (B, C)   probabilities of the classes
+        classes        string (B, C)    names of the classes, in each row
         """
         outputs: dict[str, OutputField] = {
             "probabilities": Numbers("probabilities"),

@@ -66,8 +66,8 @@ class ClassTask(ClassPredictions):
         Args:
             examples: Labelled texts or pairs, as for `fit`.
             class_weight: None gives every example the same weight, and `"balanced"` gives every
-                class the same total weight. Or the weights of classes by their names; a class that
-                is not named has weight 1. For examples with several labels, the loss applies the
+                class the same total weight. A dict sets the weights of classes by their names;
+                other classes have weight 1. For examples with several labels, the loss applies the
                 weights (see `WeightedBinaryCrossentropy`): pass them to `fit`.
             **settings: Settings of the batches: `batch_size`, `seed`, `shuffle`, ...
 
@@ -252,8 +252,8 @@ class ClassTask(ClassPredictions):
         """Sets the temperature that best calibrates the probabilities.
 
         Args:
-            examples: Labelled examples that were neither trained on nor used for the test.
-            batch_size: Number of inputs that are computed at a time.
+            examples: Labelled examples that are used neither for training nor for the test.
+            batch_size: Number of inputs that are computed at once.
 
         Returns:
             The temperature, from 0.2 to 10. A value above 1 means that the model was overconfident.

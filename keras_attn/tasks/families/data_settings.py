@@ -101,7 +101,9 @@ class Tables(FileFormat):
 
 
 @dataclass(frozen=True)
-@with_defaults(help={"delimiter": "csv: character between columns; if empty, as their names tell"})
+@with_defaults(
+    help={"delimiter": "csv: character between columns; if empty, inferred from their names"}
+)
 class ImageFiles(Tables):
     """Files that name images."""
 

@@ -57,7 +57,7 @@ class EncoderData(BackboneData):
 
 @dataclass(frozen=True)
 class EncoderLearned(Learned):
-    """What a task on an encoder learned: its tokenizer.
+    """Learned values of a task with an encoder: its tokenizer.
 
     Raises:
         TypeError: If the class of the tokenizer is not supported.

@@ -79,16 +79,16 @@ class FromOthers(SequenceToSequence):
         this task (prefix, lengths, and search settings that are the same for all languages).
 
         Args:
-            place: As for `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face; or
-                a file of another task with an encoder-decoder.
+            place: As in `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face
+                weights, or a file of another task with an encoder-decoder.
             dtype: As in the constructor.
 
         Returns:
-            A task, which can be used, trained further and exported.
+            A task that can be used, trained further and exported.
 
         Raises:
-            ValueError: See `read_pretrained`, or if the model is not an encoder-decoder or has no
-                tokenizer.
+            ValueError: As in `read_pretrained`, and if the model is not an encoder-decoder or has
+                no tokenizer.
         """
         start = cls.read_start(place)
         own = cls.own(start).values()

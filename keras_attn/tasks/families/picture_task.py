@@ -64,10 +64,11 @@ class PictureLearned(Learned):
 
 
 class PictureTask(Task):
-    """A task with two models: an image encoder, and a reader of the encoded regions.
+    """Base class of tasks with two models: an image encoder, and a reader of the encoded regions.
 
-    If the encoder is not trained, `.model` is the reader, whose regions are computed once; else it
-    is `.joined`, the model from images. A subclass names its `main_layer`, a layer of the reader.
+    If the encoder is not trained, `.model` is the reader, and regions are computed once. Otherwise,
+    `.model` is `.joined`, the model that reads images. A subclass names its `main_layer`, a layer
+    of the reader.
     """
 
     learned: PictureLearned
@@ -231,13 +232,13 @@ class PictureTask(Task):
         """Creates batches for `model.fit`.
 
         If the encoder is not trained, regions are computed once, and kept on disk in a
-        `FeatureCache`, or in memory if the images are not files. If it is trained, images are read
-        when they are needed.
+        `FeatureCache`, or in memory if the images are not files. If the encoder is trained, images
+        are read when they are needed.
 
         Args:
             examples: Examples, as for `fit`, with images that are all paths, or all arrays or
                 bytes.
-            cache_dir: Folder of the `FeatureCache`. By default a folder for this encoder in
+            cache_dir: Folder of the `FeatureCache`. By default, a folder for this encoder in
                 `KERAS_ATTN_CACHE`, or else in `~/.cache/keras_attn`.
             verbose: If 0, the progress of the computation of regions is not shown.
             on_error: `"error"` raises an error for a broken image. `"skip"` leaves broken images
@@ -354,8 +355,8 @@ class PictureTask(Task):
         """Computes the regions of images, which the rest of the model reads.
 
         Args:
-            images: A path, the bytes of a file, an array `(H, W, 3)` of uint8, or several.
-            batch_size: Images computed at a time.
+            images: A path, the bytes of a file, an array `(H, W, 3)` of uint8, or a list of these.
+            batch_size: Number of images that are computed at once.
 
         Returns:
             float32 `(n, R, D)`.
@@ -424,7 +425,7 @@ class PictureTask(Task):
             cache: The result of `feature_cache`.
             paths: The files of the images.
             verbose: If 0, no progress is shown.
-            on_error: As `FeatureCache.fill`.
+            on_error: As in `FeatureCache.fill`.
 
         Returns:
             `keras_attn.images.CacheFill`.

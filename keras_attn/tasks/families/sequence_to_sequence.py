@@ -325,17 +325,17 @@ class SequenceToSequence(Task[Given]):
     def score_targets(self, pairs: Iterable[Any], **settings: Any) -> list[TargetScore]:
         """Computes the probabilities of given targets, to rank candidates or to clean a corpus.
 
-        The search computes the same score for its results, except for tokens that are forced at the
-        maximum length and for a given beginning. A `forced_first_id` never changes the score. A
-        target may be longer than any result.
+        These scores equal the scores of search results, except if tokens are forced at the maximum
+        length or the beginning is given. A `forced_first_id` never changes the score. A target may
+        be longer than any result.
 
         Args:
-            pairs: Tuples of an input, as `predict` takes it, and a string.
-            **settings: Settings `Use`: `alpha` and `length_penalty_kind` define the score,
-                `batch_size` is the number of pairs computed at a time.
+            pairs: Tuples of an input, as in `predict`, and a target string.
+            **settings: Settings `Use`: `alpha` and `length_penalty_kind` define the score, and
+                `batch_size` is the number of pairs that are computed at once.
 
         Returns:
-            A `TargetScore` for each pair, in their order.
+            A `TargetScore` for each pair, in the same order.
 
         Raises:
             TypeError: If an element is not a pair, or a target is not a string.

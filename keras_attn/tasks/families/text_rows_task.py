@@ -85,7 +85,7 @@ class TextRowsData(BackboneData, Tables, NearDuplicates, LimitedFiles):
 
 
 class TextRowsTask(RowPredictions):
-    """A task that reads texts, or pairs of texts, each as one row of tokens.
+    """Base class of tasks that read a text, or a pair of texts, as one row of tokens.
 
     `.model` is one of `TEXT_CLASSIFIERS`, whose layer `head` has `num_outputs` outputs. A subclass
     defines what they mean, and the `targets` to which they are fitted.

@@ -59,7 +59,8 @@ class WrittenScores(Settings):
 
 
 class TextToText(FromOthers):
-    """A task that reads a text and writes a text, by an encoder-decoder of `ENCODER_DECODERS`.
+    """Base class of tasks that read a text and write a text, with an encoder-decoder of
+    `ENCODER_DECODERS`.
 
     Its examples are (source, target) pairs. A subclass defines the name and the maximum length of a
     target.
@@ -209,11 +210,11 @@ class TextToText(FromOthers):
         Args:
             texts: A string or a list of strings.
             jit_compile: Whether TensorFlow uses XLA, which takes seconds to compile each shape of
-                batches and is then faster. None uses it where it is worthwhile; see docs/speed.md.
-                JAX always uses it, and PyTorch never.
+                batches and is then faster. If None, TensorFlow uses it where it is worthwhile; see
+                docs/speed.md. JAX always uses XLA, and PyTorch never does.
 
         Returns:
-            A string for a string, a list for a list, in the order of `texts`.
+            A string for a string, or a list of strings for a list, in the order of `texts`.
 
         Raises:
             TypeError: If an input is not a string.
@@ -248,8 +249,8 @@ class TextToText(FromOthers):
         """Shows which source tokens each target token attended to.
 
         Args:
-            source: A text.
-            target: The text generated from it; the model's own text if None.
+            source: The source text.
+            target: The text that is aligned with `source`; if None, the model generates it.
             layer: Index of the cross-attention (a Transformer has one in each decoder block),
                 counted from 0; negative indices count from the end.
 
@@ -324,8 +325,8 @@ class TextToText(FromOthers):
             texts: A string or a list of strings.
 
         Returns:
-            For each text, an `AttentionView` of the cross-attention and the self-attention, which
-            `page` writes.
+            An `AttentionView` of the cross-attention and the self-attention for each text. `page`
+            writes them to a page.
 
         Raises:
             TypeError: If an input is not a string.
@@ -338,7 +339,7 @@ class TextToText(FromOthers):
 
         Args:
             text: The source.
-            target: The text that the decoder reads and predicts; the model's own text if None.
+            target: The text that the decoder reads and predicts; if None, the model generates it.
 
         Raises:
             TypeError: If the text or the target is not a string.
@@ -376,17 +377,18 @@ class TextToText(FromOthers):
     def signatures(self, use: Any) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        The signature `serving_default` takes `text: string (B,)` and gives the text that is
-        written, `string (B,)`, equal to what `predict` gives. The signature `details` takes the
-        same and gives the R best texts, padded with `""` and zeros:
+        The input of `serving_default` is `text: string (B,)`, and its output is the generated text,
+        `string (B,)`, as in `predict`. The signature `details` has the same input and returns the R
+        best texts, padded with `""` and zeros:
 
         - the texts, `scores`, `truncated` `(B, R)`, the best first;
-        - `source_truncated` `(B,)`: sources longer than `max_source_length` are cut;
+        - `source_truncated` `(B,)`, whether the source was longer than `max_source_length` and was
+            cut;
         - `source_tokens` `(B, S)`, `target_tokens` `(B, R, T)`, `alignments` `(B, R, T, S)`, which
           are zeros for a model without attention.
 
-        The signature `with_settings` takes `alpha: float32 (B,)` and `min_length: int32 (B,)` too,
-        and gives the text.
+        The signature `with_settings` also has the inputs `alpha: float32 (B,)` and `min_length:
+        int32 (B,)`, and returns the text.
         """
         source, target = self.source_tokenizer, self.target_tokenizer
         source_graph = functools.cache(source.to_graph)

@@ -90,7 +90,7 @@ class TextVectors(EncoderTask):
 
     @property
     def sentences(self) -> SentenceSettings:
-        """How texts become vectors."""
+        """Settings for computing vectors of texts."""
         query, passage = self.prompts
         return SentenceSettings(
             self.data.pooling or "average",
@@ -104,8 +104,8 @@ class TextVectors(EncoderTask):
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Writes the encoder to a folder, for `transformers` and `sentence_transformers`.
 
-        `SentenceTransformer(folder).encode(texts)` gives the vectors of `embed`, and its
-        `encode_query` and `encode_document` put the prompts of this task before texts.
+        `SentenceTransformer(folder).encode(texts)` returns the vectors of `embed`. Its methods
+        `encode_query` and `encode_document` add the prompts of this task before the texts.
 
         Args:
             folder: The folder, which must be new or empty.
@@ -176,10 +176,10 @@ class TextVectors(EncoderTask):
 
         Args:
             texts: A list of strings, or one string.
-            batch_size: Number of texts that are computed at a time.
+            batch_size: Number of texts that are computed at once.
             normalize: Whether vectors are scaled to length 1, so that their products are cosines.
                 Models with `unit_length` always do this.
-            prompt: Text that is put before each text; the prompt of queries if None.
+            prompt: Text that is added before each text; if None, the prompt of queries.
 
         Returns:
             float32 `(n, D)`.
