@@ -31,19 +31,20 @@ class AdditiveAttention(SequenceAttention):
     U` weights, or U without projections. A bias adds U, `normalize` adds 1, and `"predictive"` adds
     `Dq Dq + Dq`.
 
-    The layer needs memory for `B * T * S * units` numbers; an `AttentionDecoder` only for one step,
-    `B * S * units`.
+    The layer needs memory for `B * T * S * units` numbers; an `AttentionDecoder` needs memory for
+    only one step, `B * S * units`.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`; the widths may differ.
 
     Masking: `value_mask` `(B, S)` hides keys, and `attention_mask` `(B, T, S)` or `(B, 1, T, S)`
-    hides keys from individual queries. Masks are boolean or 0/1 integers; True may be attended. If
-    no mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing: it
-    is the mask of the output. A query that sees no key gets zero weights and a zero context.
+    hides keys from individual queries. Masks are boolean or 0/1 integers, True for tokens that may
+    be attended. If no mask is given, the Keras masks of `value` and `key` are used. `query_mask`
+    hides nothing: it is the mask of the output. A query that sees no key gets zero weights and a
+    zero context.
 
     Args:
         units: Width U of the hidden layer; None for no projections.
-        use_bias: Whether to use the bias b, which belongs to the projections.
+        use_bias: Whether to use the bias b, which requires projections.
         normalize: Whether to normalize v.
         window: `None` (all keys), `"monotonic"` or `"predictive"`.
         window_size: Half-width D of the window, in keys; 10 if None.
@@ -68,7 +69,7 @@ class AdditiveAttention(SequenceAttention):
         projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
             its padding, or in the padding of `value`, is then not removed.
         positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
-        return_attention_scores: Whether the weights are returned too.
+        return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
 
     Returns:

@@ -108,8 +108,8 @@ class AttentionDecoder(RecurrentLoop):
         memory_mask: `(B, S)`.
         padding_mask: `(B, T)`.
         initial_state: A list with a tensor `(B, width)` for each state of the cell.
-        return_attention_scores: Whether the weights are returned too.
-        return_state: Whether the cell's final states are returned too.
+        return_attention_scores: Whether to also return the attention weights.
+        return_state: Whether to also return the final states of the cell.
         training: Whether dropout is active.
 
     Returns:

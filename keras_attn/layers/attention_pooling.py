@@ -51,7 +51,7 @@ class AttentionPooling(PoolingLayer):
     Call arguments:
         x: `(B, S, D)`.
         mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
-        return_attention_scores: Whether the weights are returned too.
+        return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
 
     Returns:

@@ -31,7 +31,7 @@ class CBAM(ImageGate):
 
     Call arguments:
         x: `(B, H, W, C)`.
-        return_attention_scores: Whether the gates are returned too.
+        return_attention_scores: Whether to also return the gates.
 
     Returns:
         `(B, H, W, C)`, or `(output, channel_gates, spatial_gates)` with gates `(B, C)` and

@@ -25,8 +25,8 @@ class ChannelAttention(ImageGate):
     "max")`, where both pass through the same two layers, it is the channel module of CBAM (Woo et
     al., 2018). The hidden layer has C / reduction units, rounded down.
 
-    Gates are not normalized by a softmax: each is between 0 and 1, and `collect_attention` does not
-        collect them.
+    Gates are not normalized by a softmax. Each gate is between 0 and 1, and `collect_attention`
+    does not collect them.
 
     Shapes: x `(B, H, W, C)` to `(B, H, W, C)`, any H and W; `(B, C, H, W)` with channels first.
 
@@ -44,7 +44,7 @@ class ChannelAttention(ImageGate):
 
     Call arguments:
         x: `(B, H, W, C)`.
-        return_attention_scores: Whether the gates are returned too.
+        return_attention_scores: Whether to also return the gates.
 
     Returns:
         `(B, H, W, C)`, or `(output, gates)` with gates `(B, C)`.

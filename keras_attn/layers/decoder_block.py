@@ -28,8 +28,8 @@ class DecoderBlock(TransformerBlock):
     of the output. `memory_mask` `(B, S)`, or the Keras mask of `memory`, hides padded memory.
     `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` restricts self-attention further, and
     `cross_attention_mask` `(B, T, S)` or `(B, 1|N, T, S)` restricts cross-attention. Masks are
-    boolean or 0/1 integers; True may be attended. If a query sees nothing of the memory,
-    cross-attention adds only its output bias.
+    boolean or 0/1 integers, True for tokens that may be attended. If a query sees nothing of the
+    memory, cross-attention adds only its output bias.
 
     Args:
         num_heads: Number of attention heads N.
@@ -91,7 +91,7 @@ class DecoderBlock(TransformerBlock):
         attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products of the
             self-attention; -inf hides.
         use_causal_mask: Whether later positions are hidden from earlier ones.
-        return_attention_scores: Whether the weights are returned too.
+        return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
             the block; `0 ... T-1` if None.

@@ -25,10 +25,9 @@ class ImagePreprocessing(keras.layers.Layer):
 
         output = (resize(x)[..., order] - mean) / std
 
-    `scaling` has the modes of `keras.applications.imagenet_utils.preprocess_input`, for RGB pixels
-        from 0 to 255: `"none"`; `"tf"` (-1 to 1); `"torch"` (ImageNet's mean and standard
-        deviation:
-    DenseNet and all of torchvision); `"caffe"` (BGR minus ImageNet's mean: VGG and ResNet).
+    `scaling` is a mode of `keras.applications.imagenet_utils.preprocess_input`, for RGB pixels from
+    0 to 255: `"none"`; `"tf"` (-1 to 1); `"torch"` (ImageNet's mean and standard deviation, as in
+    DenseNet and torchvision); or `"caffe"` (BGR minus ImageNet's mean, as in VGG and ResNet).
 
     Resizing is bilinear, with antialiasing when an image becomes smaller, as in Pillow. It consists
     of two matrix products, which are the same on every backend and under XLA. The image is

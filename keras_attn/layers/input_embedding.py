@@ -35,9 +35,8 @@ class InputEmbedding(MaskedLayer):
         x[b, t] = E[ids[b, t]] + S[segments[b, t]] + P[positions[b, t]]
         output  = dropout(norm(x))                                          (B, T, D)
 
-    Positions are 0, 1, 2, ... from the left. With `first_position` F, only tokens that the mask
-        shows are counted, so that padding on the left does not shift positions (RoBERTa: Liu et
-        al., 2019):
+    Positions are 0, 1, 2, ... from the left. With `first_position` F, only visible tokens are
+    counted, so that padding on the left does not shift positions (RoBERTa: Liu et al., 2019):
 
         positions[b, t] = F - 1 + mask[b, t] sum_{u <= t} mask[b, u]         F - 1 for padding
 

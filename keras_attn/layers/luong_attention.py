@@ -35,9 +35,10 @@ class LuongAttention(SequenceAttention):
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`.
 
     Masking: `value_mask` `(B, S)` hides keys, and `attention_mask` `(B, T, S)` or `(B, 1, T, S)`
-    hides keys from individual queries. Masks are boolean or 0/1 integers; True may be attended. If
-    no mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing: it
-    is the mask of the output. A query that sees no key gets zero weights and a zero context.
+    hides keys from individual queries. Masks are boolean or 0/1 integers, True for tokens that may
+    be attended. If no mask is given, the Keras masks of `value` and `key` are used. `query_mask`
+    hides nothing: it is the mask of the output. A query that sees no key gets zero weights and a
+    zero context.
 
     Args:
         score: `"dot"`, `"general"`, `"concat"` or `"scaled"`.
@@ -52,7 +53,7 @@ class LuongAttention(SequenceAttention):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        query: `(B, T, Dq)`. For one state of a decoder pass `ops.expand_dims(state, 1)`.
+        query: `(B, T, Dq)`. For a single decoder state, pass `ops.expand_dims(state, 1)`.
         value: `(B, S, Dv)`.
         key: `(B, S, Dk)`; `value` if None.
         query_mask: Mask `(B, T)` of the output.
@@ -62,7 +63,7 @@ class LuongAttention(SequenceAttention):
         projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
             its padding, or in the padding of `value`, is then not removed.
         positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
-        return_attention_scores: Whether the weights are returned too.
+        return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
 
     Returns:

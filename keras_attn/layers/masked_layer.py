@@ -124,8 +124,8 @@ def cloned(initializer: Initializer) -> Any:
 def sub_seed(seed: int | None, *place: int) -> int | None:
     """A seed for a part of a layer; None for None.
 
-    Adding a number to the seed is not enough: Keras on PyTorch adds the number of draws, so that
-        two layers would draw the same numbers, one step apart.
+    Adding a number to the seed is not enough, because Keras on PyTorch adds the number of draws:
+    two layers would draw the same numbers, one step apart.
     """
     if seed is None:
         return None

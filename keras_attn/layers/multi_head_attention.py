@@ -28,9 +28,9 @@ class MultiHeadAttention(HeadsLayer):
         weights[n] = softmax(scale * Q[n] K[n]^T)                  (T, S) for each head n
         output     = concat_n(weights[n] V[n]) Wo + bo             (B, T, D)
 
-    For attention from a sequence to itself, `MultiHeadSelfAttention` is faster. With fewer
-    `num_kv_heads` than `num_heads` this is grouped-query attention (Ainslie et al., 2023); with
-    one, it is multi-query attention (Shazeer, 2019).
+    For attention from a sequence to itself, `MultiHeadSelfAttention` is faster. If `num_kv_heads`
+    is less than `num_heads`, this is grouped-query attention (Ainslie et al., 2023). If it is 1,
+    this is multi-query attention (Shazeer, 2019).
 
     With `value_rank` r, the kernel of the values is a product `Wv = Wdown Wup` of shapes `(Dv, r)`
     and `(r, K Hv)`, with `r (Dv + K Hv)` weights instead of `Dv K Hv`. That is fewer if r < Dv K Hv
@@ -40,11 +40,11 @@ class MultiHeadAttention(HeadsLayer):
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`; the widths may differ.
 
     Masking: `value_mask` and `key_mask` `(B, S)` hide keys, and `attention_mask` `(B, T, S)` or
-    `(B, 1|N, T, S)` hides keys from individual queries. Masks are boolean or 0/1 integers; True may
-    be attended. `value_mask` defaults to the Keras mask of `value`, and `key_mask` to the Keras
-    mask of `key`; both are combined. The caller's tensors and their masks are never changed.
-    `query_mask` hides nothing: it is the mask of the output. A query that sees no key gets a zero
-    context (so its output is the output bias) and zero weights. A causal mask is aligned
+    `(B, 1|N, T, S)` hides keys from individual queries. Masks are boolean or 0/1 integers, True for
+    tokens that may be attended. `value_mask` defaults to the Keras mask of `value`, and `key_mask`
+    to the Keras mask of `key`; both are combined. The caller's tensors and their masks are never
+    changed. `query_mask` hides nothing: it is the mask of the output. A query that sees no key gets
+    a zero context (so its output is the output bias) and zero weights. A causal mask is aligned
     bottom-right: the last query sees every key.
 
     Args:
@@ -88,7 +88,7 @@ class MultiHeadAttention(HeadsLayer):
         attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`.
         attention_bias: Floats `(B|1, N|1, T|1, S|1)`, added to the scaled products; -inf hides.
         use_causal_mask: Whether later keys are hidden from earlier queries.
-        return_attention_scores: Whether the weights are returned too.
+        return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
 
     Returns:
@@ -226,7 +226,7 @@ class MultiHeadAttention(HeadsLayer):
                 one row of the memory, like the beams of a sentence.
             projected: Keys and values from `project_memory`.
             value_mask: `(B, S)`.
-            return_attention_scores: Whether the weights are returned too.
+            return_attention_scores: Whether to also return the attention weights.
 
         Returns:
             The output, or `(output, weights)`.

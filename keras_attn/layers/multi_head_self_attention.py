@@ -60,9 +60,9 @@ class MultiHeadSelfAttention(HeadsLayer):
 
     Masking: the Keras mask of `x`, or an explicit `mask` `(B, T)`, hides keys and is the mask of
     the output. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` hides further keys. Masks are
-    boolean or 0/1 integers; True may be attended. A query that sees no key gets a zero context (so
-    its output is the output bias) and zero weights. A padded query that sees keys is computed like
-    any other.
+    boolean or 0/1 integers, True for tokens that may be attended. A query that sees no key gets a
+    zero context (so its output is the output bias) and zero weights. A padded query that sees keys
+    is computed like any other.
 
     Args:
         num_heads: Number of query heads N.
@@ -114,7 +114,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`.
         attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products; -inf hides.
         use_causal_mask: Whether later positions are hidden from earlier ones.
-        return_attention_scores: Whether the weights are returned too.
+        return_attention_scores: Whether to also return the attention weights.
         mask: Padding mask `(B, T)`.
         training: Whether dropout is active.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
@@ -392,7 +392,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         return_attention_scores: bool = False,
         positions: Tensor | None = None,
     ) -> tuple[Any, ...]:
-        """Attends from one new position to the cached ones and itself.
+        """Attends from one new position to itself and to the cached positions.
 
         Args:
             x: `(B, 1, D)`.

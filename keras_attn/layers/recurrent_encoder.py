@@ -58,7 +58,7 @@ class RecurrentEncoder(MaskedLayer):
         training: Whether dropout is active.
 
     Returns:
-        The states of the last layer. `keras_attn.ops.summarize(output, mask, "ends")` gives the
+        The states of the last layer. `keras_attn.ops.summarize(output, mask, "ends")` returns the
         final states of both directions.
 
     Raises:

@@ -267,7 +267,7 @@ class RecurrentLoop(MaskedLayer):
         Args:
             x: `(B, 1, D)`.
             state: State from `prefill` or the last `step`.
-            return_attention_scores: Whether the weights are returned too.
+            return_attention_scores: Whether to also return the attention weights.
 
         Returns:
             `(output (B, 1, U), state)`, or `(output, state, scores)` with scores

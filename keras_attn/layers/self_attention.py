@@ -40,13 +40,13 @@ class SelfAttention(DenseLayer):
 
     Masking: the Keras mask of `x`, or an explicit `mask` `(B, T)`, hides keys and is the mask of
     the output. `attention_mask` `(B, T, T)` or `(B, 1, T, T)` hides further keys. Masks are boolean
-    or 0/1 integers; True may be attended. A query that sees no key gets a zero output and zero
-    weights. A padded query that sees keys is computed like any other.
+    or 0/1 integers, True for tokens that may be attended. A query that sees no key gets a zero
+    output and zero weights. A padded query that sees keys is computed like any other.
 
     Args:
         projection: None, "shared" or "separate".
-        units: Width U of queries, keys and values; D if None. It needs a projection.
-        use_bias: Whether projections have biases. It needs a projection.
+        units: Width U of queries, keys and values; D if None. It requires a projection.
+        use_bias: Whether projections have biases. It requires a projection.
         scale: Factor of the products; `1 / sqrt(U)` if None.
         attention_dropout: Dropout rate of the attention weights.
         kernel_initializer: Initializer of the projections.
@@ -62,7 +62,7 @@ class SelfAttention(DenseLayer):
         x: `(B, T, D)`.
         attention_mask: `(B, T, T)` or `(B, 1, T, T)`.
         use_causal_mask: Whether later positions are hidden from earlier ones.
-        return_attention_scores: Whether the weights are returned too.
+        return_attention_scores: Whether to also return the attention weights.
         mask: Padding mask `(B, T)`.
         training: Whether dropout is active.
 

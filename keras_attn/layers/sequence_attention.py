@@ -37,9 +37,9 @@ class SequenceAttention(DenseLayer):
         weights[t] = softmax_s(compute_scores(query, project_key(key))[t])      (B, T, S)
         context[t] = sum_s weights[t, s] value[s]                               (B, T, Dv)
 
-    A subclass implements the scores with three methods: `build_scores` creates its weights,
-        `project_key` projects the keys, once for many queries, and `compute_scores` returns the
-        scores.
+    A subclass implements the scores. Its method `build_scores` creates the weights, `project_key`
+    projects the keys, once for many queries, and `compute_scores` returns the scores.
+
     This class implements masks, windows (see `AdditiveAttention`), the softmax, dropout and the
     average. Every subclass works in an `AttentionDecoder`.
 
@@ -70,7 +70,7 @@ class SequenceAttention(DenseLayer):
         projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
             its padding, or in the padding of `value`, is then not removed.
         positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
-        return_attention_scores: Whether the weights are returned too.
+        return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
 
     Returns:

@@ -21,8 +21,8 @@ class SpatialAttention(ImageGate):
     This is the formula of the paper. The authors' code has a batch normalization before the sigmoid
     and the maximum before the average; consider this when you load its weights.
 
-    Gates are not normalized by a softmax: each is between 0 and 1, and `collect_attention` does not
-        collect them.
+    Gates are not normalized by a softmax. Each gate is between 0 and 1, and `collect_attention`
+    does not collect them.
 
     Shapes: x `(B, H, W, C)` to `(B, H, W, C)`, any H and W; `(B, C, H, W)` with channels first.
 
@@ -38,7 +38,7 @@ class SpatialAttention(ImageGate):
 
     Call arguments:
         x: `(B, H, W, C)`.
-        return_attention_scores: Whether the gates are returned too.
+        return_attention_scores: Whether to also return the gates.
 
     Returns:
         `(B, H, W, C)`, or `(output, gates)` with gates `(B, H, W)`.

@@ -62,7 +62,7 @@ class TokenWeighting(MaskedLayer):
         x: `(B, S, D)`.
         token_ids: Integers `(B, S)` below `vocabulary_size`.
         mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
-        return_attention_scores: Whether the weights are returned too.
+        return_attention_scores: Whether to also return the attention weights.
 
     Returns:
         `(B, S, D)`, or `(output, weights)` with weights `(B, S)`. Their role in `collect_attention`

@@ -21,7 +21,8 @@ class TransformerEncoderBlock(TransformerBlock):
 
     Masking: `padding_mask` `(B, T)`, or the Keras mask of `x`, hides keys and is the mask of the
     output. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` hides further keys. Masks are boolean
-    or 0/1 integers; True may be attended. Padding never changes the output of real tokens.
+    or 0/1 integers, True for tokens that may be attended. Padding never changes the output of real
+    tokens.
 
     Args:
         num_heads: Number of attention heads N.
@@ -81,7 +82,7 @@ class TransformerEncoderBlock(TransformerBlock):
         attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products of the
             self-attention; -inf hides.
         use_causal_mask: Whether later positions are hidden from earlier ones.
-        return_attention_scores: Whether the weights are returned too.
+        return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
             the block; `0 ... T-1` if None.

@@ -57,7 +57,7 @@ class TransformerEncoder(TransformerStack):
         padding_mask: `(B, T)`.
         attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`.
         use_causal_mask: Whether later positions are hidden from earlier ones.
-        return_attention_scores: Whether the weights are returned too.
+        return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
         attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products of all blocks;
             -inf hides.
@@ -182,7 +182,7 @@ class TransformerDecoder(TransformerStack):
         attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`, for self-attention.
         attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products of the
             self-attention of all blocks; -inf hides.
-        return_attention_scores: Whether the weights are returned too.
+        return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
             the blocks; `0 ... T-1` if None.
@@ -350,7 +350,7 @@ class TransformerDecoder(TransformerStack):
         Args:
             x: `(B, 1, D)`.
             state: State from `prefill` or the last `step`.
-            return_attention_scores: Whether the weights are returned too.
+            return_attention_scores: Whether to also return the attention weights.
 
         Returns:
             `(output (B, 1, D), state)`, or `(output, state, scores)` with scores

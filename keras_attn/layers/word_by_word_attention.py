@@ -56,8 +56,8 @@ class WordByWordAttention(MaskedLayer):
         value: `(B, S, Dv)`.
         query_mask: `(B, T)`.
         value_mask: `(B, S)`.
-        return_attention_scores: Whether the weights are returned too.
-        return_state: Whether the last r is returned too.
+        return_attention_scores: Whether to also return the attention weights.
+        return_state: Whether to also return the last r.
 
     Returns:
         r `(B, T, Dv)`, or `(r, weights)` with weights `(B, T, S)`. With `return_state`, the r `(B,

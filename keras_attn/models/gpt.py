@@ -70,11 +70,11 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
             them, this is the length of the training texts.
         rotary_scaling: Scaling of rotary positions, as in `keras_attn.ops.rotary_rates`.
         embedding_scale: Whether embeddings are multiplied by `sqrt(D)`.
-        logit_softcap: Limit of the logits, see `keras_attn.ops.softcap`. It needs a tied output.
-        qk_norm: See `keras_attn.layers.DecoderBlock`, as for `softcap`, `scale`, `sandwich_norm`
-            and `sliding_window`.
+        logit_softcap: Limit of the logits; see `keras_attn.ops.softcap`. It requires a tied output.
+        qk_norm: See `keras_attn.layers.DecoderBlock`, which also describes `softcap`, `scale`,
+            `sandwich_norm` and `sliding_window`.
         window_blocks: A boolean for each block that is True if the block has the window; see
-            `keras_attn.layers.TransformerDecoder`, as for `window_rotary_base`.
+            `keras_attn.layers.TransformerDecoder`, which also describes `window_rotary_base`.
 
     Raises:
         TypeError: If a setting has the wrong type.

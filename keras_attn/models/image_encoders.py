@@ -48,7 +48,7 @@ def applications_encoder(
 
         regions = network up to that map(scale(resize(images)))         (B, R, D)
 
-    | name | 224 x 224 gives |
+    | name | regions of an image of 224 x 224 |
     |---|---|
     | `"vgg16"` (Simonyan & Zisserman, 2015), used by Xu et al. (2015) | 14x14x512 |
     | `"resnet50"` (He et al., 2016) | 7x7x2048 |

@@ -90,7 +90,7 @@ class SoftAttentionCaptionerConfig(Settings):
 
         Returns:
             A functional model from `{"regions": (B, R, D), "target_ids": (B, T)}` to logits
-            `(B, T, V)`, for any number of regions; decoded by `CaptionDecoder`.
+            `(B, T, V)`, for any number of regions. `CaptionDecoder` decodes with it.
         """
         regions = keras.Input((None, self.region_dim), name="regions")
         target_ids = keras.Input((None,), dtype="int32", name="target_ids")

@@ -37,10 +37,10 @@ class T5Config(BlockSettings):
     The blocks are pre-norm, with RMS norms and without biases. Products of queries and keys are not
     scaled; in self-attention, a learned bias, which depends on the head and the distance, is added
     to them. All blocks of the encoder share one table of biases, and so do all blocks of the
-    decoder. The defaults give a small T5 of version 1.0. For version 1.1, which Flan-T5 uses too,
+    decoder. The defaults give a small T5 of version 1.0. For version 1.1, which Flan-T5 also uses,
     set `gated=True`, `activation="gelu_tanh"`, `tied_output=False` and `scale_output=False`.
 
-    Padding has id 0 on both sides. The start token of T5's own weights has id 0 too, so the first
+    Padding has id 0 on both sides. The start token of T5's own weights also has id 0, so the first
     target always counts as a token.
 
     Args:

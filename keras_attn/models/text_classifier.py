@@ -86,8 +86,8 @@ def classifier_kind(model: keras.Model) -> str:
 def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], Callable]:
     """Splits a classifier after its embeddings, for gradients with respect to them.
 
-        embed(ids)                  -> [x] or [x, pairs], each (B, S, D)
-        rest([*embed(ids), ids])    -> logits, those of model(ids)
+        embed(ids) -> [x] or [x, pairs], each (B, S, D) rest([*embed(ids), ids]) -> logits, equal to
+        model(ids)
 
     Both share the layers of the model. A bag with `pair_buckets` has a second tensor, in which
     position s is the pair of the tokens s and s + 1. A functional model of any other architecture

@@ -22,7 +22,7 @@ class TokenDecoder:
 
         logits = head(decoder(positions(embedding(ids)), memory))
 
-    It uses the layers of a model, so that its results are the same.
+    It uses the layers of a model, so its results equal the results of the model.
 
     Args:
         embedding: `TokenEmbedding`, or a layer that embeds ids `(B, T)`.
@@ -146,7 +146,7 @@ class TokenDecoder:
             tokens: Ids `(B,)`.
             positions: Positions `(B,)`, the number of earlier tokens of each row.
             state: State from `prefill` or the last `step`.
-            return_scores: Whether attention weights are returned too.
+            return_scores: Whether to also return the attention weights.
 
         Returns:
             `(logits (B, V), state)`, or `(logits, state, scores)`.

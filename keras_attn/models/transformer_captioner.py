@@ -94,9 +94,9 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
             name: Name of the model.
 
         Returns:
-            A functional model from `{"regions": (B, R, Dr), "target_ids": (B, T)}` to logits `(B,
-            T, V)`; decoded by `CaptionDecoder`. With `region_positions="none"`, it accepts any
-            number of regions.
+            A functional model from `{"regions": (B, R, Dr), "target_ids": (B, T)}` to logits
+            `(B, T, V)`. `CaptionDecoder` decodes with it. With `region_positions="none"`, it
+            accepts any number of regions.
 
         Raises:
             ValueError: If the regions have positions but `grid` is missing.

@@ -123,8 +123,8 @@ class VisualQuestionsConfig(QuestionConfig):
     words is pooled to zeros.
 
     Args:
-        vocabulary_size: See `QuestionConfig`, also for `num_classes`, `region_dim`, `grid`,
-            `question_encoder`, `question_layers`, `dim`, `num_heads` and `dropout`.
+        vocabulary_size: See `QuestionConfig`, which also describes `num_classes`, `region_dim`,
+            `grid`, `question_encoder`, `question_layers`, `dim`, `num_heads` and `dropout`.
         num_layers: Number of blocks with cross-attention.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         attention_dropout: Dropout of the attention weights of the blocks.
@@ -233,8 +233,8 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
           for relational reasoning.
 
     Args:
-        vocabulary_size: See `QuestionConfig`, also for `num_classes`, `region_dim`, `grid`,
-            `question_encoder`, `question_layers`, `dim`, `num_heads` and `dropout`.
+        vocabulary_size: See `QuestionConfig`, which also describes `num_classes`, `region_dim`,
+            `grid`, `question_encoder`, `question_layers`, `dim`, `num_heads` and `dropout`.
         units: Width H of the two hidden layers.
 
     Raises:

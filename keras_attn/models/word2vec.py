@@ -70,8 +70,8 @@ class CbowConfig(Settings):
         h[p]         = sum_c weight[p, c] E[c]               (B, P, D)
         logits[p, w] = h[p] . O[w]                           (B, P, N)
 
-    With weights 1/n, h is the mean of n words. The gradient of each word has the factor 1/n too,
-    which the word2vec program leaves out; therefore the learning rate has to be larger (Irsoy et
+    With weights 1/n, h is the mean of n words. The gradient of each word also has the factor 1/n,
+    which the word2vec program leaves out. Therefore, the learning rate must be larger (Irsoy et
     al., 2021).
 
     References:

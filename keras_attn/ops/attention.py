@@ -139,7 +139,8 @@ def dot_product_attention(
         query: `(B, T, N, H)`.
         key: `(B, S, K, H)`, K divides N.
         value: `(B, S, K, Hv)`.
-        mask: Boolean or 0/1 integers that broadcast to `(B, N, T, S)`; True may be attended.
+        mask: Boolean or 0/1 integers that broadcast to `(B, N, T, S)`, True for keys that may be
+            attended.
         bias: Floats that broadcast to `(B, N, T, S)`, added to the scaled scores.
         scale: Factor of the product; `1 / sqrt(H)` if None.
         use_causal_mask: Whether later keys are hidden from earlier queries.

@@ -680,16 +680,16 @@ def _make(
 def _check_enough(settings: PretrainingData, train: SentenceIds, dev: SentenceIds) -> None:
     least = 2 if settings.next_sentence else 1
     pairs = " of at least two sentences" if settings.next_sentence else ""
-    for name, ids in (("to learn from", train), ("to measure with", dev)):
+    for name, ids in (("for training", train), ("for development", dev)):
         enough = ids.documents_of(least)
         if enough < least:
             advice = (
                 "Separate documents by blank lines, or use `--no-next-sentence`."
-                if name == "to learn from"
+                if name == "for training"
                 else "Use more text, a larger --dev-share, or a file: --dev."
             )
             raise ValueError(
-                f"Expected at least {least} documents{pairs}, {name}. Received: {enough} of "
+                f"Expected at least {least} documents{pairs} {name}. Received: {enough} of "
                 f"{len(ids)} documents. {advice}"
             )
 

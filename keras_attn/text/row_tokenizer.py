@@ -60,7 +60,7 @@ class RowTokenizer(SavedTokenizer):
             A list of ids for a string; a list of such lists for a sequence.
 
         Raises:
-            TypeError: If `texts` holds something that is not a string.
+            TypeError: If an element of `texts` is not a string.
 
         Example:
 
@@ -153,7 +153,7 @@ class PlacedTokenizer(RowTokenizer):
             gaps. Combining accents that WordPiece removes belong to the preceding piece.
 
         Raises:
-            TypeError: If `texts` holds something that is not a string.
+            TypeError: If an element of `texts` is not a string.
 
         Example:
 

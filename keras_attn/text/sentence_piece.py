@@ -191,7 +191,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
             A `SentencePieceTokenizer`.
 
         Raises:
-            TypeError: If `texts` holds something that is not a string.
+            TypeError: If an element of `texts` is not a string.
             ValueError: If there is no text, or `vocabulary_size` is too small for the characters or
                 too large for the texts.
 

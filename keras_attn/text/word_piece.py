@@ -144,7 +144,7 @@ class WordPieceTokenizer(PlacedTokenizer):
             A `WordPieceTokenizer`.
 
         Raises:
-            TypeError: If `texts` holds something that is not a string.
+            TypeError: If an element of `texts` is not a string.
             ValueError: If there is no character, or `vocabulary_size` is too small for the
                 characters or too large for the texts.
 

@@ -122,7 +122,7 @@ class WordTokenizer(PlacedTokenizer):
             A `WordTokenizer`.
 
         Raises:
-            TypeError: If `texts` holds something that is not a string.
+            TypeError: If an element of `texts` is not a string.
             ValueError: If there is no word, or a number is out of range.
 
         Example:
@@ -184,7 +184,7 @@ class WordTokenizer(PlacedTokenizer):
             A list of words for a string; a list of such lists for a sequence.
 
         Raises:
-            TypeError: If `texts` holds something that is not a string.
+            TypeError: If an element of `texts` is not a string.
 
         Example:
 

@@ -503,7 +503,11 @@ def test_features_of_another_encoder_are_refused(place, tmp_path, monkeypatch):
         (["predict", "--model", "m", "a.png", "--to", "."], 1, "a folder"),
         (["fit", "--train", "none.csv"], 2, "--run-dir"),
         (["fit", "--run-dir", "r", "--train", "none.csv"], 1, "none.csv"),
-        (["fit", "--run-dir", "r", "--num-heads", "2"], 2, "--num-heads belongs to model='tr"),
+        (
+            ["fit", "--run-dir", "r", "--num-heads", "2"],
+            2,
+            "--num-heads is only used with model='tr",
+        ),
         (["fit", "--run-dir", "r", "--encoder", "vgg16", "--filters", "8"], 2, "'small-cnn'"),
         (["fit", "--run-dir", "r", "--model", "cnn"], 2, "--model"),
         (["fit", "--run-dir", "r", "--max-length", "1"], 2, "--max-length must be at least 2"),

@@ -422,7 +422,7 @@ WORD = "It rains.\nI stay.\n\n"
 @pytest.mark.parametrize(
     ("name", "content", "more", "message"),
     [
-        ("a.txt", "One sentence.\n", [], "Expected at least 2 documents of two sentences"),
+        ("a.txt", "One sentence.\n", [], "Expected at least 2 documents of at least two sentences"),
         ("a.txt", "A.\n\nB.\n\nC.\n", ["--dev-share", 0.5], "by blank lines"),
         ("a.txt", "A b.\nC d.\nE f.\n", ["--dev-share", 0.1], "--no-next-sentence"),
         ("a.txt", WORD * 9, ["--dev-share", 0.001], "Use more text, a larger --dev-share"),

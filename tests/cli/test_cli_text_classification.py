@@ -443,7 +443,7 @@ def test_data_that_cannot_be_learnt_from(place, content, message, tmp_path):
         (["predict", "--model", "m", "--batch-size", "0"], 2, "--batch-size"),
         (["fit", "--train", "none.csv"], 2, "--run-dir"),
         (["fit", "--run-dir", "r", "--train", "none.csv"], 1, "none.csv"),
-        (["fit", "--run-dir", "r", "--units", "64"], 2, "--units belongs to model='rnn'"),
+        (["fit", "--run-dir", "r", "--units", "64"], 2, "--units is only used with model='rnn'"),
         (["fit", "--run-dir", "r", "--model", "cnn"], 2, "--model"),
         (["fit", "--run-dir", "r", "--max-length", "1"], 2, "--max-length must be at least 2"),
         (["fit", "--run-dir", "r", "--config", "none.toml"], 1, "none.toml"),

@@ -128,7 +128,10 @@ def test_tensors_are_checked_before_any_is_read(whole, tmp_path, monkeypatch):
         ),
         ({**tensors, last: np.ones(4, "int32")}, f"{last} must have one of the dtypes"),
         ({n: a for n, a in tensors.items() if n != last}, f"requires a tensor {last}"),
-        ({n: a for n, a in tensors.items() if n != "pooler.dense.bias"}, "asks for .* pooler"),
+        (
+            {n: a for n, a in tensors.items() if n != "pooler.dense.bias"},
+            "requires a tensor pooler",
+        ),
     ):
         safetensors.numpy.save_file(changed, tmp_path / "model.safetensors")
         with pytest.raises(ValueError, match=message):
@@ -160,7 +163,7 @@ def test_an_index_that_is_wrong(whole, tmp_path):
     for places, message in (
         ({}, "must have a `weight_map`"),
         ({"a": "none.safetensors"}, "which is not in the folder"),
-        ({"a": "one.safetensors"}, "says that a is in one.safetensors, where it is not"),
+        ({"a": "one.safetensors"}, "says that a is in one.safetensors, which does not have it"),
         ({"a": "one.safetensors", "b": "two.safetensors"}, "is in .*one.safetensors too"),
     ):
         path.write_text(json.dumps({"weight_map": places}))

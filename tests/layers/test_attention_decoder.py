@@ -658,8 +658,16 @@ def test_errors():
             lambda: AttentionDecoder(GRUCell(3), LuongAttention(attention_dropout=0.1)),
             "Use `dropout`",
         ),
-        (ValueError, lambda: AttentionDecoder(GRUCell(3), attention)(X), "needs a `memory`"),
-        (ValueError, lambda: AttentionDecoder(GRUCell(3), bridge=True)(X), "needs a `memory`"),
+        (
+            ValueError,
+            lambda: AttentionDecoder(GRUCell(3), attention)(X),
+            "(needs|requires) a `memory`",
+        ),
+        (
+            ValueError,
+            lambda: AttentionDecoder(GRUCell(3), bridge=True)(X),
+            "(needs|requires) a `memory`",
+        ),
         (
             ValueError,
             lambda: AttentionDecoder(GRUCell(3), input_feeding=True)(X),
@@ -679,7 +687,7 @@ def test_errors():
         (
             ValueError,
             lambda: AttentionDecoder(GRUCell(3))(X, memory_mask=MEMORY_MASK),
-            "needs a `memory`",
+            "(needs|requires) a `memory`",
         ),
         (
             ValueError,

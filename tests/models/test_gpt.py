@@ -156,7 +156,7 @@ def test_errors():
         "divisible by `num_kv_heads`": {"num_kv_heads": 3},
         "an even width of heads": {"positions": "rotary", "key_dim": 5},
         "`rotary_base` is only used with": {"rotary_base": 5e5},
-        "`rotary_scaling` belongs to": {"rotary_scaling": {"type": "linear", "factor": 2.0}},
+        "`rotary_scaling` is only used with": {"rotary_scaling": {"type": "linear", "factor": 2.0}},
         "Received: {'type': 'yarn'}": {"positions": "rotary", "rotary_scaling": {"type": "yarn"}},
         "one of 'learned', 'rotary'": {"positions": "alibi"},
     }.items():

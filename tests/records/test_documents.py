@@ -222,7 +222,7 @@ def test_bad_whole_documents(tmp_path):
     with pytest.raises(ValueError, match="at least one document"):
         read_whole_documents(tmp_path / "blank.txt", blank_lines=True)
     for settings, name in (({"prompt_key": "q"}, "blank.txt"), ({"blank_lines": True}, "c.jsonl")):
-        with pytest.raises(ValueError, match=f"`{next(iter(settings))}` belongs to"):
+        with pytest.raises(ValueError, match=f"`{next(iter(settings))}` is only used with"):
             read_whole_documents(tmp_path / name, **settings)
 
 

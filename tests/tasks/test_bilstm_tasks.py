@@ -65,7 +65,7 @@ def test_what_needs_blocks_or_another_model_is_refused(untrained, tmp_path):
     tagger.save(tmp_path / "t.task")
     texts = [("Ada meets Bob", "good"), ("Tom sees Eva", "bad")]
     backbone = {"backbone": str(tmp_path / "t.task"), "max_length": 24}
-    with pytest.raises(ValueError, match="'bilstm', which this task does not have"):
+    with pytest.raises(ValueError, match="'bilstm', which this task does not support"):
         TextClassifier.create(texts, data=backbone)
 
 

@@ -284,7 +284,7 @@ def test_errors():
             tagger.fit(TRAIN, **QUICK, **wrong)
     plain = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)], name="plain")
     for settings in ({"layer_decay": 0.9}, {"frozen_layers": 1}, {"lora_rank": 1}):
-        with pytest.raises(ValueError, match="Received: 'plain', which has none"):
+        with pytest.raises(ValueError, match="Received: 'plain', which has no such blocks"):
             choose_weights(plain, FineTuning(**settings))
     assert choose_weights(plain, FineTuning()) == {}
     generator = TextGenerator(

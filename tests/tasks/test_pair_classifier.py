@@ -286,7 +286,7 @@ def test_files_of_pairs(tmp_path):
         found = TextClassifier.read(data)
     assert found.train[0] == LabelledText('He said " no a', "0", "", "She k it .")
     assert "10 pairs of 11 lines. Labels: 0 5, 1 5." in found.summary
-    with pytest.raises(ValueError, match="`text_pair` belongs to files with columns"):
+    with pytest.raises(ValueError, match="`text_pair` is only used with files with columns"):
         TextClassifier.read(TextClassificationData(train="", text_pair="b"))
     with pytest.raises(ValueError, match="no such column"):
         TextClassifier.read(TextClassificationData(train=str(tmp_path), text_pair="b"))

@@ -85,7 +85,7 @@ def test_a_start_has_its_defaults(training, cases, wanted):
 def test_a_default_names_its_cases():
     default = RunDefault(0.003, lora=0.001, backbone=0.0001)
     assert str(default) == "0.003; 0.001 with LoRA; 0.0001 with a backbone"
-    expected = r"cases of \['head', 'lora', 'backbone', 'encoder'\]. Received: "
+    expected = r"cases from \['head', 'lora', 'backbone', 'encoder'\]. Received: "
     with pytest.raises(ValueError, match=expected):
         RunDefault(0.003, backbones=0.0001)
 

@@ -735,7 +735,7 @@ def test_sizes_come_from_the_arguments(eager):
         (
             lambda c: TextClassifier(c.tokenizer, ["a", "b"], model={"model": "rnn", "heads": 3}),
             ValueError,
-            r"'heads': 3\}, with \['heads'\], no settings of 'rnn\'",
+            r"'heads': 3\}, with \['heads'\], which are not settings of 'rnn\'",
         ),
         (
             lambda c: TextClassifier(c.tokenizer, ["a", "b"], model={"model": "rnn", "units": 3}),

@@ -302,7 +302,7 @@ def test_wrong_use(made):
         checked_questions("questions.csv")
     with pytest.raises(ValueError, match="`top_k`"):
         task.predict(ODD[0], top_k=0)
-    with pytest.raises(ValueError, match="none of 1, such as 'seven'"):
+    with pytest.raises(ValueError, match="1 questions with other answers, such as 'seven'"):
         task.dataset([(PICTURES[0], "a?", "seven")])
 
 

@@ -34,7 +34,7 @@ def test_what_is_kept_and_refused():
     for wrong in ([], [-1.0], [np.nan]):
         with pytest.raises(ValueError, match="`pos_weight` must be finite numbers"):
             WeightedBinaryCrossentropy(wrong)
-    with pytest.raises(ValueError, match="labels and logits of 3 labels"):
+    with pytest.raises(ValueError, match="labels and logits for 3 labels"):
         loss(np.zeros((2, 2)), np.zeros((2, 2)))
 
 
