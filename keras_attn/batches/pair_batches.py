@@ -32,7 +32,7 @@ class PairBatches(TextBatches):
         premises: Token ids of the first texts.
         hypotheses: Token ids of the second texts.
         labels: The class of each pair, integers from 0. None for predictions.
-        weights: Weight of each pair, at least 0. None: 1.
+        weights: Weight of each pair, at least 0; 1 if None.
         batch_size: Maximum number of pairs of a batch.
         max_length: Maximum number of ids of a text; longer texts are cut, and counted in
             `truncated` and `lost_share`. No limit if None.

@@ -23,7 +23,7 @@ class VisualQuestionBatches(BucketedBatches):
         regions        (B, R, D) float32   or "images": (B, H, W, 3) uint8, as `pictures` gives them
         question_ids   (B, Q, T) int32     the ids of each question, then padding
         labels         (B, Q) int32        the class of each answer
-        sample_weight  (B, Q) float32      1 of a question, 0 where a picture has fewer than Q, and
+        sample_weight  (B, Q) float32      1 for a question; 0 if an image has fewer than Q, and
                                            in rows that only fill a batch
 
     The questions of an image are in one row, or spread evenly over as few rows as

@@ -64,7 +64,7 @@ def load_image(
         OSError: If the file is missing or cannot be read.
         ValueError: If the file is empty, not an image, truncated, damaged or too large; the message
             names it.
-        ImportError: Pillow, of the extra `captioning`, is not installed.
+        ImportError: If Pillow, from the extra `captioning`, is not installed.
 
     Example:
 

@@ -18,17 +18,18 @@ FAST = "tokenizer.json"
 def write_tokenizer(folder: Path, field: EncoderInput) -> str:
     """Writes the tokenizer of an encoder to a folder.
 
-    WordPiece and byte-level BPE without a normalization of their own become `tokenizer.json`, with
-    the special tokens around one text or two, for `tokenizers.Tokenizer.from_file`. SentencePiece
-    becomes `sentence_piece.model`, for the library `sentencepiece`, and as all others the JSON file
-    of `save_assets`, which has the vocabulary where the ids are not those of the library.
+    A WordPiece tokenizer, or a byte-level BPE tokenizer without normalization, is written as
+    `tokenizer.json`, for `tokenizers.Tokenizer.from_file`. This file also adds the special tokens
+    around one text or two. All other tokenizers are written as the JSON file of `save_assets`. For
+    a SentencePiece tokenizer, this file has the ids of the model, and `sentence_piece.model` is
+    written in addition, for the library `sentencepiece`.
 
     Returns:
         The name of the file.
 
     Raises:
         TypeError: If the tokenizer is not one of `keras_attn.text`.
-        RuntimeError: If `tokenizers` reads other ids from the file than the field makes.
+        RuntimeError: If `tokenizers` encodes a text differently with the file.
     """
     tokenizer = field.tokenizer
     if isinstance(tokenizer, SentencePieceTokenizer):

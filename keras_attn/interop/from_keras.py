@@ -1,4 +1,4 @@
-"""Layers and models of Keras rebuilt with attention layers of ours, and compared."""
+"""Conversion of Keras layers and models to attention layers of this package, with a comparison."""
 
 from __future__ import annotations
 

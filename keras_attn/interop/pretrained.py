@@ -108,7 +108,7 @@ def load_pretrained(
 
     Args:
         place: See `read_pretrained`.
-        heads: Some of `keras_attn.models.HEADS`. A head that the file lacks gets random weights,
+        heads: Names from `keras_attn.models.HEADS`. A head that the file lacks gets random weights,
             and so does a pooler that a head needs and the file lacks. Decoders have no heads.
         num_classes: Number of classes, for `"classes"` and `"tags"`; the number of the file if
             None.
@@ -124,9 +124,9 @@ def load_pretrained(
         FileNotFoundError: See `read_pretrained`.
         ImportError: See `read_pretrained`.
         OSError: See `read_pretrained`.
-        ValueError: See `read_pretrained`; or if `heads` or `num_classes` are wrong (see
-            `keras_attn.models.with_heads`), or the file's head for masked words is not tied to its
-            embeddings.
+        ValueError: As in `read_pretrained`, and if `heads` or `num_classes` is wrong (see
+            `keras_attn.models.with_heads`), or the head for masked words in the file is not tied to
+            its embeddings.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Models of ours written as folders that `transformers` loads."""
+"""Writing models to folders that `transformers` loads."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def caption_scores(
         A `CaptionScores`.
 
     Raises:
-        ImportError: If `pycocoevalcap`, of the extra `captioning`, is not installed.
+        ImportError: If `pycocoevalcap`, from the extra `captioning`, is not installed.
         RuntimeError: If `"ptb"` or `meteor` need Java and there is none.
         ValueError: If candidates and references have different images, or an image has no
             references.

@@ -135,7 +135,7 @@ def attention_share(
         image_size: Rows and columns of the image.
 
     Returns:
-        Two numbers from A number from 0 to 1.
+        Two numbers from 0 to 1.
 
     Raises:
         ValueError: If the box is empty or the map does not have two dimensions.

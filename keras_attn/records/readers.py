@@ -76,7 +76,7 @@ def read_pairs(
     Args:
         path: The file or the folder.
         target_path: A second file, whose line i is the translation of line i of the first.
-        format: `"auto"`, or one of those in the table.
+        format: `"auto"`, or a format in the table.
         source: Source sentences: name or number (from 0) of the column, key of the JSON object, or
             language of the folder's files. The default depends on the reader.
         target: Translations, in the same way.
@@ -86,10 +86,9 @@ def read_pairs(
         delimiter: The character between columns; only for `"tsv"` and `"csv"`. Default: as in
             `read_tsv`.
         **checks: Settings of all readers.
-            `on_error`: `"error"` (default): bad lines are a ValueError, one for all of them.
-                `"skip"`: they are left out, and listed in `problems` of the result.
-                `max_characters`: Maximum number of characters of a sentence. Default None: no
-                limit.
+            `on_error`: `"error"` (default) raises one ValueError for all bad lines. `"skip"` leaves
+                them out, and lists them in `problems` of the result.
+            `max_characters`: Maximum number of characters of a sentence. Default None: no limit.
             `normalize_spaces`: Whether white space at the ends is stripped, and runs of white space
                 (including no-break spaces and Unicode line ends) become one space. Default True.
             `unique`: Whether a repeated pair is kept only once. Default False: repetitions are

@@ -235,7 +235,7 @@ def split_selection_questions(
 
     Args:
         examples: The questions.
-        dev: Number or share of the second side.
+        dev: Number of questions in the second set, or their fraction if it is below 1.
         seed: Seed of the draw, any integer.
         apart: As in `split_labelled`.
 
@@ -278,7 +278,9 @@ def pairs_of_answers(
     searched: Iterable[tuple[Sequence[str], np.ndarray]],
     negatives: int,
 ) -> list[ScoredPair]:
-    """Makes training pairs: right answers get score 1, the `negatives` best wrong ones 0."""
+    """Makes training pairs: right answers get score 1, and the `negatives` best wrong answers get
+    score 0.
+    """
     right_of: dict[str, set[str]] = {}  # of a question, in several examples too
     for x in examples:
         right_of.setdefault(x.question, set()).update(x.answers)

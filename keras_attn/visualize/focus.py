@@ -52,8 +52,8 @@ def find_focus(parts: Sequence[Any], focus: Focus | None) -> dict[str, int]:
         focus: The focus, such as `view.focus`. If None, the strongest link is chosen.
 
     Returns:
-        A dict of numbers from 0: `part`, `layer`, `head` and `query`, the number of the word that
-        looks. A layer or head of -1 is the mean.
+        A dict of indices from 0: `part`, `layer`, `head` and `query`, the query word. A layer or
+        head of -1 is the mean.
 
     Raises:
         ValueError: If the view does not have the part, layer, head or word.
