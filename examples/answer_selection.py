@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def sentences(questions: Sequence[AnsweredQuestion]) -> list[SelectionQuestion]:
     """Questions whose candidates are the sentences of their texts."""
-    found = []
+    results = []
     for question in questions:
         parts, end, right = split_sentences(question.text), 0, []
         for part in parts:
@@ -98,8 +98,8 @@ def sentences(questions: Sequence[AnsweredQuestion]) -> list[SelectionQuestion]:
             if any(start <= answer.start < end for answer in question.answers):
                 right.append(part)
         if right:
-            found.append(SelectionQuestion(question.question, tuple(right), tuple(parts)))
-    return found
+            results.append(SelectionQuestion(question.question, tuple(right), tuple(parts)))
+    return results
 
 
 def paragraphs(questions: Sequence[AnsweredQuestion]) -> list[SelectionQuestion]:
@@ -120,20 +120,20 @@ def measured(
     if all(len(x.candidates) == len(answers) for x in examples):  # the same for all questions
         examples = [SelectionQuestion(x.question, x.answers) for x in examples]
     both = {"by": "both", "lexical_weight": args.lexical_weight}
-    found = {"BM25": selector.ranks(examples, by="words")}
+    results = {"BM25": selector.ranks(examples, by="words")}
     if args.word_vectors:
-        found["mean word vectors"] = by_word_vectors(with_candidates, args.word_vectors)
-    found |= {"encoder": selector.ranks(examples), "both": selector.ranks(examples, **both)}
+        results["mean word vectors"] = by_word_vectors(with_candidates, args.word_vectors)
+    results |= {"encoder": selector.ranks(examples), "both": selector.ranks(examples, **both)}
     if args.reranker:
-        found["both, reranked"] = selector.ranks(examples, reranker=args.reranker, **both)
+        results["both, reranked"] = selector.ranks(examples, reranker=args.reranker, **both)
     if args.epochs:
         selector.fit(
             [(x.question, x.answers) for x in train], epochs=args.epochs,
             batch_size=args.batch_size, learning_rate=args.learning_rate,
         )  # fmt: skip
-        found["trained"] = selector.ranks(examples)
-        found["trained, both"] = selector.ranks(examples, **both)
-    return found
+        results["trained"] = selector.ranks(examples)
+        results["trained, both"] = selector.ranks(examples, **both)
+    return results
 
 
 def by_word_vectors(examples: Sequence[SelectionQuestion], path: str) -> list[np.ndarray]:
@@ -149,22 +149,22 @@ def by_word_vectors(examples: Sequence[SelectionQuestion], path: str) -> list[np
 
     means = {text: mean(text) for text in texts}
     stacked: dict[tuple[str, ...], np.ndarray] = {}
-    found = []
+    results = []
     for x in examples:
         if x.candidates not in stacked:
             stacked[x.candidates] = np.stack([means[text] for text in x.candidates])
         right = [i for i, text in enumerate(x.candidates) if text in x.answers]
-        found.append(ranks_of(stacked[x.candidates] @ means[x.question], right))
-    return found
+        results.append(ranks_of(stacked[x.candidates] @ means[x.question], right))
+    return results
 
 
-def table(found: dict[str, list[np.ndarray]], samples: int = 2000) -> str:
+def table(results: dict[str, list[np.ndarray]], samples: int = 2000) -> str:
     """A row of figures for each search."""
-    first = {name: np.array([1 / ranks[0] for ranks in rows]) for name, rows in found.items()}
+    first = {name: np.array([1 / ranks[0] for ranks in rows]) for name, rows in results.items()}
     count = len(first["BM25"])
     drawn = np.random.default_rng(0).integers(count, size=(samples, count))
     rows = ["| search | MRR | recall at 1 | MRR less that of BM25 |", "|---|---|---|---|"]
-    for name, ranks in found.items():
+    for name, ranks in results.items():
         report = score_ranks(ranks, num_bootstrap=samples)
         gain = first[name] - first["BM25"]
         error = gain[drawn].mean(axis=1).std()

@@ -178,7 +178,7 @@ def pretrain(documents: list, held_out: list, args: argparse.Namespace) -> Path:
     run_dir = args.run_dir / "pretraining"
     run = Pretrainer.train(documents, held_out, run_dir, data, model, training, print)
     if not run.complete:
-        sys.exit("Interrupted. The same command goes on from here.")
+        sys.exit("Interrupted. Run the same command again to resume.")
     return run.best
 
 
@@ -236,7 +236,7 @@ def fine_tune(name: str, labelled: list, test: list, best: Path, args: argparse.
     start = time.monotonic()
     run = TextClassifier.train(labelled, None, run_dir, data, model, training, print)
     if not run.complete:
-        sys.exit("Interrupted. The same command goes on from here.")
+        sys.exit("Interrupted. Run the same command again to resume.")
     seconds = round(time.monotonic() - start, 1)
     report = TextClassifier.load(run.best).evaluate(test)
     return {"start": name, "labels": len(labelled), "seconds": seconds, **report.to_dict()}

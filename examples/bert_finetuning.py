@@ -90,12 +90,12 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Does it all."""
     args = parse_arguments(arguments)
-    found = []
+    results = []
     with compute_on(args.device):
         for data in SETTINGS:
             if getattr(args, data):
-                found += measure(data, args)
-    print("\n" + table(found))
+                results += measure(data, args)
+    print("\n" + table(results))
 
 
 def measure(data: str, args: argparse.Namespace) -> list[dict]:
@@ -183,7 +183,7 @@ def network(
     }  # fmt: skip
     run = TextClassifier.train(labelled, None, folder, data, model, training, print)
     if not run.complete:
-        raise SystemExit("Interrupted. The same command goes on from here.")
+        raise SystemExit("Interrupted. Run the same command again to resume.")
     return TextClassifier.load(run.best).evaluate(test)
 
 
@@ -192,8 +192,8 @@ def baseline(labelled: list, test: list):
     names = class_names_of([x.label for x in labelled])
     texts, labels = zip(*((x.text, x.label) for x in labelled), strict=True)
     fitted = TfidfBaseline().fit(list(texts), label_numbers(list(labels), names))
-    found = fitted.predict_probabilities([x.text for x in test])
-    return evaluate_probabilities(label_numbers([x.label for x in test], names), found, names)
+    results = fitted.predict_probabilities([x.text for x in test])
+    return evaluate_probabilities(label_numbers([x.label for x in test], names), results, names)
 
 
 def name_of(backbone: str) -> str:

@@ -103,17 +103,18 @@ def main(arguments: list[str] | None = None) -> None:
     captioner.save(args.run_dir / "captioner.task")
 
     say("4. Test: combinations that training did not have")
-    found = captioner.caption([image for image, _ in test], beams=args.beams)
-    scores = caption_scores(found, references, seen)
-    exact = [caption in captions for caption, captions in zip(found, references, strict=True)]
+    predicted = captioner.caption([image for image, _ in test], beams=args.beams)
+    scores = caption_scores(predicted, references, seen)
+    exact = [caption in captions for caption, captions in zip(predicted, references, strict=True)]
     print(f"{scores}\n{sum(exact)} of {len(exact)} exactly right: {sum(exact) / len(exact):.1%}")
     nearest = nearest_captions(train, test, encoder.image_size)
     copies = caption_scores(nearest, references, seen)
     print(f"The captions of the most alike training pictures would have {copies}")
-    write_captions(args.run_dir / "test.tsv", found, references)
+    write_captions(args.run_dir / "test.tsv", predicted, references)
 
     say(f"5. {SHOWN} pictures that it never saw")
-    for caption, captions in list(zip(found, references, strict=True))[:: len(test) // SHOWN or 1]:
+    pairs = list(zip(predicted, references, strict=True))
+    for caption, captions in pairs[:: len(test) // SHOWN or 1]:
         print(f"  model      {caption}\n  reference  {captions[0]}\n")
 
     say("6. Where it looked")
@@ -255,10 +256,12 @@ def nearest_captions(train: list, test: list, size: tuple[int, int]) -> list[str
     return [train[number][1][0] for number in distances.argmin(axis=1)]
 
 
-def write_captions(path: Path, found: list[str], references: list[list[str]]) -> None:
+def write_captions(path: Path, predicted: list[str], references: list[list[str]]) -> None:
     """Writes caption and reference, tab-separated."""
     lines = ["caption\treference"]
-    lines += [f"{caption}\t{texts[0]}" for caption, texts in zip(found, references, strict=True)]
+    lines += [
+        f"{caption}\t{texts[0]}" for caption, texts in zip(predicted, references, strict=True)
+    ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

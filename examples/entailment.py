@@ -98,7 +98,7 @@ def measured(attention: str, seed: int, data, examples, args: argparse.Namespace
         examples.train, examples.dev, folder, data, model, training, print
     )
     if not run.complete:
-        raise SystemExit("Interrupted. The same command goes on from here.")
+        raise SystemExit("Interrupted. Run the same command again to resume.")
     with compute_on(args.device):
         classifier = EntailmentClassifier.load(run.best)
         row = {"attention": attention, "seed": seed, "trial": 100 * run.best_score}

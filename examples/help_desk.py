@@ -178,8 +178,8 @@ def make_dialogues(
 ) -> list[tuple[dict[str, str], list[Turn]]]:
     """Makes dialogues with their values; none of the values in `known` stands in them."""
     draw = random.Random(seed)
-    found = []
-    while len(found) < count:
+    dialogues = []
+    while len(dialogues) < count:
         values = make_values(draw)
         if known and known & {values[slot] for slot in ("system", "code", "ticket")}:
             continue
@@ -193,8 +193,8 @@ def make_dialogues(
         turns = [
             Turn(t.format(**values), "caller desk".split()[i % 2]) for i, t in enumerate(texts)
         ]
-        found.append((values, turns))
-    return found
+        dialogues.append((values, turns))
+    return dialogues
 
 
 def networks(recurrent: bool) -> dict[str, dict]:
@@ -204,22 +204,24 @@ def networks(recurrent: bool) -> dict[str, dict]:
         "intermediate_dim": 128, "dropout": 0.0, "positions": "rotary",
     }  # fmt: skip
     rnn = {"model": "rnn", "dim": 64, "units": 128}
-    found = {
+    results = {
         "attention": {"model": transformer, "learning_rate": 2e-3, "tokens_per_batch": 2048},
         "fixed context": {
             "model": {**rnn, "attention": "none"}, "learning_rate": 4e-3, "tokens_per_batch": 4096
         },
     }  # fmt: skip
     if recurrent:
-        found["recurrent attention"] = {**found["fixed context"], "model": rnn}
-    return found
+        results["recurrent attention"] = {**results["fixed context"], "model": rnn}
+    return results
 
 
-def slots_right(talker: Talker, tests: list[tuple[dict[str, str], list[Turn]]]) -> dict[str, float]:
+def slots_right(
+    chatbot: Talker, tests: list[tuple[dict[str, str], list[Turn]]]
+) -> dict[str, float]:
     """The share of values of each kind that are right in the answers of the desk."""
     right: dict[str, list[bool]] = {"ticket": [], "system": [], "code": []}
     given = [(v, x) for v, turns in tests for x in exchanges([turns], "desk")]
-    answers = talker.answer([x.turns for _, x in given], beams=1)
+    answers = chatbot.answer([x.turns for _, x in given], beams=1)
     for (values, exchange), answer in zip(given, answers, strict=True):
         words = set(re.findall(r"[\w-]+", answer))
         for slot, hits in right.items():
@@ -230,13 +232,13 @@ def slots_right(talker: Talker, tests: list[tuple[dict[str, str], list[Turn]]]) 
     return {**shares, "all": sum(every) / len(every), "distinct-2": distinct(answers, 2)}
 
 
-def look(talker: Talker, values: dict[str, str], turns: tuple[str, ...], path: Path) -> float:
+def look(chatbot: Talker, values: dict[str, str], turns: tuple[str, ...], path: Path) -> float:
     """Draws where an answer looked, and returns how much its ticket's digits saw the digits."""
     import matplotlib
 
     matplotlib.use("Agg")
     answer = ANSWERS[0].format(**values)
-    alignment = talker.align(turns, answer)
+    alignment = chatbot.align(turns, answer)
     alignment.plot(path, "Where the answer looked for the ticket number")
     number = values["ticket"].removeprefix("INC")
     places = [_place(side, number) for side in (alignment.target_tokens, alignment.source_tokens)]
@@ -277,7 +279,7 @@ def main(arguments: list[str] | None = None) -> None:
             verbose=2,
         )
         if not run.complete:
-            raise SystemExit("Interrupted. The same command goes on from here.")
+            raise SystemExit("Interrupted. Run the same command again to resume.")
         talkers[name], files[name] = Talker.load(run.best), run.best
         for test, some in tests.items():
             rows[f"{name}, {test}"] = slots_right(talkers[name], some)

@@ -321,7 +321,7 @@ def trained(train: list, dev: list, args: argparse.Namespace, seed: int) -> Path
     folder = args.run_dir / f"seed-{seed}"
     run = QuestionAnswerer.train(train, dev or None, folder, data, model, training, print)
     if not run.complete:
-        sys.exit("Interrupted. The same command goes on from here.")
+        sys.exit("Interrupted. Run the same command again to resume.")
     return run.best
 
 

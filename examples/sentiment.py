@@ -108,8 +108,8 @@ def main(arguments: list[str] | None = None) -> None:
     for text in shown:
         for name, classifier in loaded.items():
             for method in ("attention", "gradient"):
-                found = classifier.explain(text, method=method)
-                explanations.append(named(found, name))
+                explanation = classifier.explain(text, method=method)
+                explanations.append(named(explanation, name))
     page = args.run_dir / "explained.html"
     page.write_text(text_weights_html(explanations, "Which words decided"), encoding="utf-8")
     for explanation in explanations[: 2 * len(loaded)]:
@@ -166,8 +166,8 @@ def tfidf_row(splits) -> dict:
     for i, name in enumerate(names):
         words = ", ".join(word for word, _ in baseline.top_words(i, 12))
         print(f"speaks for {name}: {words}")
-    found = baseline.predict_probabilities([x.text for x in splits.test])
-    report = evaluate_probabilities(labels["test"], found, names)
+    probabilities = baseline.predict_probabilities([x.text for x in splits.test])
+    report = evaluate_probabilities(labels["test"], probabilities, names)
     return {"model": "tfidf", "seconds": round(seconds, 1), **report.to_dict()}
 
 
@@ -192,7 +192,7 @@ def train_and_test(name: str, splits, args: argparse.Namespace) -> dict:
         print,
     )
     if not run.complete:
-        sys.exit("Interrupted. The same command goes on from here.")
+        sys.exit("Interrupted. Run the same command again to resume.")
     seconds = time.monotonic() - start
     classifier = TextClassifier.load(run.best)
     report = classifier.evaluate(splits.test)

@@ -69,8 +69,8 @@ class Scene(NamedTuple):
     def named(self, question: str) -> DrawnObject:
         """Returns the object whose color is a word of a question."""
         words = question.split()
-        (found,) = (thing for thing in self.objects if thing.color in words)
-        return found
+        (named,) = (thing for thing in self.objects if thing.color in words)
+        return named
 
 
 def sort_of_clevr(
@@ -160,21 +160,21 @@ def _drawn(objects: list[DrawnObject], size: int) -> np.ndarray:
 
 def _plain(objects: list[DrawnObject], size: int) -> list[tuple[str, str]]:
     """All questions that need one object, with their answers."""
-    found = []
+    pairs = []
     for thing in objects:
         place = f"is the {thing.color} object on the"
         yes = {True: "yes", False: "no"}
-        found += [
+        pairs += [
             (f"what is the shape of the {thing.color} object ?", thing.shape),
             (f"{place} left ?", yes[2 * thing.column + 1 < size]),
             (f"{place} top ?", yes[2 * thing.row + 1 < size]),
         ]
-    return found
+    return pairs
 
 
 def _relations(objects: list[DrawnObject]) -> list[tuple[str, str]]:
     """All questions that need several objects, with their answers."""
-    found = []
+    pairs = []
     for thing in objects:
         others = sorted(
             (math.hypot(o.row - thing.row, o.column - thing.column), o.shape)
@@ -185,10 +185,10 @@ def _relations(objects: list[DrawnObject]) -> list[tuple[str, str]]:
         ends = {"closest to": others[:2], "farthest from": others[:-3:-1]}
         for relation, (one, other) in ends.items():
             if one[0] != other[0] or one[1] == other[1]:
-                found.append((asked.format(relation), one[1]))
+                pairs.append((asked.format(relation), one[1]))
         same = sum(o.shape == thing.shape for o in objects)
-        found.append((f"how many objects have the shape of the {thing.color} object ?", str(same)))
-    return found
+        pairs.append((f"how many objects have the shape of the {thing.color} object ?", str(same)))
+    return pairs
 
 
 def questions_of(scenes: list[Scene]) -> list[PictureQuestion]:

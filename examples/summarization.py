@@ -73,18 +73,18 @@ def by_digest(text: str) -> str:
 
 def read_packages(folder: Path) -> dict[str, list[tuple[str, str]]]:
     """Functions of each package of a folder, without those that others brought along."""
-    found: dict[str, dict[tuple[str, str], None]] = defaultdict(dict)
+    pairs_of: dict[str, dict[tuple[str, str], None]] = defaultdict(dict)
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
     for name in sorted(paths, key=by_digest):
         package = name.split("/")[0].removesuffix(".py")
-        enough = len(found[package]) >= MOST_OF_A_PACKAGE
+        enough = len(pairs_of[package]) >= MOST_OF_A_PACKAGE
         if enough or re.search(r"vendor|(^|/)(tests?|testing)/|(^|/)test_|_pb2", name):
             continue
         try:
-            found[package].update(dict.fromkeys(functions(paths[name].read_text("utf-8"))))
+            pairs_of[package].update(dict.fromkeys(functions(paths[name].read_text("utf-8"))))
         except (SyntaxError, UnicodeDecodeError, RecursionError, ValueError):
             continue  # of another Python
-    return {name: [*pairs][:MOST_OF_A_PACKAGE] for name, pairs in found.items() if pairs}
+    return {name: [*pairs][:MOST_OF_A_PACKAGE] for name, pairs in pairs_of.items() if pairs}
 
 
 def split(

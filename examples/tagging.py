@@ -141,8 +141,8 @@ def main(arguments: list[str] | None = None) -> None:
     say("5. A SavedModel, called in a process without this package")
     saved_model = args.run_dir / "saved_model"
     tagger.export(saved_model, overwrite=True)
-    found = call_saved_model(saved_model, text=[text])
-    rows = zip(found["entities"], found["kinds"], strict=True)
+    outputs = call_saved_model(saved_model, text=[text])
+    rows = zip(outputs["entities"], outputs["kinds"], strict=True)
     served = [[[e, k] for e, k in zip(*row, strict=True) if k] for row in rows]
     print(served)
     if served != [[[e.text, e.kind] for e in tagged.entities]]:
@@ -232,7 +232,7 @@ def trained(train: list, dev: list, args: argparse.Namespace) -> Path:
     model = {} if args.backbone else sizes
     run = Tagger.train(train, dev or None, args.run_dir / "tagger", data, model, training, print)
     if not run.complete:
-        sys.exit("Interrupted. The same command goes on from here.")
+        sys.exit("Interrupted. Run the same command again to resume.")
     return run.best
 
 

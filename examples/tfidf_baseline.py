@@ -99,10 +99,10 @@ class TfidfBaseline:
         texts = checked_texts(texts)
         labels = _checked_labels(labels, len(texts), class_weight)
         self._several = labels.ndim == 2
-        found = labels.shape[1] if self._several else int(labels.max()) + 1
-        self.num_classes = found if num_classes is None else num_classes
-        if found > self.num_classes or (self._several and found != self.num_classes):
-            raise ValueError(f"Expected {self.num_classes} classes. Received labels of {found}.")
+        num_seen = labels.shape[1] if self._several else int(labels.max()) + 1
+        self.num_classes = num_seen if num_classes is None else num_classes
+        if num_seen > self.num_classes or (self._several and num_seen != self.num_classes):
+            raise ValueError(f"Expected {self.num_classes} classes. Received labels of {num_seen}.")
         self._vectorizer = TfidfVectorizer(
             token_pattern=r"(?u)\b\w+\b", ngram_range=(1, 2), sublinear_tf=True, min_df=self.min_df
         )

@@ -124,7 +124,7 @@ def main(arguments: list[str] | None = None) -> None:
         log=print,
     )
     if not run.complete:
-        sys.exit("Interrupted. The same command goes on from here.")
+        sys.exit("Interrupted. Run the same command again to resume.")
     translator.save(args.run_dir / "translator.task")
 
     say("4. Test")

@@ -207,7 +207,7 @@ def test_translations(
         training = dataclasses.replace(training, epochs=args.epochs)
     run = Translator.train(data, data.dev, run_dir, None, settings[name], training, print)
     if not run.complete:
-        raise SystemExit("Interrupted. The same command goes on from here.")
+        raise SystemExit("Interrupted. Run the same command again to resume.")
     use = settings["use"]
     scores = (
         Translator.load(run.best).evaluate(data.test, beams=use.beams, alpha=use.alpha)._asdict()

@@ -81,7 +81,7 @@ def figures(direction: str, seed: int, args: argparse.Namespace) -> dict:
     # It trains, or has nothing left to do.
     run = Translator.train(data, data.dev, run_dir, None, settings["model"], training, print)
     if not run.complete:
-        raise SystemExit("Interrupted. The same command goes on from here.")
+        raise SystemExit("Interrupted. Run the same command again to resume.")
     scores_file = run_dir / "test.json"
     names = ("beams", "alpha", "batch_size")
     decoding = {name: getattr(settings["use"], name) for name in names}

@@ -95,7 +95,7 @@ def network(seed: int, folder: Path, settings: dict, args: argparse.Namespace) -
         texts.train, texts.dev, run_dir, settings["data"], settings["model"], training, print
     )
     if not run.complete:
-        raise SystemExit("Interrupted. The same command goes on from here.")
+        raise SystemExit("Interrupted. Run the same command again to resume.")
     file = run_dir / "test.json"
     if file.exists():
         return json.loads(file.read_text(encoding="utf-8"))

@@ -82,7 +82,7 @@ def captioned(name: str, seed: int, args: argparse.Namespace) -> dict:
         train, dev, run_dir, data, settings["model"], training, print, encoder=vgg16_from_lpips()
     )
     if not run.complete:
-        raise SystemExit("Interrupted. The same command goes on from here.")
+        raise SystemExit("Interrupted. Run the same command again to resume.")
     file = run_dir / "test.json"
     if file.exists():
         former = json.loads(file.read_text(encoding="utf-8"))

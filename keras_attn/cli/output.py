@@ -118,5 +118,5 @@ def exit_if_interrupted(run: TrainingRun) -> None:
     if run.complete:
         return
     with contextlib.suppress(OSError):  # who read our output may be gone
-        click.echo("Interrupted. The same command goes on from here.", err=True)
+        click.echo("Interrupted. Run the same command again to resume.", err=True)
     raise click.exceptions.Exit(128 + (run.interrupted_by or 2))

@@ -155,7 +155,7 @@ def test_a_run_that_is_interrupted_comes_to_the_same_end(place, run, tmp_path, m
     monkeypatch.setattr(checkpointing, "save_training_state", save_and_send)
     code, _, err = command(*fit_arguments(place, tmp_path))
     assert code == 130, err
-    assert "goes on from here" in err
+    assert "same command again to resume" in err
     notes = read_training_notes(tmp_path / "checkpoint.npz")
     assert (notes["epoch"], notes["batch"]) == (0, 2)
     assert not (tmp_path / "best.task").exists()

@@ -114,7 +114,7 @@ def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, run, 
         return run_elsewhere(RUN_TO_SIGNAL, int(number), writings, *fit, code=code)
 
     _, err = run_to(signal.SIGINT, 3, 130)
-    assert "goes on from here" in err
+    assert "same command again to resume" in err
     checkpoint = tmp_path / "checkpoint.npz"
     notes = read_training_notes(checkpoint)
     assert (notes["epoch"], notes["batch"]) == (0, 6)

@@ -178,13 +178,13 @@ def test_signals_and_a_full_disk(place, traced, tmp_path):
     other = tmp_path / "run"
     fit = fit_arguments(place, other)
     _, err = run_elsewhere(RUN_TO_SIGNAL, int(signal.SIGINT), 1, *fit, code=130)
-    assert "The same command goes on from here." in err
+    assert "Run the same command again to resume." in err
     good = (other / "checkpoint.npz").read_bytes()
     _, err = run_elsewhere(RUN_WITHOUT_ROOM, len(good) // 2, *fit, code=1)
     assert "still good. Free some space, and run the same command again" in err
     assert (other / "checkpoint.npz").read_bytes() == good
     _, err = run_elsewhere(RUN_TO_SIGNAL, int(signal.SIGTERM), 1, *fit, code=143)
-    assert "The same command goes on from here." in err
+    assert "Run the same command again to resume." in err
     assert command(*fit)[0] == 0
     assert_same_end(other, traced)
 

@@ -20,4 +20,4 @@ def test_the_status_is_that_of_the_signal(number, code, tmp_path, monkeypatch):
         "text-generation", "fit", "--run-dir", tmp_path / "run", "--text", tmp_path / "text.txt"
     )
     assert received == code
-    assert "The same command goes on from here." in err
+    assert "Run the same command again to resume." in err
