@@ -163,7 +163,7 @@ PROVOKED = {
     ),
     "Unknown setting": lambda: translator().fit(PAIRS, epoch=1),
     "There is nothing": lambda: Translator.load("nowhere.task"),
-    "broken file": broken_file,
+    "another kind of": broken_file,
     "holds a ... Expected": other_task,
     "is not empty": full_folder,
     "Hugging Face": lambda: load_pretrained("nothing/here"),

@@ -164,7 +164,7 @@ def test_an_index_that_is_wrong(whole, tmp_path):
         ({}, "must have a `weight_map`"),
         ({"a": "none.safetensors"}, "which is not in the folder"),
         ({"a": "one.safetensors"}, "says that a is in one.safetensors, which does not have it"),
-        ({"a": "one.safetensors", "b": "two.safetensors"}, "is in .*one.safetensors too"),
+        ({"a": "one.safetensors", "b": "two.safetensors"}, "is also in .*one.safetensors"),
     ):
         path.write_text(json.dumps({"weight_map": places}))
         with pytest.raises(ValueError, match=message):

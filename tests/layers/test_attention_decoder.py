@@ -692,7 +692,7 @@ def test_errors():
         (
             ValueError,
             lambda: AttentionDecoder(GRUCell(3))(X, MEMORY, return_attention_scores=True),
-            "there are no scores",
+            "has no scores to return",
         ),
         (
             ValueError,

@@ -290,5 +290,5 @@ def test_errors():
     generator = TextGenerator(
         CharacterTokenizer.train(["abc"]), model={"units": 8}, data={"sequence_length": 8}
     )
-    with pytest.raises(ValueError, match="'rnn_language_model', which has none"):
+    with pytest.raises(ValueError, match="'rnn_language_model', which has no such blocks"):
         generator.fit("abc" * 20, lora_rank=2)
