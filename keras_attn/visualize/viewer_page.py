@@ -79,7 +79,8 @@ def attention_viewer(
         title: Heading of the page.
         focus: A `Focus` or a word: the initial selection of views that have no focus of their own.
             If None, the strongest link between two words; see `Focus`.
-        max_megabytes: Maximum size of the weights in the page, in 10^6 bytes.
+        max_megabytes: Maximum size of the page without images, in 10^6 bytes, estimated from a
+            sample of the weights.
 
     Returns:
         The page as an HTML string; write it as UTF-8.
@@ -113,15 +114,22 @@ def page_with_viewer(
     every = [cast(View, views)] if one else list(cast(Sequence[View], views))
     if not every:
         raise ValueError("Expected at least one `AttentionView`. Received: none.")
-    precision = choose_precision([p.weights for v in every for p in v.parts], 1e6 * max_megabytes)
-    focus = Focus(focus) if isinstance(focus, str) else focus
-    data = {"least": precision.least, "views": [_view(view, focus, precision) for view in every]}
+    content = above + page_files("viewer.html")[1:] + below
     style = page_files("viewer.css", *styles)
     code = page_files(*_SCRIPTS, *scripts)
     script = f'(() => {{\n"use strict";{code}}})();\n'
+    parts = [part for view in every for part in view.parts]
+    tokens = sum(
+        len(json_for_page([displayed_tokens(part.queries), displayed_tokens(part.keys or ())]))
+        for part in parts
+    )
+    most_bytes = 1e6 * max_megabytes - len(content) - len(style) - len(script) - tokens
+    precision = choose_precision([part.weights for part in parts], most_bytes)
+    focus = Focus(focus) if isinstance(focus, str) else focus
+    data = {"least": precision.least, "views": [_view(view, focus, precision) for view in every]}
     return web_page(
         title,
-        above + page_files("viewer.html")[1:] + below,
+        content,
         style,
         f"img-src data:; style-src {source_hash(style)}; script-src {source_hash(script)}",
         f'\n<script type="application/json" id="data">{json_for_page(data)}</script>\n'

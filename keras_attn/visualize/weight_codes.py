@@ -25,6 +25,9 @@ PRECISIONS = [
     Precision(63, 0.02),
     Precision(31, 0.05),
     Precision(15, 0.1),
+    Precision(15, 0.2),
+    Precision(7, 0.3),
+    Precision(3, 0.5),
 ]
 
 
