@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
@@ -123,24 +124,35 @@ def check_parquet(path: str | os.PathLike[str]) -> None:
 def parquet_rows(path: str | os.PathLike[str]) -> Rows:
     """Returns the rows of a Parquet file."""
     check_parquet(path)
-    import pyarrow as pa
     from pyarrow import parquet
 
     where = os.fspath(path)
-    try:
+    with _whole_parquet(where):
         file = parquet.ParquetFile(Path(path).expanduser())
-    except pa.ArrowInvalid as error:
+        names = file.schema_arrow.names
+
+    def rows() -> Iterator[Iterable[object]]:
+        with _whole_parquet(where):
+            for batch in file.iter_batches(1024):
+                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    return Rows(names, rows, where)
+
+
+@contextlib.contextmanager
+def _whole_parquet(where: str) -> Iterator[None]:
+    """Names the file if it turns out to be damaged."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the system
+            raise
         raise ValueError(
             f"{where}: expected a whole Parquet file. Received: another file, or one that is cut "
             f"off or damaged ({error})."
         ) from error
-    names = file.schema_arrow.names
-
-    def rows() -> Iterator[Iterable[object]]:
-        for batch in file.iter_batches(1024):
-            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-
-    return Rows(names, rows, where)
 
 
 def rows_of(given: object) -> object:

@@ -84,7 +84,7 @@ def bert(folder):
 
 def gpt(folder):
     tokenizer = BytePairTokenizer.train(
-        ["a dog ran to a cat"], 270, pattern="gpt2", allow_fewer=True
+        ["a dog ran to a cat"], 270, normalize=False, pattern="gpt2", allow_fewer=True
     )
     config = GptConfig(tokenizer.vocabulary_size, **SIZES, sequence_length=8)
     save_pretrained(folder / "a", config.build(), config, tokenizer)
@@ -103,7 +103,7 @@ def assets(tokenizer):
 
 
 def sentence_pieces():
-    return SentencePieceTokenizer.train(["a dog ran to a cat"] * 9, 40, allow_fewer=True)
+    return SentencePieceTokenizer.train(["a dog ran to a cat"] * 9, 280, allow_fewer=True)
 
 
 def ctranslate2(folder):
@@ -142,7 +142,7 @@ KINDS = {
     **{
         name: Made(assets(make), load_tokenizer)
         for name, make in {
-            "byte pairs": lambda: BytePairTokenizer.train(["a dog"], 262),
+            "byte pairs": lambda: BytePairTokenizer.train(["good bad"] * 3, 262),
             "characters": lambda: CharacterTokenizer.train(["a dog ran"]),
             "sentence piece": sentence_pieces,
         }.items()

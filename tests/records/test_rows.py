@@ -149,9 +149,15 @@ def test_parquet(tmp_path, name):
     with pytest.raises(ValueError, match=r"'nested'. Received: a nested column, with \{\"a\": \["):
         read_labelled(path, "nested", "stars")
     whole = path.read_bytes()
-    path.write_bytes(whole[:-9])
-    with pytest.raises(ValueError, match="expected a whole Parquet file"):
-        read_labelled(path, "review", "stars")
+    # Cut off, and with zeros in its footer and in its first page.
+    for raw in (
+        whole[:-9],
+        whole[:-60] + bytes(52) + whole[-8:],
+        whole[:4] + bytes(40) + whole[44:],
+    ):
+        path.write_bytes(raw)
+        with pytest.raises(ValueError, match=f"{name}: expected a whole Parquet file"):
+            read_labelled(path, "review", "stars")
 
 
 def test_parquet_needs_a_package(tmp_path, monkeypatch):
