@@ -108,6 +108,24 @@ def test_bad_requests_say_why(client, body, status, why):
     assert (got, why in answer["error"]) == (status, True), answer
 
 
+def test_half_a_body_is_a_bad_request(task):
+    """The server sees the end of the connection after a part of the body."""
+    asked = [{"type": "http.request", "body": b'{"inst', "more_body": True},
+             {"type": "http.disconnect"}]  # fmt: skip
+    answers = []
+
+    async def receive():
+        return asked.pop(0)
+
+    async def send(message):
+        answers.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/models/a:predict", "headers": []}
+    asyncio.run(application({"a": task})(scope, receive, send))
+    assert answers[0]["status"] == 400
+    assert b"6 bytes, and then the end" in answers[1]["body"]
+
+
 def test_unknown_models_and_verbs(client):
     assert post(client, {}, model="c")[0] == 404
     assert post(client, {}, verb="train")[0] == 404
