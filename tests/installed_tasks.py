@@ -199,7 +199,7 @@ def view():
 
 if __name__ == "__main__":
     there = Path(sys.argv[1]).resolve()
-    print(keras_attn.__file__)
+    print(keras_attn.__file__, flush=True)  # `predict` writes past this buffer
     for name in sys.argv[2:] or CASES:
         (there / name).mkdir(parents=True)
         os.chdir(there / name)
