@@ -17,6 +17,8 @@ INF, NAN = float("inf"), float("nan")
 
 
 class Task:
+    model = whole = None
+
     def __init__(self):
         self.saved = []
 

@@ -1,4 +1,4 @@
-"""Warnings about trainings that learned nothing."""
+"""The end of trainings, with warnings if nothing was learned."""
 
 from __future__ import annotations
 
@@ -8,6 +8,19 @@ from typing import Any
 import numpy as np
 
 from keras_attn.tasks.base.task_run import TrainingRun
+from keras_attn.training.distribution import in_own_process
+from keras_attn.training.processes import is_first_process
+
+
+def finished(task: Any, run: TrainingRun, batches: Any, held: Any, training: Any) -> TrainingRun:
+    """Completes a training with the development examples, and returns the run with its notes."""
+    with in_own_process(task.model, task.whole):
+        note = task.finish(held, training)
+        if note and run.best is not None and is_first_process():
+            task.save(run.best)
+        rise = doubt_of_rise(run.first_loss, run.history.get("loss", []))
+        notes = [note, rise, task.doubt(batches, run), task.doubt_guesses(held)]
+    return run._replace(note="; ".join(filter(None, notes)))
 
 
 def doubt_of(run: TrainingRun, guess: float, guessing: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any, ClassVar
 
 import keras
 
-from keras_attn.files import check_writable, only_one
+from keras_attn.files import check_writable
 from keras_attn.inputs import read_twice
 from keras_attn.records.items import Records
 from keras_attn.settings import Choice, Settings, declared_fields
@@ -27,7 +26,7 @@ from keras_attn.tasks.base.compiling import (
 from keras_attn.tasks.base.constructed import Given, made
 from keras_attn.tasks.base.continuing import chosen_model, continues, with_brought
 from keras_attn.tasks.base.described import described
-from keras_attn.tasks.base.doubts import doubt_of_rise
+from keras_attn.tasks.base.doubts import finished
 from keras_attn.tasks.base.fine_tuning import (
     FineTuning,
     LoraTraining,
@@ -36,7 +35,13 @@ from keras_attn.tasks.base.fine_tuning import (
     refuse_adapter,
 )
 from keras_attn.tasks.base.measured import Measured
-from keras_attn.tasks.base.run_folder import BEST, CHECKPOINT, shaping, tidy_run
+from keras_attn.tasks.base.run_folder import (
+    CHECKPOINT,
+    join_run,
+    only_run,
+    shaping,
+    tidy_run,
+)
 from keras_attn.tasks.base.special_tokens import say_special_tokens
 from keras_attn.tasks.base.task_run import TrainingRun, run_training
 from keras_attn.tasks.base.training_settings import (
@@ -48,15 +53,7 @@ from keras_attn.tasks.base.training_settings import (
 )
 from keras_attn.tasks.base.word_vectors import sized_by_vectors
 from keras_attn.training import compute_on, scale_learning_rate, seed_everything
-from keras_attn.training.distribution import in_own_process
 from keras_attn.training.memory import memory_of_training
-from keras_attn.training.processes import (
-    is_first_process,
-    join_processes,
-    naming_lost_processes,
-    num_processes,
-    wait_for_processes,
-)
 
 Log = Callable[[str], Any]
 _OF_KERAS = (
@@ -254,14 +251,10 @@ class Fitted(Measured[Given]):
             dev = self.read_own(dev, columns)
         watched = keras_names or bool(callbacks)
         compiles = bool(more) or any(name in COMPILED for name in settings)
-        if run_dir is None:
+        folder = None if run_dir is None else check_writable(run_dir).absolute()
+        with only_run(folder):
             return self._fit(
-                examples, dev, None, training, more, compiles, log, verbose, callbacks, watched
-            )
-        run_dir = check_writable(run_dir).absolute()
-        with _locked(run_dir):
-            return self._fit(
-                examples, dev, run_dir, training, more, compiles, log, verbose, callbacks, watched
+                examples, dev, folder, training, more, compiles, log, verbose, callbacks, watched
             )
 
     @classmethod
@@ -299,12 +292,8 @@ class Fitted(Measured[Given]):
         Raises:
             RuntimeError: If more GPUs or devices are requested than available.
         """
-        join_processes()
+        join_run(cls.Training)
         training = made(cls.Training, training)
-        if num_processes() > 1 and "devices" not in [x.name for x in cls.Training.declared()]:
-            raise ValueError(
-                f"{cls.__name__} trains in one process. Received: {num_processes()} processes."
-            )
         data = with_brought(cls, cls.data_of(examples, data))
         model = cls.model_of(data, model)
         for name, kind in cls.parts.items():
@@ -318,7 +307,7 @@ class Fitted(Measured[Given]):
         ]
         examples, dev = sides
         run_dir = check_writable(run_dir).absolute()
-        with _locked(run_dir), compute_on(training.device, training.devices):
+        with only_run(run_dir), compute_on(training.device, training.devices):
             training = tidy_run(run_dir, cls.sections(), sections)["training"]
             seed_everything(training.seed)
             task = cls.create(examples, data=data, model=model, dtype=training.precision, **parts)
@@ -374,9 +363,7 @@ class Fitted(Measured[Given]):
             self._optimizer = self.model.optimizer
         if run_dir is None or not (run_dir / CHECKPOINT).exists():
             self.prepare(examples, held, training, log)
-        with in_own_process():
-            scored = self.batches(held, training, shuffle=False) if watched and held else None
-        with memory_of_training(), naming_lost_processes():
+        with memory_of_training():
             run = run_training(
                 self,
                 self.trained_form(training),
@@ -389,18 +376,11 @@ class Fitted(Measured[Given]):
                 log,
                 verbose,
                 callbacks,
-                scored,
+                held if watched else (),
             )
         if run.complete:
             merge_chosen_lora(self.model)
-            with in_own_process(self.model, self.whole):
-                note = self.finish(held, training)
-                if note and run_dir is not None and is_first_process():
-                    self.save(run_dir / BEST)
-                rise = doubt_of_rise(run.first_loss, run.history.get("loss", []))
-                notes = [note, rise, self.doubt(batches, run), self.doubt_guesses(held)]
-            run = run._replace(note="; ".join(filter(None, notes)))
-        wait_for_processes()
+            run = finished(self, run, batches, held, training)
         return run
 
     def doubt(self, batches: Any, run: TrainingRun) -> str:
@@ -435,10 +415,3 @@ class Fitted(Measured[Given]):
                 digest.update(f"{text}\x00".encode("utf-8", "replace"))
             digest.update(b"\x01")
         return digest.hexdigest()[:16]
-
-
-def _locked(run_dir: Path) -> contextlib.AbstractContextManager[None]:
-    """Keeps other runs out of a folder, but not the other processes of this run."""
-    if is_first_process():
-        return only_one(run_dir / ".lock", "trains")
-    return contextlib.nullcontext()

@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 
-from keras_attn.files import remove_partial_files
+from keras_attn.files import only_one, remove_partial_files
 from keras_attn.settings import Kinds, Settings, differences, read_settings, write_settings
 from keras_attn.training import TrainingCheckpoint, TrainingLog, fit_resumable
-from keras_attn.training.processes import is_first_process
+from keras_attn.training.processes import (
+    is_first_process,
+    join_processes,
+    naming_lost_processes,
+    num_processes,
+    wait_for_processes,
+)
 
 _LONGER = (
     " This run cannot be extended: its learning rate falls to zero over all of its epochs. A run "
     "with schedule='constant' can."
 )
 SETTINGS, CHECKPOINT, LOG, BEST = "settings.toml", "checkpoint.npz", "log.csv", "best.task"
+
+
+def join_run(training: type[Settings]) -> None:
+    """Connects this process with the others of a run, if the settings allow several devices."""
+    join_processes()
+    if num_processes() > 1 and "devices" not in [option.name for option in training.declared()]:
+        raise ValueError(
+            "Expected one process, as this task does not train in several. Received: "
+            f"{num_processes()} processes."
+        )
+
+
+@contextlib.contextmanager
+def only_run(run_dir: Path | None) -> Iterator[None]:
+    """Keeps other runs out of a folder, and waits at the end for the other processes of this run.
+
+    Without a folder, other runs do not matter.
+    """
+    with contextlib.ExitStack() as stack:
+        if run_dir is not None and is_first_process():
+            stack.enter_context(only_one(run_dir / ".lock", "trains"))
+        stack.enter_context(naming_lost_processes())
+        yield
+        wait_for_processes()
 
 
 def can_be_extended(training: object) -> bool:

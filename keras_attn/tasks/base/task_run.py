@@ -170,9 +170,12 @@ def run_training(
     log: Callable[[str], Any],
     verbose: Any,
     callbacks: Sequence[keras.callbacks.Callback],
-    held: Any = None,
+    held: Any = (),
 ) -> TrainingRun:
-    """Fits a compiled model to the end of its run, and loads the best weights."""
+    """Fits a compiled model to the end of its run, and loads the best weights.
+
+    If `held` has development examples, their loss is computed too.
+    """
     callbacks = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
     first = FirstLoss()
     callbacks = [FiniteLoss(), first, *callbacks]
@@ -187,6 +190,8 @@ def run_training(
         # Else Keras traces the first step twice.
         optimizer.build(model.trainable_variables)
     every = getattr(training, "score_epochs", 1)
+    with in_own_process():
+        scored = task.batches(held, training, shuffle=False) if held else None
     best = DevelopmentBest(
         task,
         score,
@@ -194,7 +199,7 @@ def run_training(
         every,
         training.epochs,
         getattr(training, "patience", 0),
-        held,
+        scored,
     )
     for line in task.describe(batches):
         log(line)
