@@ -89,7 +89,7 @@ def commands(page):
     for line, block in blocks(page, "bash"):
         for match in re.finditer(r"^[ ]*keras-attn (?:.*\\\n)*.*$", block, re.M):
             words = shlex.split(match[0].replace("\\\n", " "), comments=True)[1:]
-            ends = [n for n, word in enumerate(words) if word in ("<", ">", "|", ";", "&&")]
+            ends = [n for n, word in enumerate(words) if word in ("<", ">", "|", ";", "&", "&&")]
             yield line + block.count("\n", 0, match.start()), words[: min(ends, default=None)]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,38 +110,118 @@ class SentenceIds:
         return train, dev
 
 
-def describe_prepared(folder: Path, sides: Sequence[SentenceIds]) -> None:
+def shard_of(text: str) -> tuple[int, int]:
+    """Returns the number of a shard and the number of shards: `"0/4"`; `(0, 1)` if empty."""
+    parts = text.split("/") if text else ["0", "1"]
+    if len(parts) == 2 and all(part.isascii() and part.isdecimal() for part in parts):
+        number, of = map(int, parts)
+        if number < of:
+            return number, of
+    raise ValueError(
+        "`shard` must be a number from 0, and the number of shards, such as 0/4 to 3/4. "
+        f"Received: {text!r}."
+    )
+
+
+def shard_folder(folder: str | os.PathLike, shard: tuple[int, int]) -> Path:
+    """Returns the subfolder of a shard, or the folder if there is only one."""
+    number, of = shard
+    return Path(folder).expanduser() / (f"shard-{number}-of-{of}" if of > 1 else "")
+
+
+def describe_prepared(
+    folder: Path, sides: Sequence[SentenceIds], shard: tuple[int, int] = (0, 1)
+) -> None:
     """Writes the metadata of a folder of prepared ids, for `load_prepared`."""
     sides[0].tokenizer.save_assets(folder / "tokenizer")
     fingerprints = [side.fingerprint for side in sides]
-    write_header(folder / _HEADER, PREPARED_VERSION, files=True, fingerprints=fingerprints)
+    write_header(
+        folder / _HEADER, PREPARED_VERSION, files=True, fingerprints=fingerprints, shard=shard
+    )
+
+
+def prepared_folders(folder: str | os.PathLike) -> list[Path]:
+    """Returns a folder of prepared ids, or its subfolders if these are shards."""
+    folder = Path(folder).expanduser()
+    if (folder / _HEADER).exists():
+        return [folder]
+    found = sorted(header.parent for header in folder.glob(f"shard-*/{_HEADER}"))
+    if not found:
+        raise FileNotFoundError(
+            f"Expected a folder of prepared ids. Received: {folder}, which has no {_HEADER}. "
+            "Make one with `keras-attn pretraining prepare`."
+        )
+    return found
 
 
 def load_prepared(folder: str | os.PathLike) -> tuple[SentenceIds, SentenceIds]:
     """Opens prepared ids as memory-mapped files.
 
-    All files are read once, to check their checksums.
+    All files are read once, to check their checksums. Shards that `prepare` wrote to one folder are
+    opened in the order of their numbers.
     """
-    folder = Path(folder).expanduser()
-    if not (folder / _HEADER).exists():
-        raise FileNotFoundError(
-            f"Expected a folder of prepared ids. Received: {folder}, which has no {_HEADER}. "
-            "Make one with `keras-attn pretraining prepare`."
+    headers = {
+        place: read_header(
+            place / _HEADER, PREPARED_VERSION, "prepared ids", "Prepare the texts again."
         )
-    header = read_header(
-        folder / _HEADER, PREPARED_VERSION, "prepared ids", "Prepare the texts again."
-    )
-    if len(header.get("fingerprints", ())) != 2:
-        raise ValueError(
-            f"Expected prepared ids in {folder}. Received: a {_HEADER} of another kind."
-        )
-    tokenizer = WordPieceTokenizer.load_assets(folder / "tokenizer")
-    size = tokenizer.vocabulary_size
+        for place in prepared_folders(folder)
+    }
+    for place, header in headers.items():
+        if len(header.get("fingerprints", ())) != 2:
+            raise ValueError(
+                f"Expected prepared ids in {place}. Received: a {_HEADER} of another kind."
+            )
+    shards = _checked_shards(Path(folder), headers)
+    tokenizer = WordPieceTokenizer.load_assets(shards[0] / "tokenizer")
     train, dev = (
-        SentenceIds(tokenizer, open_shards(folder / name, size), fingerprint)
-        for name, fingerprint in zip(("train", "dev"), header["fingerprints"], strict=True)
+        _side(tokenizer, [place / name for place in shards], [headers[x] for x in shards], number)
+        for number, name in enumerate(("train", "dev"))
     )
     return train, dev
+
+
+def _side(
+    tokenizer: WordPieceTokenizer, folders: list[Path], headers: list[dict[str, Any]], number: int
+) -> SentenceIds:
+    fingerprints = [header["fingerprints"][number] for header in headers]
+    if len(folders) > 1:  # a shard may have no document of a side
+        folders = [folder for folder in folders if any(folder.glob("*.npy"))]
+        fingerprints = [hashlib.sha256("\n".join(fingerprints).encode()).hexdigest()[:32]]
+    size = tokenizer.vocabulary_size
+    opened = [shard for folder in folders for shard in open_shards(folder, size)]
+    return SentenceIds(tokenizer, opened, fingerprints[0])
+
+
+def _checked_shards(folder: Path, headers: Mapping[Path, dict[str, Any]]) -> list[Path]:
+    """Returns the folders of the shards in their order, if each is there once."""
+    found: dict[int, Path] = {}
+    first, *_ = headers
+    of = headers[first].get("shard", [0, 1])[1]
+    for place, header in headers.items():
+        number, others = header.get("shard", [0, 1])
+        kept = [{k: v for k, v in x["files"].items() if "tokenizer/" in k}
+                for x in (header, headers[first])]  # fmt: skip
+        if others != of or kept[0] != kept[1]:
+            raise ValueError(
+                f"Expected shards that were prepared with the same texts and settings in {folder}. "
+                f"Received: {place.name} ({number}/{others}) and {first.name} with "
+                f"{of} shards{'' if others != of else ' and another vocabulary'}. Prepare one of "
+                "them again."
+            )
+        if number in found:
+            raise ValueError(
+                f"Expected each shard once in {folder}. Received: shard {number}/{of} twice, in "
+                f"{found[number].name} and {place.name}. Remove one of them."
+            )
+        found[number] = place
+    missing = [f"{number}/{of}" for number in range(of) if number not in found]
+    if missing:
+        raise ValueError(
+            f"Expected all {of} shards in {folder}. Received: none for {', '.join(missing)}. "
+            "Prepare the missing ones with --shard, with the same settings and --to, or give the "
+            "folder that holds all of them."
+        )
+    return [found[number] for number in range(of)]
 
 
 def encoded_documents(

@@ -50,6 +50,8 @@ class Documents:
             (`:`). Or `Rows`, a table in memory.
         key: Key of the text in JSON objects, or its column.
         on_error: `"error"` raises an error for bad lines; `"skip"` leaves them out and counts them.
+        shard: A tuple `(number, of)`: only documents `number`, `number + of`, ... are parsed, where
+            lines of JSON, rows, and texts between blank lines count from 0 over all files.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -65,8 +67,15 @@ class Documents:
     [['It rains.', 'I stay in.'], ['The sun shines.', 'I go out.']]
     """  # noqa: E501  a table
 
-    def __init__(self, path: Location, key: str = "text", on_error: str = "error"):
+    def __init__(
+        self,
+        path: Location,
+        key: str = "text",
+        on_error: str = "error",
+        shard: tuple[int, int] = (0, 1),
+    ):
         self.path = os.fspath(path)
+        self.shard = shard
         self.files = _files(path)
         self.key = key
         self.on_error = on_error
@@ -74,17 +83,21 @@ class Documents:
         """Number of bad lines that the last iteration left out."""
 
     def __iter__(self) -> Iterator[Document]:
-        self.skipped = 0
+        self.skipped = before = 0
+        number, of = self.shard
         for file in self.files:
             reading = LineReading(file, self.on_error, _KINDS)
             count = 0
-            documents = self._of_objects if ending(file) in _JSON else self._of_lines
+            objects = ending(file) in _JSON
+            documents = self._of_objects if objects else self._of_lines
             with open_lines(file) as lines:
-                for document in documents(lines, reading):
+                own = _OwnLines(lines, objects, number - before, of)
+                for document in documents(iter(own) if of > 1 else lines, reading):
                     count += 1
                     yield document
-            reading.refuse(count, "documents of sentences", "document")
+            reading.refuse(count or own.documents, "documents of sentences", "document")
             self.skipped += reading.bad_lines
+            before += own.documents
 
     def _of_objects(self, lines: Iterator[bytes], reading: LineReading) -> Iterator[Document]:
         for number, record in reading.records(lines):
@@ -123,6 +136,25 @@ class Documents:
         what = f"a sentence of {length:,} characters, more than {MAX_CHARACTERS:,}"
         reading.problem(number, "long", f"{what}; is it a whole document, or no text?")
         return False
+
+
+class _OwnLines:
+    """The lines of a file, where lines of documents of other shards are empty."""
+
+    def __init__(self, lines: Iterator[bytes], objects: bool, number: int, of: int):
+        self.lines, self.objects = lines, objects
+        self.number, self.of = number, of
+        self.documents = 0
+        """Number of documents so far, of all shards."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        between = True
+        for line in self.lines:
+            blank = not line.strip()
+            if not blank and (between or self.objects):
+                self.documents += 1
+            between = blank
+            yield line if (self.documents - 1 - self.number) % self.of == 0 else b""
 
 
 def _files(path: Location) -> list[Location]:

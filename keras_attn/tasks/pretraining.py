@@ -20,6 +20,9 @@ from keras_attn.batches import MaskedBatches, SentenceIds
 from keras_attn.batches.sentence_ids import (
     describe_prepared,
     load_prepared,
+    prepared_folders,
+    shard_folder,
+    shard_of,
 )
 from keras_attn.corpora import load_movie_reviews
 from keras_attn.explain import EncoderStudy, study_texts
@@ -96,6 +99,14 @@ class PretrainingData(BackboneStart, BadLines, HeldOut, RunningTexts):
         shapes_result=False,
         steps=("fit",),
         path="folder",
+    )
+    shard: str = setting(
+        "",
+        "part of the texts to prepare, such as 0/4 for the first of 4; all parts are written to "
+        "the same folder, by several processes or machines",
+        shapes_result=False,
+        steps=("prepare",),
+        check=shard_of,
     )
     vocabulary_size: int = setting(8000, "largest number of tokens", at_least=8, steps=_MADE)
     vocabulary_file: str = setting(
@@ -609,6 +620,7 @@ def read_sentences(settings: PretrainingData) -> tuple[SentenceIds, SentenceIds]
             raise WrongUse("Give either --text (and --dev) or --prepared.")
         made = load_prepared(settings.prepared)
         _check_prepared(settings)
+        _check_enough(settings, *made)
         return made
     return _make(settings, None, lambda text: None)
 
@@ -616,17 +628,19 @@ def read_sentences(settings: PretrainingData) -> tuple[SentenceIds, SentenceIds]
 def prepare(settings: PretrainingData, folder: str | os.PathLike, log: Log = print) -> None:
     """Reads texts, makes a vocabulary, and writes ids to a new folder, for `--prepared`.
 
-    The texts are read twice and may be larger than memory.
+    The texts are read twice and may be larger than memory. With `settings.shard`, only a part of
+    them is encoded, and written to a subfolder.
     """
-    with atomic_folder(folder) as building:
+    shard = shard_of(settings.shard)
+    with atomic_folder(shard_folder(folder, shard)) as building:
         sides = _make(settings, building, log)
         write_settings(building / _SETTINGS, {"data": settings})
-        describe_prepared(building, sides)
+        describe_prepared(building, sides, shard)
 
 
 def _check_prepared(settings: PretrainingData) -> None:
     """Refuses what was chosen of the texts, unless they were prepared with it."""
-    file = Path(settings.prepared).expanduser() / _SETTINGS
+    file = prepared_folders(settings.prepared)[0] / _SETTINGS
     was = read_settings(file, {"data": PretrainingData})["data"]
     for option in _OF_TEXTS:
         default = PretrainingData.__dataclass_fields__[option].default
@@ -652,29 +666,36 @@ def make_tokenizer(texts: Iterable[str], settings: PretrainingData) -> WordPiece
 def _make(
     settings: PretrainingData, folder: Path | None, log: Log
 ) -> tuple[SentenceIds, SentenceIds]:
-    def documents_of(path: str) -> Documents:
-        return Documents(path, settings.key, settings.on_error)
-
-    documents = SplitDocuments(
-        documents_of(settings.text) if settings.text else _film_reviews(),
-        documents_of(settings.dev) if settings.dev else None,
-        settings.dev_share,
-        settings.split_seed,
-    )
+    number, of = shard_of(settings.shard)
+    documents = _documents(settings, 0, 1)
     if settings.backbone:
         tokenizer = read_backbone(settings.backbone).tokenizer
     else:
-        first = documents.training_sentences(_VOCABULARY_CHARACTERS)
+        first = documents.training_sentences(_VOCABULARY_CHARACTERS)  # the same for all shards
         tokenizer = make_tokenizer(first, settings)
     log(f"{tokenizer.vocabulary_size:,} tokens in the vocabulary")
+    documents = _documents(settings, number, of)
     train, dev = SentenceIds.of_sides(documents, tokenizer, folder)
     say_written(documents.special_tokens, tokenizer, log)
     log(f"training: {train.summary()}")
     log(f"held out: {dev.summary()}")
     if documents.skipped:
         log(f"{documents.skipped:,} bad lines were left out")
-    _check_enough(settings, train, dev)
+    if of == 1:
+        _check_enough(settings, train, dev)
     return train, dev
+
+
+def _documents(settings: PretrainingData, number: int, of: int) -> SplitDocuments:
+    def documents_of(path: str) -> Documents:
+        return Documents(path, settings.key, settings.on_error, (number, of))
+
+    return SplitDocuments(
+        documents_of(settings.text) if settings.text else _film_reviews()[number::of],
+        documents_of(settings.dev) if settings.dev else None,
+        settings.dev_share,
+        settings.split_seed,
+    )
 
 
 def _check_enough(settings: PretrainingData, train: SentenceIds, dev: SentenceIds) -> None:

@@ -1,7 +1,9 @@
 """Texts made into ids for pretraining: what is held out, the vocabulary, ids in files."""
 
+import dataclasses
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from pretraining_toys import documents
 
 from keras_attn.batches import open_shards, sentence_ids
 from keras_attn.batches.sentence_ids import load_prepared
+from keras_attn.records.documents import Documents
 from keras_attn.tasks import pretraining
 from keras_attn.tasks.pretraining import PretrainingData, prepare, read_sentences
 
@@ -96,10 +99,79 @@ def test_prepared_ids_are_those_in_memory(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="99"):
         load_prepared(tmp_path / "ids")
     header.write_text("{}")
-    with pytest.raises(ValueError, match=r"another prepared\.json"):
+    with pytest.raises(ValueError, match=r"a prepared\.json of another kind"):
         load_prepared(tmp_path / "ids")
     with pytest.raises(FileNotFoundError, match="pretraining prepare"):
         load_prepared(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    """Three shards of texts in files of both kinds, and what they are made of."""
+    folder = tmp_path_factory.mktemp("shards")
+    some = unique(40)
+    (folder / "texts").mkdir()
+    write(folder / "texts/a.txt", some[:25])
+    write(folder / "texts/b.txt", some[25:26])
+    rows = [json.dumps({"text": " ".join(f"{x}." for x in rows)}) + "\n\n" for rows in some[26:]]
+    (folder / "texts/c.jsonl").write_text("".join(rows))
+    settings = PretrainingData(text=str(folder / "texts"), **SETTINGS)
+    for number in range(3):
+        part = dataclasses.replace(settings, shard=f"{number}/3")
+        prepare(part, folder / "ids", lambda line: None)
+    return folder, settings
+
+
+def test_shards_are_the_whole(shards):
+    folder, settings = shards
+    given = list(Documents(settings.text))
+    ordered = [document for number in range(3) for document in given[number::3]]
+    merged = load_prepared(folder / "ids")
+    for side, whole in zip(merged, read_sentences(settings), strict=True):
+        expected = texts_of(whole)
+        assert texts_of(side) == [d for d in texts_of_text(whole, ordered) if d in expected]
+        assert sorted(texts_of(side)) == sorted(expected)
+        assert side.tokenizer.get_config() == whole.tokenizer.get_config()
+        assert all(isinstance(shard.ids, np.memmap) for shard in side.shards)
+    prepared = PretrainingData(prepared=str(folder / "ids"), **SETTINGS)
+    assert read_sentences(prepared)[0].fingerprint == merged[0].fingerprint
+
+
+def texts_of_text(ids, some):
+    """Documents as `texts_of` returns them."""
+    return texts_of(ids.encoded(some, ids.tokenizer))
+
+
+@pytest.mark.slow
+def test_shards_that_are_missing_doubled_or_others(shards, tmp_path):
+    folder, settings = shards
+    ids = tmp_path / "ids"
+    shutil.copytree(folder / "ids", ids)
+    shutil.copytree(ids / "shard-1-of-3", ids / "shard-1 copy")
+    with pytest.raises(ValueError, match="shard 1/3 twice, in shard-1 copy and shard-1-of-3"):
+        load_prepared(ids)
+    shutil.rmtree(ids / "shard-1 copy")
+    shutil.rmtree(ids / "shard-1-of-3")
+    with pytest.raises(ValueError, match=r"all 3 shards.*none for 1/3"):
+        load_prepared(ids)
+    with pytest.raises(ValueError, match=r"all 3 shards.*none for 1/3, 2/3"):
+        load_prepared(ids / "shard-0-of-3")
+    other = dataclasses.replace(settings, shard="1/3", vocabulary_size=90)
+    prepare(other, ids, lambda line: None)
+    with pytest.raises(ValueError, match=r"shard-1-of-3 \(1/3\).*another vocabulary"):
+        load_prepared(ids)
+    prepare(dataclasses.replace(settings, shard="1/2"), ids, lambda line: None)
+    with pytest.raises(ValueError, match=r"shard-1-of-2 \(1/2\).*with 3 shards"):
+        load_prepared(ids)
+    with pytest.raises(FileExistsError):
+        prepare(other, ids, lambda line: None)
+
+
+@pytest.mark.parametrize("shard", ["3/3", "1", "a/2", "-1/2", "0/0"])
+@pytest.mark.slow
+def test_what_is_no_shard(shard):
+    with pytest.raises(ValueError, match="`shard` must be a number"):
+        PretrainingData(text="a", shard=shard)
 
 
 def test_damaged_ids(tmp_path):
