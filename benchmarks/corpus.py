@@ -4,7 +4,8 @@
 
 repeats the documents of a file (JSON lines with a `text`) until there is as much text as asked for,
 prepares it and trains on it for some steps, each in a process of its own, and prints a table: peak
-memory, tokens a second, and which share of a step waited for its batch.
+memory, tokens a second, and which share of a step waited for its batch. With `--processes 2`, two
+processes prepare a shard each at the same time.
 """
 
 import argparse
@@ -73,6 +74,7 @@ def main() -> None:
     add("--text", type=Path, required=True, help="JSON lines with a text each")
     add("--gigabytes", type=float, default=1.0, help="size of the corpus (%(default)s)")
     add("--steps", type=int, default=60, help="training steps (%(default)s)")
+    add("--processes", type=int, default=1, help="processes that prepare (%(default)s)")
     add("--to", type=Path, required=True, help="folder of the corpus and its ids")
     args = parser.parse_args()
     args.to.mkdir(parents=True, exist_ok=True)
@@ -80,7 +82,11 @@ def main() -> None:
     size = make_corpus(args.text, corpus, args.gigabytes * 1e9)
     prepared = args.to / f"prepared-{os.getpid()}"
     command = [sys.executable, "-m", "keras_attn", "pretraining", "prepare"]
-    seconds, cpu, peak = run([*command, "--text", str(corpus), "--to", str(prepared)])
+    command += ["--text", str(corpus), "--to", str(prepared)]
+    shards = [["--shard", f"{n}/{args.processes}"] for n in range(args.processes)]
+    seconds, cpu, peak = run(
+        [[*command, *(shard if args.processes > 1 else [])] for shard in shards]
+    )
     ids = sum(file.stat().st_size for file in prepared.rglob("*.npy"))
     fit = subprocess.run(
         [sys.executable, "-c", FIT, str(prepared), str(args.steps)],
@@ -92,8 +98,9 @@ def main() -> None:
     print(f"| corpus of {size / 1e9:.2f} GB, {found['tokens'] / 1e6:.0f} M tokens | |\n|---|---|")
     rows = {
         "`prepare`": f"{seconds:.0f} s, {cpu:.0f} s of processor time",
+        "megabytes a second": f"{size / 1e6 / seconds:.2f}, {size / 1e6 / cpu:.2f} of processor time",
         "tokens a second": f"{found['tokens'] / seconds:,.0f}",
-        "peak memory": f"{peak:.0f} MB",
+        "peak memory": f"{' + '.join(f'{x:.0f}' for x in peak)} MB",
         "ids on disk": f"{ids / 1e6:.0f} MB",
         "`fit`: ready to train after": f"{found['opened']:.1f} s",
         "tokens a second ": f"{per_step / found['step']:,.0f}",
@@ -123,14 +130,16 @@ def make_corpus(source: Path, to: Path, size: float) -> int:
     return written
 
 
-def run(command: list[str]) -> tuple[float, float, float]:
-    """Runs a command; returns seconds, seconds of the processor, and the peak in MB."""
+def run(commands: list[list[str]]) -> tuple[float, float, list[float]]:
+    """Runs commands together; returns seconds, seconds of the processor, and the peaks in MB."""
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=sys.stderr)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"{command} ended with {status}")
-    return time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    running = [subprocess.Popen(command, stdout=sys.stderr) for command in commands]
+    ended = [os.wait4(process.pid, 0) for process in running]
+    if any(status for _, status, _ in ended):
+        raise SystemExit(f"{commands} ended with {[status for _, status, _ in ended]}")
+    usages = [usage for _, _, usage in ended]
+    cpu = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return time.perf_counter() - start, cpu, [usage.ru_maxrss / 1024 for usage in usages]
 
 
 if __name__ == "__main__":
