@@ -98,7 +98,7 @@ def main() -> None:
     print(f"| corpus of {size / 1e9:.2f} GB, {found['tokens'] / 1e6:.0f} M tokens | |\n|---|---|")
     rows = {
         "`prepare`": f"{seconds:.0f} s, {cpu:.0f} s of processor time",
-        "megabytes a second": f"{size / 1e6 / seconds:.2f}, {size / 1e6 / cpu:.2f} of processor time",
+        "MB of text a second": f"{size / 1e6 / seconds:.2f}, of a processor {size / 1e6 / cpu:.2f}",
         "tokens a second": f"{found['tokens'] / seconds:,.0f}",
         "peak memory": f"{' + '.join(f'{x:.0f}' for x in peak)} MB",
         "ids on disk": f"{ids / 1e6:.0f} MB",
