@@ -144,6 +144,7 @@ def loaded(run, generator, monkeypatch):
     return lambda: monkeypatch.setattr(TextGenerator, "load", load)
 
 
+@pytest.mark.slow
 def test_evaluate(place, run, generator, loaded, tmp_path):
     _, dev, test = split_text(TEXT.replace("\r\n", "\n"), 0.1, 0.2)
     texts = {"test": test, "dev": dev, "all": TEXT.replace("\r\n", "\n")}

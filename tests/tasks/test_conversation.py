@@ -278,6 +278,7 @@ def test_scores(talkers, tmp_path, monkeypatch, eager):
     assert dev.key[0] < 0
 
 
+@pytest.mark.slow
 def test_files(talkers, tmp_path, eager):
     talker = talkers["gpt"]
     talker.save(tmp_path / "a.task")

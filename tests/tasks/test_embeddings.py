@@ -78,6 +78,7 @@ def test_predictions_are_those_of_the_space(embedder):
         made.nearest("cow")
 
 
+@pytest.mark.slow
 def test_saved_and_exported(embedder, tmp_path):
     made = embedder[0]
     made.save(tmp_path / "a.task")

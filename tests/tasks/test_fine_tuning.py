@@ -114,6 +114,7 @@ def test_lower_layers_move_less():
     np.testing.assert_allclose([upper / top, lower / top], [0.1, 0.01], rtol=0.02)
 
 
+@pytest.mark.slow
 def test_lora_changes_products_of_the_attention_and_the_head_alone():
     tagger = untrained()
     before = weights(tagger)

@@ -154,6 +154,7 @@ def test_training_without_tensorflow(tmp_path, backend):
     assert done.stdout.startswith("True False Pretrainer(bert"), done.stderr
 
 
+@pytest.mark.slow
 def test_files(random_weights, tmp_path, eager):
     pretrainer, path = random_weights
     again = Pretrainer.load(path)

@@ -90,6 +90,7 @@ def test_a_default_names_its_cases():
         RunDefault(0.003, backbones=0.0001)
 
 
+@pytest.mark.slow
 def test_fine_tuning_takes_small_steps(started, tmp_path):
     started.fit(EXAMPLES, run_dir=tmp_path / "run", **QUICK)
     assert peak_of(started) == 1e-4

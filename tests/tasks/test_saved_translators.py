@@ -1,5 +1,6 @@
 """The files of translators."""
 
+import pytest
 import numpy as np
 from translation_toys import CONFIG, PAIRS, tokenizer
 
@@ -7,6 +8,7 @@ from keras_attn.tasks import Translator
 from keras_attn.text import BytePairTokenizer
 
 
+@pytest.mark.slow
 def test_two_vocabularies_and_the_length_come_back(tmp_path):
     target = BytePairTokenizer.train([t for _, t in PAIRS], 280)
     translator = Translator(

@@ -402,6 +402,7 @@ def test_starting_from_an_encoder(random_weights, theirs, tmp_path):
 # Files, backends, precision
 
 
+@pytest.mark.slow
 def test_files(random_weights, tmp_path, eager):
     tagger, path = random_weights
     again = Tagger.load(path)
@@ -531,6 +532,7 @@ def test_the_saved_model_gives_what_python_gives(random_weights, tmp_path):
         assert of_words["labels"][i] == [*labels, *[""] * (3 - len(labels))]
 
 
+@pytest.mark.slow
 def test_odd_texts_and_bytes_in_the_exported_function(random_weights, unsaved):
     tagger, _ = random_weights
     tagger.export("nowhere")

@@ -786,6 +786,7 @@ def test_what_a_model_cannot_do(tasks):
 # Files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", quick("several"))
 def test_files(tasks, case, eager):
     classifier, path = tasks[0][case], tasks[1] / f"{case}.task"

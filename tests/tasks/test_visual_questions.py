@@ -69,6 +69,7 @@ def test_it_learns(trained):
     assert trained.predict((png(PICTURES[0]), QUESTIONS[0])).answer == "red"
 
 
+@pytest.mark.slow
 def test_a_picture_is_encoded_once(made, monkeypatch):
     task = made
     seen = []

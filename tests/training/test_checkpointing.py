@@ -317,7 +317,7 @@ def test_several_steps_at_a_time(uninterrupted, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.quick("3")
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [3, 100])
 def test_an_interrupt_in_the_last_steps_of_an_epoch(tmp_path, steps):
     """The last group of batches is repeated; if it is the whole epoch, that is ended and kept."""

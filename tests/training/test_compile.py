@@ -36,6 +36,7 @@ def make_data(v=9):
     return x, np.where(x > 0, x % (v - 1) + 1, 0).astype("int32")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept:DeprecationWarning")
 @pytest.mark.parametrize(
     ("schedule", "jit_compile"),
