@@ -1,7 +1,7 @@
 """The files of translators."""
 
-import pytest
 import numpy as np
+import pytest
 from translation_toys import CONFIG, PAIRS, tokenizer
 
 from keras_attn.tasks import Translator
