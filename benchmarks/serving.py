@@ -130,6 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, list[lis
     )
     parser.add_argument("--requests", type=int, default=200, help="in each round (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(%(default)s)")
+    parser.add_argument("--models", nargs="+", choices=SHAPES, default=[*SHAPES], help="(all)")
     parser.add_argument("--call", nargs=2, metavar=("NAME", "FILE"), help="of child processes")
     args = parser.parse_args(arguments)
     count = args.requests
@@ -139,8 +140,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, dict[str, list[lis
     found: dict[str, dict[str, list[list[float]]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "classifier.task"
-        make_classifier(file)
-        places = {"classifier": str(file), "home-assistant-en-de": "home-assistant-en-de"}
+        if "classifier" in args.models:
+            make_classifier(file)
+        places = {name: str(file) if name == "classifier" else name for name in args.models}
         with serving([f"{name}={place}" for name, place in places.items()]) as (port, server):
             for name, place in places.items():
                 texts, ways = (
