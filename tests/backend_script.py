@@ -22,7 +22,7 @@ POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 CLOSELY = ("pooled", "translator")
 # What is left out: recurrence, and explicit masks layer by layer.
 QUICK = (*CLOSELY, "modern", "pictures")
-SLOW_ON_JAX = ("modern", "pictures")
+SLOW_ON_JAX = ("modern", "pictures", "translator")
 HEAVY = ("tensorflow", "tensorflow_text", "tokenizers", "matplotlib", "sacrebleu", "keras_hub")
 
 

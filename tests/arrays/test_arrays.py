@@ -42,6 +42,7 @@ def test_tensorflow_computes_what_numpy_does():
         same(plain(found), plain(call(np, *inputs)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_another_backend_computes_what_numpy_does(backend):
     result = answer(backend, Path(array_cases.__file__))

@@ -176,6 +176,7 @@ def test_predict(place, run, tagger, loaded, tmp_path, capfd):
     assert json.loads(lines[2])["words"] == ["(Tom)", "codes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "shown"), [("attention", "head"), ("gradient", "for the word")])
 def test_explain(place, run, loaded, tmp_path, method, shown):
     code, _, err = command(

@@ -31,6 +31,7 @@ def view(model):
     return contextual_view((model, TOKENIZER), SENTENCES, "spring", top_k=3)
 
 
+@pytest.mark.slow
 def test_vectors_are_the_states_of_each_sentence_alone(model, view):
     """What is padded beside longer sentences is as without padding."""
     assert view.places == [(3, 3), (2, 2), (1, 1)]

@@ -235,7 +235,7 @@ def prompts(rows=200, V=23):
     return np.random.default_rng(0).integers(3, V, size=(rows, 2))
 
 
-@pytest.mark.quick("False-0.6-4")
+@pytest.mark.slow
 @pytest.mark.parametrize("num_beams", [1, 4])
 @pytest.mark.parametrize("penalty", [0.6, 1.0, 2.0])
 @pytest.mark.parametrize(

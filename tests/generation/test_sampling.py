@@ -449,6 +449,7 @@ def here():
     return everything()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_the_same_on_other_backends(backend, here):
     result = answer(backend, HERE / "sampling_toys.py", path=[HERE])

@@ -276,7 +276,7 @@ def language_model(seed=0, positions=None):
     return compiled(randomize(model, seed)), TokenDecoder(embedding, learned, stack, head)
 
 
-@pytest.mark.quick("rotary-2")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

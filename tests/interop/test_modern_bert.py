@@ -83,6 +83,7 @@ def each(names, *quick):
     return [pytest.param(n, marks=() if n in quick else pytest.mark.slow) for n in names]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", each(SETTINGS, "other"))
 def test_all_states(name, tmp_path):
     reference = modern(**SETTINGS[name])

@@ -137,6 +137,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_our_sentence_comes_first(backend):
     assert answer(backend, SYMBOLIC).startswith("`mask` must have one value per token")

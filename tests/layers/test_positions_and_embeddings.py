@@ -170,6 +170,7 @@ def test_dtypes_of_ids(dtype):
     assert layer(layer(ids), reverse=True).dtype == "float16"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["torch", pytest.param("jax", marks=pytest.mark.slow)])
 def test_ids_of_few_bits_in_a_larger_vocabulary(backend):
     script = """
@@ -216,6 +217,7 @@ print(json.dumps([[*key, value] for key, value in found.items()]))
 """
 
 
+@pytest.mark.slow
 def test_ids_that_jax_would_make_nan():
     found = answer("jax", OUTSIDE)
     names = ("ids", "weights", "segments", "positions")

@@ -37,6 +37,7 @@ def models():
     }
 
 
+@pytest.mark.quick("llama")
 @pytest.mark.parametrize("kind", KINDS)
 def test_step_by_step_is_teacher_forcing(kind, models):
     model = models[kind]

@@ -74,7 +74,15 @@ def some(numbers, quick):
 
 
 @pytest.mark.quick(
-    slow=["22-chunked", "32-chunked", "36-chunked", "38-chunked", "40-chunked", "42-chunked"]
+    slow=[
+        "12-chunked",
+        "22-chunked",
+        "32-chunked",
+        "36-chunked",
+        "38-chunked",
+        "40-chunked",
+        "42-chunked",
+    ]
 )
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("number", some(NUMBERS, quick=(*NUMBERS[::2], EVERY)))
@@ -102,7 +110,7 @@ def test_half_precision(number, kernel, dtype, tolerance, all_expected):
     assert largest_difference(number, found, all_expected[number]) < tolerance
 
 
-@pytest.mark.quick("27-False-True")
+@pytest.mark.slow
 @pytest.mark.parametrize("unknown", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("number", some([*NUMBERS[::9], EVERY], quick=(9, 27, EVERY)))

@@ -59,6 +59,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("backend", "expected"), [("jax", [[3], None]), ("torch", [[3]])])
 def test_known_values_elsewhere(backend, expected):
     assert answer(backend, KNOWN) == expected

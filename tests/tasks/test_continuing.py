@@ -94,6 +94,7 @@ def test_a_run_that_continues_a_model_is_resumed(tmp_path):
     assert 0 < max(moved) < 0.01
 
 
+@pytest.mark.slow
 def test_other_labels_need_an_encoder(tmp_path):
     _, data = classifier(tmp_path)
     with pytest.raises(

@@ -43,7 +43,7 @@ CASES = {
 }
 
 
-@pytest.mark.quick("labels")
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The classes are uneven")
 @pytest.mark.parametrize("case", CASES)
 def test_a_training_that_learns_nothing_is_named(case):

@@ -45,6 +45,7 @@ def of_block(names, number):
     return {name.removeprefix(start) for name in names if name.startswith(start)}
 
 
+@pytest.mark.slow
 def test_frozen_layers_stay_and_the_rest_learns():
     tagger = untrained()
     before = weights(tagger)

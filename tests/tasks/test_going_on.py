@@ -139,6 +139,7 @@ def test_frozen_blocks_and_learning_rates_by_depth(llama):
     assert not any(id(v) in factors for v in layers["head"].variables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param("rnn", marks=pytest.mark.slow), "gpt"])
 def test_a_saved_generator_is_gone_on_with(kind, tmp_path):
     if kind == "rnn":

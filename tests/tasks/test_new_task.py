@@ -170,6 +170,7 @@ def architecture():
     sys.modules.pop("architecture")
 
 
+@pytest.mark.slow
 def test_its_architecture_in_a_task_of_the_package(place, architecture, tmp_path, eager, unsaved):
     """Its layers have no names that this package gives."""
     from keras_attn.tasks import TextClassifier

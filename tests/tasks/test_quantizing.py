@@ -151,6 +151,7 @@ def test_the_command(tmp_path, capsys):
     TextGenerator.load(tmp_path / "int8.task")
 
 
+@pytest.mark.slow
 def test_exports_of_quantized_models_compare_most_rows(monkeypatch, tmp_path):
     given = []
     monkeypatch.setattr(

@@ -88,6 +88,7 @@ def test_the_best_spans_are_those_of_all(random_weights, pair):
         assert found == ("", 0, 0, 0.0, [], 0.0)
 
 
+@pytest.mark.slow
 def test_no_answer(with_none):
     """Its score is the least of the windows; the threshold decides."""
     answerer, _ = with_none

@@ -108,6 +108,7 @@ def test_a_tagger_learns_and_is_exported(tagger, folder, unsaved, tmp_path):
     assert read_backbone(tmp_path / "t.task").model == "roberta"
 
 
+@pytest.mark.slow
 def test_words_of_a_tagger_have_the_ids_of_transformers(untrained, folder, eager):
     tagger = untrained
     assert {name.split("/")[0] for name in tagger.loaded.new} == {"tags"}

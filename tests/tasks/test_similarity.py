@@ -119,7 +119,7 @@ def gradients(model, score, *texts):
     return [(e * g).sum(-1)[0].detach().numpy() for e, g in zip(seen, of, strict=True)]
 
 
-@pytest.mark.quick("cross")
+@pytest.mark.slow
 @EAGER
 @EACH
 def test_explanations_are_gradients(pretrained, kind):

@@ -236,6 +236,7 @@ def classifier():
     return TextClassifier.create(FRAME, **NAMED, data=DATA, model=MODEL)
 
 
+@pytest.mark.slow
 def test_a_table_from_beginning_to_end(classifier):
     """The names of the columns stay with the task; labels that are integers are names."""
     watch, settings = Watch(), {"epochs": 2, "batch_size": 12, "verbose": 0}

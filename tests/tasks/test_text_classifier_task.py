@@ -117,6 +117,7 @@ def read_ids(classifier, text):
 # Training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "config", "epochs"),
     [
@@ -369,6 +370,7 @@ def test_a_megabyte(tasks, case):
         )
 
 
+@pytest.mark.slow
 def test_evaluation_is_that_of_scikit_learn(fitted):
     rng = np.random.default_rng(0)
     examples = [(text, ["bad", "good"][rng.integers(2)]) for text in TEXTS]

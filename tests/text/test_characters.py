@@ -178,6 +178,7 @@ def test_the_saved_graph_needs_tensorflow_alone(tokenizer, graph, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_no_tensorflow_in_python():
     script = (
         "import sys; assert 'tensorflow' not in sys.modules; sys.modules['tensorflow'] = None\n"

@@ -217,6 +217,7 @@ def test_decode_and_tokens(tokenizer, graph):
     assert tokenizer.encode(texts[0].replace("[UNK]", "")) == ids[0][1:-1]
 
 
+@pytest.mark.slow
 def test_training_does_not_depend_on_the_process():
     script = """
         import hashlib, json, sys
