@@ -70,7 +70,7 @@ class _Commands(click.Group):
 
 
 def own_task(name: str) -> type[Task]:
-    """Returns a task that is not of the package: `FILE.py:CLASS` or `MODULE:CLASS`."""
+    """Returns a task of the user, given as `FILE.py:CLASS` or `MODULE:CLASS`."""
     place, _, kind = name.rpartition(":")
     path = Path(place).resolve() if place.endswith(".py") else None
     if path is not None:
@@ -97,8 +97,8 @@ def own_task(name: str) -> type[Task]:
 def keras_attn_command(debug: bool) -> None:
     """Attention for Keras 3: tasks on your own data, from raw files to a SavedModel.
 
-    COMMAND is one of the tasks below, or a task of your own: FILE.py:CLASS or MODULE:CLASS; or
-    serve, for models of all of them.
+    COMMAND is one of the tasks below, or a task of your own, given as FILE.py:CLASS or
+    MODULE:CLASS. The command serve serves models of any task.
     """
 
 

@@ -14,23 +14,22 @@ from keras_attn.tasks.base.task_file import task_of
 from keras_attn.trained import find
 from keras_attn.training import compute_on
 
-_HELP = """\
-Serve models: a page to try them, and a REST server.
-
-It answers TensorFlow Serving's requests (POST /v1/models/NAME:predict), :explain, and
-OpenAI's (POST /v1/chat/completions) for models that write texts or converse. Ctrl-C ends it,
-after the requests that have begun. docs/rest_server.md describes them.
-
---model is a file of any task, or NAME=FILE; it may be repeated. The name of a model is that of
-its task, if none is given."""
+_HELP = (
+    "Serve models with a page to try them and a REST server.\n\nThe server answers requests "
+    "in TensorFlow Serving's form (POST /v1/models/NAME:predict and\n:explain) and, for "
+    "models that write texts or converse, in OpenAI's form (POST\n/v1/chat/completions). "
+    "Ctrl-C ends it after the current requests are finished. "
+    "See\ndocs/rest_server.md.\n\n--model is a file of any task, or NAME=FILE, and may be "
+    "repeated. Without NAME, a model has the\nname of its task."
+)
 
 
 def serve_command(tasks: Sequence[type[Task]], own: Callable[[str], type[Task]]) -> click.Command:
-    """Makes the command.
+    """Creates the command.
 
     Args:
-        tasks: The tasks of the package.
-        own: Returns a task of the user's by its name, FILE.py:CLASS or MODULE:CLASS.
+        tasks: The tasks of the package, keyed by name.
+        own: Function that returns a task of the user, given its name FILE.py:CLASS or MODULE:CLASS.
     """
 
     def run(

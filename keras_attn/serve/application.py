@@ -72,19 +72,20 @@ def application(
     around: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
     warm: bool = False,
 ) -> Starlette:
-    """Makes the ASGI application that serves tasks: their page, REST and chats.
+    """Creates the ASGI application that serves tasks with a page, REST and chats.
 
     Args:
-        tasks: The tasks by the names that requests have for them.
+        tasks: The tasks, keyed by the names that requests use.
         limits: Limits of requests; the defaults if None.
-        hosts: Host names under which it may be called, against pages of other sites that call it
-            from a browser; `"*"` for all.
-        around: Makes a context that the thread of each model computes in.
+        hosts: Host names under which the server may be called, which protects against pages of
+            other sites that call it from a browser; `"*"` allows all.
+        around: Function that returns a context manager, in which the thread of each model computes.
         warm: Whether each model computes a small request before the first request is answered, so
-            that it is compiled. `/health` lists the models that did.
+            that it is compiled. `/health` lists the models that have done so.
 
     Returns:
-        A Starlette application. Its lifespan warms the models and ends their threads.
+        A Starlette application, which warms the models when it starts and ends their threads when
+        it stops.
 
     Raises:
         ImportError: If Starlette is not installed.
@@ -272,7 +273,7 @@ class _Handlers:
                 chats = [x for x, other in self.served.items() if other.chat is not None]
                 known = ", ".join(chats) or "none"
                 raise RequestProblem(
-                    404, f"Expected `model` among {known}. Received: {shown(name)}."
+                    404, f"Expected a chat model ({known}) as `model`. Received: {shown(name)}."
                 )
             asked = served.chat.asked(body)
             pieces = served.worker.stream(asked.pieces)

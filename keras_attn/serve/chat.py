@@ -77,7 +77,7 @@ class Asked(NamedTuple):
 
 
 class Chat:
-    """Chats with a task: answers of a `Talker`, or texts that a `TextGenerator` continues.
+    """Chats with a task: a `Talker`, which answers, or a `TextGenerator`, which continues texts.
 
     Args:
         name: Name of the model in requests.
@@ -90,7 +90,7 @@ class Chat:
 
     @classmethod
     def of(cls, name: str, task: Task) -> Chat | None:
-        """Returns the chats of a task; None if it is of another kind."""
+        """Returns the `Chat` of a task; None if the task cannot chat."""
         return cls(name, task) if isinstance(task, Talker | TextGenerator) else None
 
     def count(self, text: str) -> int:
@@ -102,7 +102,8 @@ class Chat:
         """Reads a request.
 
         Raises:
-            RequestProblem: If it has another form, or what the model does not offer.
+            RequestProblem: If the request is malformed, or asks for something that the model does
+                not offer.
         """
         given = {name: value for name, value in body.items() if value is not None}
         unknown = [name for name in given if name not in _KNOWN]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Measures:
-    """Counts of requests, rows and batches, and how long they took.
+    """Numbers and durations of requests, rows and batches.
 
     Example:
 
@@ -42,7 +42,7 @@ class Measures:
 
         Args:
             name: Its name.
-            waiting: Returns the number of rows that wait.
+            waiting: Function that returns the number of waiting rows.
         """
         self._waiting.labels(name).set_function(waiting)
         return self._batch.labels(name).observe
@@ -55,7 +55,7 @@ class Measures:
             self._rows.labels(model).inc(rows)
 
     def text(self) -> bytes:
-        """Returns everything that was counted."""
+        """Returns all measures in Prometheus' text format."""
         from prometheus_client import generate_latest
 
         return generate_latest(self._registry)

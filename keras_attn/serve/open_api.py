@@ -115,7 +115,7 @@ def open_api_page(document: dict) -> str:
     """Returns the description as a page of HTML that needs no network.
 
     Args:
-        document: What `open_api` returned.
+        document: The result of `open_api`.
     """
     parts = []
     for path, actions in document["paths"].items():

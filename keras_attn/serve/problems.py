@@ -2,10 +2,11 @@
 
 
 class RequestProblem(Exception):
-    """Why a request is refused.
+    """Raised if a request is refused.
 
     Args:
-        status: HTTP status: 400 bad, 404 unknown, 413 too large, 429 overload, 504 too slow.
+        status: HTTP status: 400 bad request, 404 unknown, 413 too large, 429 overload, 504 too
+            slow.
         message: What was expected, and what was received.
 
     Example:

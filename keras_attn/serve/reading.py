@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 async def read_object(request: Request, max_bytes: int) -> dict[str, object]:
-    """Reads the JSON object that is the body of a request.
+    """Reads the body of a request as a JSON object.
 
     Args:
         request: The request.
         max_bytes: Largest size of the body.
 
     Raises:
-        RequestProblem: If the body is larger (413), or no JSON object (400).
+        RequestProblem: If the body is larger (413), or is not a JSON object (400).
     """
     from starlette.requests import ClientDisconnect
 
@@ -33,15 +33,15 @@ async def read_object(request: Request, max_bytes: int) -> dict[str, object]:
                 raise RequestProblem(413, f"Expected at most {max_bytes:,} bytes. Received: more.")
             parts.append(part)
     except ClientDisconnect as error:
-        raise bad("a whole body", f"{read:,} bytes, and then the end of the connection") from error
+        raise bad("a whole body", f"{read:,} bytes before the connection ended") from error
     return parsed(b"".join(parts))
 
 
 def parsed(body: bytes) -> dict[str, object]:
-    """Returns the JSON object that a body is.
+    """Parses a body as a JSON object.
 
     Raises:
-        RequestProblem: If it is none.
+        RequestProblem: If the body is not a JSON object.
 
     Example:
 
@@ -51,7 +51,7 @@ def parsed(body: bytes) -> dict[str, object]:
     try:
         found = json.loads(body, parse_constant=_refuse)
     except RecursionError as error:
-        raise bad("JSON", "lists or objects within each other too often") from error
+        raise bad("JSON", "lists or objects that are nested too deeply") from error
     except ValueError as error:  # of JSON, of UTF-8, and of numbers with too many digits
         raise bad("a JSON object", f"{error}"[:200]) from error
     if not isinstance(found, dict):

@@ -1,4 +1,4 @@
-"""A task as a server sees it: its fields, rows of JSON, settings, predictions and explanations."""
+"""A task as a server uses it: its fields, rows of JSON, settings, predictions and explanations."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class Field(NamedTuple):
 class ServedModel:
     """A task that answers requests in TensorFlow Serving's JSON.
 
-    Everything is read from the task: its fields from what it reads and from the inputs of its
-    signature, the settings of requests from its settings of `predict`, the values of a prediction
-    from the columns that predictions add to tables.
+    Everything is derived from the task. Its inputs and its signature determine the fields, and its
+    settings of `predict` determine the settings of requests. A prediction has the values that
+    `predict` adds to tables as columns.
 
     Args:
         name: Name of the model in requests.
@@ -93,7 +93,7 @@ class ServedModel:
         self.explains = "explain" in task.steps
 
     def described(self) -> dict[str, object]:
-        """Returns what a page or a client needs to know of the model, as JSON."""
+        """Returns a description of the model for pages and clients, as JSON."""
         own = dict(self.task.own_use)
         return {
             "task": self.task.name,
@@ -121,7 +121,8 @@ class ServedModel:
             body: A JSON object with `instances`, a list of rows, or `inputs`, lists by fields.
 
         Returns:
-            The rows as `predict` of the task takes them, and whether they were `instances`.
+            The rows in the form that `predict` of the task accepts, and whether they were given as
+            `instances`.
 
         Raises:
             RequestProblem: If the request has another form.
@@ -141,7 +142,7 @@ class ServedModel:
             columns = {self.fields[0].name: columns}
         lists = [value if isinstance(value, list) else [value] for value in columns.values()]
         if not lists or not lists[0] or len({len(values) for values in lists}) > 1:
-            raise bad("columns of one length as `inputs`", shown([len(x) for x in lists]))
+            raise bad("columns of equal length as `inputs`", shown([len(x) for x in lists]))
         rows = [dict(zip(columns, values, strict=True)) for values in zip(*lists, strict=True)]
         return [self._row(row, number) for number, row in enumerate(rows)], False
 
@@ -210,12 +211,12 @@ class ServedModel:
 
 
 def bad(expected: str, received: str) -> RequestProblem:
-    """Returns the problem of a request of another form than was expected."""
+    """Returns the problem of a malformed request."""
     return RequestProblem(400, f"Expected {expected}. Received: {received}.")
 
 
 def shown(value: object) -> str:
-    """Returns the beginning of a value of JSON."""
+    """Returns the beginning of a JSON value."""
     text = json.dumps(value, ensure_ascii=True, default=str)
     return text if len(text) <= 100 else f"{text[:100]}..."
 
@@ -248,12 +249,12 @@ def _text(value: object, where: str) -> str:
     if not isinstance(value, str):
         raise bad(f"a string as {where}", shown(value))
     if any("\ud800" <= character <= "\udfff" for character in value):
-        raise bad(f"a string of Unicode as {where}", "one with a lone surrogate")
+        raise bad(f"a valid Unicode string as {where}", "one with a lone surrogate")
     return value
 
 
 def plain(value: object) -> object:
-    """Returns a value as JSON has it: numbers that are not finite become null.
+    """Converts a value to JSON: numbers that are not finite become null.
 
     Example:
 

@@ -28,12 +28,12 @@ def serve(
     Each model computes a small request first, so that it is compiled when the port opens.
 
     Args:
-        tasks: The tasks by the names that requests have for them.
-        host: Address to listen at. The default is for programs of this machine only; `"0.0.0.0"`
-            is for all of the network. There is no password.
-        port: Port to listen at; 0 for a free one.
+        tasks: The tasks, keyed by the names that requests use.
+        host: Address to listen on. By default, only programs on this machine can connect; with
+            `"0.0.0.0"`, the whole network can. There is no password.
+        port: Port to listen on; 0 for a free one.
         limits: Limits of requests; the defaults if None.
-        device: `"cpu"`, or any other to leave it to the backend.
+        device: `"cpu"` computes on the CPU; any other value leaves the choice to the backend.
 
     Raises:
         ImportError: If Starlette or uvicorn is not installed.
@@ -45,7 +45,7 @@ def serve(
     app = application(tasks, limits, hosts=hosts, around=around, warm=True)
     import uvicorn
 
-    who = "this machine only" if local else "everybody who reaches it, without a password"
+    who = "this machine only" if local else "everybody who can reach it, without a password"
 
     class Server(uvicorn.Server):
         """A server that says when it is ready, and returns after a signal."""

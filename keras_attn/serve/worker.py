@@ -1,4 +1,4 @@
-"""The thread that computes a model's requests: rows in batches of like length, and streams."""
+"""The thread that computes a model's requests: rows in batches of similar lengths, and streams."""
 
 from __future__ import annotations
 
@@ -42,16 +42,18 @@ class Worker:
     """One thread that computes all requests to one model, because Keras models are not made for
     several threads at once.
 
-    Rows that wait are computed together if their settings are equal and their lengths alike. No
-    row waits for others: a batch is what came in while the batch before it was computed. If a batch
-    fails, its halves are computed, so that a bad row fails for itself only.
+    Waiting rows are computed together if they have the same settings and similar lengths. No row
+    waits for others: a batch consists of the rows that arrived while the previous batch was
+    computed. If a batch fails, its halves are computed separately, so only the request with the bad
+    row fails.
 
     Args:
-        compute: Function of rows and of their settings, which returns a result for each row.
-        max_rows: Largest number of rows of a batch.
-        queue_size: Largest number of rows that wait.
-        around: Makes a context that the thread computes in, such as one that chooses a device.
-        heard: Called with the number of rows of each batch.
+        compute: Function of rows and their settings that returns a result for each row.
+        max_rows: Maximum number of rows of a batch.
+        queue_size: Maximum number of waiting rows.
+        around: Function that returns a context manager for the thread, such as one that chooses a
+            device.
+        heard: Function that is called with the number of rows of each batch.
 
     Example:
 
@@ -83,7 +85,7 @@ class Worker:
 
     @property
     def waiting(self) -> int:
-        """Number of rows and streams that wait."""
+        """Number of waiting rows and streams."""
         return len(self._waiting)
 
     async def rows(
@@ -99,8 +101,9 @@ class Worker:
             A result for each row.
 
         Raises:
-            RequestProblem: If there are more rows than the queue holds (400), or it is full (429).
-            Exception: What `compute` raised for a row.
+            RequestProblem: If there are more rows than the queue holds (400), or if the queue is
+                full (429).
+            Exception: The exception that `compute` raised for a row.
         """
         if len(rows) > self.queue_size:
             raise RequestProblem(
@@ -117,14 +120,15 @@ class Worker:
                 row.future.cancel()
 
     async def stream(self, make: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-        """Yields what an iterator yields in the thread, which computes other work in between.
+        """Yields the items of an iterator that runs in the thread, which does other work in
+        between.
 
         Args:
-            make: Called in the thread; returns the iterator.
+            make: Function that returns the iterator; it is called in the thread.
 
         Raises:
             RequestProblem: If the queue is full (429).
-            Exception: What the iterator raised.
+            Exception: The exception that the iterator raised.
         """
         stream = _Stream(
             _begun(make), asyncio.Queue(), threading.Event(), asyncio.get_running_loop()
@@ -140,7 +144,7 @@ class Worker:
             stream.wanted.clear()
 
     def stop(self) -> None:
-        """Ends the thread after everything that waits is computed."""
+        """Ends the thread after all waiting work is done."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
