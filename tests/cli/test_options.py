@@ -178,7 +178,7 @@ def test_steps_that_cannot_be_made():
         def data(self):
             """Show the data."""
 
-    with pytest.raises(ValueError, match="Twice has settings named 'data' already"):
+    with pytest.raises(ValueError, match="Twice already has settings named 'data'"):
         task_command(Twice)
 
 
