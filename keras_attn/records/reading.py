@@ -168,9 +168,8 @@ class LineReading:
         if self.problems and self.on_error == "error":
             not_utf8 = any(problem.what.endswith(_NOT_UTF8) for problem in self.problems)
             save = (
-                " Save the file as UTF-8 (in Excel: CSV UTF-8), or specify its encoding: "
-                "--encoding cp1252; in Python, keras_attn.records.EncodedFile(path, "
-                "'cp1252')."
+                " Save the file as UTF-8 (in Excel: CSV UTF-8), or pass its encoding: --encoding "
+                "cp1252; in Python, keras_attn.records.EncodedFile(path, 'cp1252')."
             ) * not_utf8
             expected = expected.replace("each line", f"each {self.unit}")
             raise ValueError(

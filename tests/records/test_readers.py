@@ -136,7 +136,7 @@ class TestTabSeparated:
         assert "; 2 with a side that is too long (lines 11, 12; the first: the source" in message
         assert "or leave them out with on_error='skip' (--on-error skip)." in message
         assert message.endswith(
-            "Save the file as UTF-8 (in Excel: CSV UTF-8), or specify its encoding: "
+            "Save the file as UTF-8 (in Excel: CSV UTF-8), or pass its encoding: "
             "--encoding cp1252; in Python, "
             "keras_attn.records.EncodedFile(path, 'cp1252')."
         )

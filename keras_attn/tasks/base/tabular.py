@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -123,7 +123,7 @@ class Tabular:
             )
         if not isinstance(examples, Records):
             examples = self.checked(read_twice(examples, self.examples_are))
-        if not isinstance(examples, Iterable):
+        if not (isinstance(examples, Iterable) and isinstance(examples, Sized)):
             raise TypeError(
                 f"`validation_split` can split {self.examples_are}, but not encoded ids. Received: "
                 f"{type(examples).__name__}. Give development examples (`validation_data`)."
