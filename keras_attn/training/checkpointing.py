@@ -168,6 +168,10 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         self._first_batch = 0
         self._metrics = self._generators = None
         if self.position == (0, 0):
+            if self._length <= self.model.steps_per_execution and not self.path.exists():
+                # Such an epoch has no file before its end, when other files of the run are written.
+                self.model.optimizer.build(self.model.trainable_variables)
+                self._save(0, 0)
             return
         notes = load_training_state(self.path, self.model)
         self._recall()

@@ -331,6 +331,21 @@ def test_an_interrupt_in_the_last_steps_of_an_epoch(tmp_path, steps):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_a_file_before_the_end_of_an_epoch_of_one_step(tmp_path):
+    """Other files of a run are written at the end of an epoch; a run must be resumable by then."""
+    there = []
+    see = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: there.append(path.exists()))
+    path = tmp_path / "c.npz"
+    batches = TokenBatches([[5, 6]] * 2, [[7, 6]] * 2, start_id=1, end_id=2)
+    assert len(batches) == 1
+    model = make_model(**PLAIN)
+    assert fit_resumable(
+        model, batches, TrainingCheckpoint(path), epochs=1, verbose=0, callbacks=[see]
+    )
+    assert there == [True]
+
+
 def test_a_run_that_diverges_is_not_kept(tmp_path):
     class Diverge(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
