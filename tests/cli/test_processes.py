@@ -172,7 +172,7 @@ def test_one_is_killed_and_the_run_is_taken_up_by_one(tmp_path):
     runs = [start("broken"), start("whole")]
     said = [run.communicate() for run in runs]
     assert [run.returncode for run in runs] == [0, 0], said
-    assert "Going on in epoch" in said[0][0]
+    assert "Resuming in epoch" in said[0][0]
     whole, resumed = log(tmp_path / "whole"), log(tmp_path / "broken")
     assert len(whole) == 30
     np.testing.assert_allclose(resumed, whole, rtol=1e-3, atol=1e-5)
