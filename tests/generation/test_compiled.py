@@ -257,6 +257,7 @@ def test_all_backends_give_the_same(backend, here, tmp_path):
         np.testing.assert_allclose(there[name], value, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_the_results_compared_are_not_trivial(here):
     assert here["toy beam: finished"].any()
     for name in ("greedy", "beam"):
