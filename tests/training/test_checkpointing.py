@@ -331,7 +331,6 @@ def test_an_interrupt_in_the_last_steps_of_an_epoch(tmp_path, steps):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_file_before_the_end_of_an_epoch_of_one_step(tmp_path):
     """Other files of a run are written at the end of an epoch; a run must be resumable by then."""
     there = []
@@ -346,6 +345,7 @@ def test_a_file_before_the_end_of_an_epoch_of_one_step(tmp_path):
     assert there == [True]
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_is_not_kept(tmp_path):
     class Diverge(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
