@@ -123,7 +123,7 @@ def test_half_a_body_is_a_bad_request(task):
     scope = {"type": "http", "method": "POST", "path": "/v1/models/a:predict", "headers": []}
     asyncio.run(application({"a": task})(scope, receive, send))
     assert answers[0]["status"] == 400
-    assert b"6 bytes, and then the end" in answers[1]["body"]
+    assert b"6 bytes before the connection ended" in answers[1]["body"]
 
 
 def test_unknown_models_and_verbs(client):
