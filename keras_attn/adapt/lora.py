@@ -141,9 +141,9 @@ def enable_lora(
     }
     if not found:
         raise ValueError(
-            f"{model.name!r} has no attention projection that is not frozen. Select other "
-            f"Dense layers with a regular expression (`also`). Received: also={also!r}, "
-            f"feed_forward={feed_forward!r}."
+            "Expected a model with at least one trainable attention projection. Received: "
+            f"{model.name!r}, with also={also!r} and feed_forward={feed_forward!r}. Unfreeze a "
+            "projection, or select other Dense layers with a regular expression (`also`)."
         )
     return _turn_on(model, found, dict.fromkeys(found, (rank, alpha)))
 

@@ -113,7 +113,7 @@ def entities(
 
     A word continues the entity of the previous word if both have the same type, its own prefix does
     not begin an entity, and the previous prefix does not end one. The entities are the same as in
-    `seqeval` without strict mode. Labels are repaired such that strict mode finds the same
+    `seqeval` without strict mode. Labels are repaired so that strict mode finds the same
     entities.
 
     Args:
@@ -123,10 +123,13 @@ def entities(
         tables: The result of `label_tables`.
 
     Returns:
-        A dict of int32 arrays: the repaired `labels (W,)`; `entities (B,)`, the number of entities
-        of each sentence; and for each entity, `(E,)`: its type `kinds`, `first` and `behind`, its
-        first word and the word after it in the sentence, and `first_word` and `last_word`, indices
-        among all words.
+        A dict of int32 arrays. `labels (W,)` are the repaired labels, and `entities (B,)` is the
+        number of entities of each sentence. The others have shape `(E,)`, a value for each entity:
+
+        - `kinds`: its type.
+        - `first`, `behind`: positions in the sentence of its first word, and of the word after its
+          last.
+        - `first_word`, `last_word`: its first and last word among the W words.
 
     Example:
 

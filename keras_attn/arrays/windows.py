@@ -83,8 +83,8 @@ def window_numbers(
         xp: `numpy` or `keras.ops`.
         places: Positions in their sequences, int32.
         lengths: The length of the sequence of each position, int32.
-        room: As in `windows`; for each position, or one for all.
-        margin: As in `windows`; for each position, or one for all.
+        room: See `windows`; for each position, or one for all.
+        margin: See `windows`; for each position, or one for all.
 
     Returns:
         Indices, int32.

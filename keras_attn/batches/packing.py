@@ -54,7 +54,7 @@ class PackedBatches(BucketedBatches):
             `BucketedBatches`; lengths are not padded to a `multiple`.
 
     Raises:
-        ValueError: As in `TokenBatches`.
+        ValueError: See `TokenBatches`.
 
     Example:
 

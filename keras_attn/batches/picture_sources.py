@@ -99,7 +99,7 @@ class PictureFiles:
         image_size: Size (H, W) after resizing, or one number for both, as in `load_image`.
         keep_bytes: If all resized images fit into this number of bytes, each file is read only
             once; otherwise, files are read each time.
-        max_pixels: As in `load_image`.
+        max_pixels: See `load_image`.
 
     Raises:
         FileNotFoundError: If a file does not exist.

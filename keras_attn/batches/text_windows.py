@@ -147,7 +147,7 @@ class DocumentWindows(TextWindows):
         given: Number of ids at the beginning of each document that are not trained (the prompt).
         start_id: Id of the start token of each document.
         pad_id: Id of padding.
-        **settings: As in `TextWindows`: `sequence_length`, `batch_size`, `shuffle`, `seed`, ...
+        **settings: See `TextWindows`: `sequence_length`, `batch_size`, `shuffle`, `seed`, ...
 
     Raises:
         ValueError: If there are no documents, or a setting is out of range.

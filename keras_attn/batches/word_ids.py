@@ -81,7 +81,7 @@ class WordIds:
 
         Args:
             texts: Strings.
-            data: Settings `WordChoice`, or a dict of some of them.
+            data: Settings of the vocabulary: a `WordChoice`, or a dict of some of its settings.
 
         Returns:
             A `WordIds`.

@@ -36,12 +36,12 @@ def read_labelled_texts(
         format: `"csv"`, `"tsv"` or `"json_lines"`, as in `read_labelled`, `"movie_reviews"`,
             `"imdb"` or `"sst2"`; `"auto"` infers it from the path.
         split: Part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB).
-        text: As in `read_labelled`.
-        label: As in `read_labelled`.
-        text_pair: As in `read_labelled`.
-        delimiter: As in `read_labelled`.
-        label_separator: As in `read_labelled`.
-        on_error: As in `read_labelled`.
+        text: See `read_labelled`.
+        label: See `read_labelled`.
+        text_pair: See `read_labelled`.
+        delimiter: See `read_labelled`.
+        label_separator: See `read_labelled`.
+        on_error: See `read_labelled`.
         labels: The allowed labels in tables; a line with any other label is bad. None allows any
             label.
 

@@ -92,7 +92,8 @@ class AttentionWeights:
         self.grid = grid
 
     def decode(self, rows: Rows) -> np.ndarray:
-        """Returns float32 `(B, R, T, S)`, or `(B, R, T, rows, columns)`.
+        """Returns the padded weights as float32 `(B, R, T, S)`, or, if there is a `grid`,
+        `(B, R, T, rows, columns)`.
 
         Args:
             rows: A dict of arrays.

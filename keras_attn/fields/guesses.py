@@ -38,9 +38,9 @@ class Guess(NamedTuple):
 
         Args:
             texts: One or two texts.
-            masks: As in `Guess`, for the masks that were read.
+            masks: See `Guess`, for the masks that were read.
             of_first: Number of masks in the first text.
-            follows: As in `Guess`.
+            follows: See `Guess`.
 
         Example:
 

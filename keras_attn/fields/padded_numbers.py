@@ -30,7 +30,7 @@ class PaddedNumbers:
         self.of, self.sizes, self.least = of, sizes, least
 
     def decode(self, tensors: Mapping[str, Array]) -> np.ndarray:
-        """Returns a table of all rows.
+        """Returns the numbers of all rows as one array, without the unused columns.
 
         Args:
             tensors: A dict of arrays.

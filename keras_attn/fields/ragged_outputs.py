@@ -147,7 +147,7 @@ class PlaceRows(NumberRows):
         """Returns a row for each text.
 
         Args:
-            tensors: A dict of arrays, including the `text`s.
+            tensors: A dict of arrays, with the texts as `text`.
         """
         table = tensors[self.of]
         if self.lengths:
@@ -163,7 +163,7 @@ class PlaceRows(NumberRows):
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict of tensors, including the `text`s.
+            tensors: A dict of tensors, with the texts as `text`.
         """
         places = tensors[self.of]
         if self.characters:
@@ -210,10 +210,10 @@ class PartRows(StringRows):
         return cut_texts_graph(tf, tensors["text"], rows, *places)
 
     def decode(self, tensors: Tensors) -> list:
-        """Returns a row or a part for each text.
+        """Returns the parts of each text: padded rows, or one part per text without `lengths`.
 
         Args:
-            tensors: A dict of arrays, including the `text`s.
+            tensors: A dict of arrays, with the texts as `text`.
         """
         if self.lengths:
             return super().decode(tensors)
@@ -224,7 +224,7 @@ class PartRows(StringRows):
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict of tensors, including the `text`s.
+            tensors: A dict of tensors, with the texts as `text`.
         """
         if self.lengths:
             return super().graph(tf, tensors)

@@ -88,8 +88,8 @@ class SeparateTexts(TextRows):
     """
 
     def encode(self, *texts: Sequence[str]) -> dict[str, Array]:
-        """Returns rows of ids like `TextRows`, and int32 `first` and `second`, the rows of each
-        pair.
+        """Returns rows of ids like `TextRows`, and int32 `first` and `second`, the row numbers of
+        the two texts of each pair.
 
         Args:
             *texts: The first and the second texts.

@@ -35,7 +35,7 @@ def length_penalty(lengths: Size, alpha: float | Tensor, kind: str = "gnmt") -> 
         kind: `"gnmt"` or `"power"`.
 
     Returns:
-        float32 tensor of the shape of `lengths`, or of both.
+        A float32 tensor of the broadcast shape of `lengths` and `alpha`.
 
     Raises:
         ValueError: If the kind is unknown.

@@ -36,13 +36,13 @@ class SampledSteps:
         pad_id: Id of the padding after the end; it may be `end_id`.
         min_length: Minimum number of new tokens, including the end token.
         suppressed_ids: Ids of tokens that are never generated.
-        temperature: As in `sample`.
-        top_k: As in `sample`.
-        top_p: As in `sample`.
-        min_p: As in `sample`.
-        repetition_penalty: As in `sample`.
-        no_repeat_ngram_size: As in `sample`.
-        largest_top_k: As in `sample`.
+        temperature: See `sample`.
+        top_k: See `sample`.
+        top_p: See `sample`.
+        min_p: See `sample`.
+        repetition_penalty: See `sample`.
+        no_repeat_ngram_size: See `sample`.
+        largest_top_k: See `sample`.
 
     Raises:
         ValueError: If a setting is out of range.

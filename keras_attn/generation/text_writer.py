@@ -224,7 +224,7 @@ class TextWriter:
             count: Maximum number of new tokens.
             how: Settings, with `beams`.
             several: Number R of texts for each prompt.
-            batch_size: As in `tokens`.
+            batch_size: See `tokens`.
 
         Returns:
             The fields of a `Generation` by their names, each with an array `(R, ...)` for each

@@ -122,7 +122,7 @@ class CaptionedImages(Items[CaptionedImage]):
         Args:
             on_error: `"error"` raises one ValueError for all broken images. `"skip"` leaves them
                 out, and lists them in `problems`.
-            max_pixels: As in `load_image`.
+            max_pixels: See `load_image`.
 
         Returns:
             A `CaptionedImages` with the valid images.

@@ -87,7 +87,7 @@ def read_coco_captions(
     Args:
         path: The JSON file, plain or gzipped.
         image_dir: Folder of the images, such as `train2017`. Default: the folder of the file.
-        **checks: As in `read_karpathy`.
+        **checks: See `read_karpathy`.
 
     Returns:
         A `CaptionedImages`, in the order of the list of images.
@@ -157,7 +157,7 @@ def read_flickr8k(
         token_file: The file of captions, plain or gzipped.
         image_dir: Folder of the images (`Flicker8k_Dataset`). Default: the folder of the file.
         split_file: The file with the image names of one part. Default: all images.
-        **checks: As in `read_karpathy`.
+        **checks: See `read_karpathy`.
 
     Returns:
         A `CaptionedImages`, in the order of the captions. `split` is "train", "dev" or "test" if
@@ -223,7 +223,7 @@ def read_caption_csv(
         delimiter: The character between cells. Default: `,`, `;`, `|` or a tab, inferred from the
             names of the columns; otherwise, a tab in `*.tsv` and a comma in all other files.
         header: Whether the first row names the columns. Default: True if a column is given by name.
-        **checks: As in `read_karpathy`.
+        **checks: See `read_karpathy`.
 
     Returns:
         A `CaptionedImages`, in the order of the images' first rows.
@@ -274,14 +274,14 @@ def read_ucm_captions(
     Args:
         folder: The folder.
         split: One or several parts. Default: all parts.
-        **checks: As in `read_karpathy`.
+        **checks: See `read_karpathy`.
 
     Returns:
         A `CaptionedImages`, in the file's order.
 
     Raises:
         OSError: If the folder or its file is missing or cannot be read.
-        ValueError: As in `read_karpathy`.
+        ValueError: See `read_karpathy`.
 
     Example:
 

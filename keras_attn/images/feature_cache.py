@@ -173,7 +173,7 @@ class FeatureCache:
             on_error: `"error"` raises an error at the first broken or missing image; earlier
                 results are kept. `"skip"` leaves such images out, and lists them in `problems` of
                 the result.
-            max_pixels: As in `load_image`.
+            max_pixels: See `load_image`.
             verbose: Whether to show a progress bar.
 
         Returns:

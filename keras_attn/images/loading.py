@@ -167,7 +167,7 @@ def check_images(
         paths: The files.
         on_error: `"error"` raises one ValueError for all invalid files. `"skip"` leaves them out,
             and lists them in `problems` of the result.
-        max_pixels: As in `load_image`.
+        max_pixels: See `load_image`.
 
     Returns:
         A `CheckedImages` with the `paths` of valid images, `problems`, `counts` and `summary()`.

@@ -65,7 +65,7 @@ def decode_picture(
     def other():
         # The decoder also knows formats whose headers are not read here.
         known = tf.debugging.Assert(
-            rows > 0, ["Expected a JPEG, PNG, GIF, BMP or WebP picture. Received another file."]
+            rows > 0, ["Expected a JPEG, PNG, GIF, BMP or WebP picture. Received: another file."]
         )
         with tf.control_dependencies([known]):
             return tf.io.decode_image(raw, channels=3, expand_animations=False)

@@ -95,7 +95,7 @@ def read_easy_vqa(path: Location, **checks: Unpack[QuestionChecks]) -> PictureQu
 
     Args:
         path: The folder of a part, or its `questions.json`.
-        **checks: As in `read_question_table`.
+        **checks: See `read_question_table`.
 
     Returns:
         A `PictureQuestions`.
@@ -151,7 +151,7 @@ def read_vqa(
         image_dir: Folder of the images. Default: the folder of `questions`.
         image_name: File name of an image, with `{id}` for its id and `{split}` for the
             `data_subtype` of `questions`, such as `train2014`.
-        **checks: As in `read_question_table`.
+        **checks: See `read_question_table`.
 
     Returns:
         A `PictureQuestions`.

@@ -330,8 +330,8 @@ def _check(file: ModelFile, part: _Part) -> None:
             raise ValueError(f"{file.path}: there is no variable {name}.")
         if found.shape != part.shape or found.dtype == "int32":
             raise ValueError(
-                f"{file.path}: {name} must have the shape {part.shape}, and be no int32. Received: "
-                f"{found.shape}, {found.dtype}."
+                f"{file.path}: {name} must have shape {part.shape} and a dtype other than int32. "
+                f"Received: shape {found.shape}, dtype {found.dtype}."
             )
 
 

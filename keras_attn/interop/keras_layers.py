@@ -55,7 +55,9 @@ def kind_of(layer: object) -> Kind | None:
 def refused(layer: keras.layers.Layer, what: str, instead: str) -> ValueError:
     """The error for a layer that would compute something else."""
     kind = type(layer).__name__
-    return ValueError(f"from_keras cannot replace {kind} `{layer.name}` with {what}. {instead}")
+    return ValueError(
+        f"from_keras cannot convert {kind} `{layer.name}`, which has {what}. {instead}"
+    )
 
 
 def replacement(layer: Any) -> keras.layers.Layer:
@@ -81,7 +83,7 @@ def replacement(layer: Any) -> keras.layers.Layer:
                 "Convert the layer first.",
             )
     if len({part.trainable for part in parts}) > 1:
-        raise refused(layer, "some sublayers frozen", "Freeze all of them or none.")
+        raise refused(layer, "only some sublayers frozen", "Freeze all of them or none.")
     ours = kind.make(layer)
     ours.trainable = layer.trainable
     return ours
@@ -109,7 +111,9 @@ def _settings(layer: keras.layers.Layer) -> dict[str, Any]:
     for name in ("activity_regularizer", "sliding_window", "use_gate"):
         if config.get(name):
             raise refused(
-                layer, f"{name}={config[name]!r}", "MultiHeadAttention has no such thing."
+                layer,
+                f"{name}={config[name]!r}",
+                "MultiHeadAttention of keras_attn has no such argument.",
             )
     return settings
 
@@ -149,7 +153,7 @@ def _multi_head(layer: Any) -> keras.layers.Layer:
             raise refused(
                 layer,
                 f"output_shape={width}",
-                "The layer of keras_attn has one output width, `output_dim`.",
+                "Use one output width: MultiHeadAttention of keras_attn has only `output_dim`.",
             )
         sizes["output_dim"] = width[0] if width else None
     ours = MultiHeadAttention(
@@ -244,7 +248,7 @@ def _heads_call(layer: keras.layers.Layer, given: Arguments) -> Arguments:
     if found.get("use_causal_mask") and not same:
         raise refused(
             layer,
-            f"use_causal_mask=True and {lengths[0]} queries for {lengths[1]} keys",
+            f"a call with use_causal_mask=True and {lengths[0]} queries for {lengths[1]} keys",
             "Keras aligns the first query with the first key, and keras_attn aligns the last "
             "query with the last key.",
         )
@@ -254,7 +258,9 @@ def _heads_call(layer: keras.layers.Layer, given: Arguments) -> Arguments:
 def _list_call(layer: keras.layers.Layer, given: Arguments) -> Arguments:
     if given.get("use_causal_mask"):
         raise refused(
-            layer, "use_causal_mask=True", "Give LuongAttention an `attention_mask` (1, T, S)."
+            layer,
+            "a call with use_causal_mask=True",
+            "Give LuongAttention an `attention_mask` (1, T, S).",
         )
     masks = dict(zip(("query_mask", "value_mask"), given.get("mask") or (), strict=False))
     rest = {n: v for n, v in given.items() if n not in ("inputs", "mask", "use_causal_mask")}
@@ -270,7 +276,9 @@ def _decoder_call(layer: keras.layers.Layer, given: Arguments) -> Arguments:
     caches = [n for n, v in given.items() if "_cache" in n and v is not None]
     if caches:
         raise refused(
-            layer, f"`{caches[0]}`", "Use `prefill` and `step` of DecoderBlock for decoding."
+            layer,
+            f"a call with `{caches[0]}`",
+            "Use `prefill` and `step` of DecoderBlock for decoding.",
         )
     named = {_DECODER_ARGUMENTS.get(n, n): v for n, v in given.items() if "_cache" not in n}
     return _masks(layer, named)

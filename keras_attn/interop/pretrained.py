@@ -107,7 +107,8 @@ def load_pretrained(
     """Loads a pretrained encoder, with or without heads, a decoder, or an encoder-decoder.
 
     Args:
-        place: See `read_pretrained`.
+        place: A folder of weights, a name on Hugging Face's hub, a preset of KerasHub, or a
+            backbone of KerasHub; see `read_pretrained`.
         heads: Names from `keras_attn.models.HEADS`. A head that the file lacks gets random weights,
             and so does a pooler that a head needs and the file lacks. Decoders have no heads.
         num_classes: Number of classes, for `"classes"` and `"tags"`; the number of the file if
@@ -121,12 +122,12 @@ def load_pretrained(
         tensors of the file.
 
     Raises:
-        FileNotFoundError: See `read_pretrained`.
-        ImportError: See `read_pretrained`.
-        OSError: See `read_pretrained`.
-        ValueError: As in `read_pretrained`, and if `heads` or `num_classes` is wrong (see
-            `keras_attn.models.with_heads`), or the head for masked words in the file is not tied to
-            its embeddings.
+        FileNotFoundError: If there is no such folder, or it has no weights that can be read.
+        ImportError: If a package that the name needs is not installed.
+        OSError: If a name cannot be downloaded.
+        ValueError: If a file is damaged or contradicts another, the model is not supported, `heads`
+            or `num_classes` is wrong (see `keras_attn.models.with_heads`), or the head for masked
+            words in the file is not tied to its embeddings.
 
     Example:
 

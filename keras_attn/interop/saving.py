@@ -65,14 +65,14 @@ def save_pretrained(
 ) -> None:
     """Writes a model to a folder, for `from_pretrained` of transformers and `load_pretrained`.
 
-    The class of transformers depends on the heads: `BertModel` without one,
-    `BertForSequenceClassification`, `BertForTokenClassification`, `BertForQuestionAnswering`,
-    `BertForMaskedLM`, `BertForNextSentencePrediction`, or `BertForPreTraining` for masked words and
-    next sentences. An encoder without segments becomes a DistilBERT, one of `RobertaConfig` a
-    RoBERTa, one of `ModernBertConfig` a ModernBERT. A decoder with learned positions becomes a
-    `GPT2LMHeadModel`. One with rotary positions becomes a `LlamaForCausalLM`, `Qwen3ForCausalLM`,
-    `Gemma2ForCausalLM` or `Gemma3ForCausalLM`, depending on its norms. A T5 becomes a
-    `T5ForConditionalGeneration`, and an encoder-decoder with the settings of Marian a
+    The class of transformers depends on the heads. Without heads, it is `BertModel`; with heads, it
+    is `BertForSequenceClassification`, `BertForTokenClassification`, `BertForQuestionAnswering`,
+    `BertForMaskedLM`, `BertForNextSentencePrediction`, or, for masked words and next sentences,
+    `BertForPreTraining`. An encoder without segments is saved as DistilBERT, a `RobertaConfig` as
+    RoBERTa, and a `ModernBertConfig` as ModernBERT. A decoder with learned positions is saved as
+    `GPT2LMHeadModel`. A decoder with rotary positions is saved as `LlamaForCausalLM`,
+    `Qwen3ForCausalLM`, `Gemma2ForCausalLM` or `Gemma3ForCausalLM`, depending on its norms. A T5 is
+    saved as `T5ForConditionalGeneration`, and an encoder-decoder with the settings of Marian as
     `MarianMTModel`. Weights are written as float32. The folder is written atomically.
 
     Args:
@@ -86,7 +86,7 @@ def save_pretrained(
 
     Raises:
         FileExistsError: If the folder is not empty.
-        TypeError: If `config` has another type, or `tokenizer` has the wrong class for it.
+        TypeError: If `config` is not a supported config, or `tokenizer` has the wrong class for it.
         ValueError: If transformers has no class for the model, the model does not have these
             settings, or the labels or the tokenizer do not match the model.
 

@@ -162,8 +162,9 @@ def write_sentence_pieces(
     else:
         if names[: len(pieces)] != pieces:
             raise ValueError(
-                "`tokenizer` must have the ids of its SentencePiece model, as the tokenizer of a "
-                f"decoder has. Received: a vocabulary that begins with {list(names[:5])}."
+                "The vocabulary of `tokenizer` must begin with the pieces of its SentencePiece "
+                f"model, in their order. Received: a vocabulary that begins with {list(names[:5])}."
+                " Train a tokenizer for the decoder with `SentencePieceTokenizer.train`."
             )
         settings |= {
             "bos_token": names[tokenizer.start_id],

@@ -163,7 +163,7 @@ def word_vector_width(path: str | os.PathLike[str], format: str = "auto") -> int
 
     Args:
         path: The file.
-        format: As in `read_word_vectors`.
+        format: See `read_word_vectors`.
 
     Returns:
         The width D.
@@ -201,7 +201,7 @@ def write_word_vectors(
         path: The file. `"npy"` also writes the words to a file with the same name and the suffix
             `.txt`.
         vectors: The words and their vectors.
-        format: As in `read_word_vectors`; `"auto"` infers the format from the suffix; the default
+        format: See `read_word_vectors`; `"auto"` infers the format from the suffix; the default
             is GloVe's text.
 
     Raises:

@@ -81,7 +81,8 @@ def evaluate_numbers(
         A `RegressionReport`.
 
     Raises:
-        ValueError: If the sides differ in length, are empty or not finite.
+        ValueError: If `true` and `found` differ in length, are empty, or have a value that is not
+            finite.
 
     Example:
 

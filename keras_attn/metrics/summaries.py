@@ -114,7 +114,7 @@ def score_summaries(
     Args:
         pairs: (text, summary) strings.
         summaries: The generated summary of each text.
-        words: As in `rouge`.
+        words: See `rouge`.
         num_bootstrap: Number of bootstrap samples of the pairs; 0 for no intervals.
         seed: Seed of the bootstrap samples.
 
@@ -122,7 +122,7 @@ def score_summaries(
         A `RougeReport`.
 
     Raises:
-        ImportError: As in `rouge`.
+        ImportError: See `rouge`.
         ValueError: As in `rouge`, or if there are no pairs.
 
     Example:

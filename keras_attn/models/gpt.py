@@ -220,8 +220,8 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
             name: Name of the model.
 
         Returns:
-            A functional model from ids `(B, T)` to logits `(B, T, V)`, with the layers of `layers`.
-            `language_decoder` decodes with them.
+            A functional model from ids `(B, T)` to logits `(B, T, V)`, built from the layers that
+            `layers()` creates. To decode with the model, pass it to `language_decoder`.
         """
         ids = keras.Input((None,), dtype="int32", name="ids")
         layers = {layer.name: layer for layer in self.layers(dtype)}

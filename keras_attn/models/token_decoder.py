@@ -77,8 +77,9 @@ class TokenDecoder:
         """Returns an equivalent decoder that is faster for a search over several rows.
 
         Its logits are products with a copy of the embedding, in the layout that is fastest for few
-        rows. The method returns this decoder itself on GPUs, with a separate output layer, for
-        embeddings that are too large to copy, and for large vocabularies under TensorFlow's XLA.
+        rows. The method returns this decoder itself if any of these holds: it runs on a GPU, it has
+        a separate output layer, the embedding is too large to copy, or the vocabulary is large and
+        TensorFlow uses XLA.
         """
         embedding = self.embedding
         tied = self.head is None and isinstance(embedding, TokenEmbedding)

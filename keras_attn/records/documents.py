@@ -420,8 +420,8 @@ def split_documents(
 ) -> tuple[Any, Any, Any]:
     """Splits a text or documents into training, development and test parts.
 
-    A text is split in its order. Documents are drawn by their words, so that equal ones stay
-    together.
+    A text is split in its order. Documents are chosen by a hash of their words, so that
+    equal documents stay together.
 
     Args:
         given: A text, see `split_text`, or documents.

@@ -132,8 +132,8 @@ def read_imdb(
     Args:
         folder: The folder.
         split: `"train"` or `"test"`.
-        on_error: As in `read_labelled`; a "line" is a file in the official folder.
-        unique: As in `read_labelled`. 96 training reviews and 199 test reviews are repetitions, and
+        on_error: See `read_labelled`; a "line" is a file in the official folder.
+        unique: See `read_labelled`. 96 training reviews and 199 test reviews are repetitions, and
             123 texts are in both sets (see `remove_labelled_overlap`).
 
     Returns:
@@ -142,7 +142,7 @@ def read_imdb(
 
     Raises:
         OSError: If there is no such folder or file.
-        ValueError: As in `read_labelled`.
+        ValueError: See `read_labelled`.
 
     Example:
 
@@ -192,15 +192,15 @@ def read_sst2(
     Args:
         folder: The folder with the two files, or with a folder `SST-2` that has them.
         split: `"train"` or `"dev"`.
-        on_error: As in `read_labelled`.
-        unique: As in `read_labelled`.
+        on_error: See `read_labelled`.
+        unique: See `read_labelled`.
 
     Returns:
         A `LabelledTexts`, in the file's order.
 
     Raises:
         OSError: If there is no such folder or file.
-        ValueError: As in `read_labelled`.
+        ValueError: See `read_labelled`.
 
     Example:
 

@@ -87,7 +87,7 @@ def split_labelled(
             is met exactly if components of fitting sizes exist.
         test: Number or fraction of the test texts, in the same way.
         seed: Seed of the draw, any integer.
-        shared: As in `duplicate_groups`; above 1, overlapping long texts may be in different sets.
+        shared: See `duplicate_groups`; above 1, overlapping long texts may be in different sets.
         keep_groups: Whether texts of the same `group` (a film, an author) also form a component.
         apart: Whether nearly equal texts are kept together. If False, they may be in different
             sets, with a warning. Scores are then too high, but for texts generated from a few
@@ -175,7 +175,7 @@ def remove_labelled_overlap(
         train: `LabelledText`s, or tuples (text, label) or (text, label, group).
         held_out: The texts of a test or development set; labels are ignored.
         *more_held_out: The texts of further sets.
-        shared: As in `duplicate_groups`.
+        shared: See `duplicate_groups`.
 
     Returns:
         The training texts that are kept, in their order, and the number of removed texts.

@@ -72,15 +72,17 @@ def read_numbered_texts(
     delimiter: str | None = None,
     on_error: str = "error",
 ) -> NumberedTexts:
-    r"""Reads texts, or pairs of texts, with a number.
+    r"""Reads texts or pairs of texts, each with a number.
 
     Args:
         path: The file, as in `read_scored_pairs`.
         text: Name of the column of the texts; key of the JSON object.
         number: The same for the numbers.
         text_pair: The same for the second texts; empty for single texts.
-        format: As in `read_scored_pairs`, like `delimiter` and `on_error`. In a table with
-            semicolons, numbers may have decimal commas.
+        format: See `read_scored_pairs`.
+        delimiter: See `read_scored_pairs`. In a table with semicolons, numbers may have decimal
+            commas.
+        on_error: See `read_scored_pairs`.
 
     Returns:
         A `NumberedTexts`.

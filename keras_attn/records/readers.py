@@ -173,7 +173,7 @@ def read_tsv(
 
     Raises:
         OSError: If the file cannot be read.
-        ValueError: As in `read_pairs`.
+        ValueError: See `read_pairs`.
 
     Example:
 
@@ -277,7 +277,7 @@ def read_json_lines(
 
     Raises:
         OSError: If the file cannot be read.
-        ValueError: As in `read_pairs`.
+        ValueError: See `read_pairs`.
 
     Example:
 
@@ -321,7 +321,7 @@ def read_multi30k(
 
     Raises:
         OSError: If there is no such folder or file.
-        ValueError: As in `read_pairs`.
+        ValueError: See `read_pairs`.
 
     Example:
 

@@ -217,7 +217,7 @@ def find_file(
             return path
     have = ", ".join(sorted(os.listdir(folder))[:20]) or "nothing"
     raise FileNotFoundError(
-        f"Expected {' or '.join(names)}{' (or .gz)' * gzipped}{expected} in {folder}. Received a "
+        f"Expected {' or '.join(names)}{' (or .gz)' * gzipped}{expected} in {folder}. Received: a "
         f"folder with: {have}.{advice}"
     )
 

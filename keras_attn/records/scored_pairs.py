@@ -105,12 +105,12 @@ def read_scored_pairs(
     delimiter: str | None = None,
     on_error: str = "error",
 ) -> ScoredPairs:
-    r"""Reads pairs of texts with a number.
+    r"""Reads pairs of texts, each with a number.
 
-    The formats are the same as in `read_labelled`, inferred from the file name. If all columns are
-    numbers, the file has no header, and its rows may have further cells. For example, read the STS
-    Benchmark, whose files are tab-separated although they are named `*.csv`, with
-    `read_scored_pairs("sts-train.csv", 5, 6, 4, format="tsv")`.
+    The formats are the same as in `read_labelled`, inferred from the file name. If all columns
+    are given by number rather than by name, the file is read without a header, and extra cells are
+    ignored. For example, read the STS Benchmark, whose files are tab-separated although they are
+    named `*.csv`, with `read_scored_pairs("sts-train.csv", 5, 6, 4, format="tsv")`.
 
     Args:
         path: The file, plain or gzipped.
@@ -186,13 +186,13 @@ def split_scored_pairs(
         examples: The pairs.
         dev: Number of pairs in the second set, or their fraction if it is below 1.
         seed: Seed of the draw, any integer.
-        apart: As in `split_labelled`.
+        apart: See `split_labelled`.
 
     Returns:
         Both sets.
 
     Raises:
-        ValueError: As in `split_labelled`.
+        ValueError: See `split_labelled`.
 
     Example:
 

@@ -159,8 +159,8 @@ def read_candidates(
         path: The file, plain or gzipped.
         answer: Name of the column, or its number (from 0); key of the JSON object.
         format: As in `read_selection_questions`, or `"lines"`.
-        delimiter: As in `read_selection_questions`.
-        on_error: As in `read_selection_questions`.
+        delimiter: See `read_selection_questions`.
+        on_error: See `read_selection_questions`.
 
     Returns:
         The distinct answers, in the order of their first occurrence.
@@ -237,13 +237,13 @@ def split_selection_questions(
         examples: The questions.
         dev: Number of questions in the second set, or their fraction if it is below 1.
         seed: Seed of the draw, any integer.
-        apart: As in `split_labelled`.
+        apart: See `split_labelled`.
 
     Returns:
         Both sets.
 
     Raises:
-        ValueError: As in `split_labelled`.
+        ValueError: See `split_labelled`.
 
     Example:
 

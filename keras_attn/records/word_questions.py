@@ -129,16 +129,17 @@ class WordTests(NamedTuple):
     pairs: Mapping[str, Sequence[WordPair]]
     """Word pairs with scores, keyed by the name of their file."""
     first: int = FIRST
-    """Analogies are restricted to this number of most frequent words; 0 for no restriction."""
+    """Analogies are restricted to this many of the most frequent words; 0 for no restriction."""
 
     @classmethod
     def read(cls, analogies: str, pairs: Sequence[str], first: int = FIRST) -> WordTests:
-        """Reads the files.
+        """Reads analogies and word pairs from files.
 
         Args:
             analogies: File of analogies; none if empty.
             pairs: Files of pairs of words.
-            first: Number of most frequent words for analogies; see the class.
+            first: Analogies are restricted to this many of the most frequent words; 0 for no
+                restriction.
         """
         names = [Path(path).name for path in pairs]
         if len(set(names)) < len(names):

@@ -232,8 +232,8 @@ class AnswerSelector(TextVectors):
         answers: The candidate answers; duplicates are removed.
         model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
-        data: Settings `AnswerSelectionData`, or a dict of some of them, such as `max_length` and
-            `pooling`.
+        data: Settings of the data: an `AnswerSelectionData`, or a dict of some of its settings,
+            such as `max_length` and `pooling`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -303,7 +303,7 @@ class AnswerSelector(TextVectors):
     def read_file(
         cls, path: Location, data: AnswerSelectionData, answers: Iterable[str] | None = None
     ) -> SelectionQuestions:
-        """Reads questions whose right answers are among `answers`, or any questions if None."""
+        """Reads questions; if `answers` is given, the right answers must be among them."""
         question, answer = numbered(data.question, data.answer)
         return read_selection_questions(
             path, question, answer, data.format, delimiter=data.delimiter or None,
@@ -372,7 +372,7 @@ class AnswerSelector(TextVectors):
             place: A task with an encoder, or a folder of Hugging Face weights. The folder of a
                 sentence-transformers model provides its own settings.
             answers: The answers to choose from.
-            dtype: As in the constructor.
+            dtype: See the constructor.
             **data: Settings of the data: `pooling`, `unit_length`, `max_length`, `query_prompt`,
                 `passage_prompt`.
 
@@ -387,7 +387,7 @@ class AnswerSelector(TextVectors):
         """Makes batches of questions and answers, for `fit` of the model of `trained_form`.
 
         Args:
-            examples: As in `create`.
+            examples: See `create`.
             **settings: Settings of `keras_attn.batches.ScoredPairBatches`: `batch_size`, `seed`,
                 `shuffle`, ...
 
@@ -493,7 +493,7 @@ class AnswerSelector(TextVectors):
         """Finds the ranks of the right answers, with the settings of `evaluate`.
 
         Args:
-            examples: As in `evaluate`.
+            examples: See `evaluate`.
             **search: Settings of the search, as in `evaluate`.
 
         Returns:
@@ -506,7 +506,7 @@ class AnswerSelector(TextVectors):
         """Makes pairs of questions and answers that a reranker learns from.
 
         Args:
-            examples: As in `evaluate`.
+            examples: See `evaluate`.
             **search: Settings `Use` of the search: `by`, `lexical_weight`, `batch_size`, and
                 `negatives`, the number of wrong answers for each right one.
 
@@ -628,10 +628,10 @@ class AnswerSelector(TextVectors):
             questions: A question, or a list of them.
 
         Returns:
-            For `"gradient"`, an `Explanation` of a question, or a list of them: the question and
-            its answer with a weight for each word, by gradient times input of the cosine. A
-            positive weight raises the score. For `"attention"`, an `EncoderStudy` of the questions
-            and their answers. Its `html()` returns a page.
+            With `"gradient"`, an `Explanation` for a question, or a list of them for a list: the
+            question and its answer with a weight for each word, by gradient times input of the
+            cosine. A positive weight raises the score. With `"attention"`, an `EncoderStudy` of the
+            questions and their answers. Its `html()` returns a page.
 
         Raises:
             TypeError: If an input is not a string.

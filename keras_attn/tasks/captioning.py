@@ -274,8 +274,8 @@ class Captioner(PictureTask, SequenceToSequence):
             `TransformerCaptionerConfig`, or a dict of the settings of one with its name,
             `{"model": "transformer", ...}` (`"soft-attention"` if none is named). The sizes of
             vocabulary and regions, and the grid, are taken from the other arguments.
-        data: Settings `CaptioningData`, or a dict of some of them, such as `max_length`, the
-            maximum number of tokens of a caption, including the end token.
+        data: Settings of the data: a `CaptioningData`, or a dict of some of its settings, such as
+            `max_length`, the maximum number of tokens of a caption, including the end token.
         dtype: Dtype or policy of the decoder's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -657,7 +657,7 @@ class Captioner(PictureTask, SequenceToSequence):
         """Returns views of the attention to an image for each token of its caption.
 
         Args:
-            images: As in `predict`.
+            images: See `predict`.
 
         Returns:
             An `AttentionView` for each image. `page` writes them to a page.
@@ -682,10 +682,10 @@ class Captioner(PictureTask, SequenceToSequence):
         """Finds several captions of each image, with scores and attention weights.
 
         Args:
-            images: As in `predict`.
+            images: See `predict`.
             num_return_sequences: Number of captions of each image, at most `beams`; `beams` if
                 None.
-            on_error: As in `predict`.
+            on_error: See `predict`.
             **settings: Settings `Use`: `beams`, `alpha`, `batch_size`.
 
         Returns:

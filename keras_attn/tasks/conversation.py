@@ -256,8 +256,8 @@ class Talker(SequenceToSequence):
             `mutual_information` needs. Training batches with such answers set it.
         model: Settings of the model: those of one of `CONVERSATION_MODELS`, a dict of some of
             them, such as `{"model": "gpt", "dim": 128}`, or None for a Transformer.
-        data: Settings `ConversationData`, or a dict of some of them, such as `max_turns`,
-            `max_context` and `max_answer`.
+        data: Settings of the data: a `ConversationData`, or a dict of some of its settings, such as
+            `max_turns`, `max_context` and `max_answer`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -628,7 +628,7 @@ class Talker(SequenceToSequence):
         Args:
             conversations: A string (a single turn), a tuple of strings (the turns so far), or a
                 list of strings and tuples.
-            **settings: As in `predict`: `search`, `beams`, `alpha`, `mutual_information`,
+            **settings: See `predict`: `search`, `beams`, `alpha`, `mutual_information`,
                 `temperature`, `seed`, ...
 
         Returns:
@@ -686,7 +686,7 @@ class Talker(SequenceToSequence):
         """Shows which tokens of the turns each token of the model's answer attended to.
 
         Args:
-            conversations: As in `predict`.
+            conversations: See `predict`.
 
         Returns:
             An `Alignment` of each conversation, see `align`; `page` writes them.
@@ -794,9 +794,9 @@ class Talker(SequenceToSequence):
             given = read_word_vectors(vectors, words)
             if not len(given):
                 raise ValueError(
-                    f"Expected vectors of words in the answers. Received: {vectors}, which "
-                    f"has none of {len(words):,} words. Check its language and its use of "
-                    "capitals."
+                    "Expected a file with vectors for words of the answers. Received: "
+                    f"{vectors}, which has none of their {len(words):,} words. Check that the "
+                    "file has the right language and case."
                 )
         perplexity = self.perplexity(exchanges, use.batch_size)
         return score_conversation(rows, references, perplexity, given)

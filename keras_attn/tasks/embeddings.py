@@ -136,7 +136,9 @@ class EmbeddingsTest(Settings):
     def check(self, data: Settings | None = None) -> None:
         """Raises an error if no test file is given."""
         if not self.analogies and not self.pairs:
-            raise WrongUse("Give --analogies, --pairs or both (`analogies`, `pairs`).")
+            raise WrongUse(
+                "Give --analogies, --pairs or both (`analogies`, `pairs`). Received: neither."
+            )
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ class WordEmbedder(Task[Texts]):
         tokenizer: A `WordTokenizer`; its words have vectors.
         model: Settings of one of `kinds`, a dict of them such as `{"model": "cbow", "dim": 50}`,
             or None for the default, skip-gram.
-        data: Settings `EmbeddingsData`, or a dict of some of them.
+        data: Settings of the data: an `EmbeddingsData`, or a dict of some of its settings.
         dtype: Dtype of the vectors; only float32 can be trained and used.
 
     Raises:
@@ -318,8 +320,9 @@ class WordEmbedder(Task[Texts]):
         count = len(words) - _SPECIAL
         if not len(vectors):
             raise ValueError(
-                f"Expected vectors of words in the texts. Received: {place}, which has none "
-                f"of {count:,} words. Check its language and its use of capitals."
+                f"Expected a file with vectors for words of the texts. Received: {place}, which "
+                f"has none of their {count:,} words. Check that the file has the right language "
+                "and case."
             )
         table = np.array(ops.convert_to_numpy(self.table))
         rows = [i for i, word in enumerate(words) if i >= _SPECIAL and word in vectors]
@@ -335,7 +338,7 @@ class WordEmbedder(Task[Texts]):
 
         Args:
             vectors: The words and their vectors, the most frequent first.
-            dtype: As in the constructor.
+            dtype: See the constructor.
 
         Returns:
             A `WordEmbedder`; its tokenizer lower-cases unless a word has a capital letter.
@@ -364,7 +367,7 @@ class WordEmbedder(Task[Texts]):
         Args:
             path: A file written by `save`, or one that `keras_attn.interop.read_word_vectors`
                 reads.
-            dtype: As in the constructor; the saved dtype if None.
+            dtype: See the constructor; the saved dtype if None.
 
         Returns:
             The embedder, not compiled.
@@ -619,7 +622,7 @@ class WordEmbedder(Task[Texts]):
 
         Args:
             path: The file.
-            format: As in `keras_attn.interop.write_word_vectors`: `"glove"`, `"word2vec"`,
+            format: See `keras_attn.interop.write_word_vectors`: `"glove"`, `"word2vec"`,
                 `"word2vec_binary"`, `"npy"` or `"npz"`; `"auto"` uses the end of the file name.
         """
         write_word_vectors(path, self.vectors, format)

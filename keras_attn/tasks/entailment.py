@@ -145,7 +145,8 @@ class EntailmentClassifier(ClassTask):
         temperature: Number that divides the logits before the softmax or sigmoid.
         model: Settings of the model: an `EntailmentConfig`, or a dict of some of its settings. The
             sizes of vocabulary and classes are taken from the other arguments.
-        data: Settings `EntailmentData`, or a dict of some of them, such as `max_length`.
+        data: Settings of the data: an `EntailmentData`, or a dict of some of its settings, such as
+            `max_length`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:

@@ -181,8 +181,8 @@ class Pretrainer(EncoderTask):
             `mask_in_text=True`.
         model: Settings of the encoder: a `BertConfig`, a dict of its settings, or None for its
             defaults. The vocabulary size is taken from the tokenizer.
-        data: Settings `PretrainingData`, or a dict of some of them, such as `max_length` and
-            `next_sentence`.
+        data: Settings of the data: a `PretrainingData`, or a dict of some of its settings, such as
+            `max_length` and `next_sentence`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -617,7 +617,7 @@ def read_sentences(settings: PretrainingData) -> tuple[SentenceIds, SentenceIds]
     """Reads and encodes training and held-out documents; or opens what `prepare` wrote."""
     if settings.prepared:
         if settings.text or settings.dev:
-            raise WrongUse("Give either --text (and --dev) or --prepared.")
+            raise WrongUse("Give either --text (and --dev) or --prepared. Received: both.")
         made = load_prepared(settings.prepared)
         _check_prepared(settings)
         _check_enough(settings, *made)

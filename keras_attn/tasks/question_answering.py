@@ -137,8 +137,8 @@ class QuestionAnswerer(WindowedTask):
         unanswerable: Whether a question may have no answer, according to the training data.
         model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
-        data: Settings `QuestionAnsweringData`, or a dict of some of them, such as `max_length`, the
-            maximum number of ids of a window.
+        data: Settings of the data: a `QuestionAnsweringData`, or a dict of some of its settings,
+            such as `max_length`, the maximum number of ids of a window.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -433,17 +433,17 @@ class QuestionAnswerer(WindowedTask):
     def reasons(self, pairs: list[tuple[str, str]], use: QuestionAnsweringUse) -> list[Explanation]:
         """Shows which words support an answer, or the attention of each head of the encoder.
 
-        The gradient is taken of the score of the answer: the sum of the logits of its first and
+        `"gradient"` differentiates the score of the answer: the sum of the logits of its first and
         last token, or of `[CLS]` if there is no answer.
 
         Args:
             pairs: A tuple (question, text), or a list of them.
 
         Returns:
-            For `"gradient"`, an `Explanation` of a tuple, or a list of them: the question, the text
-            with the answer marked, and a weight for each word. Words of a long text outside the
-            window of the answer have no weight. For `"attention"`, an `EncoderStudy` of questions
-            and the beginnings of texts. Its `html()` returns a page.
+            With `"gradient"`, an `Explanation` for a tuple, or a list of them for a list: the
+            question, the text with the answer marked, and a weight for each word. Words of a long
+            text outside the window of the answer have no weight. With `"attention"`, an
+            `EncoderStudy` of questions and the beginnings of texts. Its `html()` returns a page.
 
         Raises:
             TypeError: If an input is not a pair of strings.

@@ -171,7 +171,7 @@ class TextRegressor(TextRowsTask):
         margin: Half the width of the intervals; None for no intervals.
         model: Settings of the model, as in `TextClassifier`: `"bag"` (the default), `"rnn"`,
             `"transformer"`, `"bert"`, `"roberta"` or `"modern_bert"`.
-        data: Settings `RegressionData`, or a dict of some of them.
+        data: Settings of the data: a `RegressionData`, or a dict of some of its settings.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -417,7 +417,7 @@ class TextRegressor(TextRowsTask):
         """Shows how much each token contributes to the predicted number.
 
         Args:
-            inputs: As in `predict`.
+            inputs: See `predict`.
 
         Returns:
             With gradients, an `Explanation` for one input, or a list of them for a list. Its

@@ -150,7 +150,8 @@ class SimilarityScorer(TextVectors):
         highest: Score of equivalent texts.
         model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
-        data: Settings `SimilarityData`, or a dict of some of them: `kind` is `"bi"` or `"cross"`.
+        data: Settings of the data: a `SimilarityData`, or a dict of some of its settings: `kind` is
+            `"bi"` or `"cross"`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -287,7 +288,7 @@ class SimilarityScorer(TextVectors):
             place: A task with an encoder, or a folder of Hugging Face weights. The folder of a
                 sentence-transformers model provides its own pooling, vector length, `max_length`
                 and prompt.
-            dtype: As in the constructor.
+            dtype: See the constructor.
             **data: Settings of the data: `kind`, `pooling`, `unit_length`, `prompt`, `max_length`,
                 `lowest` (0 if None), `highest` (1 if None).
 
@@ -466,10 +467,10 @@ class SimilarityScorer(TextVectors):
             pairs: A tuple of two strings, or a list of them.
 
         Returns:
-            For `"gradient"`, an `Explanation` of a tuple, or a list of them: both texts with a
-            weight for each word, in the units of the scores, by gradient times input of the score.
-            A positive weight raises the score. For `"attention"`, an `EncoderStudy` of single texts
-            or of pairs, as the scorer reads them. Its `html()` returns a page.
+            With `"gradient"`, an `Explanation` for a tuple, or a list of them for a list: both
+            texts with a weight for each word, in the units of the scores, by gradient times input
+            of the score. A positive weight raises the score. With `"attention"`, an `EncoderStudy`
+            of single texts or of pairs, as the scorer reads them. Its `html()` returns a page.
 
         Raises:
             TypeError: If an input is not a pair of strings.

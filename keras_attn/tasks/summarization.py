@@ -119,8 +119,8 @@ class Summarizer(TextToText):
         model: Settings of the model: a `TransformerEncoderDecoderConfig`, a
             `RecurrentEncoderDecoderConfig` or a `T5Config`, or a dict of the settings of one with
             its name, `{"model": "t5", ...}` (`"transformer"` if none is named).
-        data: Settings `SummarizationData`, or a dict of some of them, such as `max_length` and
-            `max_summary_length`.
+        data: Settings of the data: a `SummarizationData`, or a dict of some of its settings, such
+            as `max_length` and `max_summary_length`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:

@@ -134,7 +134,8 @@ class Tagger(WindowedTask):
         labels: The labels, in the order of the logits.
         model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
-        data: Settings `TaggingData`, or a dict of some of them, such as `max_length`.
+        data: Settings of the data: a `TaggingData`, or a dict of some of its settings, such as
+            `max_length`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:

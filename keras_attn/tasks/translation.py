@@ -219,11 +219,17 @@ class TranslationTest(Settings):
     def check(self, data: Settings | None = None) -> None:
         """Raises a `WrongUse` if the settings name no data."""
         if bool(self.data) == bool(self.pairs):
-            raise WrongUse("Give either --data or --pairs.")
+            both = "both" if self.data else "neither"
+            raise WrongUse(f"Give either --data or --pairs. Received: {both}.")
         if self.data and (self.pairs_target or self.source or self.target or self.delimiter):
-            raise WrongUse("--pairs-target, --source, --target and --delimiter require --pairs.")
+            raise WrongUse(
+                "--pairs-target, --source, --target and --delimiter require --pairs. "
+                "Received: --data."
+            )
         if self.data and self.split not in (None, "test", "dev"):
-            raise WrongUse("With --data, --split must be test or dev.")
+            raise WrongUse(
+                f"With --data, --split must be 'test' or 'dev'. Received: --split {self.split}."
+            )
 
 
 @dataclass(frozen=True)
@@ -253,7 +259,7 @@ def check_translation_files(to: Path | None, predict: TranslationFiles) -> None:
     alignments = Path(predict.alignments) if predict.alignments else None
     check_output(alignments)
     if to is not None and alignments is not None and to.resolve() == alignments.resolve():
-        raise WrongUse("--to and --alignments must be different files.")
+        raise WrongUse(f"--to and --alignments must be different files. Received: {to} twice.")
     if predict.heat_maps:
         check_writable(predict.heat_maps)
 
@@ -336,10 +342,10 @@ class Translator(TextToText):
             `RecurrentEncoderDecoderConfig`, or a dict of the settings of one with its name,
             `{"model": "rnn", ...}` (`"transformer"` if none is named); None for a Transformer. The
             vocabulary sizes are taken from the tokenizers.
-        data: Settings `TranslationData`, or a dict of some of them. `max_length` is the maximum
-            number of source tokens; longer sources are cut, with a warning. A translation has at
-            most `2 * n + 16` tokens for n source tokens. `source` and `target` are names of
-            languages, keys or columns, as in the data.
+        data: Settings of the data: a `TranslationData`, or a dict of some of its settings.
+            `max_length` is the maximum number of source tokens; longer sources are cut, with a
+            warning. A translation has at most `2 * n + 16` tokens for n source tokens. `source` and
+            `target` are names of languages, keys or columns, as in the data.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -635,7 +641,7 @@ class Translator(TextToText):
         Args:
             texts: A string or a list of strings.
             beams: Width of the beam search; 1 is greedy search. None uses the default.
-            **settings: As in `predict`: `alpha`, `beginning`, `batch_size`, `jit_compile`, ...
+            **settings: See `predict`: `alpha`, `beginning`, `batch_size`, `jit_compile`, ...
 
         Returns:
             A string for a string, or a list of strings for a list, in the order of `texts`.
@@ -660,7 +666,7 @@ class Translator(TextToText):
             num_return_sequences: Number R of translations of each sentence, at most `beams`;
                 `beams` if None.
             beams: Width of the beam search; the default if None.
-            **settings: As in `predict`.
+            **settings: See `predict`.
 
         Returns:
             `NBestTranslations` for a string, or a list of them for a list, in the order of `texts`.

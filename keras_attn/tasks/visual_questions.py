@@ -200,8 +200,8 @@ class VisualQuestionAnswerer(PictureTask):
         model: Settings of the model: a `VisualQuestionsConfig`, a `ConcatenatedQuestionsConfig`,
             or a dict of the settings of one with its name, `{"model": "concatenation", ...}`
             (`"cross-attention"` if none is named). Sizes are taken from the other arguments.
-        data: Settings `VisualQuestionsData`, or a dict of some of them, such as `max_length`, the
-            maximum number of words of a question; further words are not read.
+        data: Settings of the data: a `VisualQuestionsData`, or a dict of some of its settings, such
+            as `max_length`, the maximum number of words of a question; further words are not read.
         dtype: Dtype or policy of the layers that read the question, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -718,7 +718,7 @@ class VisualQuestionAnswerer(PictureTask):
         """Answers questions, and computes the attention of each word to the image.
 
         Args:
-            questions: As in `predict`.
+            questions: See `predict`.
 
         Returns:
             A `VisualExplanation` for a tuple, or a list of them for a list.

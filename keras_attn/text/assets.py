@@ -34,9 +34,9 @@ def read_assets(
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{expected} Received no JSON ({error}). Save it again.") from error
+        raise ValueError(f"{expected} Received: no JSON ({error}). Save it again.") from error
     if not isinstance(content, dict) or content.get("format") != kind:
-        raise ValueError(f"{expected} Received another format. Check the directory.")
+        raise ValueError(f"{expected} Received: another format. Check the directory.")
     version = content.get("version")
     if not isinstance(version, int) or not 1 <= version <= ASSETS_VERSION:
         raise ValueError(

@@ -205,7 +205,7 @@ class BytePairTokenizer(PlacedTokenizer):
         first = next(checked, None)
         if first is None:
             raise ValueError(
-                "`texts` must contain at least one string that is not empty. Received none. Check "
+                "`texts` must contain at least one string that is not empty. Received: none. Check "
                 "the data; a generator can be read only once."
             )
         if pattern not in PATTERNS:
@@ -365,11 +365,15 @@ def _checked_vocabulary(
     vocabulary: Sequence[str], special: tuple[str, ...], whole: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
     tokens = tuple(vocabulary)
-    expected = f"`vocabulary` must be {list(special[:3])}, all 256 bytes and merged tokens."
+    start = "begin with" if special == SPECIAL_TOKENS else "contain"
+    expected = (
+        f"`vocabulary` must {start} {list(special[:3])}, and contain all 256 bytes and the merged "
+        "tokens."
+    )
     train = "Make one with `BytePairTokenizer.train`."
     if special == SPECIAL_TOKENS and tokens[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS:
         received = list(tokens[: len(SPECIAL_TOKENS)])
-        raise ValueError(f"{expected} Received one that begins with {received}. {train}")
+        raise ValueError(f"{expected} Received: a vocabulary that begins with {received}. {train}")
     known, aside = set(tokens), {*special, *whole}
     if "" in whole or len(aside) < len(set(special)) + len(whole):
         raise ValueError(
@@ -377,22 +381,24 @@ def _checked_vocabulary(
             f"Received: {str(list(whole))[:80]}."
         )
     if not aside <= known:
-        raise ValueError(f"{expected} Received one without {sorted(aside - known)[:5]}. {train}")
+        raise ValueError(
+            f"{expected} Received: a vocabulary without {sorted(aside - known)[:5]}. {train}"
+        )
     ordinary = [token for token in tokens if token not in aside]
     for token in ordinary:
         if not isinstance(token, str) or not token or not _BYTE_OF.keys() >= set(token):
             raise ValueError(
-                f"{expected} Received the token {token!r}, which is not written in the byte "
+                f"{expected} Received: the token {token!r}, which is not written in the byte "
                 f"alphabet of GPT-2 (a space is 'Ġ'). {train}"
             )
     if len(known) < len(tokens):
         twice = next(token for index, token in enumerate(tokens) if token in tokens[:index])
-        raise ValueError(f"{expected} Received the token {twice!r} twice. {train}")
+        raise ValueError(f"{expected} Received: the token {twice!r} twice. {train}")
     missing = set(BYTE_ALPHABET) - set(ordinary)
     if missing:
         raise ValueError(
-            f"{expected} Received one without {len(missing)} of the bytes: {sorted(missing)[:8]}. "
-            f"{train}"
+            f"{expected} Received: a vocabulary without {len(missing)} of the bytes: "
+            f"{sorted(missing)[:8]}. {train}"
         )
     return tokens
 

@@ -95,7 +95,7 @@ class CharacterTokenizer(RowTokenizer):
             counts.update(well_formed(text))
         if not counts:
             raise ValueError(
-                "`texts` must contain at least one character. Received none. Check the data; a "
+                "`texts` must contain at least one character. Received: none. Check the data; a "
                 "generator can be read only once."
             )
         ordered = sorted(counts, key=lambda character: (-counts[character], character))
@@ -146,13 +146,15 @@ def _checked_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:
     train = "Make one with `CharacterTokenizer.train`."
     special = len(SPECIAL_TOKENS)
     if tokens[:special] != SPECIAL_TOKENS:
-        raise ValueError(f"{expected} Received one that begins with {tokens[:special]}. {train}")
+        raise ValueError(
+            f"{expected} Received: a vocabulary that begins with {tokens[:special]}. {train}"
+        )
     for token in tokens[special:]:
         if not isinstance(token, str) or len(token) != 1 or 0xD800 <= ord(token) < 0xE000:
-            raise ValueError(f"{expected} Received the token {token!r}. {train}")
+            raise ValueError(f"{expected} Received: the token {token!r}. {train}")
     for token, count in collections.Counter(tokens).items():
         if count > 1:
-            raise ValueError(f"{expected} Received the token {token!r} {count} times. {train}")
+            raise ValueError(f"{expected} Received: the token {token!r} {count} times. {train}")
     if len(tokens) == special:
-        raise ValueError(f"{expected} Received no character at all. {train}")
+        raise ValueError(f"{expected} Received: no character at all. {train}")
     return tokens

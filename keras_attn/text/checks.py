@@ -50,13 +50,13 @@ def checked_ids(ids: list[Any], vocabulary_size: int) -> list[int]:
 
 
 def for_each_row(ids: TensorLike, function: Callable[[list[Any]], Any]) -> Any:
-    """Calls a function on each innermost row of a nest of ids."""
+    """Calls a function on each innermost row of nested ids."""
     rank = getattr(ids, "ndim", None)
     rows = _plain(ids)
     if not isinstance(rows, list):
         raise TypeError(
-            f"`ids` must be a row of integers, or a nest of rows. Received: {ids!r}. Wrap a single "
-            "id in a list."
+            "`ids` must be a list of integers, or a nested list of them. Received: "
+            f"{ids!r}. Wrap a single id in a list."
         )
     if rows and isinstance(rows[0], int):
         nested = False

@@ -172,8 +172,8 @@ class SentencePieceTokenizer(PlacedTokenizer):
     ) -> SentencePieceTokenizer:
         """Trains a model on texts, deterministically.
 
-        Ids 0 to 3 are `<pad>`, `<s>`, `</s>` and `<unk>`. Words of more than 100 characters are
-        split by spaces, because training takes long for them.
+        Ids 0 to 3 are `<pad>`, `<s>`, `</s>` and `<unk>`. Runs of more than 100 characters
+        without a space are cut by inserting spaces, because training on them is slow.
 
         Args:
             texts: The training texts, such as a list of strings or a generator of lines.
@@ -300,7 +300,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
         another text, however, it separates two words.
 
         Args:
-            ids: As in `decode`.
+            ids: See `decode`.
 
         Example:
 

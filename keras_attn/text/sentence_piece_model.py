@@ -70,7 +70,7 @@ def train_model(
     first = next(lines, None)
     if first is None:
         raise ValueError(
-            "`texts` must contain at least one string that is not blank. Received none. Check the "
+            "`texts` must contain at least one string that is not blank. Received: none. Check the "
             "data; a generator can be read only once."
         )
     file = io.BytesIO()

@@ -170,7 +170,7 @@ class WordPieceTokenizer(PlacedTokenizer):
             counts.update(engine.normalizer.normalize_str(well_formed(text)))
         del counts[" "]
         if not counts:
-            raise ValueError("`texts` must hold at least one character. Received none.")
+            raise ValueError("`texts` must hold at least one character. Received: none.")
         common = sorted(counts, key=lambda c: (-counts[c], c))[:_MOST_CHARACTERS]
         alphabet = sorted(common)
         # Given beforehand; else the trainer adds them in the random order of a hash table.
@@ -337,14 +337,18 @@ def _checked_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:
     tokens = tuple(vocabulary)
     expected = "A vocabulary of WordPiece must have [PAD] as its first token, and"
     if not tokens or tokens[0] != "[PAD]":
-        received = f"one with [PAD] as token {tokens.index('[PAD]')}" if "[PAD]" in tokens else ""
+        received = (
+            f"a vocabulary with [PAD] as token {tokens.index('[PAD]')}" if "[PAD]" in tokens else ""
+        )
         raise ValueError(
             f"{expected} [UNK], [CLS] and [SEP]: id 0 is padding in our models. Received: "
-            f"{received or f'one that begins with {list(tokens[:3])}'}."
+            f"{received or f'a vocabulary that begins with {list(tokens[:3])}'}."
         )
     missing = [token for token in SPECIAL_TOKENS[:4] if token not in tokens]
     if missing:
-        raise ValueError(f"{expected} [UNK], [CLS] and [SEP]. Received one without {missing}.")
+        raise ValueError(
+            f"{expected} [UNK], [CLS] and [SEP]. Received: a vocabulary without {missing}."
+        )
     seen: dict[str, int] = {}
     for index, token in enumerate(tokens):
         if not isinstance(token, str) or not token or well_formed(token) != token:

@@ -279,13 +279,15 @@ def _checked_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:
     train = "Make one with `WordTokenizer.train`."
     special = len(SPECIAL_TOKENS)
     if words[:special] != SPECIAL_TOKENS:
-        raise ValueError(f"{expected} Received one that begins with {words[:special]}. {train}")
+        raise ValueError(
+            f"{expected} Received: a vocabulary that begins with {words[:special]}. {train}"
+        )
     for word in words:
         if not isinstance(word, str):
             raise TypeError(f"{expected} Received: {word!r} of type {type(word).__name__}.")
         if not word or well_formed(word) != word:
-            raise ValueError(f"{expected} Received the word {word!r}. {train}")
+            raise ValueError(f"{expected} Received: the word {word!r}. {train}")
     if len(set(words)) < len(words):
         word, count = collections.Counter(words).most_common(1)[0]
-        raise ValueError(f"{expected} Received the word {word!r} {count} times. {train}")
+        raise ValueError(f"{expected} Received: the word {word!r} {count} times. {train}")
     return words

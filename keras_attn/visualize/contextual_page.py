@@ -115,14 +115,13 @@ def contextual_page(
 
 
 def main_directions(vectors: npt.ArrayLike) -> np.ndarray:
-    """Projects vectors of length 1 onto the two directions in which they differ most (PCA).
+    """Scales vectors to length 1, and projects them onto their two main directions (PCA).
 
     Args:
         vectors: `(S, D)`.
 
     Returns:
-        float64 `(S, 2)`. The sign of each direction is chosen so that its largest number is
-        positive.
+        float64 `(S, 2)`. In each column, the entry with the largest absolute value is positive.
 
     Example:
 

@@ -176,7 +176,7 @@ def test_settings(tmp_path):
     for special, message in (
         (["<pad>"], "the tokens for padding, the start and the end"),
         ("<pad>", "must be strings"),
-        (["<|a|>"] * 3, r"Received one without .'<|a|>'"),
+        (["<|a|>"] * 3, r"Received: a vocabulary without .'<|a|>'"),
     ):
         with pytest.raises(ValueError, match=message):
             BytePairTokenizer(**{**config, "special_tokens": special})

@@ -218,9 +218,9 @@ class Constructed(Saved, Tabular, Generic[Given]):
             examples: Training examples, as for `fit` (including tables), or only their inputs if
                 `labels` are given.
             labels: The target of each input, if `examples` are only inputs.
-            data: Settings `Data`, or a dict of some of them. With a `backbone`, the task starts
-                from its vocabulary and weights; with `word_vectors`, the embedding starts from
-                them.
+            data: Settings of the data: an object of class `Data`, or a dict of some of its
+                settings. With a `backbone`, the task starts from its vocabulary and weights; with
+                `word_vectors`, the embedding starts from them.
             model: The model: the name of one of `kinds` such as `"rnn"`, a settings object, a dict
                 of settings such as `{"model": "rnn", "units": 64}`, or None for the default.
             dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.

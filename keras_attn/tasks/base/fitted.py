@@ -209,7 +209,7 @@ class Fitted(Measured[Given]):
                 and nearly equal examples together.
             run_dir: Folder of the run.
             log: Function that is called with a message about each step.
-            verbose: As in `keras.Model.fit`; None shows a progress bar in a terminal and a line for
+            verbose: See `keras.Model.fit`; None shows a progress bar in a terminal and a line for
                 each epoch elsewhere.
             callbacks: Additional Keras callbacks. If there are any, the loss of the development
                 examples is computed after each epoch; their logs contain it as `val_loss`, in
@@ -279,11 +279,13 @@ class Fitted(Measured[Given]):
             examples: Training examples.
             dev: Development examples, which determine the best weights.
             run_dir: Folder of the run; see `fit`.
-            data: Settings `Data`, or a dict of some of them.
+            data: Settings of the data: an object of class `Data`, or a dict of some of its
+                settings.
             model: Settings of one of `kinds`, or a dict such as `{"model": "rnn", "units": 64}`.
-            training: Settings `Training`, or a dict of some of them.
-            log: As in `fit`.
-            verbose: As in `fit`.
+            training: Settings of the training: an object of class `Training`, or a dict of some of
+                its settings.
+            log: See `fit`.
+            verbose: See `fit`.
             **parts: Further `parts` of the task: their settings, or objects as in `create`.
 
         Returns:

@@ -111,7 +111,7 @@ class Task(Predicting[Given], Quantizable):
         """Prints the layers of the task's model, including all weights of the task.
 
         Args:
-            **settings: As in `keras.Model.summary`, such as `expand_nested=True`.
+            **settings: See `keras.Model.summary`, such as `expand_nested=True`.
         """
         self.whole.summary(**settings)
 

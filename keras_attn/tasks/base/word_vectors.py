@@ -118,9 +118,9 @@ def read_vectors(tokenizer: WordTokenizer, data: Any) -> tuple[WordTokenizer, Wo
     more = [word for word in vectors.words if word not in known]
     if not known.intersection(vectors.words):
         raise ValueError(
-            "Expected vectors of words in the training texts. Received: "
-            f"{data.word_vectors}, which has none of {len(known):,} words. Check its "
-            "language and its use of capitals."
+            "Expected a file with vectors for words of the training texts. Received: "
+            f"{data.word_vectors}, which has none of their {len(known):,} words. Check that the "
+            "file has the right language and case."
         )
     if more:
         words = [*tokenizer.vocabulary, *more]

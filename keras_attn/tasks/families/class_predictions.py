@@ -171,7 +171,7 @@ class ClassPredictions(RowPredictions):
         """Computes the logits of inputs.
 
         Args:
-            inputs: As in `predict`. A single input is treated as a list of one.
+            inputs: See `predict`. A single input is treated as a list of one.
             batch_size: Number of inputs that are computed at once.
 
         Returns:
@@ -185,7 +185,7 @@ class ClassPredictions(RowPredictions):
         """Computes the probabilities of the classes.
 
         Args:
-            inputs: As in `predict`. A single input is treated as a list of one.
+            inputs: See `predict`. A single input is treated as a list of one.
             batch_size: Number of inputs that are computed at once.
 
         Returns:
@@ -234,7 +234,7 @@ class ClassPredictions(RowPredictions):
         """Explains predictions by the weight of each token.
 
         Args:
-            inputs: As in `predict`.
+            inputs: See `predict`.
 
         Returns:
             With gradients, an `Explanation` for one input, or a list for a list. With attention,

@@ -79,9 +79,9 @@ class FromOthers(SequenceToSequence):
         this task (prefix, lengths, and search settings that are the same for all languages).
 
         Args:
-            place: As in `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face
+            place: See `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face
                 weights, or a file of another task with an encoder-decoder.
-            dtype: As in the constructor.
+            dtype: See the constructor.
 
         Returns:
             A task that can be used, trained further and exported.

@@ -425,7 +425,7 @@ class PictureTask(Task):
             cache: The result of `feature_cache`.
             paths: The files of the images.
             verbose: If 0, no progress is shown.
-            on_error: As in `FeatureCache.fill`.
+            on_error: See `FeatureCache.fill`.
 
         Returns:
             `keras_attn.images.CacheFill`.
