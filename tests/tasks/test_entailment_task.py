@@ -269,7 +269,7 @@ def test_wrong_word_vectors(vectors, tmp_path):
             EXAMPLES, data={"train": "", "word_vectors": vectors}, model={"dim": 5}
         )
     (tmp_path / "v.txt").write_text("DOG 1 2\n")
-    with pytest.raises(ValueError, match=r"none of 14 words\. Check its language"):
+    with pytest.raises(ValueError, match=r"none of their 14 words\. Check that the file has"):
         EntailmentClassifier.create(
             EXAMPLES, data={"train": "", "word_vectors": str(tmp_path / "v.txt")}
         )
