@@ -85,7 +85,7 @@ def test_special_words_are_text(tokenizer):
         (lambda t: t.decode([t.vocabulary_size]), ValueError, "Ids must be from"),
         (lambda t: t.decode([-1]), ValueError, "Received: -1"),
         (lambda t: t.decode([0.5]), TypeError, "integers"),
-        (lambda t: t.decode(3), TypeError, "row of integers"),
+        (lambda t: t.decode(3), TypeError, "list of integers"),
     ],
 )
 def test_errors(tokenizer, make, error, message):
