@@ -117,7 +117,7 @@ def test_seeds():
     ("change", "error"),
     [
         ({"ids": [], "weights": []}, "at least one. Received: 0 texts"),
-        ({"weights": []}, "Received: 1 texts, 0 rows"),
+        ({"weights": []}, "Received: 1 texts and 0 rows"),
         ({"weights": [[1.0]]}, r"each of the 2 ids of text 0. Received: shape \(1,\)"),
         ({"weights": [[1.0, np.nan]]}, "finite weights"),
         ({"fractions": [0.5, 0.2]}, "ascending `fractions`"),

@@ -204,7 +204,10 @@ def test_older_settings(tmp_path):
         ({"classifier_activation": "relu"}, "`classifier_activation` must be 'gelu'"),
         ({"classifier_pooling": "max"}, r"`classifier_pooling` must be one of \['cls', 'mean'\]"),
         ({"hidden_activation": "snake"}, "`hidden_activation` must be one of"),
-        ({"layer_types": ["full_attention", "chunked"]}, "`layer_types` must be 2 times"),
+        (
+            {"layer_types": ["full_attention", "chunked"]},
+            "`layer_types` must be a list of 2 strings",
+        ),
         ({"layer_types": None, "global_attn_every_n_layers": 0}, "of at least 1. Received: 0"),
         ({"local_attention": 0}, "`local_attention` must be a number of tokens"),
         ({"rope_scaling": {"factor": 2}}, "`rope_scaling` must be None"),

@@ -192,7 +192,7 @@ def npy(header):
     [
         ("v.txt", "", "an empty file|a word and the numbers"),
         ("v.txt", "the\n", "a word and the numbers of its vector"),
-        ("v.txt", "the 1 2\ndog 1\n", "in line 2. Is the file cut off"),
+        ("v.txt", "the 1 2\ndog 1\n", "in line 2. The file may be cut off"),
         ("v.txt", "the 1 2\ndog 1 x\n", "GloVe and word2vec.*b'dog 1 x' in line 2"),
         ("v.txt", "It was night.\nit is\n", "GloVe and word2vec.*It was night.* in line 1"),
         ("v.txt", "5\n", "a word and the numbers of its vector"),

@@ -416,7 +416,7 @@ def test_token_decoder_checks():
         decoder.prefill(prompt, np.ones((2, 3), "float32"), memory)
     with pytest.raises(ValueError, match=r"`memory_mask` .* Received: shape \(2, 3\)"):
         decoder.prefill(prompt, None, memory, np.ones((2, 3), bool))
-    with pytest.raises(ValueError, match="max_length=2, a prompt of shape"):
+    with pytest.raises(ValueError, match="max_length=2 with a prompt of shape"):
         decoder.prefill(prompt, None, memory, max_length=2)
     with pytest.raises(ValueError, match="was built with a memory"):
         decoder.prefill(prompt)

@@ -417,7 +417,7 @@ def test_symbolic_tensors():
         ({"sliding_window": 0}, "Received: 0"),
         ({"sliding_window": 2.5}, "Received: 2.5"),
         ({"sliding_window": True}, "Received: True"),
-        ({"sink_tokens": 2}, "sink_tokens=2 without one"),
+        ({"sink_tokens": 2}, "sink_tokens=2 without"),
         ({"sliding_window": 2, "sink_tokens": -1}, "Received: -1"),
         ({"softcap": 0.0}, "Received: 0.0"),
         ({"softcap": True}, "Received: True"),

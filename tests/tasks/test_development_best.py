@@ -194,7 +194,9 @@ def test_patience(tmp_path, monkeypatch, folder):
 
 
 def test_patience_needs_development_examples():
-    with pytest.raises(ValueError, match=r"Received: patience=2 and no such \w+\. Pass `dev`"):
+    with pytest.raises(
+        ValueError, match=r"Received: patience=2 without development \w+\. Pass `dev`"
+    ):
         make().fit(TEXT, patience=2, epochs=1, verbose=0)
 
 

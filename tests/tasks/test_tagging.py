@@ -178,7 +178,7 @@ def test_older_labels_are_repaired():
         tagger = Tagger.create(older, data=DATA, model=SIZES)
         run = tagger.fit(older, epochs=1, verbose=0, log=lines.append)
     assert tagger.labels == ("O", "B-PER", "I-PER")
-    assert tagger.repaired == 3 and "3 labels that are not valid in it" in "\n".join(lines)
+    assert tagger.repaired == 3 and "3 labels that are not valid in this scheme" in "\n".join(lines)
     assert run.score_name == "entity F1"
 
 

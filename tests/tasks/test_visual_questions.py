@@ -155,7 +155,7 @@ def test_the_saved_model_is_the_object(kind, unsaved):
     # A request that is asked about no picture, or about other arrays, says so.
     ask, one = functions["ask"], tf.constant(QUESTIONS[:1])
     for number in (-1, 2):
-        message = rf"numbers of rows of `regions`, 0 to 1\. Received: \[{number}\]"
+        message = rf"indices of rows of `regions`, 0 to 1\. Received: \[{number}\]"
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             ask(picture=tf.constant([number]), question=one, regions=regions)
     turned = tf.transpose(regions, [0, 2, 1])

@@ -251,7 +251,7 @@ def test_training():
         (["", " \x00"], 100, "at least one character"),
         (iter(["text"]), 100, "can be read twice"),
         (["text text"], 10, r"`vocabulary_size` must be at least 11.*Received: 10"),
-        (["text text"], 900, "vocabulary of at most 14 tokens"),
+        (["text text"], 900, "vocabulary of at most 14"),
     ],
 )
 def test_training_is_checked(texts, size, message):

@@ -80,7 +80,7 @@ def test_the_commonest_words_get_ids():
     assert WordTokenizer.train(["b a", "a c"], min_frequency=2).vocabulary[4:] == ("a",)
     assert tokenizer.encode("a d e", add_start=True, add_end=True) == [1, 4, 7, 3, 2]
     assert tokenizer.encode(["", "b"]) == [[], [5]]
-    with pytest.raises(ValueError, match="give 2 words"):
+    with pytest.raises(ValueError, match="contain only 2 words"):
         WordTokenizer.train(["a b"], 9, allow_fewer=False)
 
 

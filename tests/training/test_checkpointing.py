@@ -375,7 +375,7 @@ def test_it_needs_an_order_that_can_be_repeated(tmp_path, data):
 def test_another_run_is_refused(tmp_path):
     checkpoint = TrainingCheckpoint(tmp_path / "c.npz", fingerprint={"data": ("a", 1), "dim": 16})
     fit_resumable(make_model(**PLAIN), make_batches(), checkpoint, 1, verbose=0)
-    with pytest.raises(ValueError, match=r"memories of 0 callbacks\. Received: 1 "):
+    with pytest.raises(ValueError, match=r"states of 0 callbacks\. Received: 1 "):
         fit_resumable(make_model(**PLAIN), make_batches(), checkpoint, 2, [Losses()], verbose=0)
     batches = make_batches()
     batches.seed = 6

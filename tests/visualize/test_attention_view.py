@@ -207,7 +207,7 @@ class TestFromMaps:
             AttentionView.from_maps(maps, target_tokens=TARGET)
         with pytest.raises(ValueError, match="cross-attention needs `target_tokens`"):
             AttentionView.from_maps(maps, SOURCE)
-        with pytest.raises(ValueError, match="`row` must be one of 1"):
+        with pytest.raises(ValueError, match="`row` must be one of the 1 rows"):
             AttentionView.from_maps(maps, SOURCE, TARGET, row=1)
         with pytest.raises(ValueError, match="at least one `AttentionPart`"):
             AttentionView.from_maps(AttentionMaps(), SOURCE)
