@@ -16,12 +16,13 @@ Case = Callable[[np.random.Generator, Path], str]
 """Draws a case and checks it in a new folder; returns the name of its outcome, or raises."""
 
 
-def options(description, cases):
+def options(description, cases, numbered=True):
     """Returns a parser of what all scripts take."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--cases", type=int, default=cases, help="how many (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
-    parser.add_argument("--only", type=int, help="the number of one case, to look at it again")
+    if numbered:
+        parser.add_argument("--only", type=int, help="the number of one case, to look at it again")
     parser.add_argument("--minutes", type=float, help="draw no further case after so many")
     return parser
 

@@ -134,7 +134,7 @@ class Runs:
         code = wait(start([*self.fit, run], "log.txt", fill))
         assert code in (0, 1), f"exit code {code}: {self.log()}"
         said = self.log()
-        assert code == 0 or run in said or "make room" in said, said
+        assert code == 0 or run in said or "Free some space" in said, said
         assert "Traceback" not in said, said
         self.check_readable(run)
         return int(code == 1)
@@ -173,7 +173,7 @@ class Runs:
 
 
 def main():
-    parser = options(__doc__, 300)
+    parser = options(__doc__, 300, numbered=False)
     parser.add_argument("--tasks", nargs="+", choices=installed_tasks.CASES)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     args = parser.parse_args()
