@@ -142,7 +142,9 @@ def test_scripts_have_their_options():
         for line, block in blocks(page, "bash"):
             for match in re.finditer(r"python (-m benchmarks|\w+/\S+\.py)((?:.*\\\n)*.*)", block):
                 name, rest = match[1].removeprefix("-m "), match[2].partition("#")[0]
+                shared = (ROOT / name).parent / "drawn_cases.py"
                 files = (ROOT / name).glob("*.py") if name == "benchmarks" else [ROOT / name]
+                files = [*files, *filter(Path.exists, [shared])]
                 source = "".join(file.read_text(encoding="utf-8") for file in files)
                 for option in re.findall(r"(?<=\s)--[\w-]+", rest.split(";")[0]):
                     assert f'"{option}"' in source, f"{page}, line {line}: {name} {option}"

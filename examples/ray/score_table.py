@@ -20,6 +20,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
+
 import ray
 
 BATCH = 1024

@@ -15,6 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
+
 from ray import serve
 from starlette.requests import Request
 from starlette.responses import JSONResponse

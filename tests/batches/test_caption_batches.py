@@ -235,7 +235,7 @@ def test_pictures_are_read_from_their_files(files, data, keep_bytes, monkeypatch
         ([0, 2], [[3], [4]], {}, "from 0 to 1, the numbers of 2 pictures. .*from 0 to 2"),
         ([0, -1], [[3], [4]], {}, "Received: numbers from -1 to 0"),
         ([0, 0.5], [[3], [4]], {}, "Received: float64 values of shape"),
-        ([0, 1], [[3], [4, 0]], {}, "`pad_id`=0 must not occur.*`ids`, sequence 1"),
+        ([0, 1], [[3], [4, 0]], {}, "`pad_id`=0 must not occur.*sequence 1 of `ids`"),
         ([0], [[3.5]], {}, "integer ids.*float64"),
         ([0], [[3, 4]], {"max_length": 2}, "No caption is left.*the shortest has 3 ids"),
         ([0], [[3]], {"pad_id": 1}, "`pad_id` must differ"),
@@ -255,7 +255,9 @@ def test_errors(numbers, ids, kwargs, message):
 
 def test_errors_of_pictures(files, tmp_path):
     cache = fill_cache(tmp_path / "cache", files[:2])
-    with pytest.raises(ValueError, match=r"features of 3 pictures.*none of 1 of them.*2\.png"):
+    with pytest.raises(
+        ValueError, match=r"features of 3 pictures.*without the features of 1 of them.*2\.png"
+    ):
         CachedRegions(cache, files[:3])
     with pytest.raises(ValueError, match="at least one picture"):
         CachedRegions(cache, [])

@@ -166,5 +166,5 @@ def test_errors_of_data():
         make([[5], [6]], [[7]])
     with pytest.raises(ValueError, match="Received: no sources and 0 targets"):
         make(None, [])
-    with pytest.raises(ValueError, match="source 1 is empty"):
+    with pytest.raises(ValueError, match="empty source at position 1"):
         make([[5], []], [[7], [8]])

@@ -40,7 +40,7 @@ def test_neighbours(best, capfd):
     command("analogy", "--model", best, "--top-k", 2, "man", "woman", "king")
     assert capfd.readouterr().out.splitlines() == lines[5:]
     code, _, err = command("nearest", "--model", best, "cow")
-    assert (code, "'cow', which is not among the 6 words" in err) == (1, True)
+    assert (code, "'cow', which is not in the vocabulary of 6 words" in err) == (1, True)
 
 
 def test_files(best, tmp_path):

@@ -214,7 +214,7 @@ def test_another_delimiter(place, run, tmp_path):
     code, _, err = command(*evaluate, "--data", place / "test.csv", "--delimiter", ";;")
     assert (code, "one character. Received: ';;'" in err) == (1, True), err
     code, _, err = command(*evaluate, "--data", tmp_path, "--delimiter", ";")
-    assert (code, "belongs to the formats csv and tsv" in err) == (1, True), err
+    assert (code, "is only used with the formats csv and tsv" in err) == (1, True), err
 
 
 @pytest.mark.parametrize(

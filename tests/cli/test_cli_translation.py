@@ -399,7 +399,7 @@ def test_a_recurrent_model_from_pairs_to_a_saved_model(place, tmp_path, attentio
     assert " ".join(served.split()) == translated[0]
 
     for wrong, message in [
-        (("--num-heads", 2), "--num-heads belongs to model='transformer'"),
+        (("--num-heads", 2), "--num-heads is only used with model='transformer'"),
         (("--attention", "additive"), f"attention is '{attention}' there, 'additive' here"),
         (("--window-size", 3), "belong"),
     ]:

@@ -66,7 +66,10 @@ def test_shows_itself(tmp_path):
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"weights": [1.0]}, r"each of the 2 tokens. Received: weights of shape \(1,\), 2 offsets"),
+        (
+            {"weights": [1.0]},
+            r"each of the 2 tokens. Received: weights of shape \(1,\) and 2 offsets",
+        ),
         ({"weights": [[1.0, 2.0]]}, r"shape \(1, 2\)"),
         ({"offsets": [(0, 1)]}, "1 offsets"),
         ({"weights": [1.0, np.nan]}, "finite `weights`"),

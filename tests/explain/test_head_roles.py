@@ -137,7 +137,7 @@ class TestRoles:
             head_roles(maps, special_mask=[[1, 1]])
         with pytest.raises(ValueError, match=r"up to 0\.500 of a token's weight on padding"):
             head_roles(maps, [[1, 0]])
-        with pytest.raises(ValueError, match=r"shape \(1, 1, 3, 3\) of layer 1"):
+        with pytest.raises(ValueError, match=r"shape \(1, 1, 3, 3\) in layer 1"):
             head_roles([*maps, np.full((1, 1, 3, 3), 1 / 3)])
         with pytest.raises(ValueError, match="at least one layer"):
             head_roles([])

@@ -119,7 +119,7 @@ def test_what_is_refused_by_name(model, tmp_path):
     with pytest.raises(ValueError, match="`add_prefix_space` must be False"):
         read_pretrained(tmp_path / "b")
     older(tmp_path / "c", model, tokenizer_class="CLIPTokenizer")
-    with pytest.raises(ValueError, match=r"of a 'GPT2Tokenizer'. Received: 'CLIPTokenizer'"):
+    with pytest.raises(ValueError, match=r"belong to a 'GPT2Tokenizer'. Received: 'CLIPTokenizer'"):
         read_pretrained(tmp_path / "c")
     change(tmp_path / "c" / "tokenizer_config.json", tokenizer_class=None)
     (tmp_path / "c" / "merges.txt").write_text("#version: 0.2\na b\nabc\n")

@@ -342,7 +342,7 @@ def test_a_head_that_is_not_tied(tmp_path):
         ({"num_attention_heads": 5}, "config.json: `dim` must be divisible by `num_heads`"),
         ({"layer_norm_eps": float("nan")}, "must be a finite number"),
         ({"type_vocab_size": None}, "`type_vocab_size` must be a number"),
-        ({"num_hidden_layers": 10**12}, "asks for a tensor encoder.layer.2.attention"),
+        ({"num_hidden_layers": 10**12}, "requires a tensor encoder.layer.2.attention"),
         (
             {"hidden_size": 3 * 10**9},
             r"word_embeddings.weight must have the shape \(31, 3000000000",

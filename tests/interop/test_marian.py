@@ -166,7 +166,7 @@ def test_tensorflow_files(tmp_path):
 
     place = "model/tf_marian_mt_model/model/encoder/layers.0/fc1/kernel:0"
     for array, message in [
-        (None, "asks for a tensor encoder.layers.0.fc1.weight"),
+        (None, "requires a tensor encoder.layers.0.fc1.weight"),
         (np.zeros((12, 21), "float32"), r"\(20, 12\).*\(21, 12\)"),
         (np.zeros((12, 20), "int64"), "int64"),
         (np.array([[b"a"] * 20] * 12, dtype=object), "one of the dtypes"),
@@ -198,8 +198,8 @@ def test_tensorflow_files(tmp_path):
 
 REFUSED = {
     "normalize_before": (True, "`normalize_before` must be False. Received: True"),
-    "decoder_ffn_dim": (24, "`decoder_ffn_dim` must be as `encoder_ffn_dim`. Received: 24 and 20"),
-    "decoder_attention_heads": (4, "`decoder_attention_heads` must be as `encoder_"),
+    "decoder_ffn_dim": (24, "`decoder_ffn_dim` must equal `encoder_ffn_dim`. Received: 24 and 20"),
+    "decoder_attention_heads": (4, "`decoder_attention_heads` must equal `encoder_"),
     "activation_function": ("glu", "`activation_function` must be one of"),
     "pad_token_id": (31, "`pad_token_id` must be an id of the vocabulary, 0 to 30. Received: 31"),
     "decoder_start_token_id": (None, "`decoder_start_token_id` must be an id.*None"),
@@ -224,7 +224,7 @@ def test_wrong_files(tmp_path):
     folder = written(model, tmp_path / "model")
     settings = json.loads((folder / "config.json").read_text())
     for change, message in [
-        ({"decoder_layers": 10**9}, "asks for a tensor decoder.layers.2"),
+        ({"decoder_layers": 10**9}, "requires a tensor decoder.layers.2"),
         ({"vocab_size": 10**12}, r"shared.weight must have the shape \(1000000000000, 12\)"),
         ({"d_model": 15}, r"must have the shape \(31, 15\)"),
     ]:

@@ -208,7 +208,7 @@ def npy(header):
         ("v.bin", b"9999999999 50000\n" + b"x " + bytes(100), "within word 1"),
         ("v.bin", b"2 1\n" + b"x" * 5000, "2000 bytes without one"),
         ("v.bin", b"many few\n", "a first line with the number of words"),
-        ("v.bin", b"1 1\na " + struct.pack("<f", float("inf")), "others of word 1"),
+        ("v.bin", b"1 1\na " + struct.pack("<f", float("inf")), "infinity of word 1"),
         ("v.npy", npy((1 << 40, 50)) + bytes(64), "cut off or damaged"),
         ("v.npy", npy((3,)) + bytes(12), r"floats of shape \(words, width\)"),
         ("v.npy", npy((2, 1)) + bytes(8), "2 vectors, 3 words"),

@@ -35,7 +35,7 @@ def test_scores_by_hand():
         visual_question_scores(["a"], ["a", "b"])
     with pytest.raises(ValueError, match="at least one"):
         visual_question_scores([], [])
-    with pytest.raises(ValueError, match="answers of people"):
+    with pytest.raises(ValueError, match="answer of a person"):
         agreement("a", [])
 
 

@@ -108,7 +108,7 @@ def test_agreement_with_people_by_hand():
 
 
 def test_what_cannot_be():
-    with pytest.raises(ValueError, match="'dog', which is not among the 40 words"):
+    with pytest.raises(ValueError, match="'dog', which is not in the vocabulary of 40 words"):
         SPACE.nearest("dog")
     with pytest.raises(ValueError, match=r"each of the 2 words.*\(1, 1\)"):
         WordSpace(["a", "b"], [[1.0]])

@@ -581,7 +581,7 @@ def test_configs(variant):
 
 def test_no_captioners():
     for wrong in ({"dim": 3}, keras.Sequential(), None, small_cnn_encoder(8, (4,))):
-        with pytest.raises(TypeError, match=r"config of a captioner"):
+        with pytest.raises(TypeError, match="captioner that was built from its config"):
             CaptionDecoder(wrong)
 
 

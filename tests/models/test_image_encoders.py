@@ -199,7 +199,7 @@ def test_a_nested_network(functional):
 
 def test_a_model_without_a_fixed_size():
     model = keras.Sequential([keras.Input((None, None, 3)), keras.layers.Conv2D(2, 3)])
-    with pytest.raises(ValueError, match=r"`image_size`.*no fixed size.*\(None, None, None, 3\)"):
+    with pytest.raises(ValueError, match=r"`image_size`.*without a fixed.*\(None, None, None, 3\)"):
         encoder_from_model(model)
     assert encoder_from_model(model, image_size=(6, 9)).grid == (4, 7)
 
@@ -222,7 +222,7 @@ def channels_first():
     ("make", "message"),
     [
         (called_twice, r"one feature map.*'twice' of shape \(None, ., ., 3\), \(None, ., ., 3\)"),
-        (channels_first, "patch_encoder needs.*channels last.*'channels_first'"),
+        (channels_first, "patch_encoder requires.*channels last.*'channels_first'"),
         (lambda: small_cnn_encoder(attention="self"), "`attention`.*'cbam'.*'self'"),
         (lambda: small_cnn_encoder(filters=()), r"`filters`.*\(\)"),
         (lambda: small_cnn_encoder(filters=(8, 0)), "`filters`.*0"),

@@ -393,7 +393,6 @@ def test_step_by_step_is_teacher_forcing(variant):
     check_steps(variant, "right")
 
 
-@pytest.mark.quick("general, lstm-left")
 @pytest.mark.parametrize(
     ("variant", "prompt"),
     [

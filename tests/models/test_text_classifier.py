@@ -320,10 +320,13 @@ def test_errors():
         (lambda: RecurrentClassifierConfig(V, C, units=5), "even"),
         (lambda: RecurrentClassifierConfig(V, C, cell="rnn"), "cell"),
         (lambda: RecurrentClassifierConfig(V, C, pooling="first"), "pooling"),
-        (lambda: RecurrentClassifierConfig(V, C, pooling="max", attention_units=3), "belongs to"),
+        (
+            lambda: RecurrentClassifierConfig(V, C, pooling="max", attention_units=3),
+            "is only used with",
+        ),
         (lambda: TransformerClassifierConfig(V, C, pooling="last"), "pooling"),
         (lambda: TransformerClassifierConfig(V, C, dim=10), "divisible"),
-        (lambda: TransformerClassifierConfig(V, C, sequence_length=10), "belongs to"),
+        (lambda: TransformerClassifierConfig(V, C, sequence_length=10), "is only used with"),
     ):
         with pytest.raises(ValueError, match=rf"{message}.*Received"):
             config()

@@ -252,7 +252,7 @@ def test_settings():
         (lambda: attention_maps(toy("bilstm")[0], inputs_of(toy("bilstm")[0])), "gradients"),
         (lambda: hidden_states(toy("bilstm")[0], {}), "`embedding` and"),
         (lambda: with_heads(BERT, ()), "`heads` must be names from"),
-        (lambda: with_heads(BERT, ("spans", "spans")), "each once"),
+        (lambda: with_heads(BERT, ("spans", "spans")), "each at most once"),
         (lambda: with_heads(BERT, ("words",)), "`heads` must be names from"),
         (lambda: with_heads(BERT, ("tags",)), "`num_classes` must be given"),
         (lambda: with_heads(BERT, ("spans",), 3), "`num_classes` must be given"),

@@ -88,7 +88,7 @@ def test_bad_files(tmp_path, text, message):
 
 
 def test_values_that_no_file_can_hold(tmp_path):
-    with pytest.raises(ValueError, match=r"UTF-8 can write.*udce9.*Rename the file"):
+    with pytest.raises(ValueError, match=r"encoded as UTF-8.*udce9.*Rename the file"):
         write_settings(tmp_path / "a.toml", {"data": TranslationData(train="caf\udce9.csv")})
     for make in (lambda x: TranslationTraining(learning_rate=x), lambda x: MODEL({"dropout": x})):
         with pytest.raises(ValueError, match=r"must be a finite number\. Received: 9999"):
@@ -176,7 +176,7 @@ def test_options_of_several_kinds_are_one():
     with pytest.raises(TypeError, match=r"'Plain', 'Fancy'\], or a dict of settings. Received: 7"):
         kinds.made(7)
     for wrong, message in (
-        ({"colour": "red"}, "`colour` belongs to kind='fancy'. Received: colour='red' with kind="),
+        ({"colour": "red"}, "`colour` is only used with kind='fancy'. Received: colour='red'"),
         ({"kind": "fancy", "colour": "green"}, "one of 'red', 'blue'"),
         ({"kind": "odd"}, "one of 'plain', 'fancy'. Received: 'odd'"),
         ({"dim": 0}, "at least 1"),
@@ -244,9 +244,12 @@ def test_words_of_families_are_replaced_in_all_tasks():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"attention": "luong-dot"}, "`attention` belongs to model='rnn'"),
-        ({"units": 64}, r"`units` belongs to model='rnn'\. Received: units=64 with model='tr"),
-        ({"window": "monotonic"}, "`window` belongs to model='rnn'"),
+        ({"attention": "luong-dot"}, "`attention` is only used with model='rnn'"),
+        (
+            {"units": 64},
+            r"`units` is only used with model='rnn'\. Received: units=64 with model='tr",
+        ),
+        ({"window": "monotonic"}, "`window` is only used with model='rnn'"),
         ({"model": "rnn", "num_heads": 8}, "`num_heads` is only used with model='transformer'"),
         (
             {"model": "rnn", "normalize_first": False},
@@ -260,7 +263,10 @@ def test_words_of_families_are_replaced_in_all_tasks():
             {"model": "rnn", "attention": "none", "order": "luong"},
             "`order` can only be used with att",
         ),
-        ({"model": "rnn", "attention": "none", "input_feeding": True}, "`input_feeding` belong"),
+        (
+            {"model": "rnn", "attention": "none", "input_feeding": True},
+            "`input_feeding` can only be used with",
+        ),
         (
             {"model": "rnn", "attention": "none", "window": "monotonic"},
             "`window.* can only be used with",

@@ -388,7 +388,7 @@ def test_wrong_use(saved):
     for wrong in ([["a"]], [["a"], []]):
         with pytest.raises(ValueError, match="at least one candidate for each question"):
             selector.predict(["a", "b"], candidates=wrong)
-    with pytest.raises(ValueError, match=r"among those to choose from\. Received: 'unknown'"):
+    with pytest.raises(ValueError, match=r"among the possible answers\. Received: 'unknown'"):
         selector.evaluate([("who", "unknown")])
     with pytest.raises(ValueError, match="candidates with every example, or with no example"):
         selector.evaluate([("who", "x", ["x"]), ("who", "the red bird")])

@@ -300,7 +300,7 @@ def test_the_child_process_gets_all_arguments(fitted, tmp_path, monkeypatch):
     (command, backend), *rest = commands
     assert (backend, rest) == ("tensorflow", [])
     assert "keras_attn.tasks.captioning.Captioner" in command
-    assert json.loads(command[-2]) == {
+    assert json.loads(command[-1]) == {
         "beams": 3, "alpha": 0.5, "num_return_sequences": 2, "overwrite": True,
     }  # fmt: skip
     assert os.fspath(tmp_path / "model") in command

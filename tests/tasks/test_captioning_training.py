@@ -618,11 +618,11 @@ def test_what_is_not_there(place, tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: CAPTIONERS.made({"num_layers": 3}), "`num_layers` belongs to model='transfo"),
+        (lambda: CAPTIONERS.made({"num_layers": 3}), "`num_layers` is only used with model='t"),
         (lambda: CAPTIONERS.made({"model": "transformer", "units": 9}), "'soft-attention'"),
         (
             lambda: ImageEncoderConfig(encoder="vgg16", filters="8", image_attention="cbam"),
-            "`filters` and `image_attention` belong to encoder='small-cnn'",
+            "`filters` and `image_attention` can only be used with encoder",
         ),
         (lambda: ImageEncoderConfig(patch_size=4), "encoder='patches'"),
         (lambda: ImageEncoderConfig(encoder="vgg16", encoder_dropout=0.1), "'patches'"),

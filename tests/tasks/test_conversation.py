@@ -205,8 +205,8 @@ def test_inputs(talkers, eager):
         ):
             talker.answer(other)
     for wrong, message in (
-        ({"beams": 3, "search": "sample"}, "`beams` belongs to search='beam'"),
-        ({"top_k": 3}, "`top_k` belongs to search='sample'"),
+        ({"beams": 3, "search": "sample"}, "`beams` is only used with search='beam'"),
+        ({"top_k": 3}, "`top_k` is only used with search='sample'"),
         ({"mutual_information": 0.5, "beams": 1}, "several beams"),
         ({"batch_size": 0}, "batch_size"),
         ({"seed": 2**31, "search": "sample"}, "seed"),

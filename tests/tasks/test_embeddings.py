@@ -74,7 +74,7 @@ def test_predictions_are_those_of_the_space(embedder):
             result["similarities"], [n.similarity for n in expected], atol=1e-5
         )
     assert found[2:] == [{"words": [], "similarities": []}] * 2
-    with pytest.raises(ValueError, match="'cow', which is not among the 10 words"):
+    with pytest.raises(ValueError, match="'cow', which is not in the vocabulary of 10 words"):
         made.nearest("cow")
 
 

@@ -177,7 +177,7 @@ def test_wrong_use(write):
     with pytest.raises(ValueError, match="Only files of SICK"):
         read_labelled_pairs(write("s.jsonl", lines(SNLI)), swap=True)
     for settings, message in [
-        ({"freeze_word_vectors": True}, "`freeze_word_vectors` belongs to"),
+        ({"freeze_word_vectors": True}, "`freeze_word_vectors` requires `word_vectors`"),
         ({"vector_words": 5}, "`vector_words` belongs to"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -113,7 +113,7 @@ def test_prepared_pairs_of_a_backbone(folder, tmp_path):
     expected = Translator.from_pretrained(folder)
     sources = [source for source, _ in PAIRS[:2]]
     assert translator.translate(sources) == expected.translate(sources)
-    with pytest.raises(ValueError, match="`vocabulary_size` is for a new tokenizer"):
+    with pytest.raises(ValueError, match="`vocabulary_size` is only used for a new tokenizer"):
         TranslationData(backbone=str(folder), vocabulary_size=300)
 
 

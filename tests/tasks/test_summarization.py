@@ -57,7 +57,7 @@ def test_sentence_pieces():
     data = Summarizer.Data(tokenizer="sentence_piece", vocabulary_size=330)
     tokenizer = Summarizer.learn(PAIRS, data).tokenizer
     assert isinstance(tokenizer, SentencePieceTokenizer)
-    with pytest.raises(ValueError, match="`tokenizer` is for a new tokenizer"):
+    with pytest.raises(ValueError, match="`tokenizer` is only used for a new tokenizer"):
         Summarizer.Data(tokenizer="sentence_piece", backbone="folder")
 
 

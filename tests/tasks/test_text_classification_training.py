@@ -483,7 +483,10 @@ def test_tokenizers(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: CHOOSE({"units": 64}), r"`units` belongs to model='rnn'\. Received: units=64"),
+        (
+            lambda: CHOOSE({"units": 64}),
+            r"`units` is only used with model='rnn'\. Received: units=64",
+        ),
         (lambda: CHOOSE({"num_layers": 2}), "'rnn' .*or 'transformer'"),
         (lambda: CHOOSE({"pooling": "max"}), "'rnn' .*or 'transformer'"),
         (lambda: CHOOSE({"model": "rnn", "hidden_dim": 4}), "model='bag'"),

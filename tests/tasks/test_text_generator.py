@@ -193,7 +193,7 @@ def test_no_ngram_comes_twice(generator):
         (
             lambda g: TextGenerator(g.tokenizer, model={"unit": 3}),
             ValueError,
-            "no settings of 'rnn'",
+            "not settings of 'rnn'",
         ),
         (lambda g: TextGenerator(g.tokenizer, model=7), ValueError, "Received: 7"),
         (lambda g: TextGenerator("abc"), TypeError, "CharacterTokenizer"),

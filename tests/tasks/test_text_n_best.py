@@ -123,11 +123,11 @@ def test_the_best_texts_of_a_saved_model(generator, tmp_path):
     [
         (
             {"alpha": 0.5},
-            r"`alpha` belongs to a beam search \(`beams`\). Received: alpha=0.5 with no `beams`",
+            r"`alpha` is only used with a beam search \(`beams`\). Received: alpha=0.5",
         ),
         ({"beams": 2, "num_return_sequences": 3}, "`num_return_sequences` must be at most `beams`"),
         ({"num_return_sequences": 1}, "num_return_sequences=1, beams=None"),
-        ({"beams": 2, "top_k": 3}, "belongs to a sample. Received: top_k=3 with beams=2"),
+        ({"beams": 2, "top_k": 3}, "only used with a sample. Received: top_k=3 with beams=2"),
     ],
 )
 def test_settings_that_do_not_go_together(settings, message):

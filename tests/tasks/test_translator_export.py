@@ -513,7 +513,7 @@ def test_the_child_process_gets_all_arguments(translator, tmp_path, monkeypatch)
         tmp_path / "model", beams=3, alpha=0.5, num_return_sequences=2, overwrite=True
     )
     translator.export(tmp_path / "model", beams=2)
-    given_ = [json.loads(command[-2]) for command, _ in commands]
+    given_ = [json.loads(command[-1]) for command, _ in commands]
     assert given_ == [
         {"beams": 3, "alpha": 0.5, "num_return_sequences": 2, "overwrite": True},
         {"beams": 2, "overwrite": False},

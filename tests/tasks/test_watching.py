@@ -77,7 +77,7 @@ def test_a_loss_that_explodes_ends_the_training(folder, tmp_path, eager):
     head.bias.assign(np.full(head.bias.shape, np.nan))
     run_dir = tmp_path if folder else None
     with pytest.raises(ValueError, match=r"The loss of epoch 1 is nan.*lower learning rate"):
-        classifier.fit(EXAMPLES, EXAMPLES, run_dir=run_dir, epochs=3, batch_size=48, verbose=0)
+        classifier.fit(EXAMPLES, EXAMPLES, run_dir=run_dir, epochs=3, batch_size=24, verbose=0)
     assert not (tmp_path / "best.task").exists()
 
 

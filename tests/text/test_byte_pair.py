@@ -498,7 +498,7 @@ def test_training_does_not_take_special_words_for_specials():
         ([], 300, "at least one string"),
         (["", ""], 259, "at least one string"),
         (iter([]), 300, "at least one string"),
-        (["ab ab ab"], 300, r"vocabulary of at most 261 tokens.*Use vocabulary_size=261 or less"),
+        (["ab ab ab"], 300, r"vocabulary of at most 261.*Use vocabulary_size=261 or less"),
     ],
 )
 def test_wrong_training_data(texts, size, message):

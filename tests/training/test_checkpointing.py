@@ -417,7 +417,9 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(tmp_path):
     wide = make_model(vocabulary=31)
     wide.optimizer.build(wide.trainable_variables)
     before = variables(wide)
-    with pytest.raises(ValueError, match=r"shape \(30, 8\)\. Expected: \(31, 8\), for 'embedding"):
+    with pytest.raises(
+        ValueError, match=r"Expected: shape \(31, 8\) of 'embedding.*Received: shape \(30, 8\)"
+    ):
         load_training_state(path, wide)
     with pytest.raises(ValueError, match=r"holds \d+ variables of its optimizer\. Expected: \d+"):
         load_training_state(path, make_model(use_ema=False))

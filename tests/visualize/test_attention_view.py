@@ -203,9 +203,9 @@ class TestFromMaps:
 
     def test_what_is_missing_is_named(self):
         maps = maps_of(decoder_0_cross=attention(1, 2, 3))
-        with pytest.raises(ValueError, match="cross-attention needs `source_tokens`"):
+        with pytest.raises(ValueError, match="cross-attention requires `source_tokens`"):
             AttentionView.from_maps(maps, target_tokens=TARGET)
-        with pytest.raises(ValueError, match="cross-attention needs `target_tokens`"):
+        with pytest.raises(ValueError, match="cross-attention requires `target_tokens`"):
             AttentionView.from_maps(maps, SOURCE)
         with pytest.raises(ValueError, match="`row` must be one of the 1 rows"):
             AttentionView.from_maps(maps, SOURCE, TARGET, row=1)

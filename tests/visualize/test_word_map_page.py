@@ -32,7 +32,7 @@ def test_what_is_in_the_page():
 
 
 def test_places_must_fit():
-    with pytest.raises(ValueError, match=r"places \(6, 2\).*\(3, 2\)"):
+    with pytest.raises(ValueError, match=r"places of shape \(6, 2\).*\(3, 2\)"):
         word_map_page(SPACE, WORDS, places=PLACES[:3])
 
 
