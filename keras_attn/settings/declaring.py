@@ -27,7 +27,7 @@ def setting(
     steps: Sequence[str] = (),
     required: bool = False,
     shapes_result: bool = True,
-    check: Callable[[Any], None] | None = None,
+    check: Callable[[Any], object] | None = None,
     path: str = "",
 ) -> Any:
     """Declares a field of a settings dataclass.

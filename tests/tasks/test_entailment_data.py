@@ -178,7 +178,7 @@ def test_wrong_use(write):
         read_labelled_pairs(write("s.jsonl", lines(SNLI)), swap=True)
     for settings, message in [
         ({"freeze_word_vectors": True}, "`freeze_word_vectors` requires `word_vectors`"),
-        ({"vector_words": 5}, "`vector_words` belongs to"),
+        ({"vector_words": 5}, "`vector_words` requires `word_vectors`"),
     ]:
         with pytest.raises(ValueError, match=message):
             EntailmentData(train="", **settings)

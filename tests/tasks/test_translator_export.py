@@ -518,7 +518,7 @@ def test_the_child_process_gets_all_arguments(translator, tmp_path, monkeypatch)
         {"beams": 3, "alpha": 0.5, "num_return_sequences": 2, "overwrite": True},
         {"beams": 2, "overwrite": False},
     ]
-    assert commands[0][0][-3] == str(tmp_path / "model")
+    assert commands[0][0][-2] == str(tmp_path / "model")
     assert commands[0][1] == "tensorflow"
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "text").write_text("mine")

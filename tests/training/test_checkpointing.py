@@ -421,11 +421,13 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(tmp_path):
         ValueError, match=r"Expected: shape \(31, 8\) of 'embedding.*Received: shape \(30, 8\)"
     ):
         load_training_state(path, wide)
-    with pytest.raises(ValueError, match=r"holds \d+ variables of its optimizer\. Expected: \d+"):
+    with pytest.raises(
+        ValueError, match=r"Expected: \d+ variables of its optimizer\. Received: \d+"
+    ):
         load_training_state(path, make_model(use_ema=False))
     sgd = make_model()
     sgd.compile("sgd", MaskedCrossEntropy())
-    with pytest.raises(ValueError, match=r"Expected: the optimizer SGD\. Received: Adam"):
+    with pytest.raises(ValueError, match=r"Expected: .*SGD.*Received: .*Adam"):
         load_training_state(path, sgd)
     with pytest.raises(ValueError, match="Expected a compiled model"):
         save_training_state(path, keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
