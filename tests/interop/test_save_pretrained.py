@@ -226,7 +226,7 @@ def test_what_cannot_be_written(encoder, tmp_path):
     many = WordPieceTokenizer([*TOKENS, *(f"x{n}" for n in range(20))])
     refused("not have more tokens than the model", model, CONFIG, tmp_path, tokenizer=many)
     broken = WordPieceTokenizer([*TOKENS, "a\rb"])
-    refused("a token on each line", model, CONFIG, tmp_path, tokenizer=broken)
+    refused("one token on each line", model, CONFIG, tmp_path, tokenizer=broken)
     refused("must be a WordPieceTokenizer", model, CONFIG, tmp_path, tokenizer=3)
     (tmp_path / "x").write_text("")
     with pytest.raises(FileExistsError):

@@ -195,7 +195,7 @@ def test_wrong_backbones(gpt2, tmp_path):
     cases = [
         (lambda: create(tmp_path / "bert"), "which lacks a decoder"),
         (lambda: create(tmp_path / "bare"), "which lacks a tokenizer"),
-        (lambda: create(sequence_length=17), "at most 16, the positions"),
+        (lambda: create(sequence_length=17), "at most 16, the number of positions"),
         (lambda: create(vocabulary_size=300), "The backbone has a tokenizer: 'byte_pair'"),
         (lambda: create(model={"model": "gpt", "dim": 16}), "`dim` is 12 in the backbone"),
         (lambda: create().dataset("to be"), "Give more text, or shorter windows"),

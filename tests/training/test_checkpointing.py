@@ -382,7 +382,7 @@ def test_another_run_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"another run: seed is 5 there, 6 here"):
         fit_resumable(make_model(**PLAIN), batches, checkpoint, 2, verbose=0)
     other = TrainingCheckpoint(tmp_path / "c.npz", fingerprint={"data": ("a", 1), "dim": 32})
-    with pytest.raises(ValueError, match=r"another run: dim is 16 there, 32 here\. Give another"):
+    with pytest.raises(ValueError, match=r"another run: dim is 16 there, 32 here\. Use another"):
         fit_resumable(make_model(**PLAIN), make_batches(), other, 2, verbose=0)
     with pytest.raises(ValueError, match="positive integer"):
         TrainingCheckpoint(tmp_path / "c.npz", every_steps=0)

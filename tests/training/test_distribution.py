@@ -150,8 +150,8 @@ def test_errors_on_jax(jax_run):
         [
             ("5 devices", "sees 4", "XLA_FLAGS"),
             ("`devices`", "'0'"),
-            ("4 devices", "1 x 3"),
-            ("4 devices", "4 x 2"),
+            ("devices, 4", "1 x 3"),
+            ("devices, 4", "4 x 2"),
             ("/self_attention/output/kernel' of shape (16, 16)", "16 is not a multiple"),
             ("/embedding/embeddings' of shape (23, 16)", "shard_embeddings=False"),
             (),
