@@ -628,7 +628,7 @@ def test_wrong_settings(random_weights):
             Tagger(tagger.tokenizer, labels)
     with pytest.raises(ValueError, match="`max_length` must be at least 5"):
         Tagger(tagger.tokenizer, ["O", "B-X"], model=SIZES, data={"max_length": 4})
-    with pytest.raises(ValueError, match="at most 512, the positions"):
+    with pytest.raises(ValueError, match="at most 512, the number of positions"):
         Tagger(tagger.tokenizer, ["O", "B-X"], model=SIZES, data={"max_length": 513})
     with pytest.raises(TypeError, match="pairs of a list of words"):
         Tagger.create(["Ada codes"], data=DATA, model=SIZES)
