@@ -14,21 +14,23 @@ from keras_attn.tasks.base.task_file import task_of
 from keras_attn.trained import find
 from keras_attn.training import compute_on
 
-_HELP = (
-    "Serve models with a page to try them and a REST server.\n\nThe server answers requests "
-    "in TensorFlow Serving's form (POST /v1/models/NAME:predict and\n:explain) and, for "
-    "models that write texts or converse, in OpenAI's form (POST\n/v1/chat/completions). "
-    "Ctrl-C ends it after the current requests are finished. "
-    "See\ndocs/rest_server.md.\n\n--model is a file of any task, or NAME=FILE, and may be "
-    "repeated. Without NAME, a model has the\nname of its task."
-)
+_HELP = """\
+Serve models with a page to try them and a REST server.
+
+The server answers requests in TensorFlow Serving's form (POST /v1/models/NAME:predict and
+:explain) and, for models that write texts or converse, in OpenAI's form (POST
+/v1/chat/completions). Ctrl-C ends it after the current requests are finished. See
+docs/rest_server.md.
+
+--model is a file of any task, or NAME=FILE, and may be repeated. Without NAME, a model has the
+name of its task."""
 
 
 def serve_command(tasks: Sequence[type[Task]], own: Callable[[str], type[Task]]) -> click.Command:
     """Creates the command.
 
     Args:
-        tasks: The tasks of the package, keyed by name.
+        tasks: The tasks of the package.
         own: Function that returns a task of the user, given its name FILE.py:CLASS or MODULE:CLASS.
     """
 
@@ -71,10 +73,7 @@ def serve_command(tasks: Sequence[type[Task]], own: Callable[[str], type[Task]])
             click.Option(["--port"], type=click.IntRange(0, 65535), default=8080,
                          show_default=True, help="port"),
             click.Option(["--queue"], type=number, default=256, show_default=True,
-                         help=(
-                             "most rows that may wait for a model; requests beyond this get "
-                             "status 429"
-                         )),
+                         help="rows that may wait for a model; requests beyond get status 429"),
             click.Option(["--batch-size"], type=number, default=64, show_default=True,
                          help="most rows that are computed at once"),
             click.Option(["--seconds"], type=click.FloatRange(min=0, min_open=True), default=30.0,
