@@ -167,11 +167,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             )
         self._first_batch = 0
         self._metrics = self._generators = None
-        if self.position == (0, 0):
-            if self._length <= self.model.steps_per_execution and not self.path.exists():
-                # Such an epoch has no file before its end, when other files of the run are written.
-                self.model.optimizer.build(self.model.trainable_variables)
-                self._save(0, 0)
+        if not self.path.exists():
             return
         notes = load_training_state(self.path, self.model)
         self._recall()
@@ -342,7 +338,9 @@ def fit_resumable(
     remove_partial_files(checkpoint.path)
     checkpoint._begin(batches, callbacks)
     notes = checkpoint._notes()
-    if notes or not epochs:
+    # An epoch of one step has no file before its end, when other files of the run are written.
+    begins = not notes and (not epochs or len(batches) <= model.steps_per_execution)
+    if notes or begins:
         # A batch builds the metrics. A test step changes neither weights nor seeds.
         model.test_on_batch(*batches[0])
         if num_processes() > 1:
@@ -355,9 +353,11 @@ def fit_resumable(
     epoch, first = (notes["epoch"], notes["batch"]) if notes else (0, 0)
     if not epochs:
         end_without_epochs(model, callbacks)
+    if begins:
         checkpoint.set_model(model)
         model.optimizer.build(model.trainable_variables)
-        checkpoint._save(0, 0, stopped=True)
+        checkpoint._save(0, 0, stopped=not epochs)
+    if not epochs:
         return True
     watching = [EpochOrder(batches), *callbacks, checkpoint]
     settings = {

@@ -54,6 +54,8 @@ def start(arguments, log, prepare=None):
     os.dup2(writer.stdin.fileno(), 1)
     os.dup2(writer.stdin.fileno(), 2)
     os.close(writer.stdin.fileno())
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)  # it may have had another file
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1)
     code = 1
     try:
         if prepare:
@@ -193,7 +195,8 @@ def main():
                         counts[kind] += getattr(runs, kind)(run)
                         runs.done(run)
                         assert_same_end(runs.folder / run, runs.whole)
-                        assert not list((runs.folder / run).glob(".partial*"))
+                        left = list((runs.folder / run).glob(".partial*"))
+                        assert not left, f"left behind: {left}"
                     except AssertionError as error:
                         failures.append(f"{name} {run}")
                         print(f"{name} {run}: {str(error)[:900]}", file=sys.stderr, flush=True)

@@ -284,7 +284,12 @@ def test_a_classifier_starts_from_the_encoder(random_weights, tmp_path, eager):
     assert report == classifier.loaded
     classifier.save(tmp_path / "c.task")
     second = TextClassifier.create(examples, data={**data, "backbone": str(tmp_path / "c.task")})
-    assert second.loaded.loaded == classifier.loaded.loaded
+    # The same labels: a run that continues has the whole model, head included.
+    assert set(second.loaded.loaded) == {*classifier.loaded.loaded, "head/kernel", "head/bias"}
+    other = [(text, label.upper()) for text, label in examples]
+    third = TextClassifier.create(other, data={**data, "backbone": str(tmp_path / "c.task")})
+    assert third.loaded.loaded == classifier.loaded.loaded
+    assert second.load_backbone(tmp_path / "c.task").new == ["head/kernel", "head/bias"]
     with pytest.raises(ValueError, match="at least max_length=256"):
         TextClassifier.create(examples, data={"backbone": str(path)})
     with pytest.raises(ValueError, match="has the architecture 'bert'"):

@@ -79,7 +79,9 @@ def test_the_kind_of_model_is_chosen(tokenizer):
         assert made.to_dict() == {
             **config.to_dict(), "source_vocabulary_size": tokenizer.vocabulary_size
         }  # fmt: skip
-    for wrong in ({"model": "gru"}, {"model": "rnn", "num_heads": 2}, {"units": 16}, "rnn"):
+    named = Translator(tokenizer, model="rnn")
+    assert named.config == Translator(tokenizer, model={"model": "rnn"}).config
+    for wrong in ({"model": "gru"}, {"model": "rnn", "num_heads": 2}, {"units": 16}, "gru"):
         with pytest.raises(ValueError, match=r"model='transformer': .*model='rnn': .* Received: "):
             Translator(tokenizer, model=wrong)
     with pytest.raises(ValueError, match=r"`attention` must be one of .* Received: 'dot'"):

@@ -345,6 +345,32 @@ def test_a_file_before_the_end_of_an_epoch_of_one_step(tmp_path):
     assert there == [True]
 
 
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+def test_resuming_from_a_file_of_the_beginning(tmp_path):
+    """A new process may create other weights; the run goes on with those of its file."""
+
+    def killed(*_):
+        raise Killed
+
+    batches = TokenBatches([[5, 6]] * 2, [[7, 6]] * 2, start_id=1, end_id=2)
+    model, whole, other = (make_model(**PLAIN) for _ in range(3))
+    whole.set_weights(model.get_weights())
+    other.set_weights([weights + 1 for weights in model.get_weights()])
+    run = {"batches": batches, "epochs": 2, "verbose": 0}
+    assert fit_resumable(whole, checkpoint=TrainingCheckpoint(tmp_path / "w.npz"), **run)
+    kill = keras.callbacks.LambdaCallback(on_epoch_end=killed)
+    with pytest.raises(Killed):
+        fit_resumable(
+            model, checkpoint=TrainingCheckpoint(tmp_path / "c.npz"), callbacks=[kill], **run
+        )
+    assert fit_resumable(other, checkpoint=TrainingCheckpoint(tmp_path / "c.npz"), **run)
+    for ours, theirs in zip(other.get_weights(), whole.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 @pytest.mark.slow
 def test_a_run_that_diverges_is_not_kept(tmp_path):
     class Diverge(keras.callbacks.Callback):
@@ -399,7 +425,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(uninterrupted, tmp_path, monkeyp
         raise OSError(28, "No space left on device")
 
     fill = At(6, lambda: monkeypatch.setattr(np, "savez", no_space))
-    with pytest.raises(OSError, match=r"No space left on device: .* still good: make room"):
+    with pytest.raises(OSError, match=r"No space left on device: .* still good. Free some space"):
         fit_resumable(make_model(), make_batches(), checkpoint, EPOCHS, [fill], verbose=0)
     assert os.listdir(tmp_path) == ["c.npz"]
     assert checkpoint.position == (0, 4)
