@@ -18,7 +18,7 @@ _CHUNK = 1024
 
 
 def check_files(files: tuple[Path, ...]) -> None:
-    """Checks that files exist; `-` is standard input."""
+    """Raises an error if a path is no existing file; `-` stands for standard input."""
     for path in files:
         if str(path) != "-" and (path.is_dir() or not path.exists()):  # a pipe is one too
             raise FileNotFoundError(f"Expected a file. Received: {path}, which is not a file.")
@@ -69,7 +69,7 @@ def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 class Reader(NamedTuple):
-    """The inputs of a step."""
+    """A kind of input of a step: the argument for its paths, their check, and how to read them."""
 
     argument: str
     """Name of the argument for paths; empty if there is none."""

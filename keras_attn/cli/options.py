@@ -71,7 +71,7 @@ def _or_none(
 
 
 def setting_option(option: Option) -> click.Option:
-    """Makes an option from a setting. It is None if not given, so that a settings file applies."""
+    """Makes an option from a setting. The option is None if it is not given on the command line."""
     name, shown = option.name.replace("_", "-"), option.default
     if isinstance(shown, bool):
         shown = "yes" if shown else "no"

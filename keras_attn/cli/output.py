@@ -15,7 +15,7 @@ from keras_attn.tasks import Note, TrainingRun
 
 
 def check_new_model(path: Path, overwrite: bool) -> None:
-    """Checks that a model can be written, and replaces no other one without `--overwrite`."""
+    """Raises an error if a model cannot be written to `path`, or exists and is not replaced."""
     check_output(path)
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} already exists. Give another file, or pass --overwrite.")
@@ -40,7 +40,7 @@ def _check_nothing(path: Path, overwrite: bool) -> None:
 
 
 class Writer(NamedTuple):
-    """A kind of output of a step: its option, and its check."""
+    """A kind of output of a step: the option for its path, and the check of the path."""
 
     name: str
     help: str
@@ -52,7 +52,7 @@ class Writer(NamedTuple):
     callback: Callable[..., Path] | None = None
 
     def options(self, help: str) -> list[click.Parameter]:
-        """Returns the options."""
+        """Returns the option for the path and, if outputs can be replaced, `--overwrite`."""
         path = click.Option(
             [self.option, self.name],
             type=FILE,
@@ -114,7 +114,7 @@ def write_lines(lines: Iterable[Iterable[str] | Note], path: Path | None, printe
 
 
 def exit_if_interrupted(run: TrainingRun) -> None:
-    """Exits with the exit code of a signal if it interrupted a run."""
+    """Exits with the exit code of the signal if a signal interrupted the run."""
     if run.complete:
         return
     with contextlib.suppress(OSError):  # who read our output may be gone

@@ -8,7 +8,7 @@ SUFFIXES = frozenset(
 
 
 def find_pictures(given: tuple[Path, ...]) -> list[Path]:
-    """Finds the images in files (with any name) and folders, each file once."""
+    """Returns the given files (with any name) and the images within the given folders, once."""
     found: dict[Path, None] = {}
     for path in given:
         if not path.is_dir():

@@ -35,7 +35,7 @@ class TableSettings(Settings):
 
 
 def with_tables(task: type[Task], step: Step) -> Step:
-    """Returns the step `predict` of a task, with the settings of tables."""
+    """Returns the step `predict` with options for tables, and other steps unchanged."""
     names = [*task.input_columns]
     if step.name != "predict" or not names:
         return step
@@ -57,7 +57,7 @@ def with_tables(task: type[Task], step: Step) -> Step:
 
 
 def asks_for_table(task: type[Task], settings: Any, files: tuple[Path, ...]) -> bool:
-    """Whether files are tables: a column is given, or they are Parquet."""
+    """Whether the input is a table: an option names a column, or a file is Parquet."""
     named = [name for name in task.input_columns if getattr(settings, name, "")]
     if not task.input_columns:
         return False
@@ -78,7 +78,7 @@ def asks_for_table(task: type[Task], settings: Any, files: tuple[Path, ...]) -> 
 def predict_table(
     task: Task, path: Path, to: Path | None, settings: Mapping[str, Any], step: Step
 ) -> None:
-    """Writes a table with the predictions for its rows."""
+    """Reads a table, and writes it with additional columns that contain the predictions."""
     use = settings[step.name]
     named = {name: getattr(use, name) for name in task.input_columns if getattr(use, name)}
     table = WholeTable(path, task.columns_of(task.data, named), use.delimiter)

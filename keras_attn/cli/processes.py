@@ -32,7 +32,7 @@ def processes_option() -> click.Option:
 
 
 def starts_processes(number: int | None) -> bool:
-    """Whether this process has to start others, and is not one of them."""
+    """Whether this process must start others; False in the processes that were started."""
     asked = os.environ.get(NUM_PROCESSES, "")
     if number and asked not in ("", str(number)):
         raise click.UsageError(

@@ -27,7 +27,7 @@ name of its task."""
 
 
 def serve_command(tasks: Sequence[type[Task]], own: Callable[[str], type[Task]]) -> click.Command:
-    """Creates the command.
+    """Creates the command `serve`.
 
     Args:
         tasks: The tasks of the package.

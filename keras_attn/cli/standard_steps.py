@@ -51,7 +51,7 @@ class Quantization(Settings):
 
 @dataclass(frozen=True)
 class Export(Settings):
-    """What `export` writes."""
+    """Settings of `export`: the format of the files."""
 
     format: str = setting(
         "saved_model",

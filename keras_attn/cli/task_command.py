@@ -75,11 +75,11 @@ class TaskGroup(click.Group):
     """The command of a task, which lists its steps in their order."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the names of the steps."""
+        """Returns the names of the steps in the order of their use; called by click."""
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes a line for each step."""
+        """Writes a line of the help for each step; called by click."""
         with formatter.section("Steps"):
             formatter.write_dl([
                 (name, getattr(self.commands[name], "line", "")) for name in self.list_commands(ctx)
@@ -95,12 +95,12 @@ class StepCommand(click.Command):
         super().__init__(step.name, help=step.help, **more)
         self.line = step.line
         self.paths = paths
-        """Inputs as `SECTION.OPTION:KIND` (see `keras_attn.settings.setting`) and `FILES`, and the
-        options without a value."""
+        """Inputs that must exist: `SECTION.OPTION:KIND` (for the kinds, see `path` of
+        `keras_attn.settings.setting`), `model:model` and `FILES:KIND`; and names of all flags."""
         self._titles = titles
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the options in groups, the required ones first."""
+        """Writes the help of the options in groups, required options first; called by click."""
         groups: dict[str, list[tuple[str, str]]] = {
             title: [] for title in dict.fromkeys(self._titles.values())
         }
@@ -119,9 +119,9 @@ class StepCommand(click.Command):
 def merged(
     task: type[Task] | Task, step: Step | str, file: Path | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Merges the settings of a step: the command line overrides the file.
+    """Returns the settings of a step, keyed by section: the command line overrides the file.
 
-    If a task is given instead of its class, its `own_use` overrides defaults.
+    If `task` is a task instead of a class, its `own_use` overrides the defaults of its class.
     """
     owner, task = (None, task) if isinstance(task, type) else (task, type(task))
     steps = all_steps(task)

@@ -33,26 +33,26 @@ def setting(
     """Declares a field of a settings dataclass.
 
     Args:
-        default: The default value. Its type is the expected type. If it is a `RunDefault`, the
-            setting is None until a training begins; see `Settings.decided`.
+        default: The default value. Its type is the expected type. With a `RunDefault`, the setting
+            is None until training begins; see `Settings.decided`.
         help: Help text for the command, TOML files and the documentation.
-        kind: Expected type if the default is None, which remains allowed. Settings of type `tuple`
-            are lists in files, may be given as one string, and are options that can be repeated.
-            Settings of type `object` are only checked by `check`. They may be a table, written as
-            an inline TOML table on the command line: `{good = 2.0}`.
+        kind: Expected type if the default is None; None remains allowed. A setting of type `tuple`
+            is a list in files and a repeatable option of the command; a single string stands for a
+            tuple of one string. A setting of type `object` is checked only by `check`, and may be a
+            table; the command line takes an inline TOML table, such as `{good = 2.0}`.
         choices: The allowed values.
         at_least: Smallest allowed value.
-        below: Values must be smaller than this.
-        above: Values must be greater than this.
-        steps: Steps of the command that have the option, such as `"fit"`; the steps of the class if
-            empty.
+        below: Upper limit; values must be smaller.
+        above: Lower limit; values must be greater.
+        steps: Steps of the command that have the option, such as `"fit"`. If empty, the steps of
+            the class apply; see `Settings.for_steps`.
         required: Whether the option is required in the command.
-        shapes_result: Whether the value affects the model. A run can resume with another value only
-            if this is False.
+        shapes_result: Whether the value affects the trained model. If False, an interrupted run can
+            be resumed with another value.
         check: Function that raises a ValueError for a wrong value, called after all other checks.
-        path: Kind of path if the value is one: `"examples"` (a file that a reader decodes, a
+        path: Kind of path, if the value is a path: `"examples"` (a file that a reader decodes, a
             folder, or a pattern of files), `"file"`, `"folder"`, or `"model"`. The command checks
-            that it exists before it imports Keras.
+            that the path exists before it imports Keras.
 
     Returns:
         A dataclass field.
@@ -100,11 +100,11 @@ def size(
     """Declares a field that is computed from data, such as a vocabulary size.
 
     Args:
-        help: Help text of the size.
-        default: The default value; the field is required without one.
-        kind: Its type.
-        optional: Whether it may be None; also True if the default is None.
-        at_least: Smallest allowed value of an integer.
+        help: Description of the size.
+        default: The default value; without a default, the field is required.
+        kind: Type of the size.
+        optional: Whether None is allowed; always the case if the default is None.
+        at_least: Smallest allowed value, if `kind` is int.
 
     Returns:
         A dataclass field.
@@ -127,10 +127,10 @@ def size(
 
 
 def declared_fields(kind: type) -> list[dataclasses.Field]:
-    """Returns the fields of a settings dataclass except sizes.
+    """Returns the fields of a settings dataclass, except those declared by `size`.
 
     Args:
-        kind: The dataclass.
+        kind: The dataclass, a subclass of `Settings`.
 
     Example:
 
@@ -141,7 +141,7 @@ def declared_fields(kind: type) -> list[dataclasses.Field]:
 
 
 class Option(NamedTuple):
-    """A declared setting, for the command and TOML files.
+    """The declaration of a setting, for the command and TOML files; see `setting` for its fields.
 
     Example:
 
@@ -160,7 +160,7 @@ class Option(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A setting with its value, as written in a TOML file.
+    """The name, value and help text of a setting, as written to a TOML file.
 
     Example:
 
@@ -193,8 +193,8 @@ class Settings:
     """
 
     for_steps: ClassVar[tuple[str, ...]] = ()
-    """Steps of the command that have the settings without `steps`. If empty, all steps that have
-    the section."""
+    """Steps of the command that have the settings declared without `steps`. If empty, all steps
+    that take this section have them."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -212,7 +212,7 @@ class Settings:
 
     @classmethod
     def declared(cls) -> list[Option]:
-        """Returns the settings as options."""
+        """Returns an `Option` for each setting of the class, except sizes."""
         return [
             Option(
                 field.name,
@@ -229,13 +229,15 @@ class Settings:
 
     @classmethod
     def made(cls, values: Mapping[str, object]) -> Self:
-        """Creates an instance from given values.
+        """Creates an instance from the values of some settings.
 
         Args:
-            values: A dict of values.
+            values: Values, keyed by setting; all other settings have their defaults.
 
         Raises:
-            TypeError: If a setting is unknown; the message suggests the nearest name.
+            TypeError: If a setting is unknown (the message suggests the nearest name) or has the
+                wrong type.
+            ValueError: If a value is out of range.
         """
         known = [field.name for field in declared_fields(cls)]
         for name in values:
@@ -244,14 +246,14 @@ class Settings:
         return cls(**values)
 
     def entries(self) -> list[Entry]:
-        """Returns the settings with their values."""
+        """Returns an `Entry` (name, value and help text) for each setting, except sizes."""
         return [
             Entry(field.name, getattr(self, field.name), field.metadata["help"])
             for field in declared_fields(type(self))
         ]
 
     def undecided(self) -> dict[str, RunDefault]:
-        """Returns the `RunDefault`s of settings that are still None."""
+        """Returns the `RunDefault`s of the settings that are still None, keyed by setting."""
         return {
             field.name: field.metadata["run_default"]
             for field in declared_fields(type(self))
@@ -259,10 +261,10 @@ class Settings:
         }
 
     def decided(self, cases: Sequence[str] = ()) -> Self:
-        """Returns these settings with `RunDefault`s replaced by the defaults of a training.
+        """Returns a copy in which settings that are None get the value of their `RunDefault`.
 
         Args:
-            cases: The cases that apply to the training; see `RunDefault`.
+            cases: Names of the cases that apply to the training run; see `RunDefault`.
 
         Example:
 
@@ -276,7 +278,7 @@ class Settings:
         return dataclasses.replace(self, **values)
 
     def shaping(self) -> dict[str, Any]:
-        """Returns the values of the settings that shape the result.
+        """Returns the values of the settings declared with `shapes_result`, keyed by setting.
 
         Example:
 
@@ -294,10 +296,10 @@ class Settings:
         }
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises an error if files in the settings do not exist.
+        """Raises an error if files named by the settings do not exist; overridden by subclasses.
 
         Args:
-            data: Settings of the data that are used with these.
+            data: Settings of the data in the same call, or None.
         """
 
     def to_dict(self) -> dict[str, Any]:
@@ -314,7 +316,7 @@ def with_defaults(
     required: Mapping[str, bool] | None = None,
     **defaults: object,
 ) -> Callable[[type[S]], type[S]]:
-    """Class decorator that changes defaults or help texts of inherited settings.
+    """Class decorator that changes the declarations of inherited settings, such as defaults.
 
     Args:
         help: New help texts, keyed by setting.
@@ -323,7 +325,7 @@ def with_defaults(
         steps: New steps of the command, keyed by setting.
         choices: New allowed values, keyed by setting.
         required: Whether the option is required in the command, keyed by setting.
-        **defaults: New defaults.
+        **defaults: New defaults, keyed by setting.
 
     Returns:
         A decorator for a subclass; place it below `dataclass`.
@@ -405,7 +407,7 @@ def as_table(name: str, value: object) -> object:
 
 
 def check_value(name: str, value: Any, limits: Mapping[str, Any]) -> None:
-    """Checks the value of a setting."""
+    """Raises a TypeError or ValueError if a value does not match the metadata of its setting."""
     kind = limits["kind"]
     if value is None and limits["optional"]:
         return
@@ -436,18 +438,18 @@ class Section(Protocol):
     """Interface of a settings section: `Settings` or a `Choice`."""
 
     def entries(self) -> list[Entry]:
-        """Returns the settings with their values."""
+        """Returns the name, value and help text of each setting."""
 
     def shaping(self) -> dict[str, Any]:
-        """Returns the values of the settings that shape the result."""
+        """Returns the values of the settings declared with `shapes_result`, keyed by setting."""
 
 
 def differences(former: Section, present: Section) -> list[str]:
-    """Returns the differences between two sections, among the settings that affect the result.
+    """Describes how two sections differ in the settings declared with `shapes_result`.
 
     Args:
         former: The earlier settings: `Settings` or a `Choice`.
-        present: The present settings, in the same form.
+        present: The present settings, of the same class as `former`.
 
     Returns:
         A list of texts such as `"speed is 3 there, 5 here"`.

@@ -23,13 +23,14 @@ def read_settings(
 
     Args:
         path: A TOML file with tables such as `[model]`.
-        sections: The allowed tables: a dict of names with a `Settings` class or `Kinds`.
+        sections: The allowed tables: a dict from table names to a `Settings` class or `Kinds`.
 
     Returns:
-        The values in the file, for each section.
+        A dict with a dict of the values in the file for each of `sections`; the dict of a table
+        that the file does not contain is empty.
 
     Raises:
-        FileNotFoundError: If there is no file.
+        FileNotFoundError: If the file does not exist.
         ValueError: If the file is not TOML, or has unknown tables or keys; the message suggests the
             nearest name.
 
@@ -77,7 +78,7 @@ def write_settings(path: str | os.PathLike, sections: Mapping[str, Section]) -> 
 
     Args:
         path: The file, which is replaced atomically.
-        sections: A dict of table names with `Settings` or a `Choice`.
+        sections: A dict from table names to `Settings` or a `Choice`.
 
     Example:
 

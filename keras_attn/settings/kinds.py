@@ -28,7 +28,7 @@ class Kinds(Mapping[str, type[Settings]]):
     Args:
         key: Name of the setting that selects the kind.
         default: Name of the default kind.
-        help: Help text for the command.
+        help: Help text of the setting `key` in the command.
 
     Example:
 
@@ -56,7 +56,7 @@ class Kinds(Mapping[str, type[Settings]]):
             name: Name of the kind.
 
         Returns:
-            A decorator.
+            A decorator that returns the class unchanged.
         """
 
         def decorate(kind: type[S]) -> type[S]:
@@ -76,10 +76,13 @@ class Kinds(Mapping[str, type[Settings]]):
         return len(self._kinds)
 
     def name_of(self, made: object) -> str:
-        """Returns the name of the kind of an instance.
+        """Returns the name under which the class of an instance is registered.
+
+        Args:
+            made: An instance of a registered class.
 
         Raises:
-            TypeError: If the class of the instance is not registered.
+            TypeError: If the class of `made` is not registered.
         """
         for name, kind in self.items():
             if type(made) is kind:
@@ -88,7 +91,7 @@ class Kinds(Mapping[str, type[Settings]]):
         raise TypeError(f"Expected one of {kinds}. Received: {type(made).__name__}.")
 
     def describe(self, made: Settings) -> dict[str, Any]:
-        """Returns an instance as a JSON-safe dict, including the name of its kind."""
+        """Returns the settings of an instance as a JSON-safe dict, with its kind under `key`."""
         return {self.key: self.name_of(made), **made.to_dict()}
 
     def make(self, config: object = None, **sizes: object) -> Any:
@@ -96,9 +99,10 @@ class Kinds(Mapping[str, type[Settings]]):
 
         Args:
             config: An instance of a kind, the name of a kind, a dict of settings with the name of a
-                kind under `key`, a `Choice`, or None for the default kind with its defaults.
-            **sizes: Sizes computed from data, which override the sizes in `config`; sizes that the
-                kind does not have are ignored.
+                kind under `key`, a `Choice` as returned by `made`, or None for the default kind
+                with its defaults.
+            **sizes: Sizes computed from data, such as `vocabulary_size`. They override the sizes in
+                `config`; sizes that the kind does not have are ignored.
 
         Returns:
             An instance of the chosen kind.
@@ -137,7 +141,7 @@ class Kinds(Mapping[str, type[Settings]]):
     # As a section of settings
 
     def declared(self) -> list[Option]:
-        """Returns the name of the kind and the settings of all kinds, as options."""
+        """Returns `Option`s for the setting `key` and for the settings of all kinds, each once."""
         options = [Option(self.key, str, self.default, self.help, tuple(self), False, ())]
         every: dict[str, dict[str, dataclasses.Field]] = {}
         for name, kind in self.items():
@@ -164,14 +168,14 @@ class Kinds(Mapping[str, type[Settings]]):
         return Option(name, first.metadata["kind"], default, "; ".join(shown), choices, False, ())
 
     def made(self, values: object) -> Choice:
-        """Chooses a kind and checks the given settings, before sizes are known.
+        """Chooses a kind and checks the given settings; `make` adds sizes from data later.
 
         Args:
             values: The name of a kind, a dict of settings with the name of the kind under `key`, an
                 instance of a kind (whose sizes are ignored), or a `Choice`.
 
         Returns:
-            A `Choice`.
+            A `Choice` of the kind with the given settings.
 
         Raises:
             TypeError: If a setting is unknown or has the wrong type.
@@ -223,13 +227,13 @@ class Kinds(Mapping[str, type[Settings]]):
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """A kind and the settings given for it, before sizes are known.
+    """The name of a kind and the settings given for it, without sizes computed from data.
 
     Args:
-        kinds: The kinds.
+        kinds: The `Kinds` that contain the kind.
         name: Name of the chosen kind.
-        values: Settings that differ from the defaults or were given explicitly.
-        named: Whether the kind was chosen by name; otherwise, it is the default.
+        values: The given settings, keyed by name; all other settings have their defaults.
+        named: Whether the kind was chosen by name; if False, the kind is the default.
 
     Example:
 
@@ -243,7 +247,7 @@ class Choice:
     named: bool = dataclasses.field(default=True, compare=False, repr=False)
 
     def entries(self) -> list[Entry]:
-        """Returns the name of the kind and all of its settings, with their values."""
+        """Returns an `Entry` for the name of the kind and one for each setting of the kind."""
         return [
             Entry(self.kinds.key, self.name, self.kinds.help),
             *(
@@ -255,7 +259,7 @@ class Choice:
         ]
 
     def shaping(self) -> dict[str, Any]:
-        """Returns the values of the settings that shape the result."""
+        """Returns the values of `key` and of the settings declared with `shapes_result`."""
         fields = {field.name: field for field in declared_fields(self.kinds[self.name])}
         return {
             name: value

@@ -11,17 +11,18 @@ CASES = {
     "backbone": "with a backbone",
     "encoder": "for bert, roberta and modern_bert without a backbone",
 }
-"""The cases that a default may depend on, and their descriptions in help texts. If several apply,
-the first one is used."""
+"""The cases that a default may depend on, and their descriptions in help texts. If several cases
+apply, the first of them determines the default."""
 
 
 class RunDefault:
-    """A default that is chosen when a training begins; until then, the setting is None.
+    """A default that is chosen when training begins; until then, the setting is None.
 
     Args:
-        value: The default in all other cases.
-        note: Further conditions, for help texts.
-        **cases: Defaults for some of `CASES`.
+        value: The default if none of the given `cases` applies.
+        note: Text about further conditions, which help texts show after the defaults.
+        **cases: Defaults for some of the cases `head`, `lora`, `backbone` and `encoder`. If several
+            cases apply, the first in this order determines the default.
 
     Raises:
         ValueError: If a case is unknown.
@@ -44,10 +45,10 @@ class RunDefault:
         self.cases: Mapping[str, Any] = {case: cases[case] for case in CASES if case in cases}
 
     def chosen(self, given: Iterable[str]) -> Any:
-        """Returns the default for a training.
+        """Returns the default for a training run.
 
         Args:
-            given: The cases that apply to the training.
+            given: Names of the cases that apply to the run.
         """
         given = set(given)
         return next((value for case, value in self.cases.items() if case in given), self.value)

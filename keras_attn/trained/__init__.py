@@ -12,7 +12,7 @@ def names() -> list[str]:
     """Returns the names of the trained models.
 
     Returns:
-        The names, sorted. The method `load` of a task and the option `--model` take them.
+        The sorted names, which the method `load` of a task and the option `--model` accept.
 
     Example:
 
@@ -23,14 +23,14 @@ def names() -> list[str]:
 
 
 def find(model: str | os.PathLike[str]) -> Path:
-    """Returns the file of a model.
+    """Returns the path of a model file, given as a path or as the name of a trained model.
 
     Args:
-        model: Path of a file written by `save` of a task, or one of `names`. If the working folder
-            has a file of this name, that file is meant.
+        model: Path of a file written by `save` of a task, or one of `names()`. If the working
+            folder contains a file with this name, the path of that file is returned.
 
     Returns:
-        The path, with `~` resolved. It need not exist.
+        The path, with `~` expanded. The file need not exist.
 
     Example:
 
