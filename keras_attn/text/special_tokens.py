@@ -43,7 +43,8 @@ def written_special_tokens(examples: object, tokenizer: object = None) -> Counte
     while waiting:
         part = waiting.pop()
         if isinstance(part, str):
-            found.update(pattern.findall(part))
+            if names := pattern.findall(part):
+                found.update(names)
         elif isinstance(part, Mapping):
             waiting.extend(part.values())
         elif isinstance(part, Sequence) and not isinstance(part, bytes | bytearray):
