@@ -50,10 +50,10 @@ class ReadableTokens:
         return [self._graph]
 
     def decode(self, rows: Rows) -> np.ndarray:
-        """Returns the tokens as an array of strings.
+        """Returns the tokens as an array of strings, padded to the longest row.
 
         Args:
-            rows: A dict of arrays.
+            rows: Arrays, keyed by name.
         """
         ids = stacked(rows[self.of], self.tokenizer.pad_id)
         tokens = readable_tokens(self.tokenizer, ids.ravel().tolist())
@@ -61,11 +61,11 @@ class ReadableTokens:
         return np.where(pad, "", np.array(tokens, object).reshape(ids.shape))
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
-        """Returns `decode` as TensorFlow ops.
+        """Returns the result of `decode` as a tensor, computed with TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict of tensors.
+            tensors: Tensors, keyed by name.
         """
         ids = tensors[self.of]
         tokens = tf.where(ids == self.tokenizer.end_id, END, self._graph.tokens(ids))
@@ -73,7 +73,7 @@ class ReadableTokens:
 
 
 class AttentionWeights:
-    """The weights of source positions for each token of some sequences, padded with zeros.
+    """Attention weights of sequences, from each token to the source positions, padded with zeros.
 
     Args:
         of: Name of the weights `(B, R, T, S)`.
@@ -92,21 +92,21 @@ class AttentionWeights:
         self.grid = grid
 
     def decode(self, rows: Rows) -> np.ndarray:
-        """Returns the padded weights as float32 `(B, R, T, S)`, or, if there is a `grid`,
-        `(B, R, T, rows, columns)`.
+        """Returns the padded weights as float32 `(B, R, T, S)`, or `(B, R, T, rows, columns)` if
+        there is a `grid`.
 
         Args:
-            rows: A dict of arrays.
+            rows: Arrays, keyed by name.
         """
         weights = stacked(rows[self.of], 0.0)
         return weights.reshape(*weights.shape[:3], *self.grid) if self.grid else weights
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
-        """Returns `decode` as TensorFlow ops.
+        """Returns the result of `decode` as a tensor, computed with TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict of tensors.
+            tensors: Tensors, keyed by name.
         """
         weights = tensors[self.of]
         if self.grid is None:

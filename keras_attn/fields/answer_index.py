@@ -18,7 +18,7 @@ Embedder = Callable[[Sequence[str]], np.ndarray]
 
 
 class FoundAnswer(NamedTuple):
-    """An answer from a search.
+    """An answer returned by a search, with its score.
 
     Example:
 
@@ -36,14 +36,14 @@ class FoundAnswer(NamedTuple):
 
 
 def found_answers(answers: Sequence[str], scores: np.ndarray, count: int) -> list[FoundAnswer]:
-    """Returns the answers with the greatest scores, the best first."""
+    """Returns the `count` answers with the greatest scores, the best first."""
     numbers = greatest(np, scores, count).tolist()
     return [FoundAnswer(answers[i], float(scores[i]), i) for i in numbers]
 
 
 def reranked(scores: np.ndarray, first: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Returns new scores of the answers `first`; all others are ranked below them in their old
-    order."""
+    """Returns scores in which the answers at the indices `first` have the scores `new`; all other
+    answers are ranked below them in their old order."""
     behind = np.asarray(scores, "float64") - scores.max() + new.min() - 1
     behind[first] = new
     return behind
@@ -64,7 +64,9 @@ def checked_candidates(given: Candidates | Sequence[str], count: int) -> list[li
 
 
 class AnswerIndex:
-    """Answers with vectors and words, which are computed once when they are first needed.
+    """An index for searching answers by their vectors, their words, or both.
+
+    The vectors and the word index are computed once, when they are first needed.
 
     Args:
         answers: Distinct strings.
@@ -102,12 +104,12 @@ class AnswerIndex:
 
     @functools.cached_property
     def words(self) -> WordScores:
-        """Words of the answers."""
+        """The index of the answers' words."""
         return WordScores(self.answers)
 
     @functools.cached_property
     def places(self) -> dict[str, int]:
-        """Indices of the answers."""
+        """The index of each answer, keyed by the answer."""
         return {answer: i for i, answer in enumerate(self.answers)}
 
     def searched(
@@ -117,16 +119,16 @@ class AnswerIndex:
         lexical_weight: float,
         candidates: Candidates | None = None,
     ) -> Iterator[tuple[Sequence[str], np.ndarray]]:
-        """Scores the candidates of each question; see `scores`.
+        """Scores the candidates of each question by their text.
 
         Args:
             questions: The questions.
-            by: `"vectors"`, `"words"` or `"both"`.
-            lexical_weight: Weight of the words in `"both"`.
+            by: What determines the scores: `"vectors"`, `"words"` or `"both"`.
+            lexical_weight: Weight of the words' score in `"both"`, from 0 to 1.
             candidates: The candidates of each question; all answers if None.
 
         Yields:
-            The candidates of each question, and their scores.
+            For each question, its candidates and their scores `(n,)`.
         """
         members = None
         if candidates is not None:
@@ -143,17 +145,20 @@ class AnswerIndex:
         members: Sequence[np.ndarray] | None = None,
         rows: int = 64,
     ) -> Iterator[np.ndarray]:
-        """Scores answers.
+        """Scores the candidates of each question by their indices.
+
+        With `"both"`, the scores of words and vectors are scaled to the range from 0 to 1 for each
+        question, and averaged with the weights `lexical_weight` and `1 - lexical_weight`.
 
         Args:
             questions: The questions.
-            by: `"vectors"`, `"words"` or `"both"`.
-            lexical_weight: Weight of the words in `"both"`.
+            by: What determines the scores: `"vectors"`, `"words"` or `"both"`.
+            lexical_weight: Weight of the words' score in `"both"`, from 0 to 1.
             members: The indices of the candidates of each question; all answers if None.
-            rows: Number of questions that are processed at a time.
+            rows: Number of questions whose vectors are compared at a time.
 
         Yields:
-            The scores of the candidates of each question.
+            For each question, the scores of its candidates `(n,)`.
         """
         words = self.words if by != "vectors" else None  # says first what is not installed
         asked = self._embed_questions(questions) if by != "words" else None

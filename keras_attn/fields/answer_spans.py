@@ -15,9 +15,9 @@ class AnswerSpan(NamedTuple):
 
     Attributes:
         text: The span, as written in the text.
-        start: Index of its first character.
-        end: Position after its last character.
-        probability: Its probability.
+        start: Index of the span's first character in the text.
+        end: Index after the span's last character.
+        probability: Probability of the span.
 
     Example:
 
@@ -36,10 +36,10 @@ class Answer(NamedTuple):
 
     Attributes:
         text: The best answer; `""` if there is none.
-        start: Position of its first character in the text; 0 if there is no answer.
-        end: Position after its last character.
-        probability: Its probability, or the probability of no answer if there is none.
-        candidates: The best answers, the best first.
+        start: Index of the answer's first character in the text; 0 if there is no answer.
+        end: Index after the answer's last character; 0 if there is no answer.
+        probability: Probability of the answer, or `no_answer` if there is no answer.
+        candidates: The most probable answers, the best first.
         no_answer: Probability that the text does not answer the question.
 
     Example:
@@ -56,8 +56,8 @@ class Answer(NamedTuple):
     no_answer: float
 
     def probabilities(self, none: bool) -> dict[str, float]:
-        """Returns the probabilities of the candidates, keyed by text (with positions for equal
-        texts).
+        """Returns the probability of each candidate, keyed by the candidate's text (with its
+        position if several candidates have the same text).
 
         Args:
             none: Whether to include the probability of no answer.
@@ -70,7 +70,7 @@ class Answer(NamedTuple):
 
 
 def answer_outputs() -> dict[str, OutputField]:
-    """Returns the outputs of a SavedModel that answers questions."""
+    """Returns the output fields of a SavedModel that answers questions, keyed by name."""
     return {
         "answer": PartRows("answer_start", "answer_end"),
         "probability": Numbers("probability"),
@@ -85,7 +85,7 @@ def answer_outputs() -> dict[str, OutputField]:
 
 
 def read_answers(texts: Sequence[str], tensors: Mapping[str, Any]) -> list[Answer]:
-    """Converts the arrays of `text_answers` to `Answer`s."""
+    """Converts the arrays of `keras_attn.arrays.text_answers` to an `Answer` for each text."""
     names = "starts", "ends", "probabilities", "there", "refused", "no_answer"
     columns = (tensors[name].tolist() for name in names)
     answers = []

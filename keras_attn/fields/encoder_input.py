@@ -35,7 +35,8 @@ class EncoderInput:
         one text    [CLS] text [SEP]
         two texts   [CLS] first [SEP] second [SEP]       segments 0 ... 0 1 ... 1
 
-    RoBERTa has two end tokens `between` two texts, `<s> first </s></s> second </s>`, in segment 0.
+    RoBERTa has two end tokens `between` two texts: `<s> first </s></s> second </s>`. All of its
+    segments are 0.
     For models without special tokens at the ends, set `start` and `end` to False; the tokens
     between two texts remain.
 
@@ -94,15 +95,15 @@ class EncoderInput:
     def encode(
         self, texts: Sequence[str], seconds: Sequence[str] | None = None, multiple: int = 1
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns ids and segments.
+        """Returns ids and segments of texts or pairs.
 
         Args:
             texts: Strings.
             seconds: A second string for each text, or None.
-            multiple: The width is a multiple of this, but at most `max_length`.
+            multiple: The width T is rounded up to a multiple of this, but is at most `max_length`.
 
         Returns:
-            int32 `(B, T)` each, padded on the right.
+            Ids and segments, int32 `(B, T)` each, padded on the right.
 
         Raises:
             TypeError: If an input is not a string.
@@ -129,21 +130,26 @@ class EncoderInput:
         return ids, segments
 
     def rows(self, *pieces: Sequence[list[int]]) -> list[tuple[list[int], int]]:
-        """Adds special tokens to ids.
+        """Truncates the ids of texts or pairs, and adds special tokens.
 
         Args:
-            *pieces: The ids of the texts, and for pairs the ids of the second texts.
+            *pieces: The ids of each text; for pairs also the ids of each second text.
 
         Returns:
-            The row of ids of each text, and the start of its second segment.
+            For each text or pair, the row of ids, and the index in it where the second segment
+            starts.
         """
         return [self._row(parts) for parts in zip(*pieces, strict=True)]
 
     def kept(self, parts: Sequence[Sequence[T]]) -> list[Sequence[T]]:
-        """Truncates texts or pairs.
+        """Truncates one text, or the two texts of a pair, to fit in a row.
 
         Args:
-            parts: For each text, a value for each of its ids: the id itself, or its index.
+            parts: One or two sequences, with a value for each id of a text, such as the id itself
+                or its position.
+
+        Returns:
+            The truncated sequences.
         """
         if len(parts) == 1:
             return [truncate(parts[0], self.room, self.truncation)]
@@ -152,7 +158,7 @@ class EncoderInput:
         return [first, parts[1][: room - len(first)]]
 
     def read(self, texts: Sequence[str | tuple[str, str]]) -> Iterator[ReadText]:
-        """Returns the tokens of truncated texts or pairs, without the special tokens at the ends.
+        """Yields the tokens of each truncated text or pair, without the special tokens at the ends.
 
         Args:
             texts: Strings, or pairs of strings.
@@ -175,10 +181,11 @@ class EncoderInput:
 
         Args:
             ids: The ids of rows `(B, T)`.
-            *values: Further values of the rows, `(B, T)`.
+            *values: Tensors `(B, T)` with a value for each id.
 
         Returns:
-            The number of ids of each row, int32 `(B,)`, the ids, and the values, padded with 0.
+            The number of remaining ids of each row, int32 `(B,)`; the ids; and each of the
+            `values`, padded with 0. Ids and values start at the first token after the start token.
         """
         first = len(self.start)
         real = ops.cast(ops.not_equal(ids, self.tokenizer.pad_id), "int32")
@@ -202,8 +209,8 @@ class EncoderInput:
             tf: The module `tensorflow`.
 
         Returns:
-            A function from strings `(B,)`, and second strings or None, to ids and segments `(B,
-            T)`; and the `tf.Module`s that it uses.
+            A function from strings `(B,)` and optional second strings `(B,)` to ids and segments
+            `(B, T)`; and the `tf.Module`s that the function uses.
         """
         graph, tokenizer = self.module, self.tokenizer
         begin = len(self.start) + len(self.between)

@@ -27,8 +27,8 @@ class PromptInput:
     Args:
         tokenizer: A tokenizer with `encode`, `start_id`, `pad_id` and `to_graph`.
         max_length: Maximum number of tokens of a prompt.
-        limit: `limit(tf, number)` returns the number of new tokens of a request, or raises an
-            error.
+        limit: Function `limit(tf, number)` that returns the requested number of new tokens, or
+            raises an error if it is too large.
         graph: Function that returns the tokenizer's graph; `tokenizer.to_graph` if None.
 
     Example:
@@ -55,9 +55,13 @@ class PromptInput:
         """Returns the ids of each prompt, the seeds and the number of new tokens.
 
         Args:
-            texts: Strings.
-            seeds: int32 `(B,)`.
+            texts: The prompts, strings.
+            seeds: A seed for each prompt, int32 `(B,)`.
             num_tokens: Number of new tokens.
+
+        Returns:
+            A dict with `ids`, a list of ids for each prompt; `prompt`, the prompts; `seed`; and
+            `num_tokens`.
         """
         texts = checked_texts(texts)
         rows = self.tokenizer.encode(texts)
@@ -88,13 +92,15 @@ class PromptInput:
 
 
 class GeneratedText:
-    """Texts decoded from generated tokens.
+    """Generated texts as an output, decoded from the ids of their tokens.
 
     Args:
         tokenizer: A tokenizer with `decode` and `to_graph`.
-        of: Name of the ids `(B, T)` or `(B, R, T)`; in Python, also lists of rows.
-        some: Name of booleans `(B,)`; where False, texts are empty. All True if None.
-        after: Name of the texts `(B,)` that are continued, or None.
+        of: Name of the ids `(B, T)` or `(B, R, T)`, which may also be lists of rows in Python.
+        some: Name of booleans `(B,)`; where they are False, the output is an empty text. None if
+            there are none.
+        after: Name of the prompts `(B,)`, which are put before the generated texts; None if there
+            are none.
         stops: Stop strings; a text is cut before the first one.
         graph: Function that returns the tokenizer's graph, which other fields may share;
             `tokenizer.to_graph` if None.
@@ -124,10 +130,10 @@ class GeneratedText:
         self._graph: Any = None
 
     def decode(self, tensors: Mapping[str, Any]) -> list[Any]:
-        """Returns a text, or a list of texts, for each row.
+        """Returns a text for each row of ids `(B, T)`, or a list of R texts for ids `(B, R, T)`.
 
         Args:
-            tensors: A dict of arrays.
+            tensors: Arrays, keyed by name.
         """
         ids = tensors[self.of]
         if self.after and isinstance(self.tokenizer, SentencePieceTokenizer):
@@ -153,11 +159,11 @@ class GeneratedText:
         return [self._graph]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Array:
-        """Returns `decode` as TensorFlow ops.
+        """Returns the result of `decode` as a tensor, computed with TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict of tensors.
+            tensors: Tensors, keyed by name.
         """
         ids = tensors[self.of]
         if self.after and isinstance(self.tokenizer, SentencePieceTokenizer):

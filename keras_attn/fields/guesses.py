@@ -34,13 +34,13 @@ class Guess(NamedTuple):
         of_first: int,
         follows: float | None,
     ) -> Guess:
-        """Creates the predictions for a text or a pair, and fills its masks.
+        """Creates the `Guess` for a text or a pair, with the masks replaced by the best words.
 
         Args:
             texts: One or two texts.
-            masks: See `Guess`, for the masks that were read.
-            of_first: Number of masks in the first text.
-            follows: See `Guess`.
+            masks: For each mask that was read, words with their probabilities, the best first.
+            of_first: Number of those masks in the first text.
+            follows: Probability that the second text follows the first, or None.
 
         Example:
 
@@ -53,7 +53,7 @@ class Guess(NamedTuple):
         return cls(texts[0], masks, filled, texts[1] if len(texts) > 1 else None, follows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the rounded predictions as a JSON-safe dict."""
+        """Returns the predictions, with rounded probabilities, as a dict for JSON."""
         return {
             "text": self.text,
             "second": self.second,

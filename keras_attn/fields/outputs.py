@@ -23,11 +23,11 @@ class Numbers:
         self.of = of
 
     def decode(self, tensors: Mapping[str, np.ndarray]) -> list[Any]:
-        """Returns a value for each row."""
+        """Returns the numbers of all rows as a nested list."""
         return np.asarray(tensors[self.of]).tolist()
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns `decode` as TensorFlow ops."""
+        """Returns the result of `decode` as a tensor, computed with TensorFlow ops."""
         return tensors[self.of]
 
 
@@ -44,12 +44,12 @@ class Strings(Numbers):
     """
 
     def decode(self, tensors: Mapping[str, Any]) -> list[Any]:
-        """Returns a value for each row."""
+        """Returns the strings of all rows as a list."""
         return list(tensors[self.of])
 
 
 class Names(Numbers):
-    """Names, given by their indices.
+    """Names as outputs, looked up by their indices.
 
     Args:
         names: The names, in the order of their indices.
@@ -66,11 +66,11 @@ class Names(Numbers):
         self.names = list(names)
 
     def decode(self, tensors: Mapping[str, np.ndarray]) -> list[Any]:
-        """Returns a value for each row."""
+        """Returns the names of all rows as a nested list of the shape of the indices."""
         return np.array(self.names, object)[np.asarray(tensors[self.of])].tolist()
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns `decode` as TensorFlow ops."""
+        """Returns the result of `decode` as a tensor, computed with TensorFlow ops."""
         with tf.device("CPU:0"):
             return tf.gather(tf.constant(self.names), tensors[self.of])
 
@@ -93,9 +93,9 @@ class Label(Numbers):
         self.names = list(names)
 
     def decode(self, tensors: Mapping[str, np.ndarray]) -> list[str]:
-        """Returns a name for each row."""
+        """Returns the name of the class with the greatest number in each row."""
         return [self.names[i] for i in np.asarray(tensors[self.of]).argmax(axis=-1)]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns `decode` as TensorFlow ops."""
+        """Returns the result of `decode` as a tensor, computed with TensorFlow ops."""
         return tf.gather(tf.constant(self.names), tf.argmax(tensors[self.of], axis=-1))

@@ -11,12 +11,12 @@ from keras_attn.arrays import Array
 
 
 class PaddedNumbers:
-    """Tables of numbers without unused columns.
+    """Arrays of numbers as outputs, without the columns that no row uses.
 
     Args:
         of: Name of the numbers `(B, ...)`, padded with 0.
-        *sizes: For each further axis, the name of the sizes of the rows, int32 `(B,)`, or a number
-            if all rows have the same size.
+        *sizes: For each axis after the first: the name of an int32 tensor `(B,)` with the size of
+            each row on this axis, or a number if all rows have the same size.
         least: Minimum width of the output.
 
     Example:
@@ -33,17 +33,17 @@ class PaddedNumbers:
         """Returns the numbers of all rows as one array, without the unused columns.
 
         Args:
-            tensors: A dict of arrays.
+            tensors: Arrays, keyed by name.
         """
         axes = [x if isinstance(x, int) else max(self.least, *tensors[x]) for x in self.sizes]
         return tensors[self.of][(slice(None), *map(slice, axes))]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
-        """Returns `decode` as TensorFlow ops.
+        """Returns the result of `decode` as a tensor, computed with TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict of tensors.
+            tensors: Tensors, keyed by name.
         """
         axes = [
             x if isinstance(x, int) else tf.maximum(self.least, tf.reduce_max(tensors[x]))

@@ -46,17 +46,17 @@ class PictureInput:
         return example_files(self.size)
 
     def encode(self, files: Sequence[bytes]) -> dict[str, Array]:
-        """Decodes files like the SavedModel, and compares the pixels with Pillow's.
+        """Decodes image files with TensorFlow, and compares the pixels with those of Pillow.
 
         Args:
-            files: The bytes of images.
+            files: The bytes of each image file.
 
         Returns:
-            The `pixels` of the distinct images, uint8 `(P, rows, columns, 3)`, and the index of
-            each given image among them, `number`, int32 `(B,)`.
+            A dict with the `pixels` of the P distinct images, uint8 `(P, rows, columns, 3)`, and
+            `number`, the index of each given image among the distinct ones, int32 `(B,)`.
 
         Raises:
-            RuntimeError: If the pixels differ from Pillow's by more than `PIXEL_TOLERANCE`.
+            RuntimeError: If a pixel differs from Pillow's by more than `PIXEL_TOLERANCE`.
         """
         import tensorflow as tf
 
@@ -81,7 +81,8 @@ class PictureInput:
             tf: The module `tensorflow`.
 
         Returns:
-            A function of strings `(B,)`, and an empty list of `tf.Module`s.
+            A function from the bytes of image files, strings `(B,)`, to a dict with `pixels` and
+            `number`; and an empty list of `tf.Module`s.
         """
 
         def encode(image):

@@ -27,8 +27,8 @@ class QuestionRows:
             `WordPieceTokenizer`.
         max_length: Maximum number of ids of a row, special tokens included.
         max_question_length: Maximum number of pieces of a question; longer questions are cut.
-        overlap: Number of pieces that two consecutive windows share; at most half of a window's
-            room for the text.
+        overlap: Number of pieces that two consecutive windows share. It is reduced to half of the
+            pieces of the text that fit in a window, if it is larger.
         between: Number of end tokens between question and text.
 
     Example:
@@ -63,11 +63,11 @@ class QuestionRows:
             texts: A text for each question.
 
         Returns:
-            A dict of the `text`s and int32 arrays: `question`, the truncated pieces of all
-            questions; `questions`, the number of pieces of each; `asked`, this number before
-            truncation; `ids`, the pieces of all distinct texts; `begins` and `pieces`, the index of
-            each text's first piece in `ids` and its number of pieces; and `piece_starts` and
-            `piece_ends`, the character positions of pieces.
+            A dict with the texts as `text`, and int32 arrays. `question`: the pieces of all
+            questions after truncation. `questions` and `asked`: the number of pieces of each
+            question after and before truncation. `ids`: the pieces of all distinct texts. `begins`
+            and `pieces`: the index in `ids` of each text's first piece, and its number of pieces.
+            `piece_starts` and `piece_ends`: the character positions of the pieces in their text.
         """
         different = list(dict.fromkeys(texts))
         ids, places = ids_and_places(self.tokenizer, different)
@@ -98,7 +98,8 @@ class QuestionRows:
             tf: The module `tensorflow`.
 
         Returns:
-            A function of questions and texts `(B,)`, and the `tf.Module`s that it uses.
+            A function from questions and texts, strings `(B,)`, to the result of `encode`; and the
+            `tf.Module`s that the function uses.
         """
         tokenizer = self.tokenizer.to_graph()
 
@@ -122,16 +123,17 @@ class QuestionRows:
         return encode, [tokenizer]
 
     def rows(self, xp: ArrayModule, given: Mapping[str, Array]) -> dict[str, Array]:
-        """Creates the rows that an encoder reads.
+        """Creates the rows of ids that an encoder reads, one for each window of a text.
 
         Args:
-            xp: `numpy` or `keras.ops`.
+            xp: The array module, `numpy` or `keras.ops`.
             given: The result of `encode`.
 
         Returns:
-            A dict of int32 arrays: `row_ids (R, T)`; `row_sizes (R,)`; `row_seconds (R,)`, the
-            start of the text; `rooms` and `margins (B,)` of the windows of each text; and the
-            fields of the `Windows` as `window_owner` and so on.
+            A dict of int32 arrays. `row_ids (R, T)`: the ids. `row_sizes (R,)`: the number of ids
+            of each row. `row_seconds (R,)`: the index in each row where the text starts. `rooms`
+            and `margins (B,)`: the maximum number of a text's pieces in a window, and half of the
+            overlap. `window_owner` and so on: the fields of the `Windows`.
         """
         room = self.max_length - 2 - self.between - given["questions"]
         margin = xp.minimum(self.overlap // 2, room // 4)
@@ -161,5 +163,5 @@ class QuestionRows:
 
 
 def windows_of(rows: Mapping[str, Array]) -> Windows:
-    """Returns the windows of rows."""
+    """Returns the `Windows` in the result of `QuestionRows.rows`."""
     return Windows(**{name: rows[f"window_{name}"] for name in Windows._fields})

@@ -34,19 +34,19 @@ class NumberRows:
         self.of, self.lengths = of, lengths
 
     def decode(self, tensors: Tensors) -> np.ndarray | list:
-        """Returns a row for each text.
+        """Returns the numbers as a table with a padded row for each text.
 
         Args:
-            tensors: A dict of arrays.
+            tensors: Arrays, keyed by name.
         """
         return padded(np, tensors[self.of], tensors[self.lengths])
 
     def graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """Returns `decode` as TensorFlow ops.
+        """Returns the result of `decode` as a tensor, computed with TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict of tensors.
+            tensors: Tensors, keyed by name.
         """
         return _table(tf, tensors[self.of], tensors[self.lengths])
 
@@ -66,18 +66,18 @@ class StringRows(NumberRows):
     """
 
     def values(self, tensors: Tensors) -> Sequence[str]:
-        """The strings `(N,)`."""
+        """Returns the concatenated strings of all rows `(N,)`."""
         return list(tensors[self.of])
 
     def values_graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """The values as TensorFlow ops."""
+        """Returns the result of `values` as a tensor, computed with TensorFlow ops."""
         return tensors[self.of]
 
     def decode(self, tensors: Tensors) -> list[list[str]]:
-        """Returns a row for each text.
+        """Returns a list of strings for each text, all padded to the same length.
 
         Args:
-            tensors: A dict of arrays.
+            tensors: Arrays, keyed by name.
         """
         values = iter(self.values(tensors))
         lengths = tensors[self.lengths].tolist()
@@ -85,21 +85,21 @@ class StringRows(NumberRows):
         return [[next(values) for _ in range(n)] + [""] * (width - n) for n in lengths]
 
     def graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """Returns `decode` as TensorFlow ops.
+        """Returns the result of `decode` as a tensor, computed with TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict of tensors.
+            tensors: Tensors, keyed by name.
         """
         return _table(tf, self.values_graph(tf, tensors), tensors[self.lengths])
 
 
 class NameRows(StringRows):
-    """Rows of names, given by their indices, padded with `""`.
+    """Rows of names, looked up by their indices, padded with `""`.
 
     Args:
-        names: The names, in the order of their numbers.
-        of: Name of the concatenated numbers of all rows, `(N,)`.
+        names: The names, in the order of their indices.
+        of: Name of the concatenated indices of all rows, `(N,)`.
         lengths: Name of the number of values of each row, int32 `(B,)`.
 
     Example:
@@ -114,11 +114,11 @@ class NameRows(StringRows):
         self.names = list(names)
 
     def values(self, tensors: Tensors) -> Sequence[str]:
-        """The names `(N,)`."""
+        """Returns the concatenated names of all rows `(N,)`."""
         return [self.names[i] for i in tensors[self.of].tolist()]
 
     def values_graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """The values as TensorFlow ops."""
+        """Returns the result of `values` as a tensor, computed with TensorFlow ops."""
         return tf.gather(tf.constant(self.names), tensors[self.of])
 
 
@@ -128,8 +128,9 @@ class PlaceRows(NumberRows):
     The input positions are in characters in Python and in bytes in a graph.
 
     Args:
-        of: Name of the positions: concatenated `(N,)`, or `(B, n)`.
-        lengths: Name of the number of values of each row, int32 `(B,)`; None for `(B, n)`.
+        of: Name of the positions: the concatenated positions of all rows `(N,)` if there are
+            `lengths`, otherwise a table `(B, n)`.
+        lengths: Name of the number of positions of each row, int32 `(B,)`; None for a table.
         characters: Whether the output is in characters instead of UTF-8 bytes.
 
     Example:
@@ -144,10 +145,10 @@ class PlaceRows(NumberRows):
         self.characters = characters
 
     def decode(self, tensors: Tensors) -> Any:
-        """Returns a row for each text.
+        """Returns the converted positions as a table with a padded row for each text.
 
         Args:
-            tensors: A dict of arrays, with the texts as `text`.
+            tensors: Arrays, keyed by name, with the texts as `text`.
         """
         table = tensors[self.of]
         if self.lengths:
@@ -159,11 +160,11 @@ class PlaceRows(NumberRows):
         return np.array(found, "int32").reshape(table.shape)
 
     def graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """Returns `decode` as TensorFlow ops.
+        """Returns the result of `decode` as a tensor, computed with TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict of tensors, with the texts as `text`.
+            tensors: Tensors, keyed by name, with the texts as `text`.
         """
         places = tensors[self.of]
         if self.characters:
@@ -177,10 +178,11 @@ class PartRows(StringRows):
     """Rows of parts of texts, padded with `""`, or one part of each text.
 
     Args:
-        starts: Name of the start positions, in characters in Python and in bytes in a graph:
-            concatenated `(N,)`, `(B,)` or `(B, n)`.
-        ends: Name of the end positions.
-        lengths: Name of the number of values of each row, int32 `(B,)`; None for positions `(B,)`
+        starts: Name of the start positions, in characters in Python and in bytes in a graph. With
+            `lengths`, they are the concatenated positions of all rows `(N,)`; otherwise, `(B,)` or
+            `(B, n)`.
+        ends: Name of the end positions, in the same form.
+        lengths: Name of the number of parts of each row, int32 `(B,)`; None for positions `(B,)`
             or `(B, n)`.
 
     Example:
@@ -197,34 +199,35 @@ class PartRows(StringRows):
         self.ends = ends
 
     def values(self, tensors: Tensors) -> Sequence[str]:
-        """The parts `(N,)`."""
+        """Returns the concatenated parts of all texts `(N,)`."""
         texts, starts, ends = tensors["text"], tensors[self.of], tensors[self.ends]
         rows = _texts_of(np, tensors, starts, self.lengths)
         places = zip(rows.tolist(), starts.ravel().tolist(), ends.ravel().tolist(), strict=True)
         return [texts[row][start:end] for row, start, end in places]
 
     def values_graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """The values as TensorFlow ops."""
+        """Returns the result of `values` as a tensor, computed with TensorFlow ops."""
         rows = _texts_of(ops, tensors, tensors[self.of], self.lengths)
         places = (tf.reshape(tensors[name], [-1]) for name in (self.of, self.ends))
         return cut_texts_graph(tf, tensors["text"], rows, *places)
 
     def decode(self, tensors: Tensors) -> list:
-        """Returns the parts of each text: padded rows, or one part per text without `lengths`.
+        """Returns the parts of each text as a padded list, or one string per text if the positions
+        are `(B,)`.
 
         Args:
-            tensors: A dict of arrays, with the texts as `text`.
+            tensors: Arrays, keyed by name, with the texts as `text`.
         """
         if self.lengths:
             return super().decode(tensors)
         return np.array(self.values(tensors), object).reshape(tensors[self.of].shape).tolist()
 
     def graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """Returns `decode` as TensorFlow ops.
+        """Returns the result of `decode` as a tensor, computed with TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict of tensors, with the texts as `text`.
+            tensors: Tensors, keyed by name, with the texts as `text`.
         """
         if self.lengths:
             return super().graph(tf, tensors)

@@ -17,20 +17,20 @@ class InputField(Protocol):
 
     @property
     def encode(self) -> Encode:
-        """Function of the raw inputs, in the order of the signature."""
+        """Function from the raw inputs, in the order of the signature, to a dict of arrays."""
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as TensorFlow ops, and the `tf.Module`s that it uses."""
+        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses."""
 
 
 class OutputField(Protocol):
     """Interface of output fields, which convert arrays to results."""
 
     def decode(self, tensors: Mapping[str, Array]) -> Any:
-        """Returns a value for each row."""
+        """Returns a Python value for each row, from arrays keyed by name."""
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
-        """Returns `decode` as TensorFlow ops."""
+        """Returns the result of `decode` as a tensor, computed with TensorFlow ops."""
 
 
 @runtime_checkable
@@ -38,7 +38,7 @@ class WithModules(Protocol):
     """Interface of output fields that use `tf.Module`s, such as the tables of a tokenizer."""
 
     def modules(self) -> list[object]:
-        """Returns the modules; called once, before `graph`."""
+        """Returns the `tf.Module`s that `graph` uses; it is called once, before `graph`."""
 
 
 class Signature(NamedTuple):
@@ -62,7 +62,7 @@ class Signature(NamedTuple):
 
 
 class Together:
-    """Combines several inputs, each with its own field.
+    """Combines several inputs, each encoded by its own field.
 
     Args:
         fields: Fields, keyed by the names of the inputs; None for an input that is already an
@@ -80,10 +80,10 @@ class Together:
         self.fields = fields
 
     def encode(self, *values: object) -> dict[str, Array]:
-        """Returns the arrays of the inputs as a dict.
+        """Encodes each input, and returns all arrays in one dict.
 
         Args:
-            *values: The raw values of each input.
+            *values: The raw values of each input, in the order of `fields`.
         """
         return _arrays(
             {name: None if field is None else field.encode for name, field in self.fields.items()},
@@ -91,7 +91,7 @@ class Together:
         )
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as TensorFlow ops.
+        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
 
         Args:
             tf: The module `tensorflow`.

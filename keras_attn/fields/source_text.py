@@ -34,9 +34,9 @@ class SourceText:
             `tokenizer.to_graph` if None.
         prefix: Text that is put before each text.
         one_line: Whether each run of white space, including line breaks, becomes one space.
-        language: Target language of texts without a language mark, if the tokenizer has marks; see
-            `keras_attn.text.language_marks`.
-        ends: Whether sources have the end token. If False, only empty sources have it.
+        language: Target language of texts that do not begin with a language mark, if the tokenizer
+            has language marks (`keras_attn.text.language_marks`).
+        ends: Whether an end token is added to each text. If False, it is only added to empty texts.
 
     Example:
 
@@ -68,11 +68,11 @@ class SourceText:
         self._graph = graph or tokenizer.to_graph
 
     def read(self, text: str) -> str:
-        """Returns the text that the tokenizer encodes."""
+        """Adds the prefix to a text and normalizes its white space, as before encoding."""
         return self.prefix + (normalize_white_space(text) if self.one_line else text)
 
     def encode(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Returns rows of ids.
+        """Returns the ids of texts.
 
         Args:
             texts: Strings.
@@ -95,7 +95,9 @@ class SourceText:
         }
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as TensorFlow ops, with `source_ids` as a table `(B, S)`.
+        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
+
+        The function returns `source_ids` as an int32 table `(B, S)`.
 
         Args:
             tf: The module `tensorflow`.

@@ -16,12 +16,13 @@ class EntityPlace(NamedTuple):
     """An entity and its position.
 
     Attributes:
-        kind: Its type.
-        text: The entity as in the text; joined by spaces if words were given.
-        start: Index of its first character in the text; None if words were given.
-        end: Position after its last character.
-        first: Index of its first word.
-        behind: Index after its last word.
+        kind: Type of the entity, such as `"PER"`.
+        text: The entity as written in the text, or its words joined by spaces if the input was a
+            list of words.
+        start: Index of the entity's first character in the text; None for a list of words.
+        end: Index after the entity's last character; None for a list of words.
+        first: Index of the entity's first word.
+        behind: Index after the entity's last word.
 
     Example:
 
@@ -38,14 +39,14 @@ class EntityPlace(NamedTuple):
 
 
 class TaggedWords(NamedTuple):
-    """The predictions of a tagger for a text.
+    """The predictions of a tagger for a text or a list of words.
 
     Attributes:
-        text: The text; None if words were given.
+        text: The text; None if the input was a list of words.
         words: The words.
-        labels: The label of each word.
-        probabilities: The probability of each label.
-        entities: The entities in the labels.
+        labels: The predicted label of each word.
+        probabilities: The probability of each predicted label.
+        entities: The entities that the labels mark.
 
     Example:
 
@@ -60,11 +61,12 @@ class TaggedWords(NamedTuple):
     entities: list[EntityPlace]
 
     def number_of(self, word: int | str | None) -> int | None:
-        """Returns the index of a word, given as an index or as the word itself (its first
-        occurrence).
+        """Returns the index of a word.
 
         Args:
-            word: An index or a word. If None, the first word of the first entity, or of the text.
+            word: The index of the word, or the word itself, of which the first occurrence is used.
+                If None, the first word of the first entity, or the first word of the text if there
+                is no entity.
 
         Returns:
             The index; None if `word` is None and there are no words.
@@ -106,14 +108,15 @@ class LabelledWords:
 
     @cached_property
     def tables(self) -> LabelTables:
-        """The meaning of each label."""
+        """The entity type of each label, and its position in an entity, as arrays."""
         return label_tables(self.labels, self.scheme)
 
     def outputs(self, of_texts: bool) -> dict[str, OutputField]:
-        """Returns the outputs of a SavedModel, without positions in texts if words were given.
+        """Returns the output fields of a SavedModel, keyed by name.
 
         Args:
-            of_texts: Whether texts were given.
+            of_texts: Whether the inputs are texts, so that there are positions in texts; otherwise
+                they are lists of words.
         """
         found: dict[str, OutputField] = {
             "labels": NameRows(self.labels, "labels", "words"),
@@ -142,7 +145,7 @@ class LabelledWords:
         }
 
     def read(self, tensors: Mapping[str, Any]) -> list[TaggedWords]:
-        """Returns the results in Python.
+        """Converts the arrays of a batch to a `TaggedWords` for each input.
 
         Args:
             tensors: The result of `TextWords.encode` with additional arrays: `labels` and

@@ -26,7 +26,7 @@ ODD_TEXTS = [
 
 
 def checked_texts(texts: Iterable[str]) -> list[str]:
-    """Checks texts.
+    """Checks that all inputs are strings.
 
     Args:
         texts: Strings.
@@ -55,7 +55,7 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
 
 
 def checked_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Checks pairs of texts.
+    """Checks that all inputs are pairs of strings.
 
     Args:
         pairs: Tuples or lists of two strings.
@@ -83,7 +83,7 @@ def checked_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def checked_inputs(inputs: Any, pairs: bool) -> list[str | tuple[str, str]]:
-    """Checks single texts, or pairs of texts.
+    """Checks that all inputs are single texts, or that all are pairs of texts.
 
     Args:
         inputs: Strings, or tuples of two strings.
@@ -157,7 +157,7 @@ class TextInput:
         self.max_length = max_length
 
     def encode(self, texts: Iterable[str]) -> np.ndarray:
-        """Returns ids.
+        """Returns the ids of texts.
 
         Args:
             texts: Strings.

@@ -21,7 +21,7 @@ class TextRows:
     """Converts texts, or pairs of texts, to rows of ids.
 
     Args:
-        field: `EncoderInput` that adds special tokens.
+        field: `EncoderInput` that truncates texts and adds special tokens.
         prompt: Text that is put before each text.
 
     Example:
@@ -37,14 +37,15 @@ class TextRows:
         self.field, self.prompt = field, prompt
 
     def encode(self, *texts: Sequence[str]) -> dict[str, Array]:
-        """Returns rows of ids.
+        """Returns a row of ids for each text or pair.
 
         Args:
-            *texts: Strings, and for pairs the second strings.
+            *texts: The texts; for pairs, the first texts and the second texts.
 
         Returns:
-            A dict of int32 arrays: `row_ids (R, T)`, padded on the right; `row_sizes (R,)`, the
-            number of ids of each row; and `row_seconds (R,)`, the start of its second segment.
+            A dict of int32 arrays. `row_ids (R, T)`: the ids, padded on the right. `row_sizes
+            (R,)`: the number of ids of each row. `row_seconds (R,)`: the index in each row where
+            the second segment starts.
         """
         tokenizer = self.field.tokenizer
         read = ([self.prompt + text for text in checked_texts(side)] for side in texts)
@@ -52,7 +53,7 @@ class TextRows:
         return row_table(rows, tokenizer.pad_id)
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as TensorFlow ops.
+        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
 
         Args:
             tf: The module `tensorflow`.
@@ -88,11 +89,14 @@ class SeparateTexts(TextRows):
     """
 
     def encode(self, *texts: Sequence[str]) -> dict[str, Array]:
-        """Returns rows of ids like `TextRows`, and int32 `first` and `second`, the row numbers of
-        the two texts of each pair.
+        """Returns a row of ids for each distinct text.
 
         Args:
-            *texts: The first and the second texts.
+            *texts: The first texts and the second texts of the pairs.
+
+        Returns:
+            The dict of `TextRows.encode`, with int32 `first` and `second` `(B,)`: the row numbers
+            of the two texts of each pair.
         """
         first, second = map(checked_texts, texts)
         different = list(dict.fromkeys([*first, *second]))
@@ -103,7 +107,7 @@ class SeparateTexts(TextRows):
         return found
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as TensorFlow ops.
+        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
 
         Args:
             tf: The module `tensorflow`.
@@ -149,15 +153,21 @@ class SearchTexts(TextRows):
         self.vectors = vectors
 
     def encode(self, *texts: Sequence[str]) -> dict[str, Any]:
-        """Returns rows of ids like `TextRows`, the `names`, and the `index` `(D, N)`.
+        """Returns a row of ids for each query.
 
         Args:
-            *texts: The texts.
+            *texts: The queries.
+
+        Returns:
+            The dict of `TextRows.encode`, with the `names`, and their vectors as `index`, float32
+            `(D, N)`.
         """
         return {**super().encode(*texts), "names": self.names, "index": self.vectors().T}
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as TensorFlow ops, and a `tf.Module` with names and vectors.
+        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
+
+        One of the modules holds the names and the vectors.
 
         Args:
             tf: The module `tensorflow`.
@@ -176,7 +186,7 @@ class SearchTexts(TextRows):
 
 
 class FoundNames(Numbers):
-    """The names found by a search, given by their indices.
+    """The names that a search returned, looked up by their indices.
 
     Args:
         of: Name of the indices `(B, k)` into the names of `SearchTexts`.
@@ -193,15 +203,15 @@ class FoundNames(Numbers):
         return [[names[i] for i in row] for row in tensors[self.of].tolist()]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns `decode` as TensorFlow ops."""
+        """Returns the result of `decode` as a tensor, computed with TensorFlow ops."""
         return tf.gather(tensors["names"], tensors[self.of])
 
 
 class Tokens(Numbers):
-    """Tokens, given by their ids, padded with `""`.
+    """Tokens as outputs, looked up by their ids, padded with `""`.
 
     Args:
-        field: Field with the tokenizer.
+        field: Input field whose tokenizer has the tokens.
         of: Name of the ids `(B, T)`.
         sizes: Name of the number of ids of each row, int32 `(B,)`.
 
@@ -226,7 +236,7 @@ class Tokens(Numbers):
         return [[*row, *[""] * (max(sizes) - len(row))] for row in tokens]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns `decode` as TensorFlow ops."""
+        """Returns the result of `decode` as a tensor, computed with TensorFlow ops."""
         sizes = tensors[self.sizes]
         ids = tensors[self.of][:, : tf.reduce_max(sizes)]
         inside = tf.range(tf.shape(ids)[1]) < sizes[:, None]
@@ -234,7 +244,7 @@ class Tokens(Numbers):
 
 
 def row_table(rows: Sequence[tuple[Sequence[int], int]], pad_id: int) -> dict[str, Array]:
-    """Returns the result of `TextRows.encode` from ids of rows and starts of second segments."""
+    """Returns the result of `TextRows.encode` for rows of ids and the starts of second segments."""
     sizes = int32_of([len(ids) for ids, _ in rows])
     ids = int32_of([*chain.from_iterable(ids for ids, _ in rows)])
     return {

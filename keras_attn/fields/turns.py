@@ -44,8 +44,8 @@ def spoken(turns: Sequence[str], max_turns: int) -> list[str]:
     """Returns the last turns that are not blank.
 
     Args:
-        turns: The turns so far.
-        max_turns: Maximum number of turns.
+        turns: The turns of a conversation, from old to new.
+        max_turns: Maximum number of turns to return.
 
     Example:
 
@@ -104,14 +104,14 @@ class TurnRows:
         self.max_context = max_context
 
     def encode(self, conversations: Iterable[Any]) -> dict[str, Any]:
-        """Returns rows of ids.
+        """Returns a row of ids for each conversation.
 
         Args:
             conversations: The turns of each conversation: a string, or a tuple or list of strings.
 
         Returns:
             A dict with `source_ids`, a list of ids for each conversation, and `some`, boolean
-            `(B,)`, False for blank conversations.
+            `(B,)`, False for conversations whose turns are all blank.
 
         Raises:
             TypeError: If a turn is not a string.
@@ -131,7 +131,9 @@ class TurnRows:
         return {"source_ids": rows, "some": np.array([bool(some) for some in turns], bool)}
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as TensorFlow ops, for strings `(B, T)` padded with `""`.
+        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
+
+        The function takes the turns as strings `(B, T)`, padded with `""`.
 
         Args:
             tf: The module `tensorflow`.

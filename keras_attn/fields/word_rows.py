@@ -67,7 +67,7 @@ class WordRows:
         self.margin = self.room // 8
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> dict[str, Array]:
-        """Returns the pieces of words.
+        """Returns the ids of the pieces of words.
 
         Args:
             sentences: The words of each sentence.
@@ -97,7 +97,8 @@ class WordRows:
             tf: The module `tensorflow`.
 
         Returns:
-            A function of ragged strings `(B, None)`, and the `tf.Module`s that it uses.
+            A function from ragged strings `(B, None)` to the result of `encode`, and the
+            `tf.Module`s that the function uses.
         """
         tokenizer = self.module
 
@@ -115,17 +116,18 @@ class WordRows:
         return encode, [tokenizer]
 
     def rows(self, xp: ArrayModule, given: Mapping[str, Array]) -> dict[str, Array]:
-        """Makes the rows that an encoder reads.
+        """Creates the rows of ids that an encoder reads, one for each window of a sentence.
 
         Args:
-            xp: `numpy` or `keras.ops`.
-            given: What `encode` returns.
+            xp: The array module, `numpy` or `keras.ops`.
+            given: The result of `encode`.
 
         Returns:
-            A dict of int32 arrays: `row_ids (R, T)`, `row_sizes` and `row_seconds (R,)` (there is
-            no second segment); `row` and `column`, the position from which the label of each word
-            is read; `row_starts (R,)`, the first piece of each row in its sentence; and
-            `word_pieces (W,)`, the first piece of each word in its sentence.
+            A dict of int32 arrays. `row_ids (R, T)`: the ids. `row_sizes (R,)`: the number of ids
+            of each row. `row_seconds (R,)`: the same numbers, because there is no second segment.
+            `row` and `column (W,)`: where in the rows the label of each word is read.
+            `row_starts (R,)` and `word_pieces (W,)`: the index in its sentence of the first piece
+            of each row and of each word.
         """
         lengths = row_sums(xp, given["pieces"], given["words"])  # pieces of each sentence
         found = windows(xp, lengths, self.room, self.margin)
@@ -169,7 +171,7 @@ class WordLists:
         self.rows = rows
 
     def encode(self, words: Sequence[Sequence[str]]) -> dict[str, Array]:
-        """Returns the pieces of words, see `WordRows.encode`.
+        """Returns the ids of the pieces of words, as `WordRows.encode` does.
 
         Args:
             words: The words of each sentence; `""` after the last word is padding.
@@ -178,7 +180,7 @@ class WordLists:
         return self.rows.encode([row[:end] for row, end in zip(words, ends, strict=True)])
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as TensorFlow ops.
+        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
 
         Args:
             tf: The module `tensorflow`.
@@ -194,14 +196,15 @@ class WordLists:
 
 
 class TextWords:
-    """Input texts, which are split into words; in Python, also lists of words.
+    """Texts as inputs, which are split into words; Python also accepts lists of words.
 
     Args:
         rows: A `WordRows`.
         split: Whether `keras_attn.text.split_words` splits the texts; otherwise, they are split at
             white space.
-        limit: Function of the module `tensorflow` and of the number of word positions in a request
-            (texts times words of the longest text). It raises an error if there are too many.
+        limit: Function `limit(tf, number)` that raises an error if `number` is too large. It
+            receives the number of word positions in a request: the number of texts times the number
+            of words of the longest text.
 
     Example:
 
@@ -223,14 +226,14 @@ class TextWords:
         self.rows, self.split, self.limit = rows, split, limit
 
     def encode(self, texts: Sequence[str | Sequence[str]]) -> dict[str, Any]:
-        """Returns the pieces and positions of words.
+        """Returns the ids of the pieces of words, and the positions of words.
 
         Args:
-            texts: Strings, or lists of words, which have no positions.
+            texts: Strings, or lists of words.
 
         Returns:
-            The result of `WordRows.encode` with the `text`s, each `word`, and the character
-            positions `word_starts` and `word_ends`.
+            The result of `WordRows.encode`, with the texts as `text`, all words as `word`, and
+            their character positions `word_starts` and `word_ends`, which only texts have.
 
         Raises:
             TypeError: If an input is neither a string nor a list of words.
@@ -260,9 +263,9 @@ class TextWords:
         )
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as TensorFlow ops; positions are in bytes.
+        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
 
-        Bytes that are not UTF-8 are read as U+FFFD.
+        The function returns positions in bytes. Bytes that are not UTF-8 are read as U+FFFD.
 
         Args:
             tf: The module `tensorflow`.

@@ -34,7 +34,7 @@ class WordTokens:
         self.max_length = max_length
 
     def encode(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Returns ids and words.
+        """Returns the words of texts and their ids.
 
         Args:
             texts: Strings.
@@ -57,7 +57,8 @@ class WordTokens:
             tf: The module `tensorflow`.
 
         Returns:
-            A function of strings `(B,)`, and the `tf.Module`s that it uses.
+            A function from strings `(B,)` to the result of `encode`, and the `tf.Module`s that the
+            function uses.
         """
         tokenizer, pad = self.tokenizer.to_graph(), self.tokenizer.pad_id
 

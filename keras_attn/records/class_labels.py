@@ -18,7 +18,7 @@ from keras_attn.records.labelled_texts import (
 
 
 def checked_labelled(examples: Iterable[object]) -> list[LabelledText]:
-    """Checks and returns `LabelledText`s, all single texts or all pairs."""
+    """Checks that all examples are single texts with labels, or all pairs; returns them."""
     given = listed(examples, "labelled texts", 2, "keras_attn.records.read_labelled(path)")
     checked = [as_labelled(example) for example in given]
     if not checked:
@@ -28,7 +28,7 @@ def checked_labelled(examples: Iterable[object]) -> list[LabelledText]:
 
 
 def checked_class_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Returns the names of the classes."""
+    """Checks the names of the classes, and returns them as a tuple."""
     names = listed(names, "names")
     if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise ValueError(f"Expected class names that are different strings. Received: {names}.")
@@ -38,7 +38,7 @@ def checked_class_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def class_names_of(labels: Iterable[Label]) -> tuple[str, ...]:
-    """Returns the names of the classes that occur, in alphabetical order."""
+    """Returns the names of the classes that occur in labels, in alphabetical order."""
     labels = list(labels)
     names = sorted({name for label in labels for name in label_names(label)})
     if len(names) < 2:

@@ -16,7 +16,7 @@ COLUMN_SUFFIXES = {
 
 
 def numbered(*columns: str) -> list[Column]:
-    """Parses columns of the command: numbers if all consist of digits, names otherwise."""
+    """Parses columns given as strings: numbers if all consist of digits, names otherwise."""
     digits = all(column.isdecimal() and column.isascii() for column in columns)
     return [int(column) if digits else column for column in columns]
 
@@ -34,10 +34,10 @@ def read_columns(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Reads the wanted columns of a table, or keys of JSON objects, line by line.
 
-    If all columns are numbers, the file has no header, and its rows may have further cells: by
-    default, rows of other lengths (`exact`) are bad only if a column is given by name. Bad values
-    are None; `json_value` of the reading converts JSON values. With `whole`, all values of a row
-    are read, keyed by column names.
+    If all columns are given by number rather than by name, the file is read without a header, and
+    extra cells are ignored, unless `header` or `exact` is True. Bad values are None;
+    `reading.json_value` converts JSON values. With `whole`, all values of a row are read, keyed by
+    column names.
     """
     format = chosen_format(format, path, COLUMN_SUFFIXES, COLUMN_FORMATS)
     with open_lines(path) as lines:

@@ -30,7 +30,7 @@ _END_OF_TURN = "__eou__"
 
 
 class Turn(NamedTuple):
-    """The consecutive text of one speaker in a dialogue.
+    """A turn in a dialogue: a text and the name of its speaker.
 
     Example:
 
@@ -43,7 +43,7 @@ class Turn(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """The turns of a dialogue so far and the answer to them.
+    """An answer in a dialogue, and the turns before it.
 
     Example:
 
@@ -59,7 +59,7 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True)
 class Dialogues(Records[tuple[Turn, ...]]):
-    """The dialogues of a file, in its order, and a report of the skipped ones.
+    """The dialogues of a file, in their order, and the problems of skipped dialogues.
 
     Example:
 
@@ -134,7 +134,7 @@ class _Reading(LineReading):
 def read_dialogues(
     path: Location, format: str = "auto", on_error: str = "error", max_characters: int = 10_000
 ) -> Dialogues:
-    """Reads dialogues.
+    """Reads dialogues from a file.
 
     | format | file | |
     |---|---|---|
@@ -153,12 +153,12 @@ def read_dialogues(
         max_characters: Maximum number of characters of a turn.
 
     Returns:
-        `Dialogues`.
+        A `Dialogues`, a sequence with a tuple of `Turn`s for each dialogue.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a line does not have the format, a dialogue has no turn, only one speaker or
-            a turn that is too long, or no dialogue is left.
+        ValueError: If a line does not have the format; if a dialogue has no turn, only one speaker,
+            or a turn that is too long; or if no dialogue is left.
 
     Example:
 
@@ -232,22 +232,22 @@ def _chitchat(lines: Iterator[bytes], reading: _Reading) -> None:
 def exchanges(
     dialogues: Iterable[Sequence[Turn]], speaker: str = "", max_turns: int | None = None
 ) -> list[Exchange]:
-    """Creates an exchange from each turn that answers another.
+    """Creates an `Exchange` from each turn that answers another turn.
 
     Consecutive turns of one speaker are joined by a space. Before an answer, consecutive turns of
     different other speakers are also joined, so that the speaker of the answer and the others
     alternate.
 
     Args:
-        dialogues: Dialogues.
+        dialogues: Dialogues, each a sequence of `Turn`s.
         speaker: The speaker whose turns are answers; all speakers if empty.
-        max_turns: Maximum number of turns before an answer, the last ones; all if None.
+        max_turns: Number of last turns before an answer that are kept; all if None.
 
     Returns:
         The exchanges, in the order of the answers.
 
     Raises:
-        ValueError: If there is no answer of the speaker.
+        ValueError: If no turn of the speaker answers another turn.
 
     Example:
 
@@ -279,7 +279,7 @@ def exchanges(
 
 
 class TestExchanges(list):
-    """Exchanges for evaluation, with the training exchanges that baselines use."""
+    """A list of exchanges for evaluation, with the training exchanges that baselines use."""
 
     __test__ = False  # no test, whatever its name
 
@@ -297,7 +297,7 @@ class TestExchanges(list):
 
 
 def checked_exchanges(exchanges: Iterable[Any]) -> list[Exchange]:
-    """Checks `Exchange`s, or tuples of turns (one or several strings) and an answer."""
+    """Checks `Exchange`s, or tuples of turns and an answer, where turns are a string or a list."""
     found = []
     given = listed(exchanges, "exchanges of turns and an answer", 2)
     for i, example in enumerate(given):
@@ -345,15 +345,16 @@ def split_dialogues(
 ) -> DialogueSplits:
     """Splits dialogues at random into three sets; equal dialogues stay together.
 
+    Two dialogues are equal if their turns have the same texts, ignoring case.
+
     Args:
         dialogues: The dialogues.
-        dev: Number or fraction of the development dialogues.
-        test: Number or fraction of the test dialogues.
-        seed: Seed of the draw: dialogues are sorted by the SHA-256 of the seed and their words.
-            Dialogues are equal if their words are, ignoring case.
+        dev: Number of development dialogues, or their fraction if it is below 1.
+        test: Number of test dialogues, or their fraction if it is below 1.
+        seed: Seed of the split: dialogues are sorted by the SHA-256 of the seed and their texts.
 
     Returns:
-        `DialogueSplits`, each set in the order of the dialogues.
+        A `DialogueSplits`; each set is in the order of the dialogues.
 
     Raises:
         ValueError: If a size is out of range, or too few dialogues are left.
@@ -404,11 +405,14 @@ def split_dialogues(
 def without(
     dialogues: Iterable[tuple[Turn, ...]], others: Iterable[tuple[Turn, ...]]
 ) -> list[tuple[Turn, ...]]:
-    """Removes dialogues that also occur in others, ignoring case.
+    """Removes dialogues that also occur in another set, ignoring case.
 
     Args:
         dialogues: The dialogues.
-        others: The dialogues to remove, for example a test set.
+        others: The dialogues to remove from them, for example a test set.
+
+    Returns:
+        The remaining dialogues, in their order.
 
     Example:
 

@@ -45,18 +45,18 @@ class Documents:
     Text files are UTF-8, plain or gzipped (`*.gz`).
 
     Args:
-        path: A file, a folder, or a pattern such as `"texts/*.txt"`. For a folder, all `.txt`,
-            JSON-lines and Parquet files are read. Several of these may be joined by `os.pathsep`
-            (`:`). Or `Rows`, a table in memory.
-        key: Key of the text in JSON objects, or its column.
+        path: A file, a folder, a pattern such as `"texts/*.txt"`, or several of these joined by
+            `os.pathsep` (`:`). In a folder, all `.txt`, JSON-lines and Parquet files are read.
+            Alternatively, `Rows`, a table in memory.
+        key: Key of the text in JSON objects, or name of its column.
         on_error: `"error"` raises an error for bad lines; `"skip"` leaves them out and counts them.
-        shard: A tuple `(number, of)`: only documents `number`, `number + of`, ... are parsed, where
-            lines of JSON, rows, and texts between blank lines count from 0 over all files.
+        shard: A tuple `(number, of)`: only documents `number`, `number + of`, ... are parsed. The
+            documents of all files are numbered from 0.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: During iteration, if a file has no document, lines that are not UTF-8 or not
-            JSON, empty documents, or sentences of more than `MAX_CHARACTERS` characters.
+        ValueError: During iteration, if a file has no document, a line that is not UTF-8 or not
+            JSON, an empty document, or a sentence of more than `MAX_CHARACTERS` characters.
 
     Example:
 
@@ -80,7 +80,7 @@ class Documents:
         self.key = key
         self.on_error = on_error
         self.skipped = 0
-        """Number of bad lines that the last iteration left out."""
+        """Number of bad lines that were left out in the last iteration."""
 
     def __iter__(self) -> Iterator[Document]:
         self.skipped = before = 0
@@ -184,16 +184,17 @@ def _files(path: Location) -> list[Location]:
 
 
 class SplitDocuments:
-    """Training documents and held-out documents, with a flag for the latter.
+    """Training documents and held-out documents, each with a flag that is True if it is held out.
 
-    Each iteration reads the files again. If `held_out` is None, a fraction of `texts` is held out,
-    which is drawn by the words of the documents, so that equal documents stay together.
+    Each iteration reads the files again. If `held_out` is None, a fraction of `texts` is held out.
+    A hash of the words of each document decides whether it is held out, so that equal documents
+    stay together.
 
     Args:
         texts: Documents as lists of sentences, which can be iterated several times.
         held_out: Held-out documents of the same form; None to hold out a fraction of `texts`.
-        share: The fraction to hold out.
-        seed: Seed of the draw.
+        share: The fraction of `texts` to hold out.
+        seed: Seed of the choice of held-out documents.
 
     Example:
 
@@ -216,7 +217,7 @@ class SplitDocuments:
 
     @property
     def skipped(self) -> int:
-        """Number of bad lines that the last iteration left out."""
+        """Number of bad lines that were left out in the last iteration."""
         sides = self.texts, self.held_out
         return sum(side.skipped for side in sides if isinstance(side, Documents))
 
@@ -234,7 +235,7 @@ class SplitDocuments:
         return int.from_bytes(digest.digest()[:6], "big") < self.share * 2**48
 
     def training_sentences(self, characters: int) -> _TrainingSentences:
-        """Returns the first training sentences, up to about this number of characters."""
+        """Returns the first training sentences, about `characters` characters in total."""
         return _TrainingSentences(self, characters)
 
 
@@ -263,7 +264,7 @@ WholeDocument = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class WholeDocuments(Records[WholeDocument]):
-    """Documents of one or several files, and a report of the skipped ones.
+    """Documents of one or several files, and the problems of skipped documents.
 
     Example:
 
@@ -289,10 +290,10 @@ def checked_documents(documents: object) -> list[tuple[str, str]]:
     """Checks documents, and returns a prompt (which may be empty) and a text for each.
 
     Args:
-        documents: A list of strings or of tuples of a prompt and its answer, or one long string.
+        documents: A list of strings, a list of tuples (prompt, answer), or one long string.
 
     Raises:
-        TypeError: If an element is neither a string nor such a tuple.
+        TypeError: If an element is neither a string nor a tuple of two strings.
         ValueError: If a text is empty.
     """
     if isinstance(documents, str):
@@ -322,25 +323,25 @@ def read_whole_documents(
     blank_lines: bool = False,
     on_error: str = "error",
 ) -> Text | WholeDocuments:
-    """Reads one long text or several documents.
+    """Reads one long text, or several documents, from files.
 
     | files | |
     |---|---|
     | one text file | a long text; with `blank_lines`, documents separated by blank lines |
-    | several text files | a document in each; with `blank_lines`, as above |
+    | several text files | a document in each; with `blank_lines`, several documents in each |
     | `*.jsonl`, `*.ndjson`, `*.json` | each line is a JSON object with a document under `key` |
     | `*.parquet`, `*.pq`, `Rows` | each row has a document in the column `key` |
 
     Args:
-        path: Files, or a table in memory, as for `Documents`.
-        key: Key of the documents in JSON objects, or of the answers; or their column.
-        prompt_key: Key or column of the prompts; none if empty.
+        path: A file, a folder, a pattern, or a table in memory, as for `Documents`.
+        key: JSON key or column of the documents, or of the answers if there are prompts.
+        prompt_key: JSON key or column of the prompts; empty if there are none.
         blank_lines: Whether blank lines separate the documents of text files.
-        on_error: `"error"`: bad lines of JSON and bad rows are errors; `"skip"`: they are left out
-            and counted.
+        on_error: `"error"` raises an error for bad lines of JSON and bad rows; `"skip"` leaves them
+            out and counts them.
 
     Returns:
-        A `Text`, which is a string, or `WholeDocuments`.
+        A `Text`, which is a string, for one long text; otherwise, a `WholeDocuments`.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -420,16 +421,17 @@ def split_documents(
 ) -> tuple[Any, Any, Any]:
     """Splits a text or documents into training, development and test parts.
 
-    A text is split in its order. Documents are chosen by a hash of their words, so that
-    equal documents stay together.
+    A text is split in its order, as by `split_text`. Documents are assigned by a hash of their
+    words, so that equal documents stay together.
 
     Args:
-        given: A text, see `split_text`, or documents.
+        given: A text, or a list of documents.
         dev_share: Fraction of the development part, at least 0.
-        test_share: Fraction of the test part, at least 0; both together below 1.
+        test_share: Fraction of the test part, at least 0. The sum of both fractions must be below
+            1.
 
     Returns:
-        Three strings, or three lists.
+        Three strings for a text, or three lists of documents.
 
     Raises:
         ValueError: If a share is out of range.

@@ -38,7 +38,7 @@ class EncodedFile(os.PathLike[str]):
 
 
 def check_encoding(encoding: str) -> None:
-    """Refuses an unknown encoding; an empty string is accepted."""
+    """Raises a ValueError for an unknown encoding; an empty string is accepted."""
     try:
         known = not encoding or codecs.lookup(encoding)._is_text_encoding
     except LookupError:
@@ -51,13 +51,13 @@ def check_encoding(encoding: str) -> None:
 
 
 def expanded(path: Location) -> Location:
-    """Expands `~` in a path; rows and encoded files do not change."""
+    """Expands `~` in a path; returns `Rows` and `EncodedFile`s unchanged."""
     return os.path.expanduser(path) if isinstance(path, str) else path
 
 
 @contextlib.contextmanager
 def files_in(encoding: str) -> Iterator[None]:
-    """Sets the encoding of files read inside the block; UTF-8 if empty.
+    """Sets the encoding of files that are read inside the `with` block; UTF-8 if empty.
 
     Example:
 
@@ -74,5 +74,5 @@ def files_in(encoding: str) -> Iterator[None]:
 
 
 def encoding_of(path: Location) -> str:
-    """The encoding of a file if one was given for it or for all files, else an empty string."""
+    """Returns the encoding given for a file or for all files; an empty string if none was given."""
     return path.encoding if isinstance(path, EncodedFile) else _ENCODING.get()

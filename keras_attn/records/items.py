@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Items(Sequence[T]):
-    """Base of a dataclass that acts as a sequence of the items in its first field."""
+    """Base class of dataclasses that act as a sequence of the items in their first field."""
 
     __dataclass_fields__: ClassVar[dict[str, Field]]
 
@@ -37,7 +37,7 @@ class Items(Sequence[T]):
 
 
 class Records(Items[T]):
-    """Base of readers' results: items, and the problems of lines that were left out."""
+    """Base class of readers' results: items, and the problems of skipped lines."""
 
     kinds: ClassVar[Mapping[str, str]] = PROBLEMS
     """The kinds of problems and their descriptions."""
@@ -46,11 +46,11 @@ class Records(Items[T]):
     """The unit of reading: lines, or rows of a table."""
 
     def summary(self) -> str:
-        """Returns a summary as text."""
+        """Returns a summary of the items and problems as text."""
         raise NotImplementedError
 
     def in_units(self, unit: str) -> Self:
-        """Returns a message in which lines are called by the unit of reading."""
+        """Returns a copy whose messages use `unit`, such as "row", instead of "line"."""
         object.__setattr__(self, "unit", unit)
         return self
 

@@ -10,11 +10,11 @@ _FEW = 10
 
 
 def check_label_counts(counts: Mapping[str, int], things: str, setting: str = "label") -> None:
-    """Refuses a label column whose values seldom occur twice.
+    """Checks that the values of a label column occur several times.
 
-    If more than half of the labels have only one text, this raises an error; if a label has at most
-    two texts on average, it warns. `things` names the labelled things, such as "texts", and
-    `setting` is the setting that names the column.
+    If more than half of the labels have only one text, it raises a ValueError. Otherwise, if labels
+    have at most two texts on average, it warns. `things` names the labelled things, such as
+    "texts", and `setting` is the setting that names the column.
     """
     total, single = sum(counts.values()), [name for name, n in counts.items() if n == 1]
     option = f"--{setting.replace('_', '-')}"

@@ -56,7 +56,7 @@ class LabelledPair(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelledPairs(Records[LabelledPair]):
-    """The pairs of a file, in its order, and a report of the skipped ones.
+    """The labelled pairs of a file, in their order, and the problems of skipped lines.
 
     Args:
         pairs: The pairs with their labels.
@@ -159,15 +159,17 @@ def read_labelled_pairs(
         path: The file.
         format: The format.
         premise: Column, or JSON key, of the first texts; if empty, the default of the format.
-        hypothesis: The same for the second texts.
-        label: The same for the labels.
-        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, inferred from
-            the names of the columns; otherwise, a comma in `"csv"` and a tab in all other formats.
+        hypothesis: Column, or JSON key, of the second texts; if empty, the default of the format.
+        label: Column, or JSON key, of the labels; if empty, the default of the format.
+        delimiter: The single character between cells. By default, one of `,`, `;`, `|` and tab is
+            inferred from the header; without a header, it is a comma in `"csv"` and a tab in all
+            other formats.
         on_error: `"error"` raises one ValueError for all bad lines. `"skip"` leaves bad lines out,
             and lists them in `problems`.
-        split: `"train"`, `"dev"` or `"test"`: the part of a table that has SICK's column
-            `SemEval_set`. Other files are read completely. None reads all parts.
-        swap: Whether each pair of SICK is followed by the swapped pair, with its own label.
+        split: The part to read, `"train"`, `"dev"` or `"test"`, from a table that has SICK's column
+            `SemEval_set`; None for all parts. Other files are read completely.
+        swap: Whether each pair of SICK is followed by the pair with swapped sentences, which has a
+            label of its own.
         labels: The labels that may occur; a line with another label is bad. None allows any label.
 
     Returns:
@@ -175,8 +177,8 @@ def read_labelled_pairs(
 
     Raises:
         OSError: If the file is missing or cannot be read.
-        ValueError: If a line is bad (the message has its number), a column is missing, or a setting
-            does not apply to the format.
+        ValueError: If a line is bad (the message has the line number), a column is missing, or a
+            setting does not apply to the format.
 
     Example:
 
@@ -224,7 +226,7 @@ def read_labelled_pairs(
 
 
 def has_splits(path: Location, format: str = "auto") -> bool:
-    """Whether a file of labelled pairs has a column with the part of each pair."""
+    """Returns whether a file of labelled pairs has a column that assigns pairs to splits."""
     return _layout(path, format)[2]
 
 
@@ -249,7 +251,7 @@ def _layout(path: Location, format: str) -> tuple[str, bytes, bool]:
 def split_by_premise(
     pairs: Sequence[LabelledPair], dev: float, seed: int = 0
 ) -> tuple[list[LabelledPair], list[LabelledPair]]:
-    """Splits pairs by premises into two sets; the first set has every label."""
+    """Splits pairs into two sets that share no premise; the first set has every label."""
     premises = sorted({pair.premise for pair in pairs})
     if len(premises) < 2:
         raise ValueError(
@@ -275,7 +277,7 @@ def checked_labelled_pairs(examples: Iterable[object]) -> list[LabelledPair]:
 
 
 def checked_text_pairs(pairs: Iterable[object]) -> list[tuple[str, str]]:
-    """Checks tuples (premise, hypothesis), as `checked_labelled_pairs` does."""
+    """Checks tuples (premise, hypothesis), and returns them as a list."""
     return [(row[0], row[1]) for row in _checked(pairs, 2, "(premise, hypothesis)")]
 
 

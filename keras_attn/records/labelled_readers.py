@@ -46,35 +46,35 @@ def read_labelled(
     | `*.tsv`, `*.tab` | `"tsv"` | cells between tabs; quotation marks have no special meaning |
     | `*.jsonl`, `*.ndjson`, `*.json` | `"json_lines"` | a JSON object on each line |
 
-    A CSV cell with commas, line breaks or (doubled) quotation marks is in quotation marks. Files
-    may be gzipped (`*.gz` at the end of these names). Texts are UTF-8, or UTF-16 with a byte order
-    mark. Lines end at "\n", "\r\n" or "\r", and a line break within quotation marks is read as
-    "\n". Blank lines are skipped. Lines are counted from 1, and a row of several lines has the
-    number of its first line. A row with more or fewer cells than the first one is bad; usually it
-    has a comma outside quotation marks. White space at the ends of texts and labels is stripped;
-    otherwise texts are unchanged.
+    In CSV, a cell that contains commas, line breaks or quotation marks must be in quotation marks,
+    and quotation marks within it are doubled. Files may be gzipped (`*.gz` at the end of these
+    names). Texts are UTF-8, or UTF-16 with a byte order mark. Lines end at "\n", "\r\n" or "\r",
+    and a line break within quotation marks is read as "\n". Blank lines are skipped. Lines are
+    counted from 1, and a row of several lines has the number of its first line. A row with more or
+    fewer cells than the first row is bad; usually it has a comma outside quotation marks. White
+    space at the ends of texts and labels is stripped; otherwise texts are unchanged.
 
     Labels are strings. JSON numbers and booleans become strings such as "1" and "true".
 
     Args:
         path: The file.
-        text: Name of the column of the texts, or its number (from 0); key of the JSON object.
+        text: Name or number (from 0) of the column of the texts; key of the JSON object.
         label: Name or number of the column of the labels; key of the JSON object.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
         text_pair: Name or number of the column of the second texts, for pairs of texts. None for
             single texts.
-        group: Name or number of a column with the source of each text. None if there is none.
+        group: Name or number of the column with the source of each text; None if there is none.
         header: Whether the first row contains column names. Default: True if a column is given by
             name.
         delimiter: The character between cells. Default: a comma in `"csv"` and a tab in `"tsv"`,
-            unless the first row contains the column names separated by another one of `,`, `;`, `|`
-            and tab. The summary states such a delimiter, and an ambiguous first row is refused.
+            unless another one of `,`, `;`, `|` and tab separates the column names in the first row.
+            The summary states an inferred delimiter; an ambiguous first row raises an error.
         **checks: Settings of all readers of labelled texts.
             `on_error`: `"error"` (default) raises one ValueError for all bad lines. `"skip"` leaves
                 them out, and lists them in `problems` of the result.
-            `label_separator`: The separator between labels if a text may have any number of labels.
-                Every label is then a tuple of names. JSON may also have lists of names. Default
-                None: each text has one label.
+            `label_separator`: The separator between the labels of a text, if a text may have any
+                number of labels; the label of each example is then a tuple of names. JSON files may
+                have lists of names instead. Default None: each text has one label.
             `label_names`: A dict from all allowed labels to their names, such as `{"0": "negative",
                 "1": "positive"}`. Default None: any label is allowed and is its own name.
             `unique`: Whether a text that is repeated with the same label is kept only once. Default
@@ -86,11 +86,11 @@ def read_labelled(
 
     Raises:
         OSError: If the file does not exist or cannot be read.
-        ValueError: If a line is bad (the message has its number): invalid UTF-8, a text or label
-            that is empty or has only invisible characters, a different number of cells, or JSON
-            that is invalid or lacks these values. If there is no text or no such column (the
-            message lists the columns), or a setting does not apply to the format. With any
-            `on_error`: if a quotation mark is never closed, or the file is damaged.
+        ValueError: If a line is bad (the message has the line number): it has invalid UTF-8, a text
+            or label that is empty or has only invisible characters, a different number of cells, or
+            JSON that is invalid or lacks a key. If there is no text or no such column (the message
+            lists the columns), or a setting does not apply to the format. With any `on_error`, if a
+            quotation mark is never closed or the file is damaged.
 
     Example:
 
@@ -120,10 +120,11 @@ def read_imdb(
 ) -> LabelledTexts:
     r"""Reads the training or test set of the IMDB reviews, 25,000 reviews each.
 
-    The folder is the official archive (`aclImdb`, with `train/pos/0_9.txt` ...) or has JSON lines
-    `imdb_train.jsonl` or `train.jsonl` with "text" and "label" (0 or 1), plain or gzipped. The
-    labels are "negative" and "positive". If the folder has `urls_pos.txt` and `urls_neg.txt`, the
-    film is the `group` of its reviews. Texts are unchanged, including `<br />`.
+    The folder is the unpacked official archive (`aclImdb`, with `train/pos/0_9.txt` and so on), or
+    has a file of JSON lines, `imdb_train.jsonl` or `train.jsonl`, with "text" and "label" (0 or 1),
+    plain or gzipped. The labels of the result are "negative" and "positive". If the folder has
+    `urls_pos.txt` and `urls_neg.txt`, the `group` of each review is its film. Texts are unchanged,
+    including `<br />`.
 
     References:
         - [Maas et al., 2011](https://aclanthology.org/P11-1015/): Learning word vectors for
@@ -132,17 +133,19 @@ def read_imdb(
     Args:
         folder: The folder.
         split: `"train"` or `"test"`.
-        on_error: See `read_labelled`; a "line" is a file in the official folder.
-        unique: See `read_labelled`. 96 training reviews and 199 test reviews are repetitions, and
-            123 texts are in both sets (see `remove_labelled_overlap`).
+        on_error: `"error"` raises one ValueError for all bad files or lines; `"skip"` leaves them
+            out, and lists them in `problems`.
+        unique: Whether a text that is repeated with the same label is kept only once. 96 training
+            reviews and 199 test reviews are repetitions, and 123 texts are in both sets (see
+            `remove_labelled_overlap`).
 
     Returns:
-        A `LabelledTexts`. From the official folder, negative reviews come first; files are in the
-        order of their numbers.
+        A `LabelledTexts`. From the official folder, negative reviews come first, in the order of
+        the numbers in the file names.
 
     Raises:
         OSError: If there is no such folder or file.
-        ValueError: See `read_labelled`.
+        ValueError: If a file or line is bad, as in `read_labelled`.
 
     Example:
 
@@ -183,7 +186,7 @@ def read_sst2(
     `train.tsv` has 67,349 phrases, including parts of sentences; `dev.tsv` has 872 sentences. (The
     labels of GLUE's test set are not public; models are compared on `dev.tsv`.) The labels are
     "negative" and "positive". The sentences come from Rotten Tomatoes reviews. If you also train on
-    `load_movie_reviews`, remove them from it with `remove_labelled_overlap`.
+    `load_movie_reviews`, remove the sentences of SST-2 from it with `remove_labelled_overlap`.
 
     References:
         - [Socher et al., 2013](https://aclanthology.org/D13-1170/): the treebank.
@@ -192,15 +195,16 @@ def read_sst2(
     Args:
         folder: The folder with the two files, or with a folder `SST-2` that has them.
         split: `"train"` or `"dev"`.
-        on_error: See `read_labelled`.
-        unique: See `read_labelled`.
+        on_error: `"error"` raises one ValueError for all bad lines; `"skip"` leaves them out, and
+            lists them in `problems`.
+        unique: Whether a text that is repeated with the same label is kept only once.
 
     Returns:
-        A `LabelledTexts`, in the file's order.
+        A `LabelledTexts`, in the order of the file.
 
     Raises:
         OSError: If there is no such folder or file.
-        ValueError: See `read_labelled`.
+        ValueError: If a line is bad, as in `read_labelled`.
 
     Example:
 

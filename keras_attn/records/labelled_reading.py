@@ -17,7 +17,7 @@ from keras_attn.records.reading import LineReading, Location, is_blank, is_integ
 
 
 class LabelledChecks(TypedDict, total=False):
-    """Settings of all readers of labelled texts; see `read_labelled`."""
+    """Settings of all readers of labelled texts, which `read_labelled` describes."""
 
     on_error: str
     unique: bool
@@ -26,7 +26,7 @@ class LabelledChecks(TypedDict, total=False):
 
 
 class LabelledReading(LineReading):
-    """Collects the texts and the problems of one reading."""
+    """Collects the labelled texts of a file, and the problems of its lines."""
 
     kinds = LABELLED_PROBLEMS
 
@@ -61,9 +61,9 @@ class LabelledReading(LineReading):
         group: str | None = "",
         second: str | None = "",
     ) -> None:
-        """Adds a line's values; None stands for a value whose problem is already noted.
+        """Adds the values of a line; a value is None if its problem is already recorded.
 
-        The second text is used only when pairs are read.
+        The second text is only used when pairs are read.
         """
         first = self.text(number, "text", text)
         other = self.text(number, "second text", second) if self.pairs else ""
@@ -106,7 +106,7 @@ class LabelledReading(LineReading):
         return tuple(sorted(set(names))) if several else names[0]
 
     def json_value(self, number: int, name: str, value: object, key: str) -> object:
-        """Labels may have any type here, and groups may be numbers."""
+        """Returns a value of a JSON object; labels may have any type, and groups may be numbers."""
         if name == "label" and not isinstance(value, str):
             if value is None:
                 self.problem(number, "label", "the label is null")
@@ -115,7 +115,7 @@ class LabelledReading(LineReading):
         return self.string(number, str(value) if of_group else value, key)
 
     def read(self, rows: Iterator[tuple[int, dict[str, Any]]]) -> None:
-        """Adds rows of "text" and "label", and optionally "group" and "text_pair"."""
+        """Adds rows with "text" and "label", and optionally "group" and "text_pair"."""
         for number, row in rows:
             more = row.get("group", ""), row.get("text_pair", "")
             self.add(number, row["text"], row["label"], *more)

@@ -71,9 +71,9 @@ def split_labelled(
     Texts that are equal except for case, punctuation, white space and numbers, or that share at
     least a fraction `shared` of their runs of 8 words (`duplicate_groups`), form a *component*,
     which is never divided. The sets are stratified by label as far as possible: a text with several
-    labels counts for the rarest of them, and a component with different labels for the most
-    frequent one. Components with more than one text and more than 1 % of all texts always stay in
-    the training set, and so does the only component of a label.
+    labels counts for its rarest label, and a component of texts with different labels counts for
+    its most frequent label. The training set gets all components with more than one text and more
+    than 1 % of all texts. If a label has only one component, the training set gets it.
 
     Pairs of texts form a component if both texts are nearly equal, in either order. Pairs that
     share only one text may be in different sets.
@@ -84,17 +84,18 @@ def split_labelled(
         examples: `LabelledText`s, or tuples (text, label) or (text, label, group), where a text may
             be a pair of texts.
         dev: Number of development texts, or their fraction if it is a float below 1; 0 for none. It
-            is met exactly if components of fitting sizes exist.
-        test: Number or fraction of the test texts, in the same way.
-        seed: Seed of the draw, any integer.
-        shared: See `duplicate_groups`; above 1, overlapping long texts may be in different sets.
+            is met exactly if the sizes of the components allow it.
+        test: Number of test texts, or their fraction if it is a float below 1; 0 for none.
+        seed: Seed of the split, any integer.
+        shared: Minimum fraction of shared runs of words of nearly equal texts, as in
+            `duplicate_groups`. Above 1, overlapping long texts may be in different sets.
         keep_groups: Whether texts of the same `group` (a film, an author) also form a component.
         apart: Whether nearly equal texts are kept together. If False, they may be in different
-            sets, with a warning. Scores are then too high, but for texts generated from a few
-            templates there may be no alternative.
+            sets, which causes a warning. Scores are then too high, but for texts generated from a
+            few templates there may be no alternative.
 
     Returns:
-        `LabelledSplits`, each set in random order.
+        A `LabelledSplits`; each set is in random order.
 
     Raises:
         ValueError: If a size is out of range, there are too few texts for the sizes, or an example
@@ -152,7 +153,7 @@ def split_alike(
     seed: int,
     apart: bool,
 ) -> tuple[list[T], list[T]]:
-    """Splits examples with one or two texts like `split_labelled`."""
+    """Splits examples with one or two texts into two sets, as `split_labelled` does."""
     # The number of the example is its group, by which it is found again.
     numbered = enumerate(map(texts, examples))
     labelled = [LabelledText(text, "", str(i), second) for i, (text, second) in numbered]
@@ -173,9 +174,10 @@ def remove_labelled_overlap(
 
     Args:
         train: `LabelledText`s, or tuples (text, label) or (text, label, group).
-        held_out: The texts of a test or development set; labels are ignored.
-        *more_held_out: The texts of further sets.
-        shared: See `duplicate_groups`.
+        held_out: The texts of a test or development set, in the same form; labels are ignored.
+        *more_held_out: The texts of further test or development sets.
+        shared: Minimum fraction of shared runs of words of nearly equal texts, as in
+            `duplicate_groups`.
 
     Returns:
         The training texts that are kept, in their order, and the number of removed texts.
@@ -199,7 +201,7 @@ def remove_labelled_overlap(
 
 
 def warn_of_contradictions(examples: Iterable[LabelledText]) -> None:
-    """Warns about texts that have different labels in different examples."""
+    """Warns if a text has different labels in different examples."""
     labels: dict[Input, set[Label]] = defaultdict(set)
     for example in examples:
         labels[example.input].add(example.label)
@@ -213,7 +215,7 @@ def warn_of_contradictions(examples: Iterable[LabelledText]) -> None:
 
 
 def warn_of_shared(train: Iterable[LabelledText], dev: Sequence[LabelledText]) -> None:
-    """Warns about development texts that are also training texts; pairs in either order."""
+    """Warns if development texts are also training texts; pairs are compared in either order."""
     known = {tuple(sorted((x.text, x.second or ""))) for x in train}
     shared = sum(tuple(sorted((x.text, x.second or ""))) in known for x in dev)
     if shared:

@@ -25,10 +25,11 @@ class LabelledText(NamedTuple):
     """A text, or a pair of texts, with its label.
 
     Args:
-        text: The text, or the first of two.
-        label: Name of its class; for texts with any number of labels, a sorted tuple of names.
-        group: Its origin, such as a film or an author; empty if unknown.
-        second: The second text of a pair; None if there is one text.
+        text: The text, or the first text of a pair.
+        label: Name of the text's class; for texts with any number of labels, a sorted tuple of
+            names.
+        group: Origin of the text, such as a film or an author; empty if unknown.
+        second: The second text of a pair; None for a single text.
 
     Example:
 
@@ -85,27 +86,25 @@ def as_labelled(example: object) -> LabelledText:
 
 
 def label_name(label: object) -> object:
-    """A label as a string: 5 is the same label as "5"."""
+    """Returns a label as a string, so that 5 is the same label as "5"."""
     is_integer = hasattr(label, "__index__") and not isinstance(label, bool)
     return str(operator.index(cast(SupportsIndex, label))) if is_integer else label
 
 
 def label_names(label: Label) -> tuple[str, ...]:
-    """The names in a label, which is one name or a tuple."""
+    """Returns the names in a label, which is one name or a tuple of names."""
     return (label,) if isinstance(label, str) else tuple(label)
 
 
 def count_labels(examples: Iterable[LabelledText]) -> dict[str, int]:
-    """The number of texts with each label, sorted by name."""
+    """The number of texts with each label, sorted by label."""
     counts = Counter(name for example in examples for name in label_names(example.label))
     return dict(sorted(counts.items()))
 
 
 @dataclass(frozen=True)
 class LabelledTexts(Records[LabelledText]):
-    """The labelled texts of a file, and a report of the skipped ones.
-
-    The object is a sequence of `LabelledText`s, for example for `split_labelled`.
+    """The labelled texts of a file, a sequence of `LabelledText`s, and the problems of its lines.
 
     Args:
         examples: The texts with their labels.
@@ -149,14 +148,14 @@ class LabelledTexts(Records[LabelledText]):
 
     @property
     def label_counts(self) -> dict[str, int]:
-        """The number of texts with each label, sorted by name."""
+        """The number of texts with each label, sorted by label."""
         return count_labels(self.examples)
 
     @property
     def counts(self) -> dict[str, int]:
         """Numbers of lines, texts, skipped lines, repeated texts, bad lines, and bad lines by kind.
 
-        A line with problems of two kinds is counted under both.
+        A line with problems of two kinds is counted under both kinds.
         """
         return {
             "lines": self.lines,

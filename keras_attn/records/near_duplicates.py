@@ -24,8 +24,8 @@ def duplicate_groups(texts: Sequence[str], shared: float = 0.5) -> np.ndarray:
     fewer runs, must be at least `shared`. Texts that are linked through others are in the same
     group. A text without letters and digits, such as ":)", is its own template.
 
-    Time and memory are proportional to the number of words; tens of thousands of reviews take
-    seconds.
+    Time and memory are proportional to the total number of words: tens of thousands of reviews take
+    a few seconds.
 
     Args:
         texts: The texts.

@@ -39,7 +39,7 @@ class NumberedText(NamedTuple):
 
 @dataclass(frozen=True)
 class NumberedTexts(Records[NumberedText]):
-    """The texts of a file with their numbers, and a report of the skipped ones.
+    """The texts of a file with their numbers, and the problems of skipped lines.
 
     Example:
 
@@ -75,21 +75,23 @@ def read_numbered_texts(
     r"""Reads texts or pairs of texts, each with a number.
 
     Args:
-        path: The file, as in `read_scored_pairs`.
-        text: Name of the column of the texts; key of the JSON object.
-        number: The same for the numbers.
-        text_pair: The same for the second texts; empty for single texts.
-        format: See `read_scored_pairs`.
-        delimiter: See `read_scored_pairs`. In a table with semicolons, numbers may have decimal
-            commas.
-        on_error: See `read_scored_pairs`.
+        path: The file, plain or gzipped.
+        text: Name or number (from 0) of the column of the texts; key of the JSON object.
+        number: Column or key of the numbers.
+        text_pair: Column or key of the second texts; empty for single texts.
+        format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
+        delimiter: The single character between cells; inferred by default, as in
+            `read_scored_pairs`. In a table with semicolons, numbers may have decimal commas.
+        on_error: `"error"` raises one ValueError for all bad lines. `"skip"` leaves bad lines out,
+            and lists them in `problems`.
 
     Returns:
         A `NumberedTexts`.
 
     Raises:
         OSError: If the file does not exist or cannot be read.
-        ValueError: If a text is empty or a number is not finite, and as in `read_labelled`.
+        ValueError: If a text is empty, a number is not finite, or a line is bad for another reason
+            given in `read_labelled`.
 
     Example:
 
@@ -116,7 +118,7 @@ def read_numbered_texts(
 
 
 def checked_numbered(examples: Iterable[object]) -> list[NumberedText]:
-    """Checks `NumberedText`s, or tuples (text, number), all with single texts or all with pairs."""
+    """Checks `NumberedText`s, or tuples (text, number); the texts are all single or all pairs."""
     read = "keras_attn.records.read_numbered_texts(path)"
     checked = []
     for i, example in enumerate(listed(examples, "texts with a number", 2, read)):

@@ -10,7 +10,7 @@ from keras_attn.white_space import normalize_white_space
 
 
 class Checks(TypedDict, total=False):
-    """Settings of all readers of pairs; see `read_pairs`."""
+    """Settings of all readers of sentence pairs, which `read_pairs` describes."""
 
     on_error: str
     max_characters: int | None
@@ -19,7 +19,7 @@ class Checks(TypedDict, total=False):
 
 
 class PairReading(LineReading):
-    """Collects the pairs and the problems of one reading of sentence pairs."""
+    """Collects the sentence pairs of a file, and the problems of its lines."""
 
     def __init__(
         self,
@@ -41,14 +41,16 @@ class PairReading(LineReading):
         self.pairs: list[TranslationPair] = []
 
     def value(self, number: int, record: dict[str, Any], key: str) -> str | None:
-        """The string under a key of a JSON object; None, with a problem noted, if it is bad."""
+        """Returns the string under a key of a JSON object; if it is bad, records a problem and
+        returns None."""
         values = _look_up(record, key)
         if not values:
             self.no_key(number, record, key)
         return self.string(number, values[0], key) if values else None
 
     def add(self, number: int, source: str | None, target: str | None) -> None:
-        """Adds a line's two sides; None stands for a side whose problem is already noted."""
+        """Adds the sentence and the translation of a line; None if its problem is already recorded.
+        """
         sides = [self._side(number, *s) for s in (("source", source), ("target", target))]
         if sides[0] is not None and sides[1] is not None:
             self.pairs.append(TranslationPair(sides[0], sides[1]))
@@ -66,7 +68,7 @@ class PairReading(LineReading):
         return None
 
     def finish(self) -> ParallelText:
-        """What was read, or the error about all problems."""
+        """Returns the pairs, or raises an error about all problems."""
         self.refuse(len(self.pairs), "a sentence and its translation on each line", "pair")
         once = unique_pairs(self.pairs)
         return ParallelText(

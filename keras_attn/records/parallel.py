@@ -11,7 +11,7 @@ from keras_attn.records.problems import LineProblem, many
 
 
 class TranslationPair(NamedTuple):
-    """A sentence, its translation, and the documents that contain them.
+    """A sentence, its translation, and the documents that contain the pair.
 
     Args:
         source: The sentence to translate.
@@ -32,7 +32,7 @@ class TranslationPair(NamedTuple):
 
 
 def unique_pairs(pairs: Iterable[TranslationPair]) -> list[TranslationPair]:
-    """Removes repeated pairs, and unites their groups; the order is kept."""
+    """Removes repeated pairs and merges their groups; the order is kept."""
     groups: dict[tuple[str, str], set[str]] = {}
     for source, target, names in pairs:
         groups.setdefault((source, target), set()).update(names)
@@ -41,7 +41,7 @@ def unique_pairs(pairs: Iterable[TranslationPair]) -> list[TranslationPair]:
 
 @dataclass(frozen=True)
 class ParallelText(Records[TranslationPair]):
-    """The sentence pairs of a file, and a report of the skipped ones.
+    """The sentence pairs of a file, and the problems of skipped lines.
 
     The object is a sequence of `TranslationPair`s, for example for `split_pairs` and
     `Translator.fit`.
@@ -50,7 +50,7 @@ class ParallelText(Records[TranslationPair]):
         pairs: The pairs.
         where: The file or files, for messages.
         lines: Number of lines of the file.
-        passed_over: Number of lines that are blank or a header.
+        passed_over: Number of blank lines and header lines.
         repeated: Number of pairs that repeat an earlier pair.
         unique: Whether repeated pairs were left out.
         problems: The problems of the lines that were left out; a line can have several.
@@ -77,8 +77,8 @@ class ParallelText(Records[TranslationPair]):
     def counts(self) -> dict[str, int]:
         """Numbers of lines, pairs, skipped lines, repeated pairs, bad lines, and bad lines by kind.
 
-        `lines` is `pairs + passed_over + bad_lines`, and with `unique=True` `+ repeated`. A line
-        with problems of two kinds is counted under both.
+        `lines` is the sum of `pairs`, `passed_over` and `bad_lines`, and with `unique=True` also of
+        `repeated`. A line with problems of two kinds is counted under both kinds.
         """
         return {
             "lines": self.lines,
@@ -101,7 +101,7 @@ class ParallelText(Records[TranslationPair]):
 
 
 class ParallelPairs(list):
-    """Pairs with a summary."""
+    """A list of sentence pairs with a summary."""
 
     def summary(self) -> str:
         """Returns the number of pairs as text."""

@@ -23,7 +23,7 @@ class LineProblem(NamedTuple):
     """The reason why a line of a file was left out.
 
     Args:
-        line: Number of the line, from 1.
+        line: Number of the line; the first line has number 1.
         kind: `"encoding"`, `"columns"`, `"csv"`, `"json"`, `"keys"`, `"type"`, `"empty"`, `"long"`,
             or a kind of the reader, such as `"label"`.
         what: Description of the problem.
@@ -43,7 +43,7 @@ class LineProblem(NamedTuple):
 def count_problems(
     problems: Iterable[tuple[Hashable, str, str]], kinds: Iterable[str]
 ) -> dict[str, int]:
-    """The number of lines (or other units) with each kind of problem."""
+    """Returns the number of lines (or other units) with each kind of problem."""
     counts = Counter(kind for _, kind in {(where, kind) for where, kind, _ in problems})
     return {kind: counts[kind] for kind in kinds if counts[kind]}
 
@@ -54,7 +54,7 @@ def describe_problems(
     kinds: Mapping[str, str] = PROBLEMS,
     unit: str = "line",
 ) -> str:
-    """Describes the problems of each kind: their number, lines and first descriptions."""
+    """Describes each kind of problem: how many lines have it, which lines, and first details."""
     parts = []
     for kind, words in kinds.items():
         of_kind = [problem for problem in problems if problem.kind == kind]
@@ -69,5 +69,5 @@ def describe_problems(
 
 
 def many(count: int, noun: str) -> str:
-    """A number and its noun, in the plural unless the number is 1."""
+    """Returns a number and its noun, in the plural unless the number is 1."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")

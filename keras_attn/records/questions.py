@@ -64,7 +64,7 @@ _Row = tuple[int, Any, Any, str, str]
 
 @dataclass(frozen=True)
 class AnsweredQuestions(Records[AnsweredQuestion]):
-    """Questions with answers, and a report of the skipped ones.
+    """The questions of a file with their answers, and the problems of skipped questions.
 
     Example:
 
@@ -164,8 +164,8 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
     | `*.jsonl`, `*.ndjson` | a JSON object on each line: `question`, `text` (or `context`), and `answers`, a list of objects with `text` and `start` (or `answer_start`), or of strings; an empty list if there is none; optionally `title`, the article (the text itself by default) |
     | `*.json` | SQuAD 1.1 or 2.0: `data`, `paragraphs`, `qas` |
 
-    If an answer is not at the given position, the nearest occurrence in the text is used and
-    counted in `moved`. A position outside of the text is an error.
+    If an answer is not at the given position, its nearest occurrence in the text is used, and the
+    answer is counted in `moved`. A position outside of the text is an error.
 
     Args:
         path: The file, in UTF-8, plain or gzipped (`*.gz`).
@@ -173,12 +173,12 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
             them.
 
     Returns:
-        `AnsweredQuestions`.
+        An `AnsweredQuestions`, a sequence of `AnsweredQuestion`s.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file has no question or has another format, a question or an answer is
-            empty, or an answer is not in its text or starts outside of it.
+        ValueError: If the file has no question or has another format; if a question or an answer is
+            empty; or if an answer is not in its text or starts outside of the text.
 
     Example:
 
@@ -279,15 +279,15 @@ def split_questions(
         questions: The questions.
         share: Approximate fraction of the articles in the second set, or their number if it is an
             integer. If there are at least two articles, each set gets at least one.
-        seed: Seed of the draw: articles are sorted by the SHA-256 of the seed and their title, and
-            the first ones go to the second set.
+        seed: Seed of the split: articles are sorted by the SHA-256 of the seed and their title, and
+            the first articles go to the second set.
 
     Returns:
         Both sets, in the order of the questions.
 
     Raises:
-        ValueError: If the fraction is not between 0 and 1, or the number is not between 0 and the
-            number of articles.
+        ValueError: If `share` is a fraction that is not between 0 and 1, or a number that is not
+            between 0 and the number of articles.
 
     Example:
 

@@ -36,7 +36,7 @@ class PairColumns(TypedDict, total=False):
 
 
 def pair_columns(source: str | None, target: str | None, delimiter: str = "") -> PairColumns:
-    """Returns arguments of `read_pairs` from columns given as strings."""
+    """Returns the arguments of `read_pairs` for columns that are given as strings."""
     found: PairColumns = {}
     if source:
         found["source"] = int(source) if source.isdecimal() else source
@@ -77,33 +77,33 @@ def read_pairs(
         path: The file or the folder.
         target_path: A second file, whose line i is the translation of line i of the first.
         format: `"auto"`, or a format in the table.
-        source: Source sentences: name or number (from 0) of the column, key of the JSON object, or
-            language of the folder's files. The default depends on the reader.
-        target: Translations, in the same way.
+        source: Where the source sentences are: name or number (from 0) of the column, key of the
+            JSON object, or language of the folder's files. The default depends on the format.
+        target: Where the translations are, in the same form.
         split: First part of the names of the folder's files, `"train"` by default; only for
             `"multi30k"`.
         header: Whether the first row contains column names; only for `"tsv"` and `"csv"`.
         delimiter: The character between columns; only for `"tsv"` and `"csv"`. Default: as in
             `read_tsv`.
-        **checks: Settings of all readers.
+        **checks: Settings that all readers of pairs have.
             `on_error`: `"error"` (default) raises one ValueError for all bad lines. `"skip"` leaves
                 them out, and lists them in `problems` of the result.
             `max_characters`: Maximum number of characters of a sentence. Default None: no limit.
             `normalize_spaces`: Whether white space at the ends is stripped, and runs of white space
                 (including no-break spaces and Unicode line ends) become one space. Default True.
             `unique`: Whether a repeated pair is kept only once. Default False: repetitions are
-                kept, so that a test set stays complete, and counted in `repeated`.
+                kept, so that a test set stays complete, and they are counted in `repeated`.
 
     Returns:
         A `ParallelText`, a sequence of `TranslationPair` with `problems`, `counts` and `summary()`.
 
     Raises:
         OSError: If a file does not exist or cannot be read.
-        ValueError: If a line is bad (the message has its number): invalid UTF-8, a sentence that is
-            empty, has only invisible characters or is too long, too few columns, or JSON that is
-            invalid or lacks these strings. If there is no pair, or a setting does not apply to the
-            format. With any `on_error`: if two files have different numbers of lines, or a file is
-            damaged.
+        ValueError: If a line is bad (the message has the line number): it has invalid UTF-8, a
+            sentence that is too long, empty or without visible characters, too few columns, or JSON
+            that is invalid or lacks a sentence. If there is no pair, or a setting does not apply to
+            the format. With any `on_error`, if two files have different numbers of lines or a file
+            is damaged.
 
     Example:
 
@@ -154,8 +154,8 @@ def read_tsv(
     r"""Reads sentence pairs from columns of a table, plain or gzipped.
 
     Blank lines are skipped. In tab-separated files, quotation marks have no special meaning, and
-    other columns are ignored. With any other `delimiter`, cells may be in quotation marks, and a
-    row with more or fewer cells than the first one is bad; usually it has a delimiter outside
+    additional columns are ignored. With any other `delimiter`, cells may be in quotation marks, and
+    a row with more or fewer cells than the first row is bad; usually it has a delimiter outside
     quotation marks.
 
     Args:
@@ -166,14 +166,15 @@ def read_tsv(
             name.
         delimiter: The character between columns. Default: a tab, unless the first row contains the
             column names separated by `,`, `;` or `|`.
-        **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
+        **checks: The settings `on_error`, `max_characters`, `normalize_spaces` and `unique`, as in
+            `read_pairs`.
 
     Returns:
-        A `ParallelText`, in the file's order.
+        A `ParallelText`, in the order of the file.
 
     Raises:
         OSError: If the file cannot be read.
-        ValueError: See `read_pairs`.
+        ValueError: If a line is bad, there is no pair, or the file is damaged, as in `read_pairs`.
 
     Example:
 
@@ -207,22 +208,24 @@ def _read_columns(
 def read_parallel(
     source_path: Location, target_path: Location, **checks: Unpack[Checks]
 ) -> ParallelText:
-    r"""Reads two parallel files, plain or gzipped, with a sentence and its translation in line i.
+    r"""Reads two parallel files, plain or gzipped: line i of one is the translation of line i of
+    the other.
 
-    Files with different numbers of lines are always refused, because all pairs after a missing line
-    would be wrong, which no check of single lines can detect.
+    If the files have different numbers of lines, an error is raised with any `on_error`, because
+    all pairs after a missing line would be wrong.
 
     Args:
         source_path: The file of source sentences, one per line.
         target_path: The file of translations.
-        **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
+        **checks: The settings `on_error`, `max_characters`, `normalize_spaces` and `unique`, as in
+            `read_pairs`.
 
     Returns:
-        A `ParallelText`, in the files' order.
+        A `ParallelText`, in the order of the files.
 
     Raises:
         OSError: If a file cannot be read.
-        ValueError: As in `read_pairs`, or if one file was given twice.
+        ValueError: As in `read_pairs`, or if the same file was given twice.
 
     Example:
 
@@ -260,7 +263,7 @@ def read_parallel(
 def read_json_lines(
     path: Location, source: str = "source", target: str = "target", **checks: Unpack[Checks]
 ) -> ParallelText:
-    r"""Reads a JSON object from each line, plain or gzipped.
+    r"""Reads sentence pairs from JSON lines, plain or gzipped: each line is a JSON object.
 
     Dots in a key lead to nested objects, as in `"text.en"`. If an object lacks a key, it is looked
     up under `"translation"`, so that `source="en", target="de"` reads both `{"en": "No.", "de":
@@ -270,14 +273,15 @@ def read_json_lines(
         path: The file.
         source: Key of the source sentence.
         target: Key of its translation.
-        **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
+        **checks: The settings `on_error`, `max_characters`, `normalize_spaces` and `unique`, as in
+            `read_pairs`.
 
     Returns:
-        A `ParallelText`, in the file's order.
+        A `ParallelText`, in the order of the file.
 
     Raises:
         OSError: If the file cannot be read.
-        ValueError: See `read_pairs`.
+        ValueError: If a line is bad, there is no pair, or the file is damaged, as in `read_pairs`.
 
     Example:
 
@@ -306,22 +310,23 @@ def read_multi30k(
 ) -> ParallelText:
     r"""Reads a folder of files `SPLIT.LANGUAGE` or `SPLIT.LANGUAGE.gz`, such as Multi30k's.
 
-    Multi30k has `train`, `val` and `test_2016_flickr` in `en`, `de` and `fr`. Other folders with
-    such file names can also be read.
+    Multi30k has the splits `train`, `val` and `test_2016_flickr` in the languages `en`, `de` and
+    `fr`. Other folders with file names of this form can also be read.
 
     Args:
         folder: The folder.
         source: Language of the source sentences.
         target: Language of the translations.
         split: First part of the files' names.
-        **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
+        **checks: The settings `on_error`, `max_characters`, `normalize_spaces` and `unique`, as in
+            `read_pairs`.
 
     Returns:
-        A `ParallelText`, in the files' order.
+        A `ParallelText`, in the order of the files.
 
     Raises:
         OSError: If there is no such folder or file.
-        ValueError: See `read_pairs`.
+        ValueError: If a line is bad, there is no pair, or the file is damaged, as in `read_pairs`.
 
     Example:
 
@@ -345,21 +350,22 @@ def read_tatoeba(
 ) -> ParallelText:
     r"""Reads Tatoeba's sentence pairs from a zip archive, or from the file in it.
 
-    The archives of manythings.org/anki contain one tab-separated text file: English, the other
-    language and, in newer ones, the authors. `source=1, target=0` translates into English.
-    Tatoeba's own exports have a number before each sentence: `source=1, target=3`. The sentences
-    are under CC-BY 2.0: name their authors if you publish them.
+    An archive from manythings.org/anki contains one tab-separated text file, with columns for the
+    English sentence, the other language and, in newer archives, the authors. With `source=1,
+    target=0`, English is the target. Tatoeba's own exports have a number before each sentence: use
+    `source=1, target=3`. The sentences are under CC-BY 2.0: name their authors if you publish them.
 
     A sentence with several translations gives several pairs, which `split_pairs` keeps together.
 
     Args:
-        path: The zip archive, or its file, plain or gzipped.
+        path: The zip archive, or the text file in it, plain or gzipped.
         source: Number of the column of the source sentences, from 0.
         target: Number of the column of the translations.
-        **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
+        **checks: The settings `on_error`, `max_characters`, `normalize_spaces` and `unique`, as in
+            `read_pairs`.
 
     Returns:
-        A `ParallelText`, in the file's order.
+        A `ParallelText`, in the order of the file.
 
     Raises:
         OSError: If the file cannot be read.

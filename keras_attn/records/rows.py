@@ -54,11 +54,10 @@ class _Dataset(Protocol):
 class Rows(os.PathLike[str]):
     """A table in memory, which readers accept instead of a file.
 
-    `rows` is called for each reading.
-
     Args:
         columns: The names of the columns.
-        rows: Function that returns the rows, with a value for each column.
+        rows: Function that returns the rows, each with a value for each column. It is called each
+            time the table is read.
         where: Name of the table for messages.
 
     Example:
@@ -79,14 +78,14 @@ class Rows(os.PathLike[str]):
         return self.where
 
     def lines(self) -> Iterator[bytes]:
-        """Returns the rows as lines of JSON; a missing value is null."""
+        """Yields each row as a JSON object in UTF-8; missing values become null."""
         for row in self._rows():
             values = dict(zip(self.columns, map(_plain, row), strict=True))
             yield json.dumps(values, default=_plain).encode()
 
 
 def check_different(names: Sequence[str], where: str) -> None:
-    """Refuses columns of equal names."""
+    """Raises a ValueError if two columns have the same name."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(
@@ -96,7 +95,7 @@ def check_different(names: Sequence[str], where: str) -> None:
 
 
 def shown_columns(names: Iterable[str]) -> str:
-    """Returns the names of columns, for a message."""
+    """Returns the names of columns, joined for a message."""
     return ", ".join(map(repr, names))[:300] or "none"
 
 
@@ -112,7 +111,7 @@ def is_parquet(path: str | os.PathLike[str]) -> bool:
 
 
 def has_rows(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a source is a table in memory or a Parquet file."""
+    """Returns whether a path is a table in memory (`Rows`) or a Parquet file."""
     return isinstance(path, Rows) or is_parquet(path)
 
 
@@ -156,7 +155,7 @@ def _whole_parquet(where: str) -> Iterator[None]:
 
 
 def rows_of(given: object) -> object:
-    """Converts a table in memory to `Rows`; other examples do not change.
+    """Converts a table in memory to `Rows`; returns other examples unchanged.
 
     A table is a dict of columns, a DataFrame (pandas, polars), a table of Arrow or of `datasets`,
     or a `tf.data.Dataset` of dicts. Any other `tf.data.Dataset` becomes a list.

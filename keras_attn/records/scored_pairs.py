@@ -18,7 +18,7 @@ from keras_attn.records.tables import Column
 
 
 class ScoredPair(NamedTuple):
-    """Two texts and a number.
+    """Two texts with a number, such as their similarity.
 
     Example:
 
@@ -34,7 +34,7 @@ class ScoredPair(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoredPairs(Records[ScoredPair]):
-    """The scored pairs of a file, and a report of the skipped ones.
+    """The scored pairs of a file, and the problems of skipped lines.
 
     Example:
 
@@ -49,8 +49,7 @@ class ScoredPairs(Records[ScoredPair]):
     problems: list[LineProblem] = field(default_factory=list)
 
     def summary(self) -> str:
-        """Returns a summary: the number of pairs, the range of their scores and the first bad
-        lines."""
+        """Returns a summary: number of pairs, range of their scores and first bad lines."""
         scores = [example.score for example in self.examples]
         text = f"{self.where}: {many(len(scores), 'pair')}"
         if scores:
@@ -64,13 +63,13 @@ class NumberReading(LineReading):
     kinds = ScoredPairs.kinds
 
     def json_value(self, number: int, name: str, value: object, key: str) -> object:
-        """The value under a key; numbers are checked later."""
+        """Returns the value under a key of a JSON object; numbers are checked later."""
         if name == "score":
             return "null" if value is None else value
         return super().json_value(number, name, value, key)
 
     def number(self, number: int, given: object) -> float | None:
-        """The number of a line; None, with a problem noted, if it is bad."""
+        """Returns the number of a line; if it is bad, records a problem and returns None."""
         value = math.nan
         if isinstance(given, str):
             with contextlib.suppress(ValueError):
@@ -86,7 +85,8 @@ class NumberReading(LineReading):
         return None
 
     def pair(self, number: int, row: dict[str, Any]) -> ScoredPair | None:
-        """A line's texts and number; None, with a problem noted, if they are bad."""
+        """Returns the texts and number of a line; if one is bad, records a problem and returns
+        None."""
         first = self.text(number, "first text", row["first"])
         second = self.text(number, "second text", row["second"])
         score = self.number(number, row["score"])
@@ -114,14 +114,13 @@ def read_scored_pairs(
 
     Args:
         path: The file, plain or gzipped.
-        first: Name of the column of the first texts, or its number (from 0); key of the JSON
-            object.
-        second: The same for the second texts.
-        score: The same for the numbers.
+        first: Name or number (from 0) of the column of the first texts; key of the JSON object.
+        second: Column or key of the second texts.
+        score: Column or key of the numbers.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
-        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, inferred from
-            the names of the columns; otherwise, a comma in `"csv"` and a tab in `"tsv"`. In a table
-            with semicolons, scores may have decimal commas.
+        delimiter: The single character between cells. By default, one of `,`, `;`, `|` and tab is
+            inferred from the header; without a header, it is a comma in `"csv"` and a tab in
+            `"tsv"`. In a table with semicolons, scores may have decimal commas.
         on_error: `"error"` raises one ValueError for all bad lines. `"skip"` leaves bad lines out,
             and lists them in `problems`.
 
@@ -130,7 +129,8 @@ def read_scored_pairs(
 
     Raises:
         OSError: If the file does not exist or cannot be read.
-        ValueError: If a text is empty or a score is not a finite number, and as in `read_labelled`.
+        ValueError: If a text is empty, a score is not a finite number, or a line is bad for another
+            reason given in `read_labelled`.
 
     Example:
 
@@ -168,7 +168,7 @@ def checked_scored_pairs(examples: Iterable[object]) -> list[ScoredPair]:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a value of any kind is a finite number."""
+    """Returns whether a value of any type is a finite number."""
     if isinstance(value, bool | str):
         return False
     try:
@@ -185,14 +185,15 @@ def split_scored_pairs(
     Args:
         examples: The pairs.
         dev: Number of pairs in the second set, or their fraction if it is below 1.
-        seed: Seed of the draw, any integer.
-        apart: See `split_labelled`.
+        seed: Seed of the split, any integer.
+        apart: Whether nearly equal pairs are kept together, as in `split_labelled`. If False, they
+            may be in different sets, which causes a warning.
 
     Returns:
-        Both sets.
+        The training pairs and the development pairs, as two lists.
 
     Raises:
-        ValueError: See `split_labelled`.
+        ValueError: If `dev` is out of range, or there are too few pairs.
 
     Example:
 

@@ -26,7 +26,7 @@ _EXPECTED = (
 
 
 class SelectionQuestion(NamedTuple):
-    """A question, its right answers and optionally its candidates.
+    """A question with its right answers and, optionally, the candidates to choose from.
 
     Example:
 
@@ -44,7 +44,7 @@ class SelectionQuestion(NamedTuple):
 
 @dataclass(frozen=True)
 class SelectionQuestions(Records[SelectionQuestion]):
-    """The questions of a file, and a report of the skipped ones.
+    """The questions of a file, and the problems of skipped lines.
 
     Example:
 
@@ -71,7 +71,7 @@ class SelectionQuestions(Records[SelectionQuestion]):
             object.__setattr__(self, "answers", tuple(own))
 
     def summary(self) -> str:
-        """Returns a summary: the numbers of questions and answers and the first bad lines."""
+        """Returns the numbers of questions and answers, and the first bad lines, as text."""
         answers = len({answer for x in self.questions for answer in x.answers})
         text = f"{self.where}: {many(len(self.questions), 'question')}, "
         return f"{text}{many(answers, 'different answer')}{self._left_out()}."
@@ -87,29 +87,30 @@ def read_selection_questions(
     on_error: str = "error",
     answers: Iterable[str] | None = None,
 ) -> SelectionQuestions:
-    r"""Reads questions with right answers, a question and an answer per line.
+    r"""Reads questions with right answers, one question and one answer per line.
 
     A question with several right answers has several lines. The formats are CSV, tab-separated and
-    JSON lines, inferred from the file name. If both columns are numbers, the file has no header.
+    JSON lines, inferred from the file name. If both columns are given by number rather than by
+    name, the file is read without a header.
 
     Args:
         path: The file, plain or gzipped.
-        question: Name of the column of the questions, or its number (from 0); key of the JSON
-            object.
-        answer: The same for the answers.
+        question: Name or number (from 0) of the column of the questions; key of the JSON object.
+        answer: Column or key of the answers.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
-        delimiter: The one character between cells. Default: `,`, `;`, `|` or a tab, inferred from
-            the names of the columns; otherwise, a comma in `"csv"` and a tab in `"tsv"`.
+        delimiter: The single character between cells. By default, one of `,`, `;`, `|` and tab is
+            inferred from the header; without a header, it is a comma in `"csv"` and a tab in
+            `"tsv"`.
         on_error: `"error"` raises one ValueError for all bad lines. `"skip"` leaves bad lines out,
             and lists them in `problems`.
         answers: The allowed answers; a line with any other answer is bad. None allows any answer.
 
     Returns:
-        `SelectionQuestions`, in the order of their first occurrence.
+        A `SelectionQuestions`, with the questions in the order of their first occurrence.
 
     Raises:
         OSError: If the file does not exist or cannot be read.
-        ValueError: If a line is bad; the message has its number.
+        ValueError: If a line is bad; the message has the line number.
 
     Example:
 
@@ -150,17 +151,18 @@ def read_candidates(
     delimiter: str | None = None,
     on_error: str = "error",
 ) -> list[str]:
-    r"""Reads candidate answers.
+    r"""Reads candidate answers from a table, JSON lines or a plain text file.
 
     Tables and JSON lines are recognized by the file name. Any other file has an answer on each
     line; blank lines are skipped.
 
     Args:
         path: The file, plain or gzipped.
-        answer: Name of the column, or its number (from 0); key of the JSON object.
-        format: As in `read_selection_questions`, or `"lines"`.
-        delimiter: See `read_selection_questions`.
-        on_error: See `read_selection_questions`.
+        answer: Name or number (from 0) of the column of the answers; key of the JSON object.
+        format: `"auto"`, `"csv"`, `"tsv"`, `"json_lines"` or `"lines"`.
+        delimiter: The single character between cells; inferred by default, as in
+            `read_selection_questions`.
+        on_error: `"error"` raises one ValueError for all bad lines. `"skip"` leaves bad lines out.
 
     Returns:
         The distinct answers, in the order of their first occurrence.
@@ -198,7 +200,7 @@ def read_candidates(
 def checked_selection_questions(examples: Iterable[object]) -> list[SelectionQuestion]:
     """Checks `SelectionQuestion`s, or tuples of a question, its answers and optional candidates.
 
-    Right answers must be among the candidates.
+    If a question has candidates, its right answers must be among them.
     """
     questions = []
     read = "keras_attn.records.read_selection_questions(path)"
@@ -231,19 +233,20 @@ def split_selection_questions(
 ) -> tuple[list[SelectionQuestion], list[SelectionQuestion]]:
     """Splits questions at random into two sets; nearly equal questions stay together.
 
-    Answers may be in both sets, because they are the candidates of a model.
+    An answer may occur in both sets, because answers are the candidates that a model ranks.
 
     Args:
         examples: The questions.
         dev: Number of questions in the second set, or their fraction if it is below 1.
-        seed: Seed of the draw, any integer.
-        apart: See `split_labelled`.
+        seed: Seed of the split, any integer.
+        apart: Whether nearly equal questions are kept together, as in `split_labelled`. If False,
+            they may be in different sets, which causes a warning.
 
     Returns:
-        Both sets.
+        The training questions and the development questions, as two lists.
 
     Raises:
-        ValueError: See `split_labelled`.
+        ValueError: If `dev` is out of range, or there are too few questions.
 
     Example:
 
@@ -255,7 +258,8 @@ def split_selection_questions(
 
 
 def check_answers(examples: Sequence[SelectionQuestion], answers: Mapping[str, int]) -> bool:
-    """Checks that right answers are candidates, and returns whether questions have their own."""
+    """Checks that right answers are among the candidates; returns whether questions have their own
+    candidates."""
     own = [x.candidates for x in examples]
     if any(own) != all(own):
         raise ValueError(
@@ -278,8 +282,8 @@ def pairs_of_answers(
     searched: Iterable[tuple[Sequence[str], np.ndarray]],
     negatives: int,
 ) -> list[ScoredPair]:
-    """Makes training pairs: right answers get score 1, and the `negatives` best wrong answers get
-    score 0.
+    """Creates training pairs: right answers get score 1, and the `negatives` highest-ranked wrong
+    answers get score 0.
     """
     right_of: dict[str, set[str]] = {}  # of a question, in several examples too
     for x in examples:

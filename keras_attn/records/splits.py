@@ -19,11 +19,11 @@ _OPTIONS = {"test_size": " (--test-size)", "validation_size": " (--dev-size)"}
 
 
 def template(text: str) -> str:
-    """Reduces a text to its words, without case, punctuation, symbols and the values of numbers.
+    """Reduces a text to its words, ignoring case, punctuation, symbols and the values of numbers.
 
     The text is normalized by Unicode NFKC and casefold; punctuation, symbols and invisible
-    characters are removed; each run of digits becomes one `0`; white space is collapsed. Two texts
-    with the same template differ only in these respects.
+    characters are removed; each run of digits becomes one `0`; each run of white space becomes one
+    space.
 
     Args:
         text: Any string.
@@ -60,7 +60,8 @@ class TranslationSplits(Sides):
         train: Training pairs.
         validation: Validation pairs, for choosing settings and for early stopping.
         test: Test pairs, drawn at random.
-        holdout: Pairs that occur only in `holdout_groups`: a second test set, from unknown domains.
+        holdout: Pairs that occur only in `holdout_groups`: a second test set, from domains that do
+            not occur in training.
         holdout_groups: Names of the groups that were held out.
         surplus: Number of pairs of held-out groups that are in no set.
         components: Number of components (sets of pairs that stay together).
@@ -86,30 +87,31 @@ def split_pairs(
 ) -> TranslationSplits:
     """Splits pairs so that test sentences, and similar ones, do not occur in the training set.
 
-    Pairs that share the `template` of their source or of their target are linked. Pairs that are
-    linked directly or through others form a *component*, which is never divided. Therefore a source
+    Pairs whose sources or targets have the same `template` are linked. Pairs that are linked
+    directly or through other pairs form a *component*, which is never divided. Therefore a source
     or target sentence occurs in only one set, even with other digits, case or punctuation. Test and
-    validation sets are components drawn at random; components with more than 1 % of all pairs
-    always stay in the training set.
+    validation sets consist of components drawn at random; components with more than 1 % of all
+    pairs always stay in the training set.
 
-    With `holdout_groups_size`, whole groups (integrations, documents) are held out first, drawn at
-    random (groups with more than a tenth of this number come last), until there are enough pairs. A
-    pair is in `holdout` only if its whole component occurs only in held-out groups; all other pairs
-    of these groups are split like the rest. No group contributes more than a tenth of `holdout`
-    (rounded up). Its further pairs, the `surplus`, are in no set, so that held-out groups stay
-    unseen.
+    With `holdout_groups_size`, whole groups (for example documents) are held out first. They are
+    drawn at random until there are enough pairs; groups with more than a tenth of this number come
+    last. A pair is in `holdout` only if all pairs of its component occur only in held-out groups;
+    all other pairs of these groups are split like the remaining pairs. No group contributes more
+    than a tenth of `holdout` (rounded up). The further pairs of a group, the `surplus`, are in no
+    set, so that held-out groups stay unseen.
 
     The result depends on the set of pairs and on `seed`, not on the order of the pairs.
 
     Args:
         pairs: `TranslationPair`s, or tuples (source, target) or (source, target, groups).
-        test_size: Number of test pairs, which is met exactly if components of fitting sizes exist.
-        validation_size: Number of validation pairs, in the same way.
+        test_size: Number of test pairs, which is met exactly if the sizes of the components allow
+            it.
+        validation_size: Number of validation pairs, which is met in the same way.
         holdout_groups_size: Number of pairs from held-out groups; 0 for none.
-        seed: Seed of the draw, any integer.
+        seed: Seed of the split, any integer.
 
     Returns:
-        `TranslationSplits`, each set in random order.
+        A `TranslationSplits`; each set is in random order.
 
     Raises:
         ValueError: If a size is negative, or there are too few pairs for the sizes.
@@ -169,17 +171,17 @@ def remove_overlap(
     held_out: Iterable[TranslationPair | tuple[Any, ...]],
     *more_held_out: Iterable[TranslationPair | tuple[Any, ...]],
 ) -> tuple[list[TranslationPair], int]:
-    """Removes training pairs whose source or target is similar to a held-out one.
+    """Removes training pairs whose source or target is similar to a held-out source or target.
 
-    Use it for test sets in separate files. Texts are similar if they have the same `template`: they
-    differ only in case, punctuation or digits. Sources are compared with held-out sources, and
+    Use this function for test sets in separate files. Two texts are similar if they have the same
+    `template`, so that they differ only in case, punctuation, symbols, white space or numbers. Sources are compared with held-out sources, and
     targets with held-out targets, so that training contains no test sentence and no reference.
     Held-out sets are not compared with each other.
 
     Args:
         train: `TranslationPair`s, or tuples (source, target) or (source, target, groups).
         held_out: Pairs of a test or validation set.
-        *more_held_out: Pairs of further sets.
+        *more_held_out: Pairs of further test or validation sets.
 
     Returns:
         The training pairs that are kept, in their order, and the number of removed pairs.

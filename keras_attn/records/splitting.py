@@ -14,24 +14,25 @@ T = TypeVar("T")
 
 
 class Sides:
-    """Base of a dataclass with the sets of a split and counts."""
+    """Base class of dataclasses with the sets of a split and counts."""
 
     __dataclass_fields__: ClassVar[dict[str, Field]]
 
     def summary(self) -> dict[str, int]:
-        """Returns all counts, for a log or a table."""
+        """Returns the sizes of the sets and all counts, for a log or a table."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {k: v if isinstance(v, int) else len(v) for k, v in values.items()}
 
 
 class Links:
-    """Union-find over `count` items."""
+    """Union-find (disjoint sets) over `count` items."""
 
     def __init__(self, count: int):
         self._parents = list(range(count))
 
     def root(self, node: int) -> int:
-        """The first of all items that are linked with an item."""
+        """Returns the first of all items that are linked with an item, directly or through others.
+        """
         parents = self._parents
         while parents[node] != node:
             parents[node] = parents[parents[node]]
@@ -45,7 +46,8 @@ class Links:
 
 
 def together(things: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> list[list[T]]:
-    """Groups items that share a key, directly or through others, in the order of the first ones."""
+    """Groups items that share a key, directly or through other items, in the order of first items.
+    """
     links = Links(len(things))
     first: dict[Hashable, int] = {}
     for index, thing in enumerate(things):
@@ -60,10 +62,10 @@ def together(things: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> li
 def draw(
     groups: Sequence[list[T]], size: int, limit: int, keep_one: bool = False
 ) -> tuple[list[list[T]], list[list[T]], int]:
-    """Takes whole groups, in their order, until there are `size` items.
+    """Takes whole groups, in their order, until they contain `size` items.
 
     Groups larger than `limit` are not taken; with `keep_one`, at least one group is left. Returns
-    the groups that were taken, the others, and the number of missing items.
+    the taken groups, the remaining groups, and the number of missing items.
     """
     drawn: list[list[T]] = []
     rest: list[list[T]] = []
@@ -78,7 +80,7 @@ def draw(
 
 
 def check_share(share: float) -> None:
-    """Refuses a fraction that is not between 0 and 1."""
+    """Raises a ValueError for a fraction that is not between 0 and 1."""
     if not 0 < share < 1:
         raise ValueError(f"Expected `share` to be above 0 and below 1. Received: {share!r}.")
 
@@ -86,10 +88,10 @@ def check_share(share: float) -> None:
 def split_by_hash(
     things: Sequence[T], names: Sequence[str], share: float | int, seed: int
 ) -> tuple[list[T], list[T]]:
-    """Splits items in two; the lowest SHA-256 of seed and name go to the second set.
+    """Splits items in two: the names with the lowest SHA-256 of seed and name form the second set.
 
-    A fraction of the distinct names is met approximately; if there are at least two names, each set
-    gets at least one. An integer is a number of names.
+    If `share` is a fraction of the distinct names, it is met approximately, and if there are at
+    least two names, each set gets at least one. If `share` is an integer, it is a number of names.
     """
     check_size("seed", seed)
     hashes = {
@@ -108,13 +110,13 @@ def split_by_hash(
 
 
 def check_size(name: str, size: object) -> None:
-    """Refuses an invalid size of a set."""
+    """Raises an error for an invalid size of a set."""
     if not is_integer(size, 0):
         raise ValueError(f"Expected `{name}` to be an integer >= 0. Received: {size!r}.")
 
 
 def as_count(name: str, size: object, of: int) -> int:
-    """The size of a set as a number of items; at least 1 for a fraction."""
+    """Returns the size of a set as a number of items; a fraction gives at least 1."""
     if isinstance(size, float) and 0 <= size < 1:
         return max(round(size * of), 1) if size else 0
     if not is_integer(size, 0):

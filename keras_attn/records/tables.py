@@ -24,7 +24,7 @@ _LONGEST_CELL = 2**31 - 1
 
 
 def check_columns(columns: Mapping[str, Column], of_json: bool = False) -> None:
-    """Refuses columns that are neither names nor numbers, or are given twice."""
+    """Raises an error for columns that are neither names nor numbers, or are given twice."""
     for name, column in columns.items():
         if isinstance(column, str) or (not of_json and is_integer(column, 0)):
             continue
@@ -39,7 +39,7 @@ def _listed(columns: Mapping[str, Column]) -> str:
 
 
 def check_delimiter(delimiter: str | None) -> None:
-    """Refuses an invalid delimiter; an empty string, the default, is accepted."""
+    """Raises an error for an invalid delimiter; an empty string, the default, is accepted."""
     one = isinstance(delimiter, str) and len(delimiter) <= 1 and delimiter not in tuple('"\r\n ')
     if not one:
         hint = " A shell writes a tab as $'\\t'." if delimiter == "\\t" else ""
@@ -53,9 +53,9 @@ class Table:
     """The format of a table, and the columns to read (names, or numbers from 0).
 
     If `delimiter` is None, it is `usual`, unless the first row contains the wanted column names
-    with another delimiter; cells may then be in quotation marks, and rows are `exact`. If `header`
-    is None, the first row is a header if a column is given by name. With `exact`, a row with more
-    or fewer cells than the first one is bad.
+    with another delimiter. With that other delimiter, cells may be in quotation marks, and rows are
+    `exact`. If `header` is None, the first row is a header if a column is given by name. With
+    `exact`, a row with more or fewer cells than the first row is bad.
     """
 
     columns: Mapping[str, Column]
@@ -83,9 +83,9 @@ class Table:
     def cells(
         self, reading: LineReading, lines: Iterator[bytes]
     ) -> Iterator[tuple[int, dict[str, str | None]]]:
-        """The wanted cells of each row, with the number of its first line.
+        """Yields the number of each row's first line, and the wanted cells of the row.
 
-        Cells that are not UTF-8 are None. `reading` counts lines, collects problems, and notes an
+        Cells that are not UTF-8 are None. `reading` counts lines, collects problems, and records an
         unusual delimiter.
         """
         before = []  # blank lines and the first row

@@ -36,7 +36,7 @@ class TaggedText(NamedTuple):
 
 @dataclass(frozen=True)
 class TaggedTexts(Records[TaggedText]):
-    """Sentences with labels, and a report of the skipped ones.
+    """The sentences of a file with their labels, and the problems of skipped lines.
 
     Example:
 
@@ -77,7 +77,7 @@ class TaggedTexts(Records[TaggedText]):
 def read_tagged(
     path: Location, word_column: int = 0, label_column: int = -1, on_error: str = "error"
 ) -> TaggedTexts:
-    """Reads sentences with labelled words.
+    """Reads sentences with labelled words from CoNLL columns or JSON lines.
 
     | file | sentences |
     |---|---|
@@ -89,18 +89,17 @@ def read_tagged(
     Args:
         path: The file.
         word_column: Column of the words, from 0; negative numbers count from the end.
-        label_column: Column of the labels.
+        label_column: Column of the labels, in the same form; the last column by default.
         on_error: `"error"` raises an error for bad lines; `"skip"` leaves their sentences out and
             counts the lines.
 
     Returns:
-        `TaggedTexts`.
+        A `TaggedTexts`, a sequence of `TaggedText`s.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file has no sentence, a line lacks these columns or has a different
-            number of columns, the numbers of words and labels differ, or a line is not UTF-8 or not
-            JSON.
+        ValueError: If the file has no sentence; if a line lacks a column, has a different number of
+            columns, or is not UTF-8 or not JSON; or if the numbers of words and labels differ.
 
     Example:
 
@@ -226,12 +225,12 @@ def split_tagged(
 
     Args:
         texts: The sentences.
-        share: Fraction of the second set, drawn by the words of each sentence. If there are at
-            least two different sentences, each set gets at least one.
-        seed: Seed of the draw.
+        share: Fraction of the sentences in the second set, which are chosen by a hash of their
+            words. If there are at least two different sentences, each set gets at least one.
+        seed: Seed of the hash.
 
     Returns:
-        Both sets, in the order of the texts.
+        Both sets, in the order of the sentences.
 
     Example:
 
@@ -245,7 +244,7 @@ def split_tagged(
 
 
 def warn_of_unknown(texts: Sequence[TaggedText], labels: Sequence[str], stacklevel: int) -> None:
-    """Warns about labels that a tagger does not know."""
+    """Warns if texts have labels that a tagger does not know."""
     counts = Counter(label for text in texts for label in text.labels)
     unknown = {label: n for label, n in counts.items() if label not in labels}
     if unknown:

@@ -14,7 +14,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
     """Reads a text file in UTF-8; line breaks become newlines.
 
     Args:
-        path: The file, with or without a byte order mark; an `EncodedFile` if it is not in UTF-8.
+        path: The file, with or without a byte order mark. If it is not in UTF-8, an `EncodedFile`.
 
     Returns:
         The text.
@@ -51,19 +51,20 @@ def read_text(path: str | os.PathLike[str]) -> str:
 def split_text(text: str, dev_share: float, test_share: float) -> tuple[str, str, str]:
     """Splits a text in its order into training, development and test parts.
 
-    The borders are at `int(share * len(text))` characters, as usual for character-level data. The
-    test part is the end of the text, and the development part precedes it.
+    The parts begin at `int(share * len(text))` characters, as is usual for character-level data.
+    The test part is the end of the text, and the development part precedes it.
 
     Args:
         text: The text.
-        dev_share: Share of the development part, at least 0.
-        test_share: Share of the test part, at least 0; both together below 1.
+        dev_share: Fraction of the development part, at least 0.
+        test_share: Fraction of the test part, at least 0. The sum of both fractions must be below
+            1.
 
     Returns:
         Three strings whose concatenation is the text.
 
     Raises:
-        ValueError: If a share is out of range.
+        ValueError: If a fraction is out of range.
 
     Example:
 
@@ -102,5 +103,5 @@ class Text(str):
         return made
 
     def summary(self) -> str:
-        """Returns its source and its length as text."""
+        """Returns the source and the length of the text."""
         return f"{self.where}: {len(self):,} characters"

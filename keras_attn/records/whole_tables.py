@@ -18,21 +18,21 @@ Record = dict[str, Any]
 
 
 class InputReading(LineReading):
-    """Reads inputs, each a text or a list of texts."""
+    """Reads the inputs of a task, each of which is a text or a list of texts."""
 
     def json_value(self, number: int, name: str, value: object, key: str) -> object:
-        """Lists are words of a sentence, or turns of a conversation."""
+        """Returns a string, or a list: the words of a sentence or the turns of a conversation."""
         is_list = isinstance(value, list) and all(isinstance(part, str) for part in value)
         return value if is_list else self.string(number, value, key)
 
     def refuse_bad(self, count: int) -> None:
-        """Raises the error about all problems."""
+        """Raises an error about all problems, if there are any."""
         if self.problems:
             self.refuse(count, "a text on each line", "text")
 
 
 class TablePart(NamedTuple):
-    """Some rows of a table."""
+    """Consecutive rows of a table."""
 
     rows: list[Record]
     inputs: list[object]
@@ -47,8 +47,8 @@ class WholeTable:
 
     Args:
         path: A CSV, tab-separated, JSON-lines or Parquet file.
-        columns: Column names of an input, keyed by their meaning.
-        delimiter: Character between columns; detected if empty.
+        columns: Names of the columns that form an input, keyed by their meaning, such as `"text"`.
+        delimiter: Character between columns; inferred if empty.
 
     Raises:
         OSError: If the file cannot be read.
@@ -90,7 +90,7 @@ class WholeTable:
         return list(self.kinds)
 
     def check_new(self, names: Iterable[str]) -> None:
-        """Refuses names of new columns that the table already has."""
+        """Raises a ValueError if the table already has one of these names of new columns."""
         there = [name for name in names if name in self.kinds]
         if there:
             raise ValueError(
@@ -101,7 +101,7 @@ class WholeTable:
             )
 
     def parts(self, size: int) -> Iterator[TablePart]:
-        """Reads the rows in their order, at most `size` at a time."""
+        """Yields the rows in their order, in parts of at most `size` rows."""
         if self.parquet:
             yield from self._parquet_parts(size)
             return

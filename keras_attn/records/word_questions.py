@@ -32,7 +32,7 @@ def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[Analogy]]:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a line does not have four words, or there is no question.
+        ValueError: If a line does not have four words, or there is no analogy.
 
     Example:
 
@@ -65,12 +65,12 @@ def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[Analogy]]:
 
 
 def read_word_pairs(path: str | os.PathLike[str]) -> list[WordPair]:
-    """Reads pairs of words with scores, such as WordSim353 and SimLex999.
+    """Reads pairs of words with scores, in the formats of WordSim353 and SimLex999.
 
-    Columns are separated by tabs, or by commas if there are none. If the third field of the first
-    line is not a number, the line is a header. The scores are in the column `SimLex999`, `Human
-    (mean)`, `score` or `similarity`, or otherwise in the third column; the words are in the first
-    two. Lines that begin with `#` are skipped.
+    Columns are separated by tabs, or by commas if a line has no tab. If the third field of the
+    first line is not a number, the line is a header. The words are in the first two columns. The
+    scores are in the column `SimLex999`, `Human (mean)`, `score` or `similarity`, or in the third
+    column if the header has none of these names. Lines that begin with `#` are skipped.
 
     Args:
         path: The file.
@@ -80,7 +80,7 @@ def read_word_pairs(path: str | os.PathLike[str]) -> list[WordPair]:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a line lacks two words and a number, or there is no pair.
+        ValueError: If a line does not have two words and a number, or there is no pair.
 
     Example:
 
@@ -136,8 +136,8 @@ class WordTests(NamedTuple):
         """Reads analogies and word pairs from files.
 
         Args:
-            analogies: File of analogies; none if empty.
-            pairs: Files of pairs of words.
+            analogies: File of analogies, as for `read_analogies`; none if empty.
+            pairs: Files of pairs of words, as for `read_word_pairs`.
             first: Analogies are restricted to this many of the most frequent words; 0 for no
                 restriction.
         """
@@ -148,7 +148,7 @@ class WordTests(NamedTuple):
         return cls(read_analogies(analogies) if analogies else {}, read, first)
 
     def summary(self) -> str:
-        """Returns the numbers of questions as text."""
+        """Returns the numbers of analogies and word pairs as text."""
         asked = sum(map(len, self.analogies.values()))
         return f"{asked:,} analogies, {sum(map(len, self.pairs.values())):,} pairs of words"
 

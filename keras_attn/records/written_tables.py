@@ -23,7 +23,7 @@ _NO_TABS = str.maketrans("\t\r\n", "   ")
 
 
 def written_format(path: Path | None, read: str) -> str:
-    """The format of a table by its suffix; on standard output, the format of the input."""
+    """Returns the format of a table by its suffix; for standard output, the format of the input."""
     if path is None:
         return read
     name = path.name.lower()
@@ -45,9 +45,9 @@ def open_table(
 ) -> Iterator[Write]:
     """Yields a function that writes rows of a table with additional columns.
 
-    The file is written atomically. `added` has the types of the additional columns: `str`, `float`,
-    `int`, `list[str]` or `list[float]`. Columns of other types are written as JSON, and so are
-    lists in text formats.
+    The file is written atomically. `added` maps the names of the additional columns to their types:
+    `str`, `float`, `int`, `list[str]` or `list[float]`. Values of other types are written as JSON;
+    in text formats, lists are also written as JSON.
     """
     if format == "parquet" and path is not None:
         with _open_parquet(path, table, added) as write:
