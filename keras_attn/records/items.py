@@ -50,7 +50,7 @@ class Records(Items[T]):
         raise NotImplementedError
 
     def in_units(self, unit: str) -> Self:
-        """Returns a copy whose messages use `unit`, such as "row", instead of "line"."""
+        """Makes messages use `unit`, such as "row", instead of "line"; returns this object."""
         object.__setattr__(self, "unit", unit)
         return self
 

@@ -174,9 +174,9 @@ def remove_overlap(
     """Removes training pairs whose source or target is similar to a held-out source or target.
 
     Use this function for test sets in separate files. Two texts are similar if they have the same
-    `template`, so that they differ only in case, punctuation, symbols, white space or numbers. Sources are compared with held-out sources, and
-    targets with held-out targets, so that training contains no test sentence and no reference.
-    Held-out sets are not compared with each other.
+    `template`, so that they differ only in case, punctuation, symbols, white space or numbers.
+    Sources are compared with held-out sources, and targets with held-out targets, so that training
+    contains no test sentence and no reference. Held-out sets are not compared with each other.
 
     Args:
         train: `TranslationPair`s, or tuples (source, target) or (source, target, groups).

@@ -31,8 +31,7 @@ class Links:
         self._parents = list(range(count))
 
     def root(self, node: int) -> int:
-        """Returns the first of all items that are linked with an item, directly or through others.
-        """
+        """Returns the first of all items that are linked with an item (directly or indirectly)."""
         parents = self._parents
         while parents[node] != node:
             parents[node] = parents[parents[node]]
@@ -46,8 +45,7 @@ class Links:
 
 
 def together(things: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> list[list[T]]:
-    """Groups items that share a key, directly or through other items, in the order of first items.
-    """
+    """Groups items that share a key (directly or indirectly), in the order of their first items."""
     links = Links(len(things))
     first: dict[Hashable, int] = {}
     for index, thing in enumerate(things):
