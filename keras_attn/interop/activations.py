@@ -26,14 +26,14 @@ ACTIVATIONS = {
 
 
 def checked_activation(name: object, where: str) -> str:
-    """Returns our name of an activation."""
+    """Returns the Keras name of an activation in a config file; raises an error if unknown."""
     if not isinstance(name, str) or name not in ACTIVATIONS:
         raise ValueError(f"{where} must be one of {list(ACTIVATIONS)}. Received: {name!r}.")
     return ACTIVATIONS[name]
 
 
 def theirs_of(activation: str) -> str:
-    """Returns the name of Hugging Face for an activation."""
+    """Returns the Hugging Face name of a Keras activation."""
     names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     if activation not in names:
         raise ValueError(f"transformers has no activation {activation!r}. It has {sorted(names)}.")

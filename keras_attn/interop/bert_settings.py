@@ -71,7 +71,7 @@ _ONLY = {
 
 
 def read_bert_config(settings: dict[str, Any], where: str) -> tuple[str, BertConfig]:
-    """Reads the settings of a model from its `config.json`."""
+    """Reads the kind and the settings of an encoder from its parsed `config.json`."""
     kind = settings.get("model_type", "bert")
     if not isinstance(kind, str) or kind not in _SETTINGS:
         raise ValueError(
@@ -116,7 +116,7 @@ def read_bert_config(settings: dict[str, Any], where: str) -> tuple[str, BertCon
 
 
 def encoder_kind(config: BertConfig) -> str:
-    """Returns the kind of encoder that has these settings."""
+    """Returns the kind of encoder, such as `"bert"`, that has these settings."""
     if isinstance(config, ModernBertConfig):
         return MODERN_BERT
     if isinstance(config, RobertaConfig):
@@ -127,7 +127,7 @@ def encoder_kind(config: BertConfig) -> str:
 def bert_config_file(
     config: BertConfig, kind: str, architecture: str, labels: Sequence[str] | None
 ) -> dict[str, Any]:
-    """Returns the `config.json` of a model."""
+    """Returns the contents of the `config.json` of an encoder."""
     values = {theirs: getattr(config, ours) for ours, (theirs, _) in _SETTINGS[kind].items()}
     values[_SETTINGS[kind]["activation"][0]] = theirs_of(config.activation)
     if kind == "distilbert":  # the dropout of its heads
@@ -154,7 +154,7 @@ def bert_config_file(
 
 
 def read_labels(settings: dict[str, Any], where: str) -> list[str] | None:
-    """Reads the names of the classes from a `config.json`."""
+    """Reads the names of the classes from a parsed `config.json`; None if there are none."""
     labels = settings.get("id2label")
     if labels is None:
         return None

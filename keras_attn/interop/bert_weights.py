@@ -14,7 +14,7 @@ OUTPUT_BIAS = "embedding/tokens/bias"
 
 
 class Names(NamedTuple):
-    """The names that Hugging Face gives to the layers of a kind of model."""
+    """The Hugging Face names of the layers of a kind of encoder."""
 
     prefix: str
     """Prefix of the names of the encoder in a model with a head."""
@@ -123,7 +123,7 @@ IGNORED = "embeddings.position_ids"
 
 
 def plain_name(kind: str, name: str) -> str:
-    """Returns a name of a file without the prefix of the encoder, and with the newer words."""
+    """Returns the name of a stored tensor without the encoder's prefix and in the newer form."""
     name = name.removeprefix(NAMES[kind].prefix)
     for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
         if name.endswith(old):
@@ -132,7 +132,7 @@ def plain_name(kind: str, name: str) -> str:
 
 
 def encoder_weights(config: BertConfig, kind: str) -> Iterator[Weight]:
-    """Yields the weights of the embeddings and blocks, one after the other."""
+    """Yields the weights of the embeddings and of each block."""
     names, dim = NAMES[kind], config.dim
     if kind == MODERN_BERT:
         yield from _modern_bert_weights(config)
@@ -183,7 +183,7 @@ def _modern_bert_weights(config: BertConfig) -> Iterator[Weight]:
 def part_weights(
     config: BertConfig, kind: str, part: str, num_classes: int | None = None
 ) -> list[Weight]:
-    """Returns the weights of the pooler or a head."""
+    """Returns the weights of the pooler or of a head, given by its name `part`."""
     names, dim = NAMES[kind], config.dim
     ours, theirs = part.removesuffix(" of classes"), (names.parts[part],)
     units = {
@@ -200,9 +200,9 @@ def part_weights(
 
 
 def pooler_part(kind: str, classes: bool) -> str:
-    """Returns which part of `NAMES` the pooler is.
+    """Returns the name of the pooler among the parts in `NAMES`.
 
-    RoBERTa's classifier of texts has a dense layer of its own over the first token.
+    RoBERTa's text classifier has its own dense layer on the first token instead of a pooler.
     """
     own = "pooler of classes"
     return own if classes and own in NAMES[kind].parts else "pooler"

@@ -41,7 +41,7 @@ _CUT = {"add_prefix_space": (False,), "use_regex": (True, None)}
 
 
 def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer | None:
-    """Reads the tokenizer of a folder."""
+    """Reads the byte-pair tokenizer in a folder; None if there is none."""
     fast, vocabulary, merges = (folder / name for name in (FAST, VOCABULARY, MERGES))
     if not fast.is_file() and not vocabulary.is_file():
         return None
@@ -96,7 +96,7 @@ def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer
 def write_byte_pairs(
     folder: Path, tokenizer: BytePairTokenizer, sequence_length: int, kind: str = "gpt2"
 ) -> None:
-    """Writes the tokenizer to a folder, for transformers."""
+    """Writes a byte-pair tokenizer to a folder in the format of transformers."""
     if tokenizer.normalize:
         raise ValueError(
             "transformers does not support the normalization of this tokenizer. Received: a "
@@ -254,7 +254,7 @@ def _in_order(ids_of: dict[str, Any], folder: Path) -> list[str]:
 
 
 def named_token(settings: dict[str, Any], *names: str) -> str | None:
-    """The first of some special tokens that a `tokenizer_config.json` has."""
+    """Returns the first of these special tokens that a `tokenizer_config.json` contains."""
     for name in names:
         value = settings.get(name)
         value = value.get("content") if isinstance(value, dict) else value
@@ -264,14 +264,14 @@ def named_token(settings: dict[str, Any], *names: str) -> str | None:
 
 
 def end_ids_of(folder: Path, settings: Mapping[str, Any]) -> Any:
-    """The id or ids at which transformers ends a text."""
+    """Returns the id or ids at which transformers ends a generated text."""
     path = folder / GENERATION
     own = read_object(path) if path.is_file() else {}
     return own.get("eos_token_id", settings.get("eos_token_id"))
 
 
 def numbered_tokens(ids: object, tokens: list[str]) -> list[str]:
-    """Special tokens by their id in a `config.json`, which may be a list of several."""
+    """Returns the special tokens for an id, or a list of ids, in a `config.json`."""
     ids = ids if isinstance(ids, list) else [ids]
     return [tokens[i] for i in ids if type(i) is int and 0 <= i < len(tokens)]
 

@@ -26,7 +26,7 @@ _ROWS = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
-    """A variable of a `model.bin`, not read yet."""
+    """A variable of a `model.bin` whose numbers are not read yet."""
 
     file: Path
     """The file."""
@@ -40,7 +40,7 @@ class Variable:
     """Position of its first byte in the file."""
 
     def numbers(self) -> np.ndarray:
-        """Reads the numbers as they are stored."""
+        """Reads the numbers in the dtype in which they are stored."""
         count, dtype = math.prod(self.shape), np.dtype(getattr(ml_dtypes, self.dtype, self.dtype))
         with open(self.file, "rb") as file:
             file.seek(self.start)
@@ -65,7 +65,7 @@ class ModelFile(NamedTuple):
     """The variables by their names; aliases are further names."""
 
     def number(self, *names: str) -> float | None:
-        """Returns a setting that is a variable of one number, or None if no name is there."""
+        """Returns the number in the first variable with one of these names; None without one."""
         found = next((self.variables[name] for name in names if name in self.variables), None)
         if found is None:
             return None

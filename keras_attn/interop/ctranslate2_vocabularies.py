@@ -26,7 +26,7 @@ _WANTED = "Such models cannot be loaded."
 
 
 class TranslatorSettings(NamedTuple):
-    """The settings of a translator: those of its `config.json`."""
+    """The settings in the `config.json` of a translator."""
 
     unknown: str
     end: str
@@ -39,7 +39,7 @@ class TranslatorSettings(NamedTuple):
 
 
 class Vocabularies(NamedTuple):
-    """The tokens of both sides in our order, and where their rows go."""
+    """The vocabularies of sources and targets, and the id of each row of the file."""
 
     settings: TranslatorSettings
     tokens: tuple[tuple[str, ...], tuple[str, ...]]
@@ -54,19 +54,19 @@ class Vocabularies(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Numbers of tokens."""
+        """Numbers of tokens in the source and target vocabularies."""
         return len(self.tokens[0]), len(self.tokens[1])
 
     @property
     def shared(self) -> bool:
-        """Whether both sides have one vocabulary."""
+        """Whether sources and targets have the same vocabulary."""
         return self.tokens[0] == self.tokens[1]
 
     def tokenizers(self, two: bool) -> tuple[Any, Any]:
-        """Returns the tokenizers of sources and, if it is another one, of targets.
+        """Returns the tokenizer of sources, and the tokenizer of targets or None if they share one.
 
         Args:
-            two: Whether there are two embeddings.
+            two: Whether sources and targets have separate embeddings.
         """
         two = two or (self.pieces is not None and len(set(self.pieces)) == 2)
         source, *target = (self._tokenizer(side) for side in ((0, 1) if two else (0,)))
@@ -89,7 +89,7 @@ class Vocabularies(NamedTuple):
         )
 
     def added(self, pad_id: int) -> tuple[int, ...]:
-        """Returns the ids of targets that the file does not have, except padding."""
+        """Returns the target ids that have no row in the file, except padding."""
         return tuple(sorted(set(range(self.sizes[1])) - set(self.rows[1]) - {pad_id}))
 
 

@@ -25,7 +25,7 @@ from keras_attn.interop.weights import check_stored, read_weights
 
 
 def read_decoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
-    """Reads a decoder from a folder in the form of Hugging Face."""
+    """Reads a decoder from a folder in the format of Hugging Face."""
     kind, config = read_gpt_config(settings, str(folder / "config.json"))
     stored: dict[str, StoredTensor] = {}
     for name, tensor in stored_tensors(folder).items():

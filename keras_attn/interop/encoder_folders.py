@@ -37,7 +37,7 @@ _CLASSIFIERS = {
 
 
 def read_encoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
-    """Reads an encoder from a folder in the form of Hugging Face."""
+    """Reads an encoder from a folder in the format of Hugging Face."""
     path = folder / "config.json"
     fairseq = settings.get("model_type") == XLM_ROBERTA
     if fairseq:  # a RoBERTa with another tokenizer

@@ -22,31 +22,34 @@ def from_keras(
 ) -> Any:
     """Converts attention layers of Keras and KerasHub to layers of this package.
 
-    It replaces `keras.layers.MultiHeadAttention`, `GroupQueryAttention`, `Attention` and
-    `AdditiveAttention`, and `TransformerEncoder` and `TransformerDecoder` of `keras_hub.layers`.
-    The weights are kept. The original and the result are then called on random inputs, with masks
-    and without dropout, and an error is raised if they differ. Unsupported settings raise an error
-    that names them. In a model, each of these layers is replaced; all others are copied with their
-    weights. An attention layer inside your own layer does not change. The original is not changed.
+    It converts `MultiHeadAttention`, `GroupQueryAttention`, `Attention` and `AdditiveAttention` of
+    `keras.layers`, and `TransformerEncoder` and `TransformerDecoder` of `keras_hub.layers`. The
+    weights are kept. The original and the result are then called on random inputs, with masks and
+    without dropout, and an error is raised if their outputs differ. Unsupported settings raise an
+    error that names them. In a model, each layer of these classes is replaced, and all other layers
+    are copied with their weights. Attention layers inside your own layers are not replaced. The
+    original is not modified.
 
     Args:
-        layer: A built layer of these classes, or a functional or Sequential model with such layers,
-            nested models included.
+        layer: A built layer of one of these classes, or a functional or Sequential model that
+            contains such layers, also in nested models.
         inputs: Inputs of a model for the comparison. By default, they are random: integers are ids
-            below the size of the smallest `Embedding`, or masks if the input's name indicates this.
+            below the size of the smallest `Embedding`, or zeros and ones if the name of the input
+            says that it is a mask.
         padding: Whether random inputs of a model have padding (id 0, and 0 in masks).
             `keras.layers.MultiHeadAttention` clears the Keras masks of its inputs, so that layers
-            after it may see padding, whereas our layers keep the masks. Such a model gives
-            different results, and raises an error unless `padding` is False.
+            after it may attend to padding, whereas our layers keep the masks. A model in which this
+            happens gives different outputs, which is an error unless `padding` is False.
 
     Returns:
-        Our layer, with the name, dtype and weights of the original, or the model. A compiled model
-        is compiled with the same settings, with a new optimizer state.
+        The converted layer, with the name, dtype and weights of the original, or the converted
+        model. A compiled model is compiled with the same settings and a new optimizer state.
 
     Raises:
-        TypeError: If `layer` is neither such a layer nor a functional or Sequential model.
-        ValueError: If a layer is not built or has an unsupported setting, the model has no such
-            layer, or the outputs differ.
+        TypeError: If `layer` is neither a layer of one of these classes nor a functional or
+            Sequential model.
+        ValueError: If a layer is not built or has an unsupported setting, the model has no layer to
+            convert, or the outputs differ.
 
     Example:
 

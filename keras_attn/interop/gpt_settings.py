@@ -132,7 +132,7 @@ _LLAMA3 = {  # their names of what scales rotary positions, and ours
 
 
 def read_gpt_config(settings: dict[str, Any], where: str) -> tuple[str, GptConfig]:
-    """Reads the settings of a model from its `config.json`."""
+    """Reads the kind and the settings of a decoder from its parsed `config.json`."""
     kind = settings.get("model_type")
     if not isinstance(kind, str) or kind not in _SETTINGS:
         raise ValueError(
@@ -214,7 +214,7 @@ def _scaled(
 
 
 def gpt_kind(config: GptConfig) -> str:
-    """Returns the kind of model that a decoder is in `transformers`."""
+    """Returns the kind of model, such as `"gpt2"`, that transformers calls a decoder."""
     kind = "llama" if config.positions == "rotary" else "gpt2"
     if kind == "llama" and config.sandwich_norm:
         kind = "gemma2" if config.qk_norm is None else "gemma3_text"
@@ -242,7 +242,7 @@ def gpt_kind(config: GptConfig) -> str:
 def gpt_config_file(
     config: GptConfig, start_id: int | None = None, end_id: int | list[int] | None = None
 ) -> dict[str, Any]:
-    """Returns the `config.json` of a model."""
+    """Returns the contents of the `config.json` of a decoder."""
     kind = gpt_kind(config)
     values = {theirs: getattr(config, ours) for ours, (theirs, _) in _SETTINGS[kind].items()}
     values[_SETTINGS[kind]["activation"][0]] = theirs_of(config.activation)

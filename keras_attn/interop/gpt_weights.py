@@ -23,22 +23,22 @@ _MASKS = re.compile(
 
 
 def plain_name(kind: str, name: str) -> str:
-    """Returns a name of a file without the prefix of the decoder."""
+    """Returns the name of a stored tensor without the decoder's prefix."""
     return name.removeprefix(PREFIXES[kind])
 
 
 def is_ignored(name: str) -> bool:
-    """Whether a tensor of a file is a constant, such as a causal mask, and not a weight."""
+    """Returns whether a stored tensor is a constant, such as a causal mask, and not a weight."""
     return _MASKS.fullmatch(name) is not None
 
 
 def head_weight(config: GptConfig) -> Weight:
-    """Returns the weight of the logits of a decoder whose output is not tied."""
+    """Returns the weight of the output layer of a decoder with an untied output."""
     return Weight("head/kernel", (HEAD,), (config.vocabulary_size, config.dim), turned=True)
 
 
 def decoder_weights(config: GptConfig, kind: str) -> Iterator[Weight]:
-    """Yields the weights of the embeddings and blocks, one after the other."""
+    """Yields the weights of the embeddings and of each block."""
     yield Weight(TOKENS, (EMBEDDINGS[kind],), (config.vocabulary_size, config.dim))
     blocks = _gpt2_block if kind == "gpt2" else _llama_block
     if kind == "gpt2":

@@ -15,7 +15,7 @@ _LEAVES = {"kernel": "weight", "embeddings": "weight", "gamma": "weight", "beta"
 
 
 class H5Tensor(StoredTensor):
-    """A tensor in an HDF5 file, not read yet. Matrices are `(outputs, inputs)`, as in PyTorch."""
+    """A tensor of an HDF5 file that is not read yet; matrices are `(outputs, inputs)`."""
 
     def read(self) -> np.ndarray:
         """Reads the tensor as float32."""
@@ -29,7 +29,7 @@ class H5Tensor(StoredTensor):
 
 
 def h5_tensors(path: Path) -> dict[str, StoredTensor]:
-    """Finds the tensors of a file by the names of PyTorch, such as `model.decoder.fc1.weight`.
+    """Returns the tensors of a file, keyed by PyTorch names such as `model.decoder.fc1.weight`.
 
     A name in the file is the group of a layer, the name of the model and the path of the weight:
     `model/tf_marian_mt_model/model/decoder/layers.0/fc1/kernel:0`.
@@ -57,7 +57,7 @@ def h5_tensors(path: Path) -> dict[str, StoredTensor]:
 
 
 def stored_anyhow(folder: Path) -> dict[str, StoredTensor]:
-    """Finds the tensors of a folder, in safetensors or, if there are none, in `tf_model.h5`."""
+    """Returns the tensors of a folder, from safetensors or, if there are none, `tf_model.h5`."""
     safe = (folder / WEIGHTS).is_file() or (folder / INDEX).is_file()
     if safe or not (folder / H5_WEIGHTS).is_file():
         return stored_tensors(folder)

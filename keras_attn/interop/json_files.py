@@ -11,7 +11,7 @@ from keras_attn.input_files import read_input
 
 
 def parse_object(text: bytes, where: str) -> dict[str, Any]:
-    """Parses a JSON object."""
+    """Parses a JSON object; raises a ValueError that names the file if it is none."""
     found = _parsed(text, where)
     if not isinstance(found, dict):
         raise ValueError(f"Expected a JSON object. Received: {where}: a {type(found).__name__}.")
@@ -19,7 +19,7 @@ def parse_object(text: bytes, where: str) -> dict[str, Any]:
 
 
 def parse_list(text: bytes, where: str) -> list[Any]:
-    """Parses a JSON list."""
+    """Parses a JSON list; raises a ValueError that names the file if it is none."""
     found = _parsed(text, where)
     if not isinstance(found, list):
         raise ValueError(f"Expected a JSON list. Received: {where}: a {type(found).__name__}.")
@@ -47,5 +47,5 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def to_json(value: Mapping[str, Any]) -> bytes:
-    """Writes a JSON object, a key a line."""
+    """Encodes a JSON object with one key per line."""
     return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode("utf-8")

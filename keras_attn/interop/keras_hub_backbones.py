@@ -40,22 +40,24 @@ _GPT2_FIXED: dict[str, Any] = {
 def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backbone:
     """Creates KerasHub's `BertBackbone` or `GPT2Backbone` with the weights of a model.
 
-    A `BertBackbone` always has segments, a pooler with tanh and norms with epsilon 1e-12. A
-    `GPT2Backbone` has norms with epsilon 1e-5 and a tied output, which it leaves to its task. Both
-    use the GELU approximated with tanh, and a single dropout rate. All other models raise an error.
+    A `BertBackbone` always has segments, a pooler with tanh, and norms with epsilon 1e-12. A
+    `GPT2Backbone` has norms with epsilon 1e-5, and requires a tied output, which KerasHub's task
+    models compute. Both backbones use the tanh approximation of GELU, and a single dropout rate.
+    Models that differ from this raise an error.
 
     Args:
-        model: A model of `config.build`, `keras_attn.models.with_heads` or
+        model: A model built by `config.build`, `keras_attn.models.with_heads` or
             `keras_attn.models.BertClassifierConfig`. Its heads are left out.
-        config: Its settings.
+        config: The settings of the model.
 
     Returns:
-        A `keras_hub.models.BertBackbone`, whose `sequence_output` and `pooled_output` are
-        `sequence` and `pooled`; or a `GPT2Backbone`, whose output is the last of `hidden_states`.
+        A `keras_hub.models.BertBackbone`, whose outputs `sequence_output` and `pooled_output` equal
+        the outputs `sequence` and `pooled` of `model`; or a `GPT2Backbone`, whose output equals the
+        last of the `hidden_states`.
 
     Raises:
         ImportError: If KerasHub is not installed.
-        ValueError: If KerasHub cannot express the model, or it does not have these settings.
+        ValueError: If KerasHub cannot express the model, or the model does not have these settings.
 
     Example:
 
@@ -109,7 +111,7 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
 
 
 def read_backbone(backbone: object) -> tuple[Config, dict[str, np.ndarray]]:
-    """Reads the config and the weights, by our names, of a `BertBackbone` or `GPT2Backbone`."""
+    """Returns the config and the weights, keyed by our names, of a KerasHub backbone."""
     expected = (
         "Expected a folder, a name on Hugging Face's hub, 'keras_hub:' and the name of a preset, "
         "or a keras_hub.models.BertBackbone or GPT2Backbone. Received: "
@@ -148,7 +150,7 @@ def read_backbone(backbone: object) -> tuple[Config, dict[str, np.ndarray]]:
 def read_preset(
     name: str,
 ) -> tuple[Config, dict[str, np.ndarray], WordPieceTokenizer | BytePairTokenizer | None]:
-    """Reads a preset of KerasHub."""
+    """Reads the config, weights and tokenizer of a KerasHub preset."""
     models = _keras_hub().models
     known = (models.BertBackbone, models.GPT2Backbone)
     try:

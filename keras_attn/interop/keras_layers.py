@@ -35,10 +35,10 @@ _DECODER_ARGUMENTS = {
 
 
 class Kind(NamedTuple):
-    """How layers of one class are replaced.
+    """The functions that convert layers of one class.
 
-    `make` returns a built layer with the weights of theirs; `translate` turns the arguments of a
-    call, by name, into ours; `draw` returns arguments of calls to compare.
+    `make` returns our built layer with the weights of a Keras layer; `translate` converts the named
+    arguments of a call; `draw` returns random arguments for calls to compare.
     """
 
     make: Callable[[Any], keras.layers.Layer]
@@ -47,13 +47,13 @@ class Kind(NamedTuple):
 
 
 def kind_of(layer: object) -> Kind | None:
-    """Returns how a layer is replaced, or None if it is of another class."""
+    """Returns the `Kind` for a layer, or None if its class is not supported."""
     cls = type(layer)
     return KINDS.get((cls.__module__.partition(".")[0], cls.__name__))
 
 
 def refused(layer: keras.layers.Layer, what: str, instead: str) -> ValueError:
-    """The error for a layer that would compute something else."""
+    """Returns the error for a layer that cannot be converted."""
     kind = type(layer).__name__
     return ValueError(
         f"from_keras cannot convert {kind} `{layer.name}`, which has {what}. {instead}"
@@ -61,7 +61,7 @@ def refused(layer: keras.layers.Layer, what: str, instead: str) -> ValueError:
 
 
 def replacement(layer: Any) -> keras.layers.Layer:
-    """Returns our layer for a built one of Keras or KerasHub."""
+    """Returns our layer for a built layer of Keras or KerasHub."""
     kind = kind_of(layer)
     if kind is None:
         names = ", ".join(f"{package}'s {name}" for package, name in KINDS)

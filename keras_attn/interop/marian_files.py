@@ -36,7 +36,7 @@ _POSITIONS = ("encoder.embed_positions.weight", "decoder.embed_positions.weight"
 
 
 def marian_weights(config: TransformerEncoderDecoderConfig) -> Iterator[Weight]:
-    """Yields the weights of a model, one after the other."""
+    """Yields the weights of a Marian model, each with its Hugging Face names."""
     dim, target = config.dim, config.target_vocabulary_size
     tables = {"source": config.source_vocabulary_size, "target": target}
     for side, size in tables.items():
@@ -263,7 +263,7 @@ def _check_sizes(
 def marian_tensors(
     model: keras.Model, config: TransformerEncoderDecoderConfig
 ) -> dict[str, np.ndarray]:
-    """Returns the tensors of a Marian by the names of Hugging Face."""
+    """Returns the tensors of a Marian model, keyed by their Hugging Face names."""
     tensors = checked_tensors(model, config, TransformerEncoderDecoderConfig)
     bias = _output_bias(config)
     size = target_size(config)

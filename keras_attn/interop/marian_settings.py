@@ -48,7 +48,7 @@ _ONLY: dict[str, tuple[Any, ...]] = {
 
 
 def read_marian_config(settings: dict[str, Any], where: str) -> TransformerEncoderDecoderConfig:
-    """Reads the settings of a model from its `config.json`."""
+    """Reads the settings of a Marian model from its parsed `config.json`."""
     for name, supported in _ONLY.items():
         if name in settings and settings[name] not in supported:
             raise ValueError(
@@ -92,7 +92,7 @@ def read_marian_config(settings: dict[str, Any], where: str) -> TransformerEncod
 def marian_config_file(
     config: TransformerEncoderDecoderConfig, start_id: int | None = None, end_id: int = 0
 ) -> dict[str, Any]:
-    """Returns the `config.json` of a model."""
+    """Returns the contents of the `config.json` of a Marian model."""
     wrong = [
         f"{name}={getattr(config, name)!r}, not {value!r}"
         for name, value in _FIXED.items()

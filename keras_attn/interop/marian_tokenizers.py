@@ -17,7 +17,7 @@ _VOCABULARIES = {"source": "vocab.json", "target": "target_vocab.json"}
 
 
 class MarianTokenizers(NamedTuple):
-    """The tokenizers of both sides. With one vocabulary their ids are the same."""
+    """The tokenizers of sources and targets. With a shared vocabulary, their ids are the same."""
 
     source: SentencePieceTokenizer | None
     target: SentencePieceTokenizer | None
@@ -26,10 +26,10 @@ class MarianTokenizers(NamedTuple):
 def read_marian_tokenizers(
     folder: Path, sizes: Mapping[str, int], ids: Mapping[str, int]
 ) -> MarianTokenizers:
-    """Reads the tokenizers of a folder with `source.spm`, `target.spm`, `vocab.json`, ...
+    """Reads the tokenizers of a folder with `source.spm`, `target.spm` and `vocab.json`.
 
-    `sizes` and `ids` are those of the model. Without SentencePiece models and vocabularies there
-    are no tokenizers.
+    `sizes` and `ids` are the vocabulary sizes and the special ids of the model. If a folder has no
+    SentencePiece models and vocabularies, the tokenizers are None.
     """
     names = [*_MODELS.values(), _VOCABULARIES["source"]]
     there = [name for name in names if (folder / name).is_file()]
@@ -87,7 +87,7 @@ def _read_vocabulary(path: Path, size: int) -> list[str]:
 def marian_tokenizer_files(
     source: SentencePieceTokenizer, target: SentencePieceTokenizer
 ) -> dict[str, bytes]:
-    """Returns the files of the tokenizers by their names, for `MarianTokenizer` of transformers."""
+    """Returns the files for `MarianTokenizer` of transformers, keyed by file name."""
     for side, tokenizer in (("source", source), ("target", target)):
         named = {"pad_id": "<pad>", "unknown_id": "<unk>", "end_id": "</s>"}
         for name, token in named.items():

@@ -34,7 +34,7 @@ def decoder_tensors(model: keras.Model, config: GptConfig) -> dict[str, np.ndarr
 def checked_tensors(
     model: keras.Model, config: object, kind: type[Layered]
 ) -> dict[str, np.ndarray]:
-    """Returns the weights of a model as float32, if its layers are those of its settings."""
+    """Returns the weights of a model as float32, after checking that its layers match `config`."""
     if not isinstance(model, keras.Model) or not isinstance(config, kind):
         raise TypeError(
             f"Expected a Keras model and a `{kind.__name__}`. Received: "

@@ -32,27 +32,28 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
     The files contain only data (JSON, safetensors and HDF5); no code is executed. Names, shapes,
     dtypes and positions of the tensors are checked against the settings before a tensor is read.
     Weights of float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, XLM-RoBERTa,
-    ModernBERT, GPT-2, Llama, Qwen 3, Gemma 2 and 3 (its text models), T5, mT5 and Marian can be
-    read; unsupported settings raise an error that names them.
+    ModernBERT, GPT-2, Llama, Qwen 3, Gemma 2, the text models of Gemma 3, T5, mT5 and Marian are
+    supported. Unsupported settings raise an error that names them.
 
     Args:
-        place: A folder with `config.json`, `model.safetensors` (or several files with
-            `model.safetensors.index.json`; for Marian, `tf_model.h5` is accepted) and, for the
-            tokenizer, `vocab.txt`, `vocab.json` with `merges.txt`, `tokenizer.json`,
-            `tokenizer.model` or `sentencepiece.bpe.model`, and `tokenizer_config.json`; or a name
-            on Hugging Face's hub, such as `"google/bert_uncased_L-2_H-128_A-2"`; or `"keras_hub:"`
-            and the name or folder of a preset of KerasHub, such as
-            `"keras_hub:bert_tiny_en_uncased"`; or a `keras_hub.models.BertBackbone` or
-            `GPT2Backbone`.
+        place: One of the following:
+            - A folder with `config.json`, and the weights in `model.safetensors`, in several files
+              with `model.safetensors.index.json`, or, for Marian, in `tf_model.h5`. The tokenizer
+              is read from `vocab.txt`, `vocab.json` with `merges.txt`, `tokenizer.json`,
+              `tokenizer.model` or `sentencepiece.bpe.model`, and from `tokenizer_config.json`.
+            - A name on the Hugging Face hub, such as `"google/bert_uncased_L-2_H-128_A-2"`.
+            - `"keras_hub:"` and the name or folder of a KerasHub preset, such as
+              `"keras_hub:bert_tiny_en_uncased"`.
+            - A `keras_hub.models.BertBackbone` or `GPT2Backbone`.
 
     Returns:
-        A `Pretrained`.
+        A `Pretrained`, with the settings, the tokenizer and the weights.
 
     Raises:
         FileNotFoundError: If there is no such folder, or it has no weights that can be read.
-        ImportError: If a package that the name needs is not installed.
-        OSError: If a name cannot be downloaded.
-        ValueError: If a file is damaged or contradicts another, or the model is not supported.
+        ImportError: If `place` is a name, and the package that downloads it is not installed.
+        OSError: If `place` is a name that cannot be downloaded.
+        ValueError: If a file is damaged or contradicts another file, or the model is not supported.
 
     Example:
 
@@ -107,27 +108,27 @@ def load_pretrained(
     """Loads a pretrained encoder, with or without heads, a decoder, or an encoder-decoder.
 
     Args:
-        place: A folder of weights, a name on Hugging Face's hub, a preset of KerasHub, or a
-            backbone of KerasHub; see `read_pretrained`.
-        heads: Names from `keras_attn.models.HEADS`. A head that the file lacks gets random weights,
-            and so does a pooler that a head needs and the file lacks. Decoders have no heads.
-        num_classes: Number of classes, for `"classes"` and `"tags"`; the number of the file if
-            None.
+        place: A folder of weights, a name on the Hugging Face hub, a KerasHub preset, or a KerasHub
+            backbone; `read_pretrained` describes their form.
+        heads: Names from `keras_attn.models.HEADS`; only for encoders. If the file lacks a head, or
+            a pooler that a head needs, it gets random weights.
+        num_classes: Number of classes of the heads `"classes"` and `"tags"`; None for the number in
+            the file.
         dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
 
     Returns:
-        `(model, tokenizer, report)`: the model of `BertConfig.build`, `GptConfig.build`,
-        `T5Config.build`, `TransformerEncoderDecoderConfig.build` or `keras_attn.models.with_heads`,
-        the tokenizer or None, and a report of loaded tensors, new random tensors, and unused
-        tensors of the file.
+        A tuple `(model, tokenizer, report)`. The model is built by `BertConfig.build`,
+        `GptConfig.build`, `T5Config.build`, `TransformerEncoderDecoderConfig.build` or
+        `keras_attn.models.with_heads`. The tokenizer is None if there is none. The report lists the
+        loaded tensors, the new random tensors, and the unused tensors of the file.
 
     Raises:
         FileNotFoundError: If there is no such folder, or it has no weights that can be read.
-        ImportError: If a package that the name needs is not installed.
-        OSError: If a name cannot be downloaded.
-        ValueError: If a file is damaged or contradicts another, the model is not supported, `heads`
-            or `num_classes` is wrong (see `keras_attn.models.with_heads`), or the head for masked
-            words in the file is not tied to its embeddings.
+        ImportError: If `place` is a name, and the package that downloads it is not installed.
+        OSError: If `place` is a name that cannot be downloaded.
+        ValueError: If a file is damaged or contradicts another file; if the model is not supported;
+            if `keras_attn.models.with_heads` refuses `heads` or `num_classes`; or if the head for
+            masked words in the file is not tied to the embeddings.
 
     Example:
 

@@ -64,10 +64,10 @@ def _write_onnx(model: keras.Model, inputs: dict[str, np.ndarray], path: str) ->
 
 
 def by_name(model: keras.Model, inputs: dict[str, Any]) -> Any:
-    """Returns inputs by name as the model takes them."""
+    """Returns named inputs in the form that the model's call takes."""
     return inputs if isinstance(model.input, dict) else next(iter(inputs.values()))
 
 
 def named_outputs(outputs: Any) -> dict[str, Any]:
-    """Returns the outputs of a model by name; a single one is called `output`."""
+    """Returns the outputs of a model, keyed by name; a single output is called `output`."""
     return dict(outputs) if isinstance(outputs, dict) else {"output": outputs}

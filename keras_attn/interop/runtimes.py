@@ -43,11 +43,12 @@ def export_model(
 ) -> None:
     """Exports a Keras model to a file that ONNX Runtime or LiteRT runs.
 
-    The model reads rows of ids, masks or segments, and computes its outputs in one pass, as
-    encoders with heads do. The file takes any number of rows of any length. It is written by a
-    process with the backend whose exporter supports such models: PyTorch for ONNX, TensorFlow for
-    LiteRT. Before the file is moved to `path`, its outputs are compared with the outputs of the
-    model, for `inputs` and for a smaller batch (the first row and the first columns of `inputs`).
+    The model must take rows of ids, masks or segments, and compute its outputs in one pass, as an
+    encoder with heads does. The exported file accepts any number of rows of any length. A separate
+    process writes it with the backend that has an exporter for the format: PyTorch for ONNX,
+    TensorFlow for LiteRT. Before the file is moved to `path`, its outputs are compared with the
+    outputs of the model, for `inputs` and for a smaller batch (the first row and the first columns
+    of `inputs`).
 
     Recurrent layers cannot be exported to ONNX, because PyTorch unrolls them for one length.
     Models that generate text are not supported, because they run a step in a loop.
@@ -56,15 +57,18 @@ def export_model(
         path: The file, such as `"model.onnx"` or `"model.tflite"`. It is written atomically.
         model: A functional model whose layers come from Keras and keras_attn. It has one input, or
             a dict of inputs.
-        inputs: Examples of the inputs by name, arrays `(B, T)` of at least two rows and columns.
-        format: `"onnx"`; `"onnx-int8"`, where ONNX Runtime rounds the weights of matrix products
-            to 8 bits and the activations when it runs (dynamic quantization); or `"litert"`.
-        tolerance: Largest difference between an output of the file and of the model. For
-            `"onnx-int8"`, the difference may be a quarter of the norm of the output.
+        inputs: Example inputs, keyed by name: arrays `(B, T)` of at least two rows and columns.
+        format: `"onnx"`, `"onnx-int8"` or `"litert"`. In `"onnx-int8"`, the weights of matrix
+            products are stored as 8-bit integers, and ONNX Runtime rounds the activations to 8 bits
+            while it runs (dynamic quantization).
+        tolerance: Maximum difference between the outputs of the file and of the model. For
+            `"onnx-int8"`, the norm of the difference may instead be a quarter of the norm of the
+            output.
 
     Raises:
         ImportError: If the packages of the format are not installed.
-        RuntimeError: If the model cannot be exported, or the outputs of the file differ.
+        RuntimeError: If the model cannot be exported, or the outputs of the file differ from those
+            of the model.
         ValueError: If the format is unknown, or `inputs` are not the inputs of the model.
 
     Example:
@@ -110,7 +114,7 @@ def output_names(model: keras.Model) -> list[str]:
 
 
 def check_format(format: str) -> None:
-    """Raises an error if a format is unknown, or packages that write or check it are missing."""
+    """Raises an error if a format is unknown, or a package to write or check it is missing."""
     if format not in BACKENDS:
         raise ValueError(
             f"`format` must be 'saved_model' or one of {list(FORMATS)}. Received: {format!r}."

@@ -77,12 +77,13 @@ def save_pretrained(
 
     Args:
         folder: The folder, which must be new or empty.
-        model: A model of `config.build`, `keras_attn.models.with_heads` or
+        model: A model built by `config.build`, `keras_attn.models.with_heads` or
             `keras_attn.models.BertClassifierConfig` with pooling `"first"`.
         config: The settings of the model.
-        tokenizer: The tokenizer of the model.
-        labels: Names of the classes of its head; `LABEL_0` and so on if None.
-        sentences: Settings of text vectors if the folder is also for sentence-transformers.
+        tokenizer: The tokenizer of the model; None to write no tokenizer.
+        labels: Names of the classes of the model's head; `LABEL_0` and so on if None.
+        sentences: Pooling and other settings of text vectors, if sentence-transformers should also
+            be able to load the folder.
 
     Raises:
         FileExistsError: If the folder is not empty.

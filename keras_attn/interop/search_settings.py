@@ -37,7 +37,7 @@ _ONLY: dict[str, tuple[Any, ...]] = {
 
 
 class OwnTask(NamedTuple):
-    """Settings of a model that learned several tasks, such as T5, for one of them.
+    """Settings for one task of a model that was trained on several tasks, such as T5.
 
     Example:
 
@@ -54,7 +54,7 @@ class OwnTask(NamedTuple):
 
 
 def read_tasks(folder: Path, settings: Mapping[str, Any]) -> dict[str, OwnTask]:
-    """Reads `task_specific_params` of a `config.json`: summarization and translations."""
+    """Reads `task_specific_params` of a `config.json`, for summarization and translation."""
     where = f"{folder / 'config.json'}: `task_specific_params`"
     tasks = settings.get("task_specific_params") or {}
     if not isinstance(tasks, Mapping) or not all(isinstance(x, Mapping) for x in tasks.values()):
@@ -75,11 +75,11 @@ def read_tasks(folder: Path, settings: Mapping[str, Any]) -> dict[str, OwnTask]:
 
 
 def read_search(folder: Path, settings: Mapping[str, Any], task: str = "") -> dict[str, Any]:
-    """Reads the settings of the search of an encoder-decoder, as `beam_search` names them.
+    """Reads the search settings of an encoder-decoder, as arguments of `beam_search`.
 
-    They come from `generation_config.json`, or else from `settings`, the `config.json`. The
-    settings of a `task` in `task_specific_params` override them. Unsupported settings raise an
-    error.
+    They come from `generation_config.json` if it exists, otherwise from `settings`, the parsed
+    `config.json`. The settings of a `task` in `task_specific_params` override them. Unsupported
+    settings raise an error.
     """
     path = folder / FILE
     given = read_object(path) if path.is_file() else settings
@@ -113,7 +113,7 @@ def read_search(folder: Path, settings: Mapping[str, Any], task: str = "") -> di
 
 
 def search_file(search: Mapping[str, Any], pad_id: int) -> dict[str, Any]:
-    """Returns settings of a search as `generation_config.json` has them."""
+    """Returns search settings in the form of `generation_config.json`."""
     kind = search.get("length_penalty_kind", "gnmt")
     if "alpha" in search and kind != "power":
         raise ValueError(

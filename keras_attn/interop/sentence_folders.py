@@ -71,7 +71,7 @@ def transformer_folder(folder: Path) -> Path:
 def read_sentence_settings(folder: Path) -> SentenceSettings | None:
     """Reads the settings of a sentence-transformers folder; None if it has no `modules.json`.
 
-    A module or setting that would give other vectors here raises an error.
+    A module or setting that this package does not support raises an error.
     """
     if not (folder / MODULES).is_file():
         return None
@@ -106,7 +106,7 @@ def read_sentence_settings(folder: Path) -> SentenceSettings | None:
 
 
 def write_sentence_settings(folder: Path, settings: SentenceSettings, dim: int) -> None:
-    """Writes the settings beside an encoder of width `dim`, in the form that all versions read."""
+    """Writes the settings to the folder of an encoder of width `dim`, for sentence-transformers."""
     kinds = ["Transformer", "Pooling", *(["Normalize"] if settings.unit_length else [])]
     paths = ["", *(f"{i}_{kind}" for i, kind in enumerate(kinds) if i)]
     modules = [

@@ -30,7 +30,7 @@ _CLASSES = {"llama": "LlamaTokenizer", XLM_ROBERTA: "XLMRobertaTokenizer"}
 
 
 def has_sentence_pieces(folder: Path) -> bool:
-    """Returns whether the tokenizer of a decoder is in its `tokenizer.model`."""
+    """Returns whether a decoder's folder has its tokenizer in `tokenizer.model`."""
     if not (folder / SENTENCE_PIECE).is_file():
         return False
     if not (folder / FAST).is_file():
@@ -41,9 +41,10 @@ def has_sentence_pieces(folder: Path) -> bool:
 
 
 def read_sentence_pieces(folder: Path, settings: Mapping[str, Any]) -> SentencePieceTokenizer:
-    """Reads the tokenizer of a decoder, whose ids are those of the SentencePiece model.
+    """Reads the tokenizer of a decoder, which has the ids of its SentencePiece model.
 
-    Tokens that were added after these are special tokens, see `SentencePieceTokenizer`.
+    Tokens that were added after the pieces of the model become special tokens of the
+    `SentencePieceTokenizer`.
     """
     path = folder / SENTENCE_PIECE
     model = read_input(path, "a SentencePiece model")
@@ -102,8 +103,8 @@ def _added(folder: Path, own: Mapping[str, Any], pieces: Iterable[str]) -> list[
 def fairseq_vocabulary(pieces: Iterable[str]) -> list[str]:
     """Returns the pieces of a SentencePiece model in the order of XLM-RoBERTa's ids.
 
-    The model begins with `<unk> <s> </s>`, the order with `<s> <pad> </s> <unk>`, and `<mask>`
-    ends it.
+    The model begins with `<unk> <s> </s>`. The ids begin with `<s> <pad> </s> <unk>`, and end with
+    `<mask>`.
     """
     given = list(pieces)
     if given[:3] != ["<unk>", "<s>", "</s>"]:
@@ -115,7 +116,7 @@ def fairseq_vocabulary(pieces: Iterable[str]) -> list[str]:
 
 
 def read_fairseq_pieces(folder: Path) -> SentencePieceTokenizer | None:
-    """Reads the tokenizer of an XLM-RoBERTa; None if its folder has none."""
+    """Reads the tokenizer of an XLM-RoBERTa model; None if its folder has none."""
     path = folder / FAIRSEQ_PIECES
     if not path.is_file():
         if (folder / FAST).is_file():
@@ -132,7 +133,7 @@ def read_fairseq_pieces(folder: Path) -> SentencePieceTokenizer | None:
 
 
 def fairseq_tokenizer(model: bytes) -> SentencePieceTokenizer:
-    """Returns a tokenizer with XLM-RoBERTa's ids, of the bytes of a SentencePiece model."""
+    """Returns a tokenizer with XLM-RoBERTa's ids from the bytes of a SentencePiece model."""
     return SentencePieceTokenizer(
         model, fairseq_vocabulary(model_pieces(model)), pad_token="<pad>", mask_token="<mask>"
     )

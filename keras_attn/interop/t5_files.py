@@ -56,7 +56,7 @@ _UNREAD = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weigh
 
 
 def read_t5_config(settings: dict[str, Any], where: str) -> T5Config:
-    """Reads the settings of a model from its `config.json`."""
+    """Reads the settings of a T5 model from its parsed `config.json`."""
     kind = settings.get("model_type", "t5")
     if kind == "mt5":
         settings = {**_MT5, "feed_forward_proj": "gated-gelu", **settings}
@@ -99,7 +99,7 @@ def read_t5_config(settings: dict[str, Any], where: str) -> T5Config:
 
 
 def t5_config_file(config: T5Config) -> dict[str, Any]:
-    """Returns the `config.json` of a model."""
+    """Returns the contents of the `config.json` of a T5 model."""
     if config.target_vocabulary_size is not None:
         raise ValueError(
             "T5 has one vocabulary. Received: a model with two, "
@@ -129,7 +129,7 @@ def t5_config_file(config: T5Config) -> dict[str, Any]:
 
 
 def t5_weights(config: T5Config) -> Iterator[Weight]:
-    """Yields the weights of the embedding and the blocks, one after the other."""
+    """Yields the weights of the embedding and of each block."""
     yield Weight(TABLE, (_SHARED,), (config.source_vocabulary_size, config.dim))
     count = config.num_decoder_layers
     for stack, blocks in (
@@ -177,13 +177,13 @@ def _block(config: T5Config, stack: str, number: int) -> Iterator[Weight]:
 
 
 def head_weight(config: T5Config) -> Weight:
-    """Returns the weight of the logits of a model whose output is not tied."""
+    """Returns the weight of the output layer of a model with an untied output."""
     shape = (config.source_vocabulary_size, config.dim)
     return Weight("head/kernel", (_HEAD,), shape, turned=True)
 
 
 def read_t5(folder: Path, settings: dict[str, Any]) -> Pretrained:
-    """Reads a T5 from a folder in the form of Hugging Face."""
+    """Reads a T5 model from a folder in the format of Hugging Face."""
     config = read_t5_config(settings, str(folder / "config.json"))
     stored = stored_tensors(folder)
     copies = [name for name in _COPIES if name in stored]
@@ -220,7 +220,7 @@ def read_t5(folder: Path, settings: dict[str, Any]) -> Pretrained:
 def save_t5(
     folder: str | os.PathLike[str], model: keras.Model, config: T5Config, tokenizer: object = None
 ) -> None:
-    """Writes a T5 for `T5ForConditionalGeneration` and `T5Tokenizer` of transformers."""
+    """Writes a T5 model for `T5ForConditionalGeneration` and `T5Tokenizer` of transformers."""
     files = t5_tokenizer_files(tokenizer, config.source_vocabulary_size)
     settings = t5_config_file(config)
     tensors = checked_tensors(model, config, T5Config)

@@ -21,9 +21,9 @@ _SENTINEL = re.compile(r"<extra_id_\d+>")
 def read_t5_tokenizer(
     folder: Path, settings: Mapping[str, Any], size: int
 ) -> SentencePieceTokenizer | None:
-    """Reads the tokenizer of a folder: the pieces of its model, then sentinels, the last first.
+    """Reads the tokenizer of a folder: the pieces of its model, then sentinels in reverse order.
 
-    `size` is the number of tokens of the model, which may have more than the tokenizer.
+    `size` is the vocabulary size of the model, which may exceed the tokenizer's.
     """
     path = folder / MODEL
     if not path.is_file():
@@ -64,7 +64,7 @@ def read_t5_tokenizer(
 
 
 def t5_tokenizer_files(tokenizer: object, size: int) -> dict[str, bytes]:
-    """Returns the files of a tokenizer by their names, for `T5Tokenizer` of transformers."""
+    """Returns the files for `T5Tokenizer` of transformers, keyed by file name."""
     files = {
         "generation_config.json": to_json(
             {"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0}

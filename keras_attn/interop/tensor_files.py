@@ -23,7 +23,7 @@ _LONGEST_HEADER = 100_000_000  # the limit of the format
 
 
 class StoredTensor(NamedTuple):
-    """A tensor in a file, not read yet."""
+    """A tensor in a file that is not read yet."""
 
     file: Path
     """The file."""
@@ -37,7 +37,7 @@ class StoredTensor(NamedTuple):
     """Position of its first byte in the file."""
 
     def check_dtype(self) -> None:
-        """Raises a ValueError if the dtype is not a floating one."""
+        """Raises a ValueError if the dtype is not a supported floating-point dtype."""
         if self.dtype not in _FLOATS:
             raise ValueError(
                 f"{self.file}: {self.name} must have one of the dtypes {list(_FLOATS)}. Received: "
@@ -57,7 +57,7 @@ class StoredTensor(NamedTuple):
 
 
 def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
-    """Finds the tensors of a folder, in `model.safetensors` or in several files with an index."""
+    """Returns the tensors in `model.safetensors`, or in several files with an index, by name."""
     if (folder / WEIGHTS).is_file():
         return _read_header(folder / WEIGHTS)
     if (folder / INDEX).is_file():

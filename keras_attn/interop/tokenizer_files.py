@@ -41,7 +41,7 @@ _LEAVE_OUT = "Load the model from a folder without the files of its tokenizer, a
 
 
 def read_tokenizer(folder: Path) -> WordPieceTokenizer | None:
-    """Reads the tokenizer of a folder."""
+    """Reads the WordPiece tokenizer in a folder; None if there is none."""
     vocabulary, fast = folder / VOCABULARY, folder / FAST
     if not vocabulary.is_file() and not fast.is_file():
         return None
@@ -84,7 +84,7 @@ def read_tokenizer(folder: Path) -> WordPieceTokenizer | None:
 def write_tokenizer(
     folder: Path, tokenizer: WordPieceTokenizer, kind: str, sequence_length: int
 ) -> None:
-    """Writes the tokenizer to a folder, for transformers."""
+    """Writes a WordPiece tokenizer to a folder in the format of transformers."""
     broken = [token for token in tokenizer.vocabulary if "\n" in token or "\r" in token]
     if broken:
         raise ValueError(

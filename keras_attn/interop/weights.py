@@ -13,7 +13,7 @@ from keras_attn.interop.tensor_files import StoredTensor
 
 
 class Weight(NamedTuple):
-    """A weight of ours and the tensors of Hugging Face that make it up."""
+    """A weight of our models, and the Hugging Face tensors from which it is concatenated."""
 
     ours: str
     """Our name."""
@@ -30,18 +30,18 @@ class Weight(NamedTuple):
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of theirs."""
+        """The shapes of the Hugging Face tensors."""
         rows = self.rows or (self.shape[0],) * len(self.theirs)
         return [(row, *self.shape[1:]) for row in rows]
 
     def join(self, tensors: Sequence[np.ndarray]) -> np.ndarray:
-        """Makes our weight of their tensors."""
+        """Returns our weight, joined from the Hugging Face tensors."""
         joined = np.concatenate(tensors) if len(tensors) > 1 else tensors[0]
         joined = joined + np.float32(self.added) if self.added else joined
         return np.ascontiguousarray(joined.T) if self.turned else joined
 
     def split(self, weight: np.ndarray) -> list[np.ndarray]:
-        """Makes their tensors of our weight."""
+        """Returns the Hugging Face tensors, split from our weight."""
         ends = list(accumulate(shape[0] for shape in self.shapes))
         weight = weight - np.float32(self.added) if self.added else weight
         return np.split(weight.T if self.turned else weight, ends[:-1])
@@ -71,12 +71,12 @@ def check_stored(weight: Weight, stored: Mapping[str, StoredTensor], folder: Pat
 def read_weights(
     weights: Iterable[Weight], stored: Mapping[str, StoredTensor]
 ) -> dict[str, np.ndarray]:
-    """Reads tensors that were checked."""
+    """Returns weights keyed by our names, read from tensors that `check_stored` has checked."""
     return {w.ours: w.join([stored[name].read() for name in w.theirs]) for w in weights}
 
 
 def check_shapes(weights: Iterable[Weight], tensors: Mapping[str, np.ndarray], kind: str) -> None:
-    """Refuses a model whose weights are not those of its settings."""
+    """Raises a ValueError if the weights of a model do not match its settings."""
     expected = {weight.ours: weight.our_shape for weight in weights}
     received = {name: tuple(array.shape) for name, array in tensors.items()}
     if expected != received:

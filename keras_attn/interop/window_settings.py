@@ -13,7 +13,7 @@ MOST_LAYERS = 4096
 
 
 def read_windows(kind: str, settings: dict[str, Any], where: str) -> dict[str, Any]:
-    """Reads which layers have a window, as settings of ours."""
+    """Reads which layers have a sliding window, and returns our settings for it."""
     windowed = windowed_layers(settings, lambda layer: _slides(kind, layer, settings), where)
     window = settings.get("sliding_window", 4096)
     off = kind == "qwen3" and not settings.get("use_sliding_window", False)
@@ -30,7 +30,7 @@ def read_windows(kind: str, settings: dict[str, Any], where: str) -> dict[str, A
 def windowed_layers(
     settings: dict[str, Any], slides: Callable[[int], bool], where: str
 ) -> list[bool]:
-    """Returns which layers have a window; `slides` says so if the file has no `layer_types`."""
+    """Returns whether each layer has a window, from `layer_types` or by default from `slides`."""
     number, types = settings.get("num_hidden_layers"), settings.get("layer_types")
     if type(number) is not int or not 0 < number <= MOST_LAYERS:
         raise ValueError(
@@ -61,7 +61,7 @@ def _slides(kind: str, layer: int, settings: dict[str, Any]) -> bool:
 
 
 def rope_of_types(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the rotary positions of Gemma 3 of its full layers and of those with a window."""
+    """Returns the rotary settings of Gemma 3's layers with full attention and with a window."""
     given = settings.get("rope_parameters") or {}
     full, local = (dict(given.get(name) or {}) for name in (FULL, SLIDING))
     if not full:
@@ -72,7 +72,7 @@ def rope_of_types(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
 
 
 def their_windows(kind: str, config: GptConfig) -> dict[str, Any]:
-    """Returns the windows of a decoder as settings of theirs."""
+    """Returns the window settings of a decoder in the form of its `config.json`."""
     if kind not in ("qwen3", "gemma2", "gemma3_text"):
         return {}
     window = config.sliding_window

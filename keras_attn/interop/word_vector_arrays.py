@@ -15,7 +15,7 @@ from keras_attn.packages import needed
 
 
 def read_vector_array(path: Path) -> np.ndarray:
-    """Maps the vectors of a `.npy` file into memory; rows are read when they are used."""
+    """Maps the vectors of a `.npy` file into memory; each row is read when it is used."""
     return _checked(map_array(path, "an array of NumPy"), path)
 
 
@@ -43,7 +43,7 @@ def read_npz(path: Path) -> tuple[list[str], np.ndarray]:
 
 
 def words_beside(path: Path, words: str | os.PathLike[str] | None) -> list[str]:
-    """Reads the words of an array from a file."""
+    """Reads the words of a `.npy` file from their own file, by default in the same folder."""
     place = _beside(path) if words is None else Path(words).expanduser()
     input_file(place, "a file of words")
     if place.suffix.lower() == ".parquet":

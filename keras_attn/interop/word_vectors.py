@@ -27,11 +27,11 @@ _NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WordVectors:
-    """Words and their vectors.
+    """A mapping from words to their vectors.
 
     Args:
-        words: The words, all different.
-        vectors: float32 `(N, D)`.
+        words: The N words, all different.
+        vectors: Their vectors, float32 `(N, D)`.
 
     Example:
 
@@ -84,13 +84,13 @@ def read_word_vectors(
     format: str = "auto",
     words: Sequence[str] | str | os.PathLike[str] | None = None,
 ) -> WordVectors:
-    """Reads word vectors.
+    """Reads word vectors from a file.
 
     | format | file |
     |---|---|
-    | `"glove"` | text, a word and its numbers on each line, separated by spaces or tabs |
-    | `"word2vec"` | the same after a line with the number of words and the width, as in fastText |
-    | `"word2vec_binary"` | that line, then each word and its numbers as float32 |
+    | `"glove"` | text: a word and its numbers on each line, separated by spaces or tabs |
+    | `"word2vec"` | text: a line with the number of words and the width, then as in `"glove"` |
+    | `"word2vec_binary"` | the first line of `"word2vec"`, then each word and its float32 numbers |
     | `"npy"` | a NumPy array, with the words in a text file, one per line, or in Parquet |
     | `"npz"` | a NumPy archive with `words` and `vectors` |
 
@@ -100,23 +100,23 @@ def read_word_vectors(
 
     Args:
         path: The file.
-        wanted: The words to keep; all of the file if None and `first` is 0.
+        wanted: The words to keep. If None and `first` is 0, all words of the file are kept.
         first: Number of words at the start of the file that are also kept. Most files begin with
             the most frequent words.
         format: One of the formats, or `"auto"` to infer it from the suffix (`.bin`, `.npy`, `.npz`)
             or the first line.
-        words: For `"npy"`, the words or their file. If None, the file with the same name and the
-            suffix `.txt` or `.parquet` in the same folder, or the only such file there. Parquet
-            needs pyarrow.
+        words: For `"npy"`, the words, or a file with the words. By default, the file in the same
+            folder with the same name and the suffix `.txt` or `.parquet`, or the only file with one
+            of these suffixes. Parquet needs pyarrow.
 
     Returns:
-        `WordVectors`, in the order of the file.
+        A `WordVectors`, in the order of the file.
 
     Raises:
         FileNotFoundError: If a file is missing.
-        ImportError: If the words are in Parquet, and pyarrow is not installed.
+        ImportError: If the words are in a Parquet file, and pyarrow is not installed.
         ValueError: If a file is truncated or does not have the format (for example, if a line has
-            more or fewer numbers than the first); the message names the line or word.
+            more or fewer numbers than the first line). The message names the line or word.
 
     Example:
 
@@ -163,10 +163,10 @@ def word_vector_width(path: str | os.PathLike[str], format: str = "auto") -> int
 
     Args:
         path: The file.
-        format: See `read_word_vectors`.
+        format: One of the formats of `read_word_vectors`, or `"auto"` to infer it.
 
     Returns:
-        The width D.
+        The width D of the vectors.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -195,14 +195,14 @@ def write_word_vectors(
 ) -> None:
     """Writes word vectors to a file atomically.
 
-    Numbers in text have nine digits, so that float32 values are restored exactly.
+    In text files, numbers have nine digits, so that float32 values are restored exactly.
 
     Args:
-        path: The file. `"npy"` also writes the words to a file with the same name and the suffix
-            `.txt`.
+        path: The file. With `"npy"`, the words are written to a file with the same name and the
+            suffix `.txt`.
         vectors: The words and their vectors.
-        format: See `read_word_vectors`; `"auto"` infers the format from the suffix; the default
-            is GloVe's text.
+        format: One of the formats of `read_word_vectors`, or `"auto"` to infer it from the suffix:
+            `"glove"` if the suffix belongs to no other format.
 
     Raises:
         ValueError: If the format is unknown, or a word has white space.

@@ -19,7 +19,7 @@ _MARKS = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True)
 class AnswerReport(Report):
-    """Scores of extractive question answering.
+    """Scores of extractive question answering. `print` shows them.
 
     Example:
 
@@ -76,10 +76,10 @@ class AnswerReport(Report):
 
 
 def normalized_answer(text: str) -> str:
-    """Normalizes an answer like SQuAD's official script.
+    """Normalizes an answer as SQuAD's official script does.
 
-    The answer is lower-cased; ASCII punctuation and the words a, an and the are removed; white
-    space is collapsed.
+    The answer is lower-cased; ASCII punctuation and the words "a", "an" and "the" are removed; runs
+    of white space become one space.
 
     Args:
         text: An answer.
@@ -93,11 +93,13 @@ def normalized_answer(text: str) -> str:
 
 
 def answer_f1(found: str, right: str) -> float:
-    """Computes the F1 of the words of two answers, after `normalized_answer`.
+    """Computes the F1 of the words of two answers, normalized by `normalized_answer`.
+
+    If one of the answers has no words, F1 is 1 if the answers are equal and 0 otherwise.
 
     Args:
-        found: An answer.
-        right: The right answer. If either has no words, F1 is 1 if both are equal and 0 otherwise.
+        found: The predicted answer.
+        right: The right answer.
 
     Example:
 
@@ -119,18 +121,18 @@ def score_answers(
     best: Sequence[str] | None = None,
     margins: Sequence[float] | None = None,
 ) -> AnswerReport:
-    """Scores answers like SQuAD's official script (Rajpurkar et al., 2016 and 2018).
+    """Scores answers as SQuAD's official script does (Rajpurkar et al., 2016 and 2018).
 
-    Questions with and without an answer are also scored separately (HasAns and NoAns in the
-    script). With margins, the report also has the best threshold.
+    Questions with an answer and questions without an answer are also scored separately (HasAns and
+    NoAns in the script). With `margins`, the report also has the best threshold for "no answer".
 
     Args:
         found: The predicted answer to each question; `""` for no answer.
         right: The right answers to each question; an empty list if there is no answer.
         num_bootstrap: Number of bootstrap samples of the questions; 0 for no interval.
         seed: Seed of the bootstrap samples.
-        best: With `margins`, the best non-empty answer to each question.
-        margins: The score of "no answer" minus the score of the best answer.
+        best: The best non-empty answer to each question; only used with `margins`.
+        margins: For each question, the score of "no answer" minus the score of the best answer.
 
     Returns:
         An `AnswerReport`.
@@ -220,10 +222,10 @@ def _best_threshold(
 def common_words_answer(question: str, text: str, length: int = 8) -> str:
     """Baseline that answers with the part of a text that shares most words with the question.
 
-    For each window of `length` words, the words that also occur in the question are counted, with
-    twice the weight of such words within `length` words on both sides of the window; words that are
-    rare in the text have more weight. The answer is the first run of words in the best window that
-    are not in the question. Nothing is learned.
+    Each window of `length` words is scored by its words that also occur in the question. Such words
+    within `length` words before or after the window count half, and words that are rare in the text
+    count more. The answer is the first run of words in the best window that do not occur in the
+    question. Nothing is learned.
 
     Args:
         question: The question.

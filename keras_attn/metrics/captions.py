@@ -25,7 +25,7 @@ Name = Hashable
 
 
 class ImageScores(NamedTuple):
-    """Scores of the caption of one image, in `CaptionScores.per_image`.
+    """Scores of the caption of one image, an element of `CaptionScores.per_image`.
 
     Example:
 
@@ -58,9 +58,10 @@ class CaptionScores(Report):
         num_references: Total number of references.
         mean_length: Mean number of words of a caption.
         distinct: Number of different captions.
-        copied: Fraction (0 to 1) of captions that are copies of training captions; None without
-            training captions.
-        tokenization: The tokenization. Scores of different tokenizations are not comparable.
+        copied: Fraction (0 to 1) of captions that are copies of training captions; None if no
+            training captions were given.
+        tokenization: The tokenization, `"ptb"` or `"plain"`. Scores of different tokenizations are
+            not comparable.
         per_image: An `ImageScores` for each image.
 
     Example:
@@ -86,7 +87,7 @@ class CaptionScores(Report):
     per_image: dict[Name, ImageScores] = field(repr=False)
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores, including those of each image, as a JSON-safe dict."""
+        """Returns the scores of all images and of each image as a dict for JSON."""
         figures = {k: json_safe(getattr(self, k)) for k in self.__dataclass_fields__}
         del figures["per_image"]
         # JSON has no NaN, which is the CIDEr of one image.
@@ -114,10 +115,10 @@ def caption_scores(
 ) -> CaptionScores:
     """Scores captions with `pycocoevalcap`, the package that papers use.
 
-    BLEU-1 to BLEU-4 (closest reference length), ROUGE-L and CIDEr-D need only Python. The package
-    splits words with the Stanford PTB tokenizer, which needs Java. Without Java, rules give the
-    same words for nearly all English captions (`tokenize_captions`). The result contains the
-    tokenization:
+    BLEU-1 to BLEU-4 (with the closest reference length), ROUGE-L and CIDEr-D need only Python. The
+    package splits captions into words with the Stanford PTB tokenizer, which needs Java. Without
+    Java, the rules of `tokenize_captions` give the same words for nearly all English captions. The
+    result states which tokenization was used:
 
     | `tokenization` | how captions are split |
     |---|---|
@@ -130,8 +131,8 @@ def caption_scores(
             captions are scored too.
         references: A dict with one or more references for each image, with the same keys, or a
             list.
-        train_captions: Training captions, for counting copies (ignoring white space, case and
-            punctuation).
+        train_captions: Training captions, for counting candidates that copy one of them, ignoring
+            white space, case and punctuation.
         tokenization: `"auto"`, `"ptb"` or `"plain"`.
         meteor: Whether to compute METEOR, which supports only English and needs Java and 2 GB of
             memory.
@@ -141,7 +142,7 @@ def caption_scores(
 
     Raises:
         ImportError: If `pycocoevalcap`, from the extra `captioning`, is not installed.
-        RuntimeError: If `"ptb"` or `meteor` need Java and there is none.
+        RuntimeError: If `tokenization` is `"ptb"` or `meteor` is True, and Java is not installed.
         ValueError: If candidates and references have different images, or an image has no
             references.
 
@@ -240,7 +241,7 @@ def _meteor(found: dict[Name, list[str]], wanted: dict[Name, list[str]]) -> floa
 
 
 def check_references(references: Mapping[Name, Sequence[str]]) -> None:
-    """Refuses references without words."""
+    """Raises a ValueError if a reference has no words."""
     words = iter(tokenize_captions([t for texts in references.values() for t in texts], "plain"))
     found = {name: [" ".join(next(words)) for _ in texts] for name, texts in references.items()}
     _check_words(found, references)

@@ -26,7 +26,7 @@ _FEWEST = 5
 
 
 class ClassScores(NamedTuple):
-    """Scores of one class.
+    """Precision, recall and F1 of one class, and its number of examples.
 
     Example:
 
@@ -53,18 +53,20 @@ class ClassificationReport(Report):
     Args:
         class_names: Names of the C classes.
         num_examples: Number n of examples.
-        accuracy: Fraction of the examples whose most probable class is right. With several labels
-            per example, the fraction of examples whose decisions are all right.
+        accuracy: Fraction of the examples whose most probable class is correct. With several labels
+            per example, the fraction of examples for which the decisions for all classes are
+            correct.
         macro_f1: Unweighted mean of the F1 of the classes that occur in the labels or predictions.
         matthews: Matthews correlation coefficient over all classes, from -1 to 1; 0 if only one
             class is true or predicted, and NaN with several labels per example.
         auc: Area under the ROC curve (one-vs-rest), averaged over the classes that have positive
-            and negative examples. It is the probability that a positive example has a higher
-            probability of the class than a negative one.
+            and negative examples. The area is the probability that a random positive example gets a
+            higher probability of the class than a random negative example.
         log_loss: Mean of `-log p(label)` in nats; with several labels, the mean over all decisions.
-        ece: Expected calibration error; see `evaluate_probabilities`.
+        ece: Expected calibration error, as defined in `evaluate_probabilities`.
         confusion: Counts `(C, C)`, with a row for each true class and a column for each predicted
-            class. With several labels, `(C, 2, 2)`: a matrix of no and yes for each class.
+            class. With several labels per example, `(C, 2, 2)`: for each class, a row for each true
+            decision (no, yes) and a column for each predicted decision.
         multi_label: Whether an example may have several labels.
         unknown: Scores for detecting examples that belong to no class; None if there are no such
             examples.
@@ -113,7 +115,7 @@ class ClassificationReport(Report):
         ]
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the report as JSON-safe values.
+        """Returns the report as a dict for JSON.
 
         Returns:
             A dict. Undefined values are None; intervals are `[low, high]` or None.
@@ -167,24 +169,24 @@ def evaluate_probabilities(
 
     The expected calibration error (Guo et al., 2017, "On Calibration of Modern Neural Networks")
     groups the n predictions by confidence (the probability of the predicted class) into 15 bins of
-    equal width, where bin `B_m` covers `(m - 1) / 15` (exclusive) to `m / 15`:
+    equal width, where bin `B_m` covers confidences above `(m - 1) / 15` up to `m / 15`:
 
         ECE = sum_m |B_m| / n * |accuracy(B_m) - mean confidence(B_m)|
 
-    With several labels per example, each of the C decisions (yes if p reaches the threshold) is a
-    prediction with confidence `p` or `1 - p`.
+    With several labels per example, each of the C decisions (yes if the probability p reaches the
+    threshold) is a prediction, with confidence `p` for yes and `1 - p` for no.
 
     Intervals are percentile bootstraps: n examples are drawn with replacement from the n examples,
-    and the interval spans the 2.5 % to 97.5 % quantiles of the metric over many such samples. It
-    estimates how much the metric would vary between test sets of this size, not between training
-    runs. Noise increases the ECE, and more so in bootstrap samples, so that a small ECE may lie
-    below its interval.
+    many times, and the interval spans the 2.5 % to 97.5 % quantiles of the metric over these
+    samples. It estimates how much the metric would vary between test sets of this size, not between
+    training runs. Noise increases the ECE, especially in bootstrap samples, so that a small ECE may
+    lie below its interval.
 
     Args:
         labels: Class indices `(n,)`, or zeros and ones `(n, C)` if an example may have any number
             of classes.
-        probabilities: `(n, C)`; rows must sum to 1 if each example has one class. The log loss
-            clips probabilities at 2e-16.
+        probabilities: Probabilities of the classes `(n, C)`; rows must sum to 1 if each example has
+            one class. The log loss clips probabilities at 2e-16.
         class_names: Names of the C classes; their indices if None.
         num_bootstrap: Number of bootstrap samples; 0 for no intervals.
         seed: Seed of the bootstrap samples.
@@ -257,16 +259,16 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
 
         T = argmin_T -sum_i log softmax(logits[i] / T)[labels[i]]
 
-    With several labels per example, it uses `sigmoid(logits / T)` and sums over all decisions. The
-    sum is convex in `1 / T`, so the minimum is unique; it is found by bisection.
+    With several labels per example, `sigmoid(logits / T)` replaces the softmax, and the sum is over
+    all decisions. The sum is convex in `1 / T`, so the minimum is unique; it is found by bisection.
 
     Args:
-        logits: `(n, C)` for validation examples.
+        logits: Logits of validation examples `(n, C)`.
         labels: Class indices `(n,)`, or zeros and ones `(n, C)`.
 
     Returns:
-        A float from 0.01 (every example is right) to 100 (the logits carry no information). A value
-        above 1 means that the classifier is overconfident.
+        A float from 0.01 (all predictions are correct) to 100 (the logits carry no information). A
+        value above 1 means that the classifier is overconfident.
 
     Raises:
         ValueError: If shapes do not match or values are out of range.
@@ -308,12 +310,13 @@ def best_thresholds(probabilities: ArrayLike, labels: ArrayLike) -> tuple[float,
     """Finds the decision threshold of each class that maximizes F1 on held-out examples.
 
     Args:
-        probabilities: `(n, C)`.
+        probabilities: Probabilities of the classes `(n, C)`.
         labels: Zeros and ones `(n, C)`.
 
     Returns:
-        C floats, each between two probabilities of the class. Among equally good thresholds, the
-        one nearest to 0.5 is chosen; 0.5 if the class has fewer than 5 examples.
+        A float for each of the C classes, which lies between two of the class's probabilities.
+        Among equally good thresholds, the one nearest to 0.5 is chosen. A class with fewer than 5
+        examples gets 0.5.
 
     Example:
 

@@ -93,20 +93,21 @@ def commonest_share(texts: Sequence[str]) -> float:
 
 
 def embedding_average(answers: Sequence[str], references: Sequence[str], vectors: Vectors) -> float:
-    """Returns the semantic similarity of answers and references (Liu et al., 2016).
+    """Computes the embedding average, a semantic similarity of answers (Liu et al., 2016).
 
         v(text) = mean of the vectors of its words
         score   = mean over pairs of cos(v(answer), v(reference))
 
-    Words without a vector are skipped; if no word of a text has a vector, the pair counts as 0.
+    Words without a vector are skipped. If no word of an answer or a reference has a vector, the
+    pair counts as 0.
 
     References:
         - [Liu et al., 2016](https://arxiv.org/abs/1603.08023): how not to evaluate a dialogue
           system; embedding average.
 
     Args:
-        answers: The answers, at least one.
-        references: The right answers.
+        answers: The generated answers, at least one.
+        references: The reference for each answer.
         vectors: A mapping from words to vectors with `in` and `[]`, such as
             `keras_attn.interop.WordVectors`.
 
@@ -138,12 +139,13 @@ def answer_scores(
     Args:
         answers: The answers, at least one.
         references: The reference for each answer.
-        vectors: As for `embedding_average`; if None, that score is left out.
+        vectors: A mapping from words to vectors, for `embedding_average`; if None, that score is
+            left out.
 
     Returns:
-        A dict of scores: sacrebleu's corpus BLEU (0 to 100), `distinct_1`, `distinct_2`,
-        `commonest` (the fraction of the most frequent answer) and, with vectors,
-        `embedding_average`; and BLEU's signature.
+        A tuple of a dict of scores and sacrebleu's signature. The dict has corpus BLEU (0 to 100),
+        `distinct_1`, `distinct_2`, `commonest` (the fraction of answers that equal the most
+        frequent answer) and, with vectors, `embedding_average`.
 
     Raises:
         ValueError: If there are no answers, or the numbers of answers and references differ.
@@ -179,11 +181,11 @@ def nearest_answers(
 ) -> list[str]:
     """Returns the answer of the nearest training context for each context.
 
-    The nearest context has the greatest cosine of TF-IDF vectors (computed by scikit-learn over
-    `answer_words`); among equal ones, the first is chosen.
+    The nearest context has the greatest cosine of TF-IDF vectors, which scikit-learn computes over
+    `answer_words`. Among equally near contexts, the first one is chosen.
 
     Args:
-        contexts: The previous turns of each answer, as one text.
+        contexts: The contexts: the turns before an answer, joined to one text.
         train_contexts: The training contexts, at least one.
         train_answers: The answer to each training context.
 
@@ -213,7 +215,7 @@ def random_answers(train_answers: Sequence[str], count: int, seed: int = 0) -> l
     Args:
         train_answers: The training answers.
         count: Number of answers.
-        seed: Seed of the draw.
+        seed: Seed of the random numbers.
 
     Example:
 
@@ -229,7 +231,7 @@ _DIGITS = {"BLEU": 2, "commonest": 3}
 
 
 class ConversationScores(NamedTuple):
-    """Scores of a model's answers and of baselines.
+    """Scores of a model's answers and of the answers of baselines.
 
     Example:
 
@@ -267,7 +269,7 @@ class ConversationScores(NamedTuple):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the scores and the answers as JSON-safe values."""
+        """Returns the scores and the answers as a dict for JSON."""
         return self._asdict()
 
 

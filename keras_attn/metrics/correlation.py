@@ -14,7 +14,7 @@ from keras_attn.metrics.reports import Estimate, Report, interval_of
 
 @dataclass(frozen=True)
 class CorrelationReport(Report):
-    """Correlation of predicted and true scores. `print` shows a table.
+    """Correlations of predicted and true scores. `print` shows a table.
 
     Example:
 
@@ -39,7 +39,7 @@ class CorrelationReport(Report):
         return f"{self.num_examples:,} examples\nPearson   {told[0]}\nSpearman  {told[1]}"
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores as a JSON-safe dict, with None for NaN."""
+        """Returns the scores as a dict for JSON, with None for NaN."""
         return {"num_examples": self.num_examples, **super().to_dict()}
 
 
@@ -69,9 +69,9 @@ def pearson(true: ArrayLike, found: ArrayLike) -> float:
 
 
 def spearman(true: ArrayLike, found: ArrayLike) -> float:
-    """Computes Spearman's correlation coefficient, which is Pearson's for ranks.
+    """Computes Spearman's correlation coefficient: Pearson's coefficient of the ranks.
 
-    Equal numbers share their mean rank.
+    Equal numbers get their mean rank.
 
     Args:
         true: Numbers `(n,)`.
@@ -89,13 +89,13 @@ def spearman(true: ArrayLike, found: ArrayLike) -> float:
 
 
 def average_ranks(values: ArrayLike) -> np.ndarray:
-    """Ranks numbers from 1; equal numbers share their mean rank.
+    """Computes the ranks of numbers, from 1; equal numbers get their mean rank.
 
     Args:
         values: Numbers `(n,)`.
 
     Returns:
-        float64 `(n,)`.
+        The ranks, float64 `(n,)`.
 
     Example:
 
@@ -113,8 +113,8 @@ def evaluate_scores(
     """Computes the correlations of predicted and true scores.
 
     Args:
-        true: Numbers `(n,)`, such as ratings by people.
-        found: Numbers `(n,)`.
+        true: True scores `(n,)`, such as ratings by people.
+        found: Predicted scores `(n,)`.
         num_bootstrap: Number of bootstrap samples of the examples; 0 for no intervals.
         seed: Seed of the bootstrap samples.
 
@@ -122,7 +122,8 @@ def evaluate_scores(
         A `CorrelationReport`.
 
     Raises:
-        ValueError: If the inputs differ in length, are empty or not finite.
+        ValueError: If the inputs differ in length, are empty, or contain a number that is not
+            finite.
 
     Example:
 

@@ -33,18 +33,19 @@ class Entity(NamedTuple):
 
 
 def repair_labels(labels: Sequence[str], scheme: str = "BIO") -> tuple[list[str], int]:
-    """Makes the labels of a sentence consistent with the entities that `entities_of` finds.
+    """Changes the prefixes of labels so that they follow their scheme.
 
-    In BIO, an `I-X` that does not continue an entity becomes `B-X`. This also converts the older
-    IOB1 scheme, in which `B-X` marks only an entity directly after another one of its type. In
-    BIOES and BILOU, the first, last and only word of an entity get the right prefixes.
+    The entities are those that `entities_of` finds. In BIO, an `I-X` that does not continue an
+    entity becomes `B-X`. This also converts the older IOB1 scheme, in which `B-X` only marks an
+    entity that directly follows another entity of its type. In BIOES and BILOU, the first word, the
+    last word and the only word of an entity get the prefixes that the scheme requires.
 
     Args:
         labels: The labels of a sentence.
         scheme: `"BIO"`, `"BIOES"` or `"BILOU"`.
 
     Returns:
-        The labels, and the number of changed labels.
+        The changed labels, and how many labels differ from the given ones.
 
     Example:
 
@@ -95,7 +96,7 @@ def _read(rows: Sequence[Sequence[str]], scheme: str) -> list[tuple[list[str], l
 
 @dataclass(frozen=True)
 class TaggingReport(Report):
-    """Scores of the labels of words.
+    """Scores of predicted labels of words. `print` shows them.
 
     Example:
 
@@ -144,12 +145,12 @@ def score_tags(
 ) -> TaggingReport:
     """Computes accuracy, and with `seqeval` precision, recall and F1 of entities.
 
-    An entity is right if its type, its first word and its last word are right. `repair_labels` is
-    first applied to both sequences. This does not change the counts of `seqeval`, and makes its
-    strict and default modes equal.
+    An entity is correct if its type, its first word and its last word are correct. Both label
+    sequences are first changed by `repair_labels`, which does not affect the counts of `seqeval`,
+    and makes its strict and default modes equal.
 
     Args:
-        truth: The right labels of each sentence.
+        truth: The true labels of each sentence.
         found: The predicted labels of each sentence.
         num_bootstrap: Number of bootstrap samples of the sentences; 0 for no interval.
         seed: Seed of the bootstrap samples.

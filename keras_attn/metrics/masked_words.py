@@ -49,7 +49,7 @@ class PretrainingReport(NamedTuple):
         return text
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the scores as a JSON-safe dict."""
+        """Returns the scores as a dict for JSON."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
@@ -62,8 +62,8 @@ def score_masked_words(
     Args:
         batches: Batches of held-out documents.
         losses: Function of the inputs of a batch and its masked words `(B, M)`. It returns a dict
-            with `nats (B, M)`, `-log p(word)`; `right (B, M)`, 1 if the word has the greatest
-            probability; and, with next sentences, `apart (B,)`, 1 for pairs classified as not
+            with `nats (B, M)`: `-log p(word)`; `right (B, M)`: 1 if the word has the greatest
+            probability; and, for next sentences, `apart (B,)`: 1 if a pair is classified as not
             consecutive.
 
     Returns:
@@ -157,24 +157,24 @@ def bigram_accuracy(
 ) -> float:
     """Baseline that predicts a masked word only from its neighbors.
 
-    The prediction between the tokens a and b is the most probable word of a Markov chain, where
-    `count(x, y)` is the number of times that y follows x in the training texts before masking:
+    The prediction between the tokens a and b is the most probable word in a Markov chain:
 
         argmax_w p(w | a) p(b | w)
         p(y | x) = (count(x, y) + s) / (count(x) + s V)
 
-    s is the smoothing and V the size of the vocabulary. With `both_sides=False`, the prediction is
+    `count(x, y)` is the number of times that y follows x in the training texts before masking, s is
+    the smoothing, and V is the size of the vocabulary. With `both_sides=False`, the prediction is
     `argmax_w count(a, w)`, the most frequent successor of the previous token.
 
-    a and b are taken from the masked inputs, in which a neighbor may be replaced by a random token.
-    If a is masked too, `p(w)` replaces `p(w | a)`; if b is masked, `p(b | w)` is left out. `[CLS]`
-    and `[SEP]` count as neighbors, but are never predicted. Among equally probable words, the most
-    frequent is used.
+    The tokens a and b are taken from the masked inputs, where they may be replaced by random
+    tokens. If a is also masked, `p(w)` replaces `p(w | a)`; if b is masked, `p(b | w)` is left out.
+    `[CLS]` and `[SEP]` count as neighbors, but are never predicted. Among equally probable words,
+    the most frequent word is predicted.
 
     Args:
         train: Batches of training texts, in which tokens are counted.
         held_out: Batches of test texts.
-        both_sides: Whether the next token is used too.
+        both_sides: Whether the next token is used in addition to the previous token.
         smoothing: Number added to each count.
 
     Returns:
@@ -230,10 +230,10 @@ def common_words_accuracy(
 ) -> float:
     """Baseline that recognizes next sentences by the number of shared words.
 
-    It predicts that the second part follows the first if both share at least t words, where t has
-    the highest accuracy on the training pairs. Words come from the masked inputs; words with a
-    masked or unknown piece are ignored, and so are the most frequent tokens, which any two texts
-    share.
+    It predicts that the second part of a pair follows the first part if both parts share at least t
+    words, where t has the highest accuracy on the training pairs. Words come from the masked
+    inputs. Words with a masked or unknown piece are ignored, and so are the most frequent tokens,
+    because any two texts share them.
 
     Args:
         train: Batches of training pairs, which determine t.

@@ -13,7 +13,7 @@ from keras_attn.metrics.reports import Interval, Report, mean_interval
 
 @dataclass(frozen=True)
 class RankingReport(Report):
-    """Scores of rankings, averaged over questions.
+    """Scores of rankings, averaged over questions. `print` shows them.
 
     Example:
 
@@ -44,26 +44,27 @@ class RankingReport(Report):
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores as a JSON-safe dict."""
+        """Returns the scores as a dict for JSON."""
         return {**super().to_dict(), "recall": {str(k): share for k, share in self.recall.items()}}
 
 
 def ranks_of(scores: ArrayLike, relevant: Sequence[int]) -> np.ndarray:
     """Returns the ranks of the right candidates of a question, from 1.
 
-    Candidates with equal scores get their expected ranks in a random order, so that the order of
-    the candidates has no effect. If `a` candidates have higher scores, and `g` right and `w` wrong
-    candidates share a score, the i-th right one has rank `a + i (g + w + 1) / (g + 1)`.
+    Candidates with equal scores get the ranks that are expected if their order is random, so that
+    the order of the candidates has no effect. If `a` candidates have higher scores, and `g` right
+    and `w` wrong candidates share a score, the i-th of these right candidates has rank
+    `a + i (g + w + 1) / (g + 1)`.
 
     Args:
         scores: A score for each candidate; greater is better.
         relevant: Indices of the right candidates.
 
     Returns:
-        float64, in ascending order.
+        The rank of each right candidate, float64, in ascending order.
 
     Raises:
-        ValueError: If there is no right candidate, or it has no score.
+        ValueError: If there is no right candidate, or a right candidate has no score.
 
     Example:
 
@@ -94,7 +95,7 @@ def score_ranking(
     num_bootstrap: int = 1000,
     seed: int = 0,
 ) -> RankingReport:
-    """Scores rankings.
+    """Scores rankings of candidates by MRR, MAP and recall.
 
         MRR = mean_q 1 / r_1        MAP = mean_q 1 / R sum_i i / r_i
         recall at k = mean_q |{i: r_i <= k}| / R

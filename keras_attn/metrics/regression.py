@@ -67,13 +67,15 @@ def evaluate_numbers(
     num_bootstrap: int = 1000,
     seed: int = 0,
 ) -> RegressionReport:
-    """Evaluates predicted numbers.
+    """Computes the errors of predicted numbers, with confidence intervals.
 
     Args:
-        true: Numbers y, `(n,)`.
+        true: True numbers y, `(n,)`.
         found: Predictions p, `(n,)`.
-        guess: Constant baseline, such as the median of the training numbers.
-        margin: Half the width of the intervals, which are `p - margin` to `p + margin`.
+        guess: Prediction of a constant baseline, such as the median of the training numbers; None
+            for no baseline.
+        margin: Half the width of the prediction intervals, `p - margin` to `p + margin`, whose
+            coverage is computed; None for no prediction intervals.
         num_bootstrap: Number of bootstrap samples of the examples; 0 for no intervals.
         seed: Seed of the bootstrap samples.
 
@@ -120,21 +122,22 @@ def evaluate_numbers(
 def conformal_margin(true: ArrayLike, found: ArrayLike, coverage: float) -> float | None:
     """Returns the margin of split conformal prediction intervals.
 
-    The margin is the k-th smallest error |y - p| of n held-out examples, with k = ceil((n + 1)
-    coverage). If new examples are drawn from the same distribution, the interval `p - margin` to `p
-    + margin` contains the true number with a probability of at least `coverage`, for any model.
+    The margin is the k-th smallest error `|y - p|` of n held-out examples, where
+    `k = ceil((n + 1) * coverage)`. If new examples come from the same distribution, the interval
+    from `p - margin` to `p + margin` contains the true number with a probability of at least
+    `coverage`, for any model.
 
     References:
         - [Lei et al., 2018](https://arxiv.org/abs/1604.04173): Distribution-free predictive
           inference for regression.
 
     Args:
-        true: Numbers y, `(n,)`.
+        true: True numbers y of the held-out examples, `(n,)`.
         found: Predictions p, `(n,)`.
-        coverage: Probability of the interval, above 0 and below 1.
+        coverage: Probability that an interval contains the true number, above 0 and below 1.
 
     Returns:
-        The margin; None if there are too few examples, k > n.
+        The margin; None if there are too few examples (k > n).
 
     Example:
 

@@ -33,7 +33,7 @@ class Estimate(NamedTuple):
 
 
 class Report:
-    """Base class of dataclasses with scores.
+    """Base class of reports, which are dataclasses with scores.
 
     Example:
 
@@ -49,16 +49,16 @@ class Report:
     __dataclass_fields__: ClassVar[dict[str, Field]]
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores as a JSON-safe dict, without values that are None.
+        """Returns the scores as a dict for JSON, without values that are None.
 
-        NaN becomes None, and an `Estimate` a dict of `value` and `interval`.
+        NaN becomes None, and an `Estimate` becomes a dict with `value` and `interval`.
         """
         figures = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: json_safe(value) for name, value in figures.items() if value is not None}
 
 
 def json_safe(value: object) -> object:
-    """Converts NaN, arrays and named tuples to JSON-safe values."""
+    """Converts NaN, arrays and named tuples to values that JSON can express."""
     if isinstance(value, Estimate):
         interval = None if value.low is None else [value.low, value.high]
         return {"value": json_safe(value.value), "interval": interval}
@@ -74,12 +74,12 @@ def json_safe(value: object) -> object:
 
 
 def draw_samples(count: int, num_bootstrap: int, seed: int) -> np.ndarray:
-    """Bootstrap samples of `count` examples, `(num_bootstrap, count)`."""
+    """Draws bootstrap samples of `count` examples, `(num_bootstrap, count)`."""
     return np.random.default_rng(seed).integers(count, size=(num_bootstrap, count))
 
 
 def interval_of(samples: np.ndarray | list[float]) -> Interval | None:
-    """The 95 % interval of the defined samples; None if there are none."""
+    """Returns the 95 % interval of the samples that are not NaN; None if there are none."""
     samples = np.asarray(samples, "float64")
     defined = samples[~np.isnan(samples)]
     if not len(defined):
@@ -89,5 +89,5 @@ def interval_of(samples: np.ndarray | list[float]) -> Interval | None:
 
 
 def mean_interval(values: np.ndarray, num_bootstrap: int, seed: int) -> Interval | None:
-    """The 95 % bootstrap interval of the mean of values."""
+    """Returns the 95 % bootstrap interval of the mean of values."""
     return interval_of(values[draw_samples(len(values), num_bootstrap, seed)].mean(axis=1))

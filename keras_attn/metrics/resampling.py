@@ -10,10 +10,10 @@ _EPSILON = np.finfo("float64").eps
 
 
 class ResampledMetrics:
-    """Metrics of bootstrap samples, given the count of each example.
+    """Computes metrics of a bootstrap sample from the number of times it contains each example.
 
-    Labels are integers `(n,)` or booleans `(n, C)`. If all counts are 1, the metrics equal
-    scikit-learn's.
+    Labels are integers `(n,)` or booleans `(n, C)`. If all counts are 1, the metrics equal those of
+    scikit-learn.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ResampledMetrics:
 
 
 def area_under_curve(ties: np.ndarray, members: np.ndarray, counts: np.ndarray) -> float:
-    """Area under the ROC curve: fraction of ordered pairs, ties as half (Mann and Whitney)."""
+    """Area under the ROC curve: fraction of correctly ordered pairs, where ties count half."""
     positive = np.bincount(ties, counts * members)
     negative = np.bincount(ties, counts * ~members)
     pairs = positive.sum() * negative.sum()

@@ -64,11 +64,11 @@ def rouge(references: Sequence[str], summaries: Sequence[str], words: str = "eng
     Args:
         references: The reference summaries.
         summaries: The summary for each reference.
-        words: `"english"` for the stemmed words of `rouge-score`, or `"unicode"` for words of any
-            script, which `rouge-score` ignores.
+        words: `"english"` for the stemmed words of `rouge-score`, which ignores all letters except
+            a to z; or `"unicode"` for words of any script.
 
     Returns:
-        float64 `(n, 3)`, F1 from 0 to 1.
+        The F1 of ROUGE-1, ROUGE-2 and ROUGE-L of each summary, float64 `(n, 3)`, from 0 to 1.
 
     Raises:
         ImportError: If `rouge-score` is not installed.
@@ -109,12 +109,12 @@ def score_summaries(
     num_bootstrap: int = 1000,
     seed: int = 0,
 ) -> RougeReport:
-    """Computes ROUGE of summaries and of the lead sentence of each text.
+    """Computes ROUGE of summaries, and of the first sentence of each text as a baseline.
 
     Args:
-        pairs: (text, summary) strings.
+        pairs: Tuples (text, reference summary) of strings.
         summaries: The generated summary of each text.
-        words: See `rouge`.
+        words: How texts are split into words, `"english"` or `"unicode"`, as in `rouge`.
         num_bootstrap: Number of bootstrap samples of the pairs; 0 for no intervals.
         seed: Seed of the bootstrap samples.
 
@@ -122,8 +122,8 @@ def score_summaries(
         A `RougeReport`.
 
     Raises:
-        ImportError: See `rouge`.
-        ValueError: As in `rouge`, or if there are no pairs.
+        ImportError: If `rouge-score` is not installed.
+        ValueError: If there are no pairs, or the numbers of pairs and summaries differ.
 
     Example:
 

@@ -60,7 +60,7 @@ class MaskedAccuracy(_TokenMetric):
         w_t      = [y_t != ignore_id] * sample_weight_t
         accuracy = sum_t(w_t [argmax_k z_tk = y_t]) / sum_t(w_t)     0 without tokens
 
-    Numerator and denominator are summed over the batches, so the result is the same as for one
+    Numerator and denominator are summed over all batches, so the result is the same as for one
     large batch. The implicit mask of the logits is not used.
 
     Args:
@@ -78,7 +78,8 @@ class MaskedAccuracy(_TokenMetric):
         A scalar, from `result()`.
 
     Raises:
-        ValueError: If labels are not integers, or do not have the shape of the logits without V.
+        ValueError: If labels are not integers, or their shape is not the shape of the logits
+            without the last axis.
 
     Example:
 
@@ -106,8 +107,8 @@ class Perplexity(_TokenMetric):
         w_t        = [y_t != ignore_id] * sample_weight_t
         perplexity = exp(sum_t(w_t * -log softmax(z_t)[y_t]) / sum_t(w_t))     1 without tokens
 
-    It does not use label smoothing, even if the loss does. The sums run over all batches, so the
-    result is the same as for one large batch. The implicit mask of the logits is not used.
+    The metric does not use label smoothing, even if the loss does. The sums run over all batches,
+    so the result is the same as for one large batch. The implicit mask of the logits is not used.
 
     Args:
         ignore_id: Label that is ignored, usually the id of padding; no label is ignored if None.
@@ -124,7 +125,8 @@ class Perplexity(_TokenMetric):
         A scalar, from `result()`.
 
     Raises:
-        ValueError: If labels are not integers, or do not have the shape of the logits without V.
+        ValueError: If labels are not integers, or their shape is not the shape of the logits
+            without the last axis.
 
     Example:
 

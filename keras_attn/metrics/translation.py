@@ -41,7 +41,7 @@ class TranslationScores(NamedTuple):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the scores and the translations as JSON-safe values."""
+        """Returns the scores and the translations as a dict for JSON."""
         rows = [
             {"source": source, "translation": translation, "reference": target}
             for (source, target), translation in zip(self.pairs, self.translations, strict=True)
@@ -62,7 +62,7 @@ def score_translations(
     alpha: float,
     length_penalty_kind: str,
 ) -> TranslationScores:
-    """Scores translations against the targets of pairs, both in Unicode's form NFC."""
+    """Scores translations against the targets of pairs, after normalizing both to NFC."""
     with needed("BLEU"):
         import sacrebleu
 

@@ -51,11 +51,11 @@ class UnknownReport(Report):
 
 
 def threshold_of(known: ArrayLike, share: float) -> float:
-    """Returns the greatest threshold with at most a fraction of the scores below it.
+    """Returns the greatest threshold that at most a given fraction of the scores lie below.
 
     Args:
         known: Scores `(n,)` of examples that have a class.
-        share: The fraction, from 0 to below 1.
+        share: The fraction, at least 0 and below 1.
 
     Example:
 
@@ -74,12 +74,12 @@ def evaluate_unknown(
     num_bootstrap: int = 1000,
     seed: int = 0,
 ) -> UnknownReport:
-    """Evaluates scores that are low for examples of no class.
+    """Evaluates how well scores detect examples that belong to no class.
 
     Args:
-        scores: Scores `(n,)`, low for examples of no class.
-        unknown: Whether each example is of no class, `(n,)`.
-        threshold: Examples with scores below it are classified as belonging to no class.
+        scores: Scores `(n,)`, which should be low for examples that belong to no class.
+        unknown: Whether each example belongs to no class, `(n,)`.
+        threshold: Examples with scores below this are classified as belonging to no class.
         share: False alarm rate at which `found_at` is measured.
         num_bootstrap: Number of bootstrap samples of the examples; 0 for no intervals.
         seed: Seed of the bootstrap samples.
@@ -88,7 +88,7 @@ def evaluate_unknown(
         An `UnknownReport`.
 
     Raises:
-        ValueError: If examples of either kind are missing, or a score is not finite.
+        ValueError: If no example belongs to a class, all examples do, or a score is not finite.
 
     Example:
 

@@ -11,12 +11,12 @@ _AGREE = 3  # people who must agree with an answer that is wholly right
 
 
 def agreement(answer: str, answers: Sequence[str]) -> float:
-    """Scores an answer by the answers of several people, as in VQA (Antol et al., 2015).
+    """Scores an answer by comparing it with the answers of several people (Antol et al., 2015).
 
         score = mean over the people i of  min(1, number of others than i who say so / 3)
 
-    The official evaluation also removes articles and punctuation, and writes numbers as digits;
-    here, answers are only lower-cased.
+    This is the score of the VQA data set. The official evaluation also removes articles and
+    punctuation, and writes numbers as digits; here, answers are only lower-cased.
 
     Args:
         answer: The answer.
@@ -51,17 +51,17 @@ def visual_question_scores(
 
     Args:
         said: The predicted answer to each question.
-        expected: The right answers.
+        expected: The right answer to each question.
         answers: The answers of several people to each question, if available.
-        kinds: The kind of each question, or `""`.
+        kinds: The kind of each question; `""` for questions of no kind.
 
     Returns:
-        A dict with `accuracy`, the fraction of right answers; `vqa_accuracy`, the mean of
-        `agreement`, if each question has the answers of people; and `accuracy of KIND` for each
+        A dict with `accuracy`, the fraction of correct answers; `vqa_accuracy`, the mean of
+        `agreement`, if each question has answers of several people; and `accuracy of KIND` for each
         kind.
 
     Raises:
-        ValueError: If there are no questions, or the lengths differ.
+        ValueError: If there are no questions, or the arguments differ in length.
 
     Example:
 
@@ -92,11 +92,11 @@ def majority_answers(
 ) -> list[str]:  # fmt: skip
     """Baseline that answers each question with its most frequent training answer.
 
-    Images are ignored. An unknown question gets the most frequent answer overall. Among equally
-    frequent answers, the first in alphabetical order is used.
+    Images are ignored. A question that does not occur in the training pairs gets the most frequent
+    answer overall. Among equally frequent answers, the first in alphabetical order is used.
 
     Args:
-        train: (question, answer) pairs.
+        train: Training pairs (question, answer).
         questions: The questions.
 
     Returns:
@@ -125,17 +125,17 @@ def majority_answers(
 def attention_share(
     weights: np.ndarray, box: tuple[int, int, int, int], image_size: tuple[int, int]
 ) -> tuple[float, float]:
-    """Returns the fraction of a map's attention on an object, and the fraction for a uniform map.
+    """Computes the fraction of an attention map that lies on an object.
 
         share = sum of the weights of the regions that the object's box touches / sum of all
 
     Args:
-        weights: Map `(rows, columns)` of regions that cover the image.
+        weights: Attention map `(rows, columns)`, whose regions cover the image.
         box: First row and column of the object, and last row and column plus 1, in pixels.
-        image_size: Rows and columns of the image.
+        image_size: Rows and columns of the image, in pixels.
 
     Returns:
-        Two numbers from 0 to 1.
+        The fraction for `weights`, and the fraction for a map of equal weights; each from 0 to 1.
 
     Raises:
         ValueError: If the box is empty or the map does not have two dimensions.

@@ -9,11 +9,11 @@ import unicodedata
 
 @functools.cache
 def word_characters() -> str:
-    r"""The content of a regular expression's brackets that matches a character of a word.
+    r"""Returns the content of a character class `[...]` that matches a character of a word.
 
-    It is Python's `\w` plus combining marks (Unicode categories Mn and Mc), which `\w` does not
-    match: the vowels of Hindi and Tamil, the points of Hebrew and Arabic, and accents that Unicode
-    does not compose.
+    It consists of Python's `\w` and of combining marks (Unicode categories Mn and Mc), which `\w`
+    does not match: vowels of Hindi and Tamil, points of Hebrew and Arabic, and accents that cannot
+    be composed with their letter.
     """
     every = map(chr, range(sys.maxunicode + 1))
     return r"\w" + "".join(c for c in every if unicodedata.category(c) in ("Mn", "Mc"))

@@ -18,7 +18,7 @@ _EQUAL = 1e-6  # cosines that differ by less are equal, except for rounding
 
 
 class Neighbour(NamedTuple):
-    """A word and its similarity.
+    """A word and its cosine similarity to a query.
 
     Example:
 
@@ -55,11 +55,11 @@ class AnalogyReport(Report):
         return sum(asked for _, asked in self.sections.values())
 
     def share(self, syntactic: bool | None = None) -> float:
-        """Returns the fraction of right answers; NaN without questions.
+        """Returns the fraction of correct answers; NaN if there are no questions.
 
         Args:
-            syntactic: True for only sections whose names begin with "gram", False for only the
-                others, None for all sections.
+            syntactic: Which sections are counted. True: sections whose names begin with "gram";
+                False: all other sections; None: all sections.
         """
         chosen = [
             figures
@@ -86,7 +86,7 @@ class AnalogyReport(Report):
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores as a JSON-safe dict, with None for NaN."""
+        """Returns the scores as a dict for JSON, with None for NaN."""
         shares = {"all": self.share(), "semantic": self.share(False), "syntactic": self.share(True)}
         return {
             **{name: json_safe(value) for name, value in shares.items()},
@@ -98,7 +98,7 @@ class AnalogyReport(Report):
 
 @dataclass(frozen=True)
 class WordPairReport(Report):
-    """Correlation of word similarities with ratings by people.
+    """Correlation of the cosine similarities of words with ratings by people.
 
     Example:
 
@@ -139,7 +139,7 @@ class EmbeddingsReport(NamedTuple):
         return "\n".join([*lines, *(f"{name}: {found}" for name, found in self.pairs.items())])
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores as a JSON-safe dict."""
+        """Returns the scores as a dict for JSON."""
         found: dict[str, object] = {name: x.to_dict() for name, x in self.pairs.items()}
         return found if self.analogies is None else {"analogies": self.analogies.to_dict(), **found}
 
@@ -150,8 +150,8 @@ class WordSpace:
     If a word has no vector, its lower-case form is looked up.
 
     Args:
-        words: The words, all different, the most frequent first.
-        vectors: `(N, D)`.
+        words: The N words, all different, the most frequent first.
+        vectors: Their vectors `(N, D)`.
 
     Raises:
         ValueError: If the numbers of words and vectors differ.
@@ -180,7 +180,7 @@ class WordSpace:
         return len(self.words)
 
     def place(self, word: str) -> int | None:
-        """Returns the index of a word, or None.
+        """Returns the index of a word or of its lower-case form; None if neither has a vector.
 
         Args:
             word: The word.
@@ -189,10 +189,10 @@ class WordSpace:
         return self._places.get(word.lower()) if found is None else found
 
     def first(self, count: int) -> WordSpace:
-        """Returns a space of only the first words.
+        """Returns a `WordSpace` of only the first words.
 
         Args:
-            count: Number of words; 0 for all.
+            count: Number of words; 0 for all words.
         """
         if not count or count >= len(self):
             return self
@@ -241,7 +241,7 @@ class WordSpace:
         """Finds the words nearest to a vector.
 
         Args:
-            vector: `(D,)`.
+            vector: The vector `(D,)`.
             top_k: Maximum number of words.
             without: Indices of words that are left out.
 
@@ -269,12 +269,12 @@ class WordSpace:
     def analogies(
         self, questions: Mapping[str, Sequence[tuple[str, str, str, str]]], first: int = 30_000
     ) -> AnalogyReport:
-        """Answers "a is to b as c is to ...?" and counts right answers (3CosAdd).
+        """Answers questions "a is to b as c is to ...?" and counts correct answers (3CosAdd).
 
             answer = argmax_w cos(w, b - a + c)       over the first words, without a, b and c
 
-        If n words are equally near (for example because their vectors are equal) and d is one of
-        them, the answer counts 1 / n.
+        An answer is correct if it is d. If n words are equally near (for example because their
+        vectors are equal) and d is one of them, the answer counts 1 / n.
 
         References:
             - [Mikolov et al., 2013](https://aclanthology.org/N13-1090).
@@ -282,8 +282,8 @@ class WordSpace:
         Args:
             questions: Tuples (a, b, c, d) keyed by section, as returned by
                 `keras_attn.records.read_analogies`.
-            first: Restricts questions and answers to this number of most frequent words; 0 for no
-                restriction.
+            first: Number of most frequent words to which questions and answers are restricted; 0
+                for no restriction.
 
         Returns:
             An `AnalogyReport`.
@@ -314,7 +314,7 @@ class WordSpace:
         return AnalogyReport(sections, left_out)
 
     def word_pairs(self, pairs: Sequence[tuple[str, str, float]]) -> WordPairReport:
-        """Correlates the cosines of word pairs with ratings by people (Spearman).
+        """Computes Spearman's correlation of the cosines of word pairs with ratings by people.
 
         Args:
             pairs: Tuples of two words and a score, as returned by

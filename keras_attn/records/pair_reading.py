@@ -49,7 +49,7 @@ class PairReading(LineReading):
         return self.string(number, values[0], key) if values else None
 
     def add(self, number: int, source: str | None, target: str | None) -> None:
-        """Adds the two sentences of a line; a sentence is None if its problem is already recorded."""
+        """Adds the two sentences of a line; None stands for one whose problem is recorded."""
         sides = [self._side(number, *s) for s in (("source", source), ("target", target))]
         if sides[0] is not None and sides[1] is not None:
             self.pairs.append(TranslationPair(sides[0], sides[1]))
