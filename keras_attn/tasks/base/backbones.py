@@ -42,27 +42,32 @@ class Backbone(NamedTuple):
     """
 
     model: str
-    """Name of its architecture."""
+    """Name of the architecture, such as `"bert"`."""
     settings: dict[str, Any]
-    """Its settings and sizes."""
+    """Settings and sizes of the architecture."""
     tokenizer: Any
-    """Its tokenizer."""
+    """The tokenizer of the pretrained model."""
     tensors: dict[str, np.ndarray]
-    """Its weights, keyed by the names of our layers."""
+    """The pretrained weights, keyed by their names in models of this package."""
     learned: Mapping[str, Any] = {}
-    """Whether texts of a language model have an end token, and its window length."""
+    """Further values, such as the window length of a language model, keyed by name."""
     unused: Sequence[str] = ()
-    """Tensors of the file that our layers do not have."""
+    """Names of tensors of the file that the layers of this package do not have."""
 
     @property
     def vocabularies(self) -> dict[str, str]:
-        """A digest of the vocabulary of its embedding."""
+        """The digest of the tokenizer's vocabulary, in a dict with the key `"embedding"`."""
         return {"embedding": vocabulary_digest(self.tokenizer)}
 
     def choice(self, kinds: Kinds, chosen: Choice) -> Choice:
-        """Returns the settings of the backbone, updated by the given settings. A different
-        architecture, or a different value of a setting that determines shapes of weights, raises an
-        error.
+        """Returns the settings and sizes of the backbone, updated by the given settings.
+
+        Args:
+            kinds: The architectures that the task supports.
+            chosen: The given settings, which may change dropout rates and pooling.
+
+        Raises:
+            ValueError: If `chosen` has another architecture, or another value of any other setting.
         """
         if self.model not in kinds:
             raise ValueError(
@@ -93,7 +98,7 @@ class Backbone(NamedTuple):
         return Choice(kinds, self.model, {k: v for k, v in values.items() if k in own})
 
     def declared(self, kinds: Kinds, chosen: Choice) -> Choice:
-        """Returns the settings of `choice`, without the sizes."""
+        """Returns the result of `choice`, without sizes such as `vocabulary_size`."""
         values = self.choice(kinds, chosen).values
         own = {field.name for field in declared_fields(kinds[self.model])}
         return Choice(kinds, self.model, {k: v for k, v in values.items() if k in own})
@@ -156,7 +161,7 @@ def sizes_of(tokenizer: Any) -> dict[str, int]:
 
 
 def read_backbone(place: str | os.PathLike) -> Backbone:
-    """Reads an encoder.
+    """Reads a pretrained encoder with its tokenizer and weights.
 
     Args:
         place: A file written by `save` of a task with an encoder of `ENCODERS`, such as
@@ -167,7 +172,7 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
 
     Raises:
         FileNotFoundError: If the place does not exist.
-        ValueError: If it has no such encoder or no tokenizer, or is damaged.
+        ValueError: If the place has no such encoder or no tokenizer, or is damaged.
 
     Example:
 
@@ -299,7 +304,7 @@ _TABLE, _HEAD = "embedding/embedding/embeddings", "head/kernel"
 
 
 def read_language_model(place: str | os.PathLike) -> Backbone:
-    """Reads a language model with its tokenizer, without logits of ids that have no token."""
+    """Reads a language model with its tokenizer; weights of ids without a token are removed."""
     path = Path(place).expanduser() if isinstance(place, str | os.PathLike) else None
     if path is not None and path.is_file():
         saved = read_task(path, "TextGenerator")

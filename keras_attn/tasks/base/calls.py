@@ -16,7 +16,7 @@ Call = Callable[..., Any]
 
 
 def options_for(kind: type[Settings], step: str) -> list[Option]:
-    """Returns those settings of a class that a step has."""
+    """Returns the options of the settings of a class that a step has."""
     of_class = kind.for_steps
     return [x for x in kind.declared() if step in (x.steps or of_class or (step,))]
 
@@ -51,9 +51,9 @@ def declared_call(
 ) -> Call:
     """Returns the method `call(self, inputs, **settings)` with a signature and a docstring.
 
-    These list the first argument of the `hook` that it calls and its keyword-only arguments (whose
-    defaults and texts may come from `further` settings), the settings `options`, and the call's
-    `own` arguments.
+    The signature and the docstring list the first argument of the `hook` that the method calls, the
+    keyword-only arguments of the hook (with missing defaults and texts from `further`), the
+    settings `options`, and the arguments `own`.
     """
 
     itself, first, *_ = inspect.signature(hook).parameters.values()

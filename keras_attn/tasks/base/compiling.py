@@ -150,9 +150,9 @@ def jit_compile(recurrent: bool) -> Any:
 def checked_steps(steps_per_execution: int) -> int:
     """Refuses several steps per execution on PyTorch, which does not support them.
 
-    TensorFlow runs these batches in one graph, and JAX runs them one after the other. On both,
-    callbacks see only the last one, so a run can be interrupted and saved only after each group of
-    batches.
+    TensorFlow runs a group of `steps_per_execution` batches in one graph, and JAX runs them one
+    after the other. On both backends, Keras calls callbacks only after each group, so a run can be
+    interrupted and saved only there.
     """
     if steps_per_execution > 1 and keras.backend.backend() == "torch":
         raise ValueError(

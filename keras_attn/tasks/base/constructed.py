@@ -25,7 +25,7 @@ Given = TypeVar("Given", bound=Sized)
 
 
 class Beginning(NamedTuple):
-    """The parts of a new task.
+    """The parts from which a new task is created.
 
     Example:
 
@@ -36,7 +36,7 @@ class Beginning(NamedTuple):
     learned: _Learned
     """The values learned from the examples."""
     model: Any = None
-    """Settings of the model."""
+    """Settings of the model, as for `create`; None for the default."""
     backbone: Backbone | None = None
     """The encoder or decoder whose weights the task starts from; None for random weights."""
     vectors: WordVectors | None = None
@@ -44,7 +44,7 @@ class Beginning(NamedTuple):
     parts: Mapping[str, Settings] = {}
     """Settings of further parts of the task."""
     unused: Sequence[str] = ()
-    """Tensors of the backbone that our layers do not have."""
+    """Names of tensors of the backbone that the layers of this package do not have."""
 
 
 class Constructed(Saved, Tabular, Generic[Given]):
@@ -135,7 +135,7 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
         Args:
             examples: The result of `read_file`.
-            data: Settings `Data`.
+            data: Settings of class `Data`.
         """
 
     @classmethod
@@ -144,30 +144,54 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
         Args:
             examples: Training examples.
-            data: Settings `Data`.
+            data: Settings of class `Data`.
+
+        Returns:
+            An instance of `Learned`.
         """
         raise NotImplementedError
 
     @classmethod
     def begin(cls, examples: Any, data: Any, model: Any, dtype: Any, **parts: Any) -> Beginning:
-        """Returns the parts of a new task, such as the result of `learn` and the model."""
+        """Returns the parts of a new task: by default, the result of `learn` and `model`.
+
+        Args:
+            examples: Training examples.
+            data: Settings of class `Data`.
+            model: Settings of the model, as for `create`.
+            dtype: Dtype or policy of the model's layers.
+            **parts: Settings of further `parts` of the task.
+
+        Returns:
+            A `Beginning`.
+        """
         return Beginning(cls.learn(examples, data), model)
 
     @classmethod
     def has_labels_of(cls, learned: Any, examples: Any) -> bool:
-        """Whether a saved task knows all labels of the examples."""
+        """Whether the learned values of a saved task include all labels of the examples.
+
+        Args:
+            learned: The learned values, an instance of `Learned`.
+            examples: Training examples.
+        """
         return True
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the sizes of the model that learned values and data settings determine."""
+        """Returns the sizes of the model that `learned` and `data` determine, keyed by their names
+        in the settings of the model, such as `vocabulary_size`."""
         return {}
 
     def configured(self, model: Any) -> Any:
-        """Returns settings and sizes of the model."""
+        """Returns the settings object of the model, including its sizes.
+
+        Args:
+            model: The argument of the constructor: a name, a dict, a settings object or None.
+        """
         return self.kinds.make(model, **self.model_sizes())
 
     def build(self, dtype: Any) -> None:
-        """Builds `.model`.
+        """Builds the Keras model that `config` describes, and assigns it to `.model`.
 
         Args:
             dtype: Dtype or policy of the layers.
@@ -175,7 +199,11 @@ class Constructed(Saved, Tabular, Generic[Given]):
         self.model = self.config.build(dtype)
 
     def created(self, examples: Any) -> None:
-        """Initializes a new task from its examples after its model is built."""
+        """Initializes weights of a new task from its examples; called after the model is built.
+
+        Args:
+            examples: Training examples.
+        """
 
     # What is written once
 
@@ -198,7 +226,12 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
     @classmethod
     def data_of(cls, examples: Any, data: Any) -> Any:
-        """Returns the settings `Data` of a run."""
+        """Returns the settings of the data, of class `Data`.
+
+        Args:
+            examples: Training examples, which may determine settings in subclasses.
+            data: The argument `data` of `create` or `train`.
+        """
         return made(cls.Data, data)
 
     @classmethod
@@ -273,11 +306,15 @@ class Constructed(Saved, Tabular, Generic[Given]):
         return task
 
     def relearn(self, **changes: Any) -> None:
-        """Changes learned values."""
+        """Replaces some of the learned values.
+
+        Args:
+            **changes: New values, keyed by field of `Learned`.
+        """
         self.learned = dataclasses.replace(self.learned, **changes)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config of model, data settings and learned values."""
+        """Returns a dict of the JSON-safe settings of the model and data, and learned values."""
         return {
             "model": self.kinds.describe(self.config),
             "data": self.data.to_dict(),
@@ -286,7 +323,12 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Creates the task from its config."""
+        """Creates an untrained task from the result of `get_config`.
+
+        Args:
+            config: The result of `get_config`.
+            dtype: Dtype or policy of the model's layers.
+        """
         learned = cls.Learned.from_config(config["learned"])
         return cls(learned, model=config["model"], data=config["data"], dtype=dtype)
 

@@ -32,7 +32,7 @@ def continues(task: type[Saved], data: Settings) -> bool:
 
 
 def chosen_model(task: type[Saved], data: BackboneStart, chosen: Choice) -> Choice:
-    """Returns the settings of the saved model with newly chosen dropout rates."""
+    """Returns the settings of the saved model, with dropout rates and pooling from `chosen`."""
     return _chosen(task, config_of(data.backbone, task.__name__), chosen)
 
 
@@ -43,7 +43,7 @@ def _chosen(task: type[Saved], config: Mapping[str, Any], chosen: Choice) -> Cho
 
 
 def with_brought(task: type[Saved], data: Any) -> Any:
-    """Returns data settings with the vocabulary settings of the saved task."""
+    """Returns data settings, in which a saved task sets the vocabulary and number of answers."""
     if isinstance(data, BackboneData) or not continues(task, data):
         return data  # it refuses such settings beside a backbone
     saved = config_of(data.backbone, task.__name__)["data"]
@@ -60,9 +60,9 @@ def with_brought(task: type[Saved], data: Any) -> Any:
 
 
 def check_new_head(task: type[Saved], data: BackboneStart, saved: Any) -> None:
-    """Refuses a saved task that lacks labels of the examples, unless it has an encoder.
+    """Raises a ValueError if a saved task without an encoder lacks labels of the examples.
 
-    An encoder gets a new head.
+    A task with an encoder gets a new head instead.
     """
     if isinstance(data, BackboneData) and task.kinds.name_of(saved.config) in ENCODERS:
         return

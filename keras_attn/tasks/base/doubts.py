@@ -1,4 +1,4 @@
-"""The end of trainings, with warnings if nothing was learned."""
+"""The end of training runs, with warnings if nothing was learned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keras_attn.training.processes import is_first_process
 
 
 def finished(task: Any, run: TrainingRun, batches: Any, held: Any, training: Any) -> TrainingRun:
-    """Completes a training with the development examples, and returns the run with its notes."""
+    """Calls `finish` of the task, and returns the run with its note and with warnings."""
     with in_own_process(task.model, task.whole):
         note = task.finish(held, training)
         if note and run.best is not None and is_first_process():
@@ -68,8 +68,8 @@ def loss_of_shares(batches: Any, pos_weight: Sequence[float] | None = None) -> f
 
         -sum_c share_c log share_c
 
-    times the mean weight of a row. For labels `(B, C)` of 0 and 1 it is the mean of the binary one
-    over the classes, whose positive rows may have weights.
+    times the mean weight of a row. For labels `(B, C)` of 0 and 1, the binary cross-entropy is
+    averaged over the classes; `pos_weight` has a weight of the positive rows for each class.
     """
     labels, weights = rows_of(batches)
     if labels.ndim == 1:

@@ -53,7 +53,7 @@ class Exported(Saved, Keeper):
     parts_rows: ClassVar[bool] = True
     """Whether the SavedModel processes `batch_size` rows at a time; False if `serve` does this."""
     limits: ClassVar[tuple[str, ...]] = ()
-    """Settings `Use` of an export that limit requests."""
+    """Names of the settings `Use` that limit requests to an export, written to `limits.json`."""
     _own_use: Mapping[str, Any] = {}
 
     # Settings of use
@@ -79,7 +79,12 @@ class Exported(Saved, Keeper):
         self._own_use = {name: getattr(made, name) for name in values}
 
     def used(self, given: Mapping[str, Any]) -> Any:
-        """Returns settings `Use`: given values override `own_use`, which overrides the defaults."""
+        """Returns the settings of a call, of class `Use`: values in `given` override `own_use`,
+        which overrides the defaults of the class.
+
+        Args:
+            given: Values of some settings, keyed by name.
+        """
         return self.Use.made({**self._own_use, **given})
 
     # Inputs and outputs, for tasks that declare them
@@ -95,7 +100,12 @@ class Exported(Saved, Keeper):
         raise NotImplementedError
 
     def signatures(self, use: Any) -> Mapping[str, Signature]:
-        """Returns the inputs and outputs of the SavedModel, keyed by signature."""
+        """Returns a `Signature` (inputs and outputs) for each signature of the SavedModel, keyed by
+        the name of the signature.
+
+        Args:
+            use: Settings of class `Use`.
+        """
         return {
             "serving_default": Signature(tuple(self.inputs), Together(self.inputs), self.outputs)
         }
@@ -107,6 +117,7 @@ class Exported(Saved, Keeper):
             xp: The array module of the tensors: `keras.ops`, or `numpy` if the task overrides
                 `computed`.
             tensors: A dict of encoded inputs with the batch as their first axis.
+            use: Settings of class `Use`.
 
         Returns:
             A dict of tensors for the fields of the outputs.
@@ -114,7 +125,15 @@ class Exported(Saved, Keeper):
         raise NotImplementedError
 
     def computed(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
-        """Computes the result of `run` in Python, by default in one compiled call."""
+        """Computes the result of `run` in Python, by default with `run` compiled.
+
+        Args:
+            tensors: A dict of arrays of encoded inputs, with the batch as their first axis.
+            use: Settings of class `Use`.
+
+        Returns:
+            A dict of arrays for the fields of the outputs.
+        """
         return self._run_compiled(tensors, use, use)
 
     def _run_compiled(self, tensors: Mapping[str, Any], use: Any, key: Hashable) -> dict[str, Any]:
@@ -135,7 +154,16 @@ class Exported(Saved, Keeper):
     def computed_graph(
         self, tf: ModuleType, tensors: Mapping[str, Any], use: Any
     ) -> Mapping[str, Any]:
-        """Returns `computed` as TensorFlow ops."""
+        """Computes the result of `run` with TensorFlow ops, in the graph of the SavedModel.
+
+        Args:
+            tf: The module TensorFlow.
+            tensors: A dict of symbolic tensors of encoded inputs.
+            use: Settings of class `Use`.
+
+        Returns:
+            A dict of symbolic tensors for the fields of the outputs.
+        """
         return self.run(ops, tensors, use)
 
     def _computed(self, inputs: Mapping[str, Any], use: Any) -> dict[str, list[Any]]:
@@ -154,14 +182,20 @@ class Exported(Saved, Keeper):
         return {**tensors, **self.computed(tensors, use)}
 
     def unsure(self, tensors: Mapping[str, Any]) -> Collection[str]:
-        """Returns the names of outputs that may differ between machines; not compared."""
+        """Returns the names of outputs that may differ between machines, so that the check of an
+        export does not compare them.
+
+        Args:
+            tensors: The encoded inputs, and the result of `computed` for them.
+        """
         return ()
 
     # Export
 
     @property
     def spare_row(self) -> Mapping[str, Any]:
-        """Inputs of an empty batch's dummy row in the SavedModel; zeros and `""` by default."""
+        """Values of the row that the SavedModel computes for an empty batch, keyed by input; other
+        inputs are 0 or `""`."""
         return {}
 
     @property
@@ -179,15 +213,28 @@ class Exported(Saved, Keeper):
         return 0.5 if quantized_sublayers(self.whole) else 1.0
 
     def checked_use(self, use: Any) -> Any:
-        """Returns the settings `Use` of an export, checked against the model."""
+        """Returns the settings of an export, or raises a ValueError if the model cannot use them.
+
+        Args:
+            use: Settings of class `Use`.
+        """
         return use
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns example inputs for checking an export, keyed by name, including unusual ones."""
+        """Returns inputs for checking an export, including unusual ones: a dict from the name of an
+        input to a list of values."""
         return {name: field.examples for name, field in self.inputs.items()}
 
     def expected(self, examples: Mapping[str, Any], use: Any) -> dict[str, dict[str, Any]]:
-        """Returns the SavedModel's expected outputs for inputs, by signature and output."""
+        """Computes the outputs that the SavedModel must return.
+
+        Args:
+            examples: The result of `export_examples`.
+            use: Settings of class `Use`.
+
+        Returns:
+            A dict from the name of a signature to its outputs: a dict of lists, keyed by output.
+        """
         expected: dict[str, dict[str, Any]] = {}
         for name, signature in self.signatures(use).items():
             tensors = self._tensors(signature, examples, use)
@@ -197,11 +244,11 @@ class Exported(Saved, Keeper):
         return expected
 
     def served_numbers(self, use: Any) -> dict[str, tuple[Any, Any]]:
-        """Returns the numbers that the signature `with_settings` accepts; empty without this
-        signature.
+        """Returns the numeric settings that are inputs of the signature `with_settings`; without
+        any, the SavedModel does not have this signature.
 
-        The signature equals `serving_default` with these additional inputs, one for each row, which
-        `run` receives under the names of the settings.
+        The other inputs and the outputs are those of `serving_default`. Each row has its own
+        numbers, which `run` receives as tensors under the names of the settings.
 
         Args:
             use: Settings of the export.
@@ -215,8 +262,12 @@ class Exported(Saved, Keeper):
     def serve(self, tf: Any, use: Any) -> tuple[dict[str, Callable], list[Any]]:
         """Returns the functions of the SavedModel, keyed by signature, and their `tf.Module`s.
 
-        Each function accepts a dict of input tensors with at least one row, and returns a dict of
-        tensors; the batch is the first axis of all of them.
+        Each function accepts input tensors with at least one row as keyword arguments, and returns
+        a dict of tensors; the batch is the first axis of all inputs and outputs.
+
+        Args:
+            tf: The module TensorFlow.
+            use: Settings of class `Use`.
         """
         functions: dict[str, Callable] = {}
         resources: list[Any] = []
@@ -268,9 +319,9 @@ class Exported(Saved, Keeper):
 
         To load a SavedModel, only `import tensorflow` is needed, and also `import tensorflow_text`
         with a `SentencePieceTokenizer`. The folder contains `requirements.txt` with versions and,
-        if requests are limited, `limits.json`. Before the folder is moved into place, the
-        SavedModel is loaded and compared with this object. On JAX and PyTorch, a child process with
-        the TensorFlow backend performs the export.
+        if requests are limited, `limits.json`. The SavedModel is first written to a temporary
+        folder, loaded, and compared with this object. On JAX and PyTorch, a child process with the
+        TensorFlow backend performs the export.
 
         The other formats contain `model`, which computes logits or vectors from ids. They are
         available for tasks with an encoder. The folder contains `model.onnx` or `model.tflite`, the
@@ -281,8 +332,8 @@ class Exported(Saved, Keeper):
             path: Folder of the export.
             overwrite: Whether an existing export is replaced when the new one is complete.
             format: `"saved_model"`, `"onnx"`, `"onnx-int8"` or `"litert"`.
-            **use: Settings `Use` of a SavedModel. `batch_size` is the number of rows that are
-                processed at once.
+            **use: Settings of class `Use`, for a SavedModel. `batch_size` is the number of rows
+                that are processed at once.
 
         Raises:
             FileExistsError: If the folder is not empty, unless it is an export and `overwrite` is

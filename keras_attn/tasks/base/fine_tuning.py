@@ -60,7 +60,7 @@ class FineTuning(BatchTraining):
 
     @property
     def limits(self) -> bool:
-        """Whether parts of the encoder are trained differently from the rest."""
+        """Whether blocks are frozen, have LoRA, or have learning rates by depth."""
         return self.layer_decay != 1.0 or bool(self.frozen_layers or self.lora_rank)
 
 
@@ -84,11 +84,10 @@ class EncoderTraining(FineTuning):
 def choose_weights(model: keras.Model, training: FineTuning | LoraTraining) -> dict[int, float]:
     """Freezes layers of an encoder or decoder and enables LoRA, before the model is compiled.
 
-    The layers above an encoder are always fully trained. The output layer of a decoder counts as a
-    part of it, and so does the decoder of an encoder-decoder. Changes by an earlier call are undone
-    first; layers that were already frozen do not change. Returns learning rate factors, keyed by
-    the `id` of the variable: `layer_decay ** k` for the k-th block from the top, and one more power
-    for the embeddings.
+    LoRA freezes all other weights, except those of the layers above an encoder (such as a head).
+    Changes by an earlier call are undone first; layers that were already frozen do not change.
+    Returns learning rate factors, keyed by the `id` of the variable: `layer_decay ** k` for the
+    k-th block from the top, and one more power for the embeddings; empty if all factors are 1.
     """
     _undo(model)
     if not training.limits:

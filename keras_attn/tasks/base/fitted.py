@@ -73,9 +73,10 @@ class Fitted(Measured[Given]):
     Use: ClassVar[type[Settings]] = Settings
     Test: ClassVar[type[Settings]] = Settings
     warmup: ClassVar[tuple[float, int]] = (0.05, 1000)
-    """Fraction of the updates for the warm-up, and its maximum, if `warmup_steps` is None."""
+    """The length of the warm-up if `warmup_steps` is None: a fraction of the updates, and a maximum
+    number of updates."""
     adam: ClassVar[Mapping[str, float]] = {}
-    """Further settings of Adam."""
+    """Further arguments of `keras.optimizers.Adam`."""
 
     _optimizer: Any = None
     _verbose: Any = None
@@ -87,7 +88,11 @@ class Fitted(Measured[Given]):
 
     @staticmethod
     def read_start(place: str | os.PathLike) -> Backbone:
-        """Reads the model `data.backbone` that a task starts from."""
+        """Reads the pretrained model that a task starts from.
+
+        Args:
+            place: The setting `backbone` of the data.
+        """
         return read_backbone(place)
 
     @classmethod
@@ -124,7 +129,7 @@ class Fitted(Measured[Given]):
 
         Args:
             total_steps: Total number of batches.
-            **settings: Settings `Training`, such as `learning_rate`, and arguments of
+            **settings: Settings of class `Training`, such as `learning_rate`, and arguments of
                 `keras.Model.compile`.
         """
         training, more = self._training(settings)
@@ -216,12 +221,12 @@ class Fitted(Measured[Given]):
                 addition to the scores of the task. If `EarlyStopping(monitor="val_loss")` ends a
                 run, the run is complete. A resumed run calls `on_train_begin` again, and restores
                 the state of callbacks with `memory()` and `remember(memory)`.
-            **settings: Settings for reading a table, and settings `Training`, such as `epochs` and
-                `learning_rate`. A model that you compiled, with `compile` or `.model.compile`, is
-                used unchanged unless settings of the optimizer are given. Otherwise each call
-                compiles the model with a new learning rate schedule over its epochs. Arguments of
-                `keras.Model.compile` are also accepted; your own `optimizer` has its own learning
-                rate, clipping and averaging.
+            **settings: Settings for reading a table, and settings of class `Training`, such as
+                `epochs` and `learning_rate`. A model that you compiled, with `compile` or
+                `.model.compile`, is used unchanged unless settings of the optimizer are given.
+                Otherwise each call compiles the model with a new learning rate schedule over its
+                epochs. Arguments of `keras.Model.compile` are also accepted; your own `optimizer`
+                has its own learning rate, clipping and averaging.
 
         Returns:
             A `TrainingRun`, with `history` as in Keras.
@@ -277,16 +282,17 @@ class Fitted(Measured[Given]):
 
         Args:
             examples: Training examples.
-            dev: Development examples, which determine the best weights.
+            dev: Development examples, which determine the best weights; None to keep the last
+                weights.
             run_dir: Folder of the run; see `fit`.
             data: Settings of the data: an object of class `Data`, or a dict of some of its
                 settings.
             model: Settings of one of `kinds`, or a dict such as `{"model": "rnn", "units": 64}`.
             training: Settings of the training: an object of class `Training`, or a dict of some of
                 its settings.
-            log: See `fit`.
-            verbose: See `fit`.
-            **parts: Further `parts` of the task: their settings, or objects as in `create`.
+            log: Function that is called with a message about each step.
+            verbose: See `keras.Model.fit`; None as in `fit`.
+            **parts: Settings of further `parts` of the task, as in `create`.
 
         Returns:
             A `TrainingRun`, with `best`, the path of the file to `load`.
@@ -386,15 +392,24 @@ class Fitted(Measured[Given]):
         return run
 
     def doubt(self, batches: Any, run: TrainingRun) -> str:
-        """Returns a warning if a training seems to have learned nothing; empty otherwise."""
+        """Returns a warning if a training run seems to have learned nothing; empty otherwise.
+
+        Args:
+            batches: The training batches.
+            run: The run, with the `history` of the training loss.
+        """
         return ""
 
     def doubt_guesses(self, dev: Given | tuple[()]) -> str:
-        """Returns a warning if all development examples have the same prediction."""
+        """Returns a warning if the prediction is the same for all development examples."""
         return ""
 
     def cases(self, training: Any) -> list[str]:
-        """Returns the cases for defaults of a training; see `RunDefault`."""
+        """Returns the names of the cases of `RunDefault` that apply to a training run.
+
+        Args:
+            training: Settings of class `Training`.
+        """
         found = ["lora"] if getattr(training, "lora_rank", 0) else []
         if self.pretrained:
             return [*found, "backbone"]

@@ -73,14 +73,14 @@ class Learned:
             )
 
     def to_config(self) -> dict[str, Any]:
-        """Returns the fields as JSON-safe values."""
+        """Returns the fields as a dict of JSON-safe values, keyed by field."""
         return {
             field.name: _packed(getattr(self, field.name)) for field in dataclasses.fields(self)
         }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Creates an instance from the result of `to_config`; older files lack newer fields."""
+        """Creates an instance from the result of `to_config`; missing fields have defaults."""
         return cls(
             **{
                 field.name: unpacked(config[field.name])

@@ -37,7 +37,7 @@ class Measured(Constructed[Given]):
     `("accuracy", "max")`, `("mean_absolute_error", "min")`."""
 
     batched_by: ClassVar[tuple[str, ...]] = ("batch_size", "seed")
-    """Settings `Training` that `dataset` accepts."""
+    """Names of the settings `Training` that `dataset` accepts."""
 
     def dataset(self, *examples: Any, **settings: Any) -> Any:
         """Creates batches of examples for `model.fit`.
@@ -52,16 +52,21 @@ class Measured(Constructed[Given]):
         raise NotImplementedError
 
     def batches(self, examples: Given, training: Any, shuffle: bool = True) -> Any:
-        """Creates the training batches; see `dataset`.
+        """Creates the batches of a training run, by default with `dataset`.
 
-        They are a `keras.utils.PyDataset`, for example `keras_attn.batches.TextBatches` for ids
-        with classes or numbers. To allow resuming runs, your own batches also need:
+        Batches are a `keras.utils.PyDataset`, for example `keras_attn.batches.TextBatches` for ids
+        with classes or numbers. So that runs can be resumed, your own batches also need:
 
         - `num_examples`: the number of examples of an epoch;
         - `padded_share`: the fraction of padding, 0 to 1;
         - `seed`: the seed of the order;
         - `set_epoch(epoch)`: sets the order of an epoch (from 0), which must depend only on `seed`
           and the epoch.
+
+        Args:
+            examples: Training or development examples.
+            training: Settings of class `Training`.
+            shuffle: Whether the order is random.
         """
         known = [name for name in self.batched_by if hasattr(training, name)]
         settings = {name: getattr(training, name) for name in known}
@@ -69,18 +74,31 @@ class Measured(Constructed[Given]):
 
     @abstractmethod
     def objective(self, training: Any) -> dict[str, Any]:
-        """Returns `loss` and metrics, for `keras.Model.compile`.
+        """Returns a dict of the arguments `loss` and, if there are metrics, `weighted_metrics` of
+        `keras.Model.compile`.
 
         Args:
-            training: Settings `Training`.
+            training: Settings of class `Training`.
         """
 
     @abstractmethod
     def score(self, examples: Given) -> dict[str, float]:
-        """Returns the scores of examples as a dict; one of them determines the best weights."""
+        """Computes the scores of examples with the current weights.
+
+        Args:
+            examples: Development examples.
+
+        Returns:
+            A dict of scores. The score named by `selects` determines the best weights.
+        """
 
     def scored_by(self, training: Any) -> tuple[str, int]:
-        """Returns the score that determines the best weights, and 1, or -1 if lower is better."""
+        """Returns the name of the score that determines the best weights, and the sign of better:
+        1 if higher is better, -1 if lower is better.
+
+        Args:
+            training: Settings of class `Training`.
+        """
         name, best = self.selects
         return name.replace("_", " "), 1 if best == "max" else -1
 
@@ -89,7 +107,13 @@ class Measured(Constructed[Given]):
 
         Args:
             dev: Development examples.
-            training: Settings `Training`.
+            training: Settings of class `Training`.
+
+        Returns:
+            A function from the model in training to `Scored`.
+
+        Raises:
+            ValueError: If `selects` does not name a score.
         """
         name, sign = self.scored_by(training)
         if not name or (self.selects[0] and self.selects[1] not in ("max", "min")):
@@ -116,10 +140,11 @@ class Measured(Constructed[Given]):
         return score
 
     def for_examples(self, training: Any, examples: Given) -> Any:
-        """Returns settings `Training` for `objective`, completed with values from the examples.
+        """Returns the settings for `objective`: `training`, by default unchanged, with values from
+        the examples, such as class weights.
 
         Args:
-            training: Settings `Training`.
+            training: Settings of class `Training`.
             examples: Training examples.
         """
         return training
@@ -127,30 +152,39 @@ class Measured(Constructed[Given]):
     def prepare(
         self, examples: Given, dev: Given | tuple[()], training: Any, log: Callable[[str], Any]
     ) -> None:
-        """Prepares a training before its first epoch, for example by fitting a head.
+        """Prepares a new training run before its first epoch, for example by fitting a head.
 
         Args:
             examples: Training examples.
-            dev: Development examples, if there are any.
-            training: Settings `Training`.
+            dev: Development examples; empty if there are none.
+            training: Settings of class `Training`.
             log: Called with a line about each step.
         """
 
     def finish(self, dev: Given | tuple[()], training: Any) -> str:
-        """Completes a training, for example by calibration, and returns a line for the log."""
+        """Completes a training run after its last epoch, for example by calibration.
+
+        Args:
+            dev: Development examples; empty if there are none.
+            training: Settings of class `Training`.
+
+        Returns:
+            A note for `TrainingRun.note`; empty if nothing was done.
+        """
         return ""
 
     def trained_form(self, training: Any) -> keras.Model:
-        """Returns the compiled model for `fit`, which shares the layers of `model`.
+        """Returns the compiled Keras model that `fit` trains: `model`, or another model with the
+        layers of `model`.
 
         Args:
-            training: Settings `Training`.
+            training: Settings of class `Training`.
         """
         return self.model
 
     @classmethod
     def check_run_dir(cls, run_dir: Path) -> None:
-        """Raises a ValueError if a folder is not a run folder."""
+        """Raises a ValueError if a folder contains files of the task that are not a run."""
 
     def describe(self, batches: Any) -> list[str]:
         """Returns lines for the log about the model and its initial weights.

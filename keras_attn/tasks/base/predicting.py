@@ -61,10 +61,16 @@ class Predicting(Fitted[Given], Exported):
         return isinstance(inputs, str)
 
     def asked(self, inputs: Any) -> list[Any]:
-        """Returns checked inputs for `results`.
+        """Checks the inputs of a call.
 
         Args:
-            inputs: The argument of the call, as a list.
+            inputs: The inputs: a list of one input, or the iterable that the caller passed.
+
+        Returns:
+            A list of inputs, as `results` and `explained` receive them.
+
+        Raises:
+            TypeError: If an input has the wrong type.
         """
         return listed(inputs, self.inputs_are)
 
@@ -72,10 +78,11 @@ class Predicting(Fitted[Given], Exported):
         """Predicts the outputs for inputs.
 
         Args:
-            inputs: One input, or a list of them.
+            inputs: One input, or a list of inputs.
+            use: Settings of class `Use`.
 
         Returns:
-            A dict of outputs, or a list of dicts.
+            A dict of outputs keyed by name, or a list of dicts for a list of inputs.
 
         Raises:
             TypeError: If an input has the wrong type.
@@ -90,7 +97,8 @@ class Predicting(Fitted[Given], Exported):
         return found
 
     def inputs_of(self, examples: Any) -> list[Any]:
-        """Returns the inputs of examples for `results`: by default, their first parts.
+        """Returns the list of inputs that `results` receives for examples: by default, the first
+        element of each example.
 
         Args:
             examples: The result of `checked`.
@@ -98,10 +106,12 @@ class Predicting(Fitted[Given], Exported):
         return [example[0] for example in examples]
 
     def measured(self, examples: Any, use: Any) -> Any:
-        """Computes the values that `report` compares with the examples: by default, the results.
+        """Computes what `report` compares with the examples: by default, the `results` of their
+        inputs.
 
         Args:
             examples: The result of `checked`.
+            use: Settings of class `Use`.
         """
         return self.results(self.inputs_of(examples), use) if len(examples) else []
 
@@ -109,26 +119,39 @@ class Predicting(Fitted[Given], Exported):
         """Evaluates the task on examples.
 
         Args:
-            *examples: The results of `checked` and of `measured`.
-            **settings: Settings `Test`, as keyword-only parameters.
+            *examples: The result of `checked`, and the result of `measured`.
+            **settings: Settings of class `Test`, which overrides declare as keyword-only
+                parameters.
 
         Returns:
-            A report; `print` shows it, and `to_dict` returns the scores.
+            A dict of scores, or a report that `print` shows and whose `to_dict()` returns the
+            scores.
         """
         raise NotImplementedError
 
     def guesses(self, examples: Any, results: Any) -> tuple[list[Any], list[Any]] | None:
-        """Returns predictions and targets, to detect constant predictions."""
+        """Returns the predicted and the true labels, to detect a model that always predicts the
+        same label.
+
+        Args:
+            examples: The result of `checked`.
+            results: The result of `measured`.
+
+        Returns:
+            Two lists of the same length, or None to skip the check.
+        """
         return None
 
     def explained(self, inputs: Any, use: Any) -> Any:
         """Explains predictions.
 
         Args:
-            inputs: One input, or a list of them.
+            inputs: One input, or a list of inputs.
+            use: Settings of class `Use`.
 
         Returns:
-            An explanation for one input, a list of explanations for a list, or one object for all.
+            An explanation for one input, and for a list of inputs a list of explanations or one
+            object that explains all of them.
         """
         raise NotImplementedError
 
@@ -138,7 +161,7 @@ class Predicting(Fitted[Given], Exported):
     # What is written once
 
     def predict(self, *inputs: Any, **settings: Any) -> Any:
-        """Predicts; see `results`."""
+        """Predicts the outputs for inputs; see `results`."""
         columns = self.taken_from(settings, inputs=True)
         given = self.read_asked(inputs[0], columns)
         use, more = self._parted("predict", settings)
@@ -160,18 +183,22 @@ class Predicting(Fitted[Given], Exported):
         return Figures(report) if isinstance(report, dict) else report
 
     def score(self, examples: Given) -> dict[str, float]:
-        """Returns the scores of `report` without intervals."""
+        """Returns the scores of `evaluate` for examples, without confidence intervals."""
         if type(self).report is Predicting.report:
             raise NotImplementedError(f"{type(self).__name__} has neither `report` nor `score`.")
         intervals = "num_bootstrap" in self._further("evaluate")
         return self.figures(self.evaluate(examples, **{"num_bootstrap": 0} if intervals else {}))
 
     def figures(self, report: Any) -> dict[str, float]:
-        """Returns the scores of a report that are shown after each epoch."""
+        """Returns the scores of a report that are logged after each epoch, keyed by name.
+
+        Args:
+            report: The result of `evaluate`.
+        """
         return dict(report if isinstance(report, dict) else report.to_dict())
 
     def explain(self, *inputs: Any, **settings: Any) -> Any:
-        """Explains predictions; see `explained`."""
+        """Explains the predictions for inputs; see `explained`."""
         columns = self.taken_from(settings, inputs=True)
         given = self.read_asked(inputs[0], columns)
         use, more = self._parted("explain", settings)

@@ -59,7 +59,7 @@ def can_be_extended(training: object) -> bool:
 
 
 def shaping(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings that affect the result of a run."""
+    """Returns the settings that affect the result of a run, keyed by setting."""
     found = {name: value for part in sections.values() for name, value in part.shaping().items()}
     if can_be_extended(sections["training"]):
         del found["epochs"]
@@ -71,9 +71,9 @@ def tidy_run(
 ) -> dict[str, Any]:
     """Refuses the folder of another run, and removes leftovers of killed processes.
 
-    A run is identified by its checkpoint; without one, results in the folder would be overwritten.
-    In the returned sections, settings that are not given have the folder's values, so that a run
-    keeps its defaults.
+    A folder with results is also refused if the checkpoint is missing, because a new run would
+    overwrite the results. In the returned sections, settings that are not given have the folder's
+    values, so that a resumed run keeps its defaults.
     """
     sections = dict(sections)
     path = run_dir / SETTINGS

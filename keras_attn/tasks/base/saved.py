@@ -57,10 +57,15 @@ class Saved:
         return float_policy(self.model.get_layer(self.main_layer))
 
     def save(self, path: str | os.PathLike) -> None:
-        """Saves settings, tokenizer and weights to a file for any backend.
+        """Saves settings, tokenizer and weights to a file that `load` reads on any backend.
 
         Args:
-            path: The file.
+            path: Path of the file, such as `best.task`. An existing file is replaced atomically.
+
+        Raises:
+            FileNotFoundError: If the folder of the file does not exist.
+            IsADirectoryError: If the path is a folder.
+            ValueError: If the path ends in `.keras` or `.h5`, or a weight is not finite.
         """
         notes = {
             "dtype": self.policy.name,
@@ -73,11 +78,11 @@ class Saved:
 
     @classmethod
     def load(cls, path: str | os.PathLike, dtype: Any = None) -> Self:
-        """Loads a task from a file of `save`.
+        """Loads a task from a file written by `save`.
 
         Args:
             path: The file, or the name of a model in this package; see `keras_attn.trained.names`.
-            dtype: Dtype or dtype policy of the model's layers; the saved one if None.
+            dtype: Dtype or dtype policy of the model's layers; None for the saved policy.
 
         Returns:
             The task, not compiled.
@@ -102,7 +107,7 @@ class Saved:
         return task
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config as JSON-safe values, for `from_config`."""
+        """Returns the config of the task, a dict of JSON-safe values for `from_config`."""
         raise NotImplementedError
 
     @classmethod
@@ -110,14 +115,19 @@ class Saved:
         """Creates an untrained task from its config.
 
         Args:
-            config: The JSON-safe values.
+            config: The result of `get_config`.
             dtype: Dtype or dtype policy of the model's layers.
         """
         raise NotImplementedError
 
     @classmethod
     def opened(cls, place: str | os.PathLike[str]) -> Self:
-        """Loads a file of `save`, or imports a folder of another library."""
+        """Loads a file written by `save`, or imports a folder with `from_pretrained`.
+
+        Args:
+            place: The file, the name of a model in this package, or a folder of weights of another
+                library if the task has `from_pretrained`.
+        """
         made = getattr(cls, "from_pretrained", None)
         if made is None or not Path(place).expanduser().is_dir():
             return cls.load(place)
@@ -148,7 +158,8 @@ class Saved:
 
     @property
     def backbone(self) -> Mapping[str, tuple[str, ...]]:
-        """Layers that `load_backbone` loads, each with its names in other models."""
+        """The layers that `load_backbone` loads: a dict from the name of a layer to its possible
+        names in other models."""
         return {}
 
     def vocabularies(self) -> dict[str, str]:
@@ -186,7 +197,12 @@ class Saved:
         return self._load_some(saved.tensors, saved.config.get("vocabularies", {}), str(path))
 
     def load_weights_of(self, backbone: Any, place: str) -> LoadReport:
-        """Loads the weights of an encoder that was already read; see `load_backbone`."""
+        """Loads the weights of a `Backbone` that was already read; see `load_backbone`.
+
+        Args:
+            backbone: The `Backbone`.
+            place: Name of its file or folder, for error messages.
+        """
         return self._load_some(backbone.tensors, backbone.vocabularies, place)
 
     def _load_some(

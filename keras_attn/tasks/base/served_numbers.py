@@ -32,13 +32,13 @@ _RANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def own_numbers(use: Settings, tried: Mapping[str, float]) -> dict[str, tuple[Any, Any]]:
-    """Returns two values of each number: the setting of the export, and another for checking it."""
+    """Returns, for each number in `tried`, its value in `use` and the value to check it with."""
     own = {name: getattr(use, name) for name in tried}
     return {n: (_OFF[n] if own[n] is None else own[n], value) for n, value in tried.items()}
 
 
 def number_columns(numbers: Mapping[str, tuple[float, float]], rows: int) -> dict[str, np.ndarray]:
-    """Returns the numbers for each example row, which alternate between both values."""
+    """Returns an array of each number for example rows, which alternate between its two values."""
     both = [columns({n: pair[i] for n, pair in numbers.items()}, rows) for i in (0, 1)]
     odd = np.arange(rows) % 2 == 1
     return {name: np.where(odd, b, a) for name, a, b in zip(numbers, *both, strict=True)}

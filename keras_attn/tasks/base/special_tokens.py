@@ -11,7 +11,7 @@ from keras_attn.text.special_tokens import say_written, written_special_tokens
 def say_special_tokens(task: object, examples: object, log: Callable[[str], Any]) -> None:
     """Reports how special tokens in the texts of examples are read.
 
-    A task with `tokens_in_text`, a dict of ids, reads these strings as tokens.
+    If the task has `tokens_in_text`, a dict from strings to ids, it reads these strings as tokens.
     """
     tokenizer = getattr(task, "tokenizer", None)
     found = written_special_tokens(examples, tokenizer)

@@ -47,8 +47,9 @@ class Step:
         name: Name of the step in the command.
         help: Help text. Its first paragraph appears in the list of steps.
         function: Function that performs the step.
-        takes: Sections of settings, or their names with the names of the settings that the step
-            has. Settings with `steps` are options only of these steps.
+        takes: Names of the sections whose settings are options of the step, or a dict from section
+            to the names of the settings that the step has. A setting declared with `steps` is an
+            option of exactly those steps, unless the dict has its section.
         settings: The settings that only this step has. In files, their section is `[name]`.
         reads: `"lines"`, `"pairs"`, `"only_pairs"`, `"picture_pairs"`, `"turns"`, `"prompts"`,
             `"typed"` (standard input, line by line) or `"pictures"`; or arguments in capitals,
@@ -58,10 +59,13 @@ class Step:
             `--to`. `"run"`: to `--run-dir`. If empty, lines go to standard output.
         to: Help text of `--to`.
         model: Help text of `--model`; if empty, the step needs no model and is a class method.
-        device: Whether there is `--device`.
-        required: Names of further settings that are required.
-        before: Name of the step before which this step is listed; after `explain` if empty.
-        check: Function that is called before the step, with the values for its parameter names.
+        device: Whether the step has the option `--device`.
+        required: Names of settings that are required in this step, in addition to those declared
+            as required.
+        before: Name of the step before which this step is listed; if empty, the step is listed
+            after `explain`.
+        check: Function that is called before the model is loaded, with the values for its
+            parameter names. It raises an error if the step cannot be performed.
         method: Name of the task's method, if the step is a method.
 
     Example:
@@ -95,10 +99,10 @@ class Step:
         return [*inspect.signature(self.function).parameters][1:]
 
     def check_before(self, given: Mapping[str, Any]) -> None:
-        """Raises an error if the step cannot be performed.
+        """Calls `check`, if there is one, which raises an error if the step cannot be performed.
 
         Args:
-            given: As for `run`.
+            given: All values that `check` may receive, keyed by parameter name.
         """
         if self.check is not None:
             self.check(**{name: given[name] for name in inspect.signature(self.check).parameters})
@@ -108,7 +112,10 @@ class Step:
 
         Args:
             owner: The loaded task, or its class if the step needs no model.
-            given: All values that the function may receive, keyed by name.
+            given: All values that the function may receive, keyed by parameter name.
+
+        Returns:
+            The result of the function: a line, an iterable of lines and `Note`s, or None.
         """
         values = {name: given[name] for name in self.names()}
         return (

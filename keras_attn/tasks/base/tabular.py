@@ -23,8 +23,8 @@ class Tabular:
     Data: ClassVar[type[Settings]] = Settings
     Test: ClassVar[type[Settings]] = Settings
     input_columns: ClassVar[Mapping[str, str]] = {}
-    """The columns of an input, in its order: names of data settings or call arguments, and their
-    default columns; an empty one may be missing."""
+    """The columns that form an input, in order: a dict from the data setting, or call argument, that
+    names a column to its default name. A column without a default name may be missing."""
     predicts: ClassVar[Mapping[str, object]] = {}
     """The columns that predictions add to a table, with their types: `str`, `float`, `int`,
     `list[str]`, `list[float]`, or `object` for values written as JSON."""
@@ -37,10 +37,11 @@ class Tabular:
 
         Args:
             path: The file, or a table in memory as `keras_attn.records.Rows`.
-            data: Settings `Data`.
+            data: Settings of class `Data`.
 
         Returns:
-            Examples that have a `summary()`.
+            The examples: a list (or another sized iterable) with a method `summary()`, which
+            describes the file.
         """
         raise NotImplementedError
 
@@ -49,14 +50,17 @@ class Tabular:
         """Splits examples into training and development examples.
 
         Args:
-            examples: The result of `read_file`.
-            data: Settings `Data`.
+            examples: The result of `read_file`, or of `checked`.
+            data: Settings of class `Data`.
+
+        Returns:
+            Two parts of the examples: for training, and for development.
         """
         raise NotImplementedError
 
     @classmethod
     def checked(cls, examples: Any) -> Any:
-        """Checks examples and returns them in a common form.
+        """Checks examples and returns them in the form that `measured` and `report` receive.
 
         Args:
             examples: Examples, as for `fit`.
@@ -65,7 +69,7 @@ class Tabular:
 
     @classmethod
     def table_settings(cls) -> list[str]:
-        """Returns the data settings that calls with a table accept."""
+        """Returns the names of the data settings that calls with a table accept."""
         if not cls.input_columns:
             return []
         of_test = ["train", *(option.name for option in cls.Test.declared())]
@@ -74,27 +78,27 @@ class Tabular:
 
     @classmethod
     def column_helps(cls, inputs: bool) -> dict[str, str]:
-        """Returns help texts for the settings of a table, or only for the columns of `inputs`."""
+        """Returns help texts for `table_settings` (or only `input_columns`), keyed by setting."""
         helps = {option.name: option.help for option in cls.Data.declared()}
         names = cls.input_columns if inputs else cls.table_settings()
         return {x: _of_table(helps.get(x, f"column of the {x}")) for x in names}
 
     @classmethod
     def taken_from(cls, given: dict[str, object], inputs: bool = False) -> dict[str, object]:
-        """Extracts a table's settings from keyword arguments, or the columns of `inputs`."""
+        """Removes `table_settings` (or only `input_columns`) from `given`, and returns them."""
         names = cls.input_columns if inputs else cls.table_settings()
         return {name: given.pop(name) for name in [*given] if name in names}
 
     @classmethod
     def with_columns(cls, data: Settings, columns: Mapping[str, object]) -> Settings:
-        """Returns data settings updated by the arguments of a call with a table."""
+        """Returns data settings, updated by the settings that a call with a table received."""
         known = [option.name for option in cls.Data.declared()]
         own = {name: x for name, x in columns.items() if name in known and x is not None}
         return cls.Data.made({**data.to_dict(), **own}) if own else data
 
     @classmethod
     def read_given(cls, given: object, data: Settings, columns: Mapping[str, object]) -> Any:
-        """Returns examples, which are read if a table is given."""
+        """Reads examples from a table; returns other examples unchanged."""
         rows = rows_of(given) if cls.input_columns else given
         if isinstance(rows, Rows):
             return cls.read_file(rows, cls.with_columns(data, columns))
@@ -102,11 +106,11 @@ class Tabular:
         return rows
 
     def read_own(self, given: object, columns: Mapping[str, object]) -> Any:
-        """Returns examples, read with the settings of this object."""
+        """Reads examples from a table with the data settings of this task; see `read_given`."""
         return self.read_given(given, self.data, columns) if self.input_columns else given
 
     def read_asked(self, given: object, columns: Mapping[str, object]) -> Any:
-        """Returns inputs, which are read from columns if a table is given."""
+        """Reads inputs from the columns of a table; returns other inputs unchanged."""
         rows = rows_of(given) if self.input_columns else given
         if not isinstance(rows, Rows):
             _refuse_columns(given, columns)
@@ -114,7 +118,7 @@ class Tabular:
         return self.read_inputs(rows, self.columns_of(self.data, columns))
 
     def held_out(self, examples: Any, share: float) -> tuple[Any, Any]:
-        """Splits examples, given the fraction of the development set."""
+        """Splits examples into training and development examples, a fraction `share` of them."""
         kind = type(self)
         if vars(Tabular)["split"] is inspect.getattr_static(kind, "split"):
             raise ValueError(
@@ -139,7 +143,7 @@ class Tabular:
 
     @classmethod
     def columns_of(cls, data: Settings, columns: Mapping[str, object]) -> dict[str, Column]:
-        """Returns the columns of inputs, keyed by the names of their settings."""
+        """Returns the names of the columns that form an input, keyed by setting."""
         named = {
             name: str(columns.get(name) or getattr(data, name, "") or usual)
             for name, usual in cls.input_columns.items()
@@ -148,7 +152,7 @@ class Tabular:
 
     @staticmethod
     def read_inputs(place: Location, columns: Mapping[str, Column]) -> list[object]:
-        """Reads the inputs of a table: values of one column, or tuples of several."""
+        """Reads the inputs of a table: the values of a single column, or tuples of values."""
         reading = InputReading(place)
         found: list[object] = []
         for _, row in read_columns(place, dict(columns), reading):
@@ -168,7 +172,8 @@ class Tabular:
         return self.predicts
 
     def cells(self, result: Any) -> dict[str, object]:
-        """Returns the values of these columns for a result of `predict`; None for None."""
+        """Returns the values of the columns in `predicts` for a result of `predict`, keyed by
+        column. If the result is None, all values are None."""
         if result is None:
             return dict.fromkeys(self.predicts)
         if len(self.predicts) == 1:
@@ -178,7 +183,7 @@ class Tabular:
 
     @staticmethod
     def inputs_in(inputs: list[Any], folder: Path) -> list[Any]:
-        """Returns the inputs of a table, with paths relative to a folder."""
+        """Returns the inputs of a table; image paths in them are resolved relative to `folder`."""
         return inputs
 
 

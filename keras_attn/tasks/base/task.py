@@ -24,18 +24,18 @@ class Examples(NamedTuple, Generic[Given]):
     train: Given
     """Training examples."""
     dev: Given | None
-    """Development examples, which determine the best weights."""
+    """Development examples, which determine the best weights; None to keep the last weights."""
     summary: str
-    """Description of the data."""
+    """A text for the log that describes the files and the split."""
     data: Any = None
-    """Data settings with which the examples were created; None for the settings of the call."""
+    """Data settings that replace the argument of `read`; None to use the argument unchanged."""
 
 
 class Task(Predicting[Given], Quantizable):
-    """A model with preprocessing and postprocessing, from strings to strings, and its training.
+    """Base class of tasks: a Keras model with text processing before and after it, and training.
 
-    `.model` is the plain Keras model. A subclass defines what is specific to the task; the methods
-    here are the same for all tasks. `docs/new_task.md` shows a complete example.
+    `.model` is the plain Keras model. A subclass defines what is specific to the task; the other
+    methods are the same for all tasks. `docs/new_task.md` shows a complete example.
 
     Attributes:
         name: Name of the task in the command and the documentation.
@@ -64,8 +64,16 @@ class Task(Predicting[Given], Quantizable):
     def read(cls, data: Any) -> Examples:
         """Reads the examples for `fit` of the command.
 
+        Development examples come from the file `data.dev`, or are split off by `split`.
+
         Args:
-            data: Settings `Data`.
+            data: Settings of class `Data`.
+
+        Returns:
+            An `Examples` object.
+
+        Raises:
+            ValueError: If there are too few examples for a split.
         """
         read = cls.read_file(data.train, data)
         train = limited(read, data)
@@ -85,21 +93,25 @@ class Task(Predicting[Given], Quantizable):
         """Reads the examples for `evaluate` of the command; the result has a `summary()`.
 
         Args:
-            test: Settings `Test`.
-            data: Data settings; None if `evaluate` has no options for them.
+            test: Settings of class `Test`, with the file.
+            data: Settings of class `Data`; None if `evaluate` has no options for them.
         """
         return self.read_file(test.data, data)
 
     @staticmethod
     def readable(result: Any) -> str:
-        """Returns a result in the form that the command's `predict` writes."""
+        """Returns the text that the command writes for a result: by default, a JSON object.
+
+        Args:
+            result: A result of `predict`: a dict or a named tuple.
+        """
         found = result if isinstance(result, dict) else result._asdict()
         return json.dumps(found, ensure_ascii=False)
 
     @classmethod
     def line(cls, given: Any, result: Any) -> str:
-        """Returns the line that the command's `predict` writes for an input. JSON always has the
-        same keys.
+        """Returns the line that the command's `predict` writes for an input: by default, `readable`
+        of the result. Lines of JSON have the same keys for all inputs.
 
         Args:
             given: The input.
@@ -116,7 +128,8 @@ class Task(Predicting[Given], Quantizable):
         self.whole.summary(**settings)
 
     def facts(self) -> list[str]:
-        """Returns the contents of the `repr`."""
+        """Returns the texts that the `repr` shows before the number of weights: the architecture
+        and, in subclasses, sizes such as the number of labels."""
         return [self.kinds.name_of(self.config)]
 
     def __repr__(self) -> str:
@@ -125,7 +138,7 @@ class Task(Predicting[Given], Quantizable):
 
 
 def limited(examples: Sequence[Any], data: Any) -> Any:
-    """Returns examples, or `data.limit` random ones if this is set."""
+    """Returns the examples, or `data.limit` random examples if `data` has this setting."""
     limit = getattr(data, "limit", None)
     if limit is None or limit >= len(examples):
         return examples

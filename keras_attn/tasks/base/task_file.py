@@ -162,13 +162,13 @@ class SavedTask(NamedTuple):
     """The weights, keyed by name."""
 
     def make(self, make: Callable[[dict[str, Any]], Any]) -> Any:
-        """Creates the task from its settings, if they need no more weights than the file has."""
+        """Calls `make` with the settings; raises a ValueError if they need too many weights."""
         with _naming(self.path), limited_weights(len(self.tensors), self._numbers):
             check_num_layers(self.config, len(self.tensors))
             return make(self.config)
 
     def check(self, build: Callable[[dict[str, Any]], Any]) -> Any:
-        """Refuses settings that need more weights than the file has."""
+        """Calls `build` like `make`, and keeps none of the weights that are created."""
         with _naming(self.path), limited_weights(len(self.tensors), self._numbers, keep=False):
             check_num_layers(self.config, len(self.tensors))
             return build(self.config)

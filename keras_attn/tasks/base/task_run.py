@@ -29,7 +29,7 @@ from keras_attn.training.token_means import token_means
 
 
 class Scored(NamedTuple):
-    """The score of development examples.
+    """Scores of the development examples after an epoch.
 
     Example:
 
@@ -38,9 +38,10 @@ class Scored(NamedTuple):
     """
 
     key: tuple[float, ...]
-    """Scores for comparison, where higher is better; others are negated."""
+    """Scores that are compared in order to find the best weights. Higher must be better, so scores
+    like a loss are negated."""
     figures: dict[str, float]
-    """Text for the log."""
+    """Scores for the log, keyed by name."""
 
 
 class TrainingRun(NamedTuple):
@@ -57,7 +58,7 @@ class TrainingRun(NamedTuple):
     """Whether the training is complete. If not, a signal interrupted it, and the same call resumes
     it."""
     interrupted_by: int | None
-    """Number of the signal."""
+    """Number of the signal; None if no signal interrupted the run."""
     best_score: float | None
     """Score of the development examples with the best weights; None without development examples,
     NaN if undefined."""
@@ -68,21 +69,22 @@ class TrainingRun(NamedTuple):
     history: dict[str, list[float]]
     """The logs by name, as in Keras' `History`."""
     best: Path | None
-    """The file of the best weights, in the folder of the run."""
+    """The file of the best weights, in the folder of the run; None without a folder."""
     score_name: str = ""
-    """Name of the score."""
+    """Name of `best_score`."""
     note: str = ""
-    """Final steps, such as a calibration, and warnings."""
+    """A text about final steps, such as calibration, and warnings; empty if there are none."""
     first_loss: float | None = None
-    """The mean loss of the first steps; None if another process trained them."""
+    """The mean loss of the first 10 batches; None if the first epoch has fewer batches, or another
+    process trained it."""
 
 
 class DevelopmentBest(keras.callbacks.Callback):
     """Scores development examples after each epoch, and keeps the best weights.
 
-    The training ends after `patience` epochs without a better score; 0 never ends it. If the
-    optimizer keeps a moving average of the weights, the average is scored and kept. Scores are
-    tuples, compared in order.
+    Training ends after `patience` epochs without a better score; with 0, it never ends early. If
+    the optimizer keeps a moving average of the weights, the average is scored and kept. Scores are
+    tuples, which are compared element by element.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class DevelopmentBest(keras.callbacks.Callback):
         self.weights: list[Any] = []
 
     def memory(self) -> dict[str, Any]:
-        """Returns the state for a checkpoint."""
+        """Returns the best score and its epoch, for a checkpoint."""
         return {"best": [*self.best, self.best_epoch] if self.best or self.best_epoch else []}
 
     def remember(self, memory: dict[str, Any]) -> None:
@@ -150,7 +152,7 @@ class DevelopmentBest(keras.callbacks.Callback):
         return 0 < self.patience <= epochs - self.best_epoch
 
     def keep(self, score: tuple[float, ...], epoch: int) -> None:
-        """Keeps the weights."""
+        """Stores the current weights as the best weights, in the file or in memory."""
         if self.path is None:
             self.weights = self.task.model.get_weights()
         elif is_first_process():
@@ -174,7 +176,7 @@ def run_training(
 ) -> TrainingRun:
     """Fits a compiled model to the end of its run, and loads the best weights.
 
-    If `held` has development examples, their loss is computed too.
+    If `held` contains development examples, their loss is computed after each epoch.
     """
     callbacks = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
     first = FirstLoss()

@@ -16,7 +16,7 @@ OF_OPTIMIZER = (
     "learning_rate", "schedule", "warmup_steps", "weight_decay", "clip_norm", "ema_momentum",
     "gradient_accumulation", "last_learning_rate", "row_steps",
 )  # fmt: skip
-"""The settings of a task's optimizer, which do not apply to a user's own optimizer."""
+"""The settings of a task's optimizer, which do not apply to an optimizer that the user creates."""
 COMPILED = (
     *OF_OPTIMIZER, "steps_per_execution", "label_smoothing", "negatives", "layer_decay",
     "frozen_layers", "lora_rank", "loss_kind",
@@ -27,19 +27,24 @@ FEWEST_UPDATES, MOST_EPOCHS = 1000, 100
 
 
 def default_epochs(epochs: int, **cases: int) -> RunDefault:
-    """Returns a default that `enough_epochs` raises if there are few examples."""
+    """Returns a default number of epochs, which `enough_epochs` increases for few examples."""
     note = f"more if these are fewer than {FEWEST_UPDATES} updates (at most {MOST_EPOCHS})"
     return RunDefault(epochs, note, **cases)
 
 
 def enough_epochs(epochs: int, updates: float) -> int:
-    """Returns the default, or enough epochs for `FEWEST_UPDATES`, but at most `MOST_EPOCHS`."""
+    """Returns `epochs`, or more (up to `MOST_EPOCHS`) if these are fewer than `FEWEST_UPDATES`.
+
+    Args:
+        epochs: The default number of epochs.
+        updates: Number of updates in an epoch.
+    """
     needed = math.ceil(FEWEST_UPDATES / max(updates, 1e-9))
     return max(epochs, min(MOST_EPOCHS, needed))
 
 
 def long_enough(training: Any, batches: Sized, log: Callable[[str], object]) -> Any:
-    """Returns the settings with enough epochs for few examples, unless `epochs` is given."""
+    """Returns the settings with `epochs` increased by `enough_epochs`, and logs the change."""
     updates = len(batches) / getattr(training, "gradient_accumulation", 1)
     epochs = enough_epochs(training.epochs, updates)
     if epochs == training.epochs:
@@ -54,7 +59,7 @@ def long_enough(training: Any, batches: Sized, log: Callable[[str], object]) -> 
 
 @dataclasses.dataclass(frozen=True)
 class RunSettings(Settings):
-    """Settings of the length of a training, its checkpoints and its device."""
+    """Settings of the length, the checkpoints and the device of a training run."""
 
     epochs: int | None = setting(
         default_epochs(10), "passes over the training examples", at_least=1

@@ -44,13 +44,13 @@ class ProgressLines(keras.callbacks.Callback):
 
 
 class FirstLoss(keras.callbacks.Callback):
-    """Stores the mean loss of the first steps of a training."""
+    """Stores the loss that Keras reports after the first `steps` batches of a training run."""
 
     def __init__(self, steps: int = 10):
         super().__init__()
         self.steps = steps
         self.loss: float | None = None
-        """The loss; None if the first epoch was shorter or another process trained it."""
+        """The loss; None if the first epoch has fewer batches, or another process trained it."""
         self._first = False
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -58,14 +58,14 @@ class FirstLoss(keras.callbacks.Callback):
         self._first = epoch == 0
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Keeps the mean loss of the first steps; called by Keras."""
+        """Stores the loss after `steps` batches of the first epoch; called by Keras."""
         logs = logs or {}
         if self._first and self.loss is None and batch + 1 >= self.steps and "loss" in logs:
             self.loss = float(logs["loss"])
 
 
 class FiniteLoss(keras.callbacks.Callback):
-    """Stops a training at the end of an epoch if the loss is not finite."""
+    """Raises an error at the end of an epoch if its loss is not finite."""
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Raises a ValueError if the loss is not finite; called by Keras."""

@@ -19,11 +19,11 @@ class VectorStart(NamedTuple):
     """The initial word vectors of an embedding."""
 
     place: str
-    """The file."""
+    """Path of the file of vectors."""
     found: int
     """Number of words of the vocabulary with a vector."""
     missing: list[str]
-    """Number of words without a vector, except special tokens."""
+    """Words of the vocabulary without a vector, except special tokens."""
     frozen: bool
     """Whether the embedding is frozen."""
 
@@ -82,7 +82,7 @@ def train_words(texts: Iterable[str], vocabulary_size: int, data: Any) -> WordTo
 
 
 def sized_by_vectors(kinds: Kinds, chosen: Choice, place: str) -> Choice:
-    """Returns the settings of a model with the width of the vectors."""
+    """Returns the settings of a model, with the width of the vectors as `dim`."""
     takes = [name for name, kind in kinds.items() if _takes_vectors(kind)]
     if chosen.name not in takes:
         raise ValueError(
@@ -129,7 +129,7 @@ def read_vectors(tokenizer: WordTokenizer, data: Any) -> tuple[WordTokenizer, Wo
 
 
 def named_embedding(model: keras.Model) -> keras.layers.Layer:
-    """Finds the layer that can be frozen or initialized with word vectors."""
+    """Returns the layer named `embedding`, which can be frozen or start from word vectors."""
     layers = {layer.name: layer for layer in model.layers}
     if "embedding" not in layers:
         raise ValueError(
