@@ -23,7 +23,7 @@ class Tabular:
     Data: ClassVar[type[Settings]] = Settings
     Test: ClassVar[type[Settings]] = Settings
     input_columns: ClassVar[Mapping[str, str]] = {}
-    """The columns that form an input, in order: a dict from the data setting, or call argument, that
+    """The columns that form an input, in order: a dict from the setting (or call argument) that
     names a column to its default name. A column without a default name may be missing."""
     predicts: ClassVar[Mapping[str, object]] = {}
     """The columns that predictions add to a table, with their types: `str`, `float`, `int`,

@@ -33,11 +33,11 @@ def translation_view(
         text: The source sentence.
         translation: The translation that the decoder reads and predicts. If None, the translator
             translates the text by a beam search of width 4.
-        without_heads: Whether the view also has the translations without each head. This takes one
-            search for each head.
+        without_heads: Whether the view also shows how the translation changes when a head is
+            removed. This takes one search for each head.
 
     Returns:
-        An `AttentionView` of the cross-attention. For a Transformer, it also has the self-attention
+        An `AttentionView` of the cross-attention, and for a Transformer also of the self-attention
         of encoder and decoder. Each target token, including the end token, is the query that
         predicted it.
 
@@ -69,13 +69,13 @@ def classification_view(
     Args:
         classifier: A `TextClassifier`.
         text: The text. For a long text, the view shows only the part that the classifier reads.
-        without_heads: Whether the view also has the predictions without each head. This takes one
-            prediction for each head.
+        without_heads: Whether the view also shows how the prediction changes when a head is
+            removed. This takes one prediction for each head.
 
     Returns:
-        An `AttentionView` of the weights in `classifier.explain(text, method="attention")`. For a
-        Transformer, it also has the self-attention. If the model pools by the first token, the view
-        shows the attention of this token.
+        An `AttentionView`. If the model pools its tokens with weights, the view shows the weights
+        of `classifier.explain(text, method="attention")`. For a Transformer, it also shows the
+        self-attention.
 
     Raises:
         TypeError: If the text is not a string.
@@ -132,7 +132,7 @@ def caption_view(
         alpha: Exponent of the length penalty of the search.
 
     Returns:
-        An `AttentionView` of the cross-attention over the image. For a Transformer, it also has the
+        An `AttentionView` of the cross-attention over the image, and for a Transformer also of the
         decoder's self-attention. Each token, including the end token, is the query that predicted
         it.
 

@@ -20,10 +20,10 @@ def beginning(
     train: Callable[[list[str]], Any],
     learn: Callable[[Any], Learned],
 ) -> Beginning:
-    """Chooses the tokenizer of a new task, and the encoder or the vectors that it starts from.
+    """Chooses the tokenizer of a new task, and the encoder or word vectors that it starts from.
 
-    `train` trains a tokenizer on `texts()` if there is neither a backbone nor word vectors; `learn`
-    returns what a task with this tokenizer learns.
+    If `data` names neither a backbone nor word vectors, `train(texts)` trains the tokenizer on the
+    result of `texts()`. `learn(tokenizer)` returns the learned values of the task.
     """
     if getattr(data, "backbone", ""):
         start = read_backbone(data.backbone)

@@ -40,8 +40,8 @@ class Prediction(NamedTuple):
     """
 
     label: str | tuple[str, ...]
-    """Name of the most probable class, or the label of texts of no class; with several labels, the
-    names of all above their thresholds."""
+    """Name of the most probable class, or the label for texts that belong to no class. A text that
+    may have several labels gets a tuple of the names of all labels above their thresholds."""
     probabilities: dict[str, float]
     """Probability of each class."""
 
@@ -86,17 +86,18 @@ class ClassPredictions(RowPredictions):
 
     @property
     def unknown_below(self) -> Threshold | None:
-        """The score below which an input belongs to no class, once it is chosen."""
+        """The score and the threshold below which an input belongs to no class; None if no
+        threshold was chosen."""
         return None
 
     @property
     def thresholds(self) -> np.ndarray:
-        """The minimum probability of each label if an input may have several, `(C,)`."""
+        """The minimum probability of each label, `(C,)`, if an input may have several labels."""
         return np.full(len(self.class_names), 0.5)
 
     @property
     def temperature(self) -> float:
-        """Number that divides the logits before the softmax or sigmoid; see `calibrate`."""
+        """The number by which logits are divided before the softmax or sigmoid; see `calibrate`."""
         return self.learned.temperature
 
     @temperature.setter
@@ -105,13 +106,14 @@ class ClassPredictions(RowPredictions):
 
     @classmethod
     def labels_of(cls, examples: Sequence[Any]) -> Labels:
-        """Returns the labels of examples that `checked` returned."""
+        """Returns the labels of checked examples: names, or tuples of names if an example may have
+        several labels."""
         return [example.label for example in examples]
 
     # What is written once
 
     def facts(self) -> list[str]:
-        """Returns the classes and the size of the vocabulary."""
+        """Returns texts for the `repr`: the architecture, the classes and the vocabulary size."""
         names = ", ".join(self.class_names[:5]) + (", ..." if len(self.class_names) > 5 else "")
         classes = f"{len(self.class_names)} classes: {names}"
         return [*super().facts(), classes, f"{self.tokenizer.vocabulary_size:,} tokens"]
@@ -119,7 +121,7 @@ class ClassPredictions(RowPredictions):
     # Predictions
 
     def explained_class(self, use: ClassUse) -> int:
-        """Returns the number of the class whose gradients are computed, -1 for the likeliest."""
+        """Returns the index of the class `use.label`; -1, for the most probable class, if None."""
         return -1 if use.label is None else self.class_names.index(use.label)
 
     def predicted(self, inputs: Sequence[Input], use: ClassUse) -> dict[str, Any]:
@@ -134,7 +136,17 @@ class ClassPredictions(RowPredictions):
         return self.predicted(given, self.Use(batch_size=batch_size))
 
     def run(self, xp: ArrayModule, tensors: Mapping[str, Array], use: ClassUse) -> dict[str, Array]:
-        """Computes logits, probabilities, and token weights by the method of `use`."""
+        """Computes the outputs for a batch, in Python and in the SavedModel.
+
+        Args:
+            xp: The array module, `keras.ops`.
+            tensors: The result of `arrays_of`.
+            use: Settings of class `Use`; its `method` determines the token weights.
+
+        Returns:
+            A dict of `logits`, `probabilities` and `classes` (the indices of all classes)
+            `(B, C)`, the result of `decided`, and the tensors of `weighed` for explanations.
+        """
         raw, more = self.weighed(tensors, use.method)
         logits = ops.cast(raw, "float32")
         probabilities = self._probabilities(ops, logits)
@@ -143,7 +155,16 @@ class ClassPredictions(RowPredictions):
         return found | self.decided(found)
 
     def decided(self, found: Mapping[str, Array]) -> dict[str, Array]:
-        """Returns the number of the label, or of several labels which an input has."""
+        """Decides on the labels of inputs.
+
+        Args:
+            found: A dict of `logits` and `probabilities` `(B, C)`.
+
+        Returns:
+            A dict of `label (B,)`, the index of the class, or C for an input of no class (with
+            `sure (B,)`, the score). If inputs may have several labels, a dict of `chosen (B, C)`,
+            whether an input has each label.
+        """
         probabilities = found["probabilities"]
         if self.multi_label:
             return {"chosen": probabilities >= ops.cast(self.thresholds, "float32")}
@@ -198,9 +219,10 @@ class ClassPredictions(RowPredictions):
 
         Args:
             inputs: A string (a tuple of two strings for pairs), or a list of these.
+            use: Settings of class `Use`.
 
         Returns:
-            A `Prediction` for one input, or a list of them for a list.
+            A `Prediction` for one input, or a list of `Prediction`s for a list.
 
         Raises:
             TypeError: If an input is neither a string nor a pair of strings.
@@ -211,11 +233,12 @@ class ClassPredictions(RowPredictions):
         return [Prediction(label, self._named(row)) for label, row in rows]
 
     def predicted_columns(self, given: object) -> Mapping[str, object]:
-        """Returns the columns of a label, or of several, and of the probabilities."""
+        """Returns the columns `label` (a list if there may be several labels), `probability` and
+        `probabilities`, with their types."""
         return {**self.predicts, "label": list[str] if self.multi_label else str}
 
     def cells(self, result: Prediction) -> dict[str, object]:
-        """Returns the label, the greatest probability, and all."""
+        """Returns the label or labels, the largest probability and a dict of all probabilities."""
         label = list(result.label) if self.multi_label else result.label
         most = max(result.probabilities.values())
         return {"label": label, "probability": most, "probabilities": result.probabilities}
@@ -234,11 +257,13 @@ class ClassPredictions(RowPredictions):
         """Explains predictions by the weight of each token.
 
         Args:
-            inputs: See `predict`.
+            inputs: A string (a tuple of two strings for pairs), or a list of these.
+            use: Settings of class `Use`.
 
         Returns:
-            With gradients, an `Explanation` for one input, or a list for a list. With attention,
-            the result depends on the task. `page` creates a page from either.
+            An `Explanation` for one input, or a list of `Explanation`s for a list. With
+            `method="attention"` and a model that has only self-attention, an `EncoderStudy` of all
+            inputs. `page` creates an HTML page from any of these.
 
         Raises:
             ValueError: As in `predict`, and if the method or label is unknown, or the model has no
@@ -255,7 +280,7 @@ class ClassPredictions(RowPredictions):
     def said(
         self, found: Mapping[str, Any], number: int, use: ClassUse
     ) -> tuple[str, dict[str, float]]:
-        """Returns the explained class of an input, and the probabilities of all."""
+        """Returns the explained class of input `number`, and the probabilities of all classes."""
         row = found["probabilities"][number]
         label = self.class_names[int(row.argmax())] if use.label is None else use.label
         return label, self._named(row)
@@ -263,12 +288,13 @@ class ClassPredictions(RowPredictions):
     # The SavedModel
 
     def class_outputs(self) -> dict[str, OutputField]:
-        """Returns the fields of the outputs that all classifiers have.
+        """Returns the fields of the outputs that all classifiers have, keyed by output.
 
-        label          string (B,)      the most probable class, or the label of texts of no class
-        chosen         bool (B, C)      instead of `label`, if there may be several: the classes
+        label          string (B,)      the most probable class, or the label for texts of no class
+        chosen         bool (B, C)      instead of `label` if an input may have several labels:
+                                        whether it has each label
         probabilities  float32 (B, C)   probabilities of the classes
-        classes        string (B, C)    names of the classes, in each row
+        classes        string (B, C)    names of the classes, the same in each row
         """
         outputs: dict[str, OutputField] = {
             "probabilities": Numbers("probabilities"),

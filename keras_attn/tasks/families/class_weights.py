@@ -58,9 +58,9 @@ class ClassTraining(ClassWeights):
 def weights_of_classes(
     labels: Sequence[int] | np.ndarray, names: Sequence[str], class_weight: str | Mapping
 ) -> np.ndarray:
-    """Returns the weight of each class in the loss, float32 `(C,)`: 1 if none is given.
+    """Returns the weight of each class in the loss, float32 `(C,)`; 1 for classes without a weight.
 
-    If the labels are 0 and 1, `(n, C)`, it is the weight of the examples that have the class.
+    For labels of 0 and 1, `(n, C)`, the weight of a class applies to the examples that have it.
     """
     check_class_weight(class_weight)
     if isinstance(class_weight, str):  # "balanced"
@@ -76,9 +76,9 @@ def weights_of_classes(
 
 
 def pos_weights(labels: np.ndarray) -> np.ndarray:
-    """Returns negative / positive examples of each label, of labels 0 and 1, `(n, C)`.
+    """Returns the number of negative examples of each label divided by the number of positive ones.
 
-    A label that no example has, or that all have, is counted once more.
+    The labels are 0 and 1, `(n, C)`; a number of 0 examples is replaced by 1.
 
     Example:
 
@@ -92,9 +92,9 @@ def pos_weights(labels: np.ndarray) -> np.ndarray:
 def example_weights(
     labels: np.ndarray, names: Sequence[str], class_weight: ClassWeight
 ) -> np.ndarray | None:
-    """Returns the float32 weight of each example in the loss, or None if all are the same.
+    """Returns the weight of each example in the loss, float32 `(n,)`; None without `class_weight`.
 
-    For labels of 0 and 1, `(n, C)`, it is the weight of each decision, `(n, C)`.
+    For labels of 0 and 1, `(n, C)`, the result has a weight of each label, `(n, C)`.
     """
     if class_weight is None:
         return None
@@ -103,7 +103,7 @@ def example_weights(
 
 
 def warn_of_imbalance(labels: Sequence[Label], class_names: Sequence[str]) -> None:
-    """Warns if a class has less than a tenth of the texts of another one, with the counts."""
+    """Warns, with all counts, if a class has less than a tenth of the examples of another class."""
     counts = Counter(name for label in labels for name in label_names(label))
     few = min(counts[name] for name in class_names)
     if few * _UNEVEN < max(counts[name] for name in class_names):

@@ -44,18 +44,19 @@ class ClassTask(ClassPredictions):
 
     @classmethod
     def has_labels_of(cls, learned: ClassLearned, examples: Any) -> bool:
-        """Whether a saved classifier has all classes of the examples."""
+        """Whether the classes of a saved classifier include all classes of the examples."""
         names = class_names_of(cls.labels_of(cls.checked(examples)))
         return set(names) <= set(learned.class_names)
 
     def of_classes(self, examples: Sequence[Any]) -> list[Any]:
-        """Returns checked examples, except examples of no class."""
+        """Returns checked examples, without those whose label is `unknown`."""
         labels = self.labels_of(examples) if self.unknown else [None] * len(examples)
         pairs = zip(examples, labels, strict=True)
         return [x for x, label in pairs if label is None or label != self.unknown]
 
     def numbers_of(self, examples: Sequence[Any]) -> np.ndarray:
-        """Returns the labels of examples of the classes as numbers."""
+        """Returns the labels of examples as numbers: int32 `(n,)`, or float32 `(n, C)` of 0 and 1
+        if an example may have several labels."""
         return label_numbers(self.labels_of(examples), self.class_names, self.multi_label)
 
     def dataset(
@@ -66,18 +67,19 @@ class ClassTask(ClassPredictions):
         Args:
             examples: Labelled texts or pairs, as for `fit`.
             class_weight: None gives every example the same weight, and `"balanced"` gives every
-                class the same total weight. A dict sets the weights of classes by their names;
-                other classes have weight 1. For examples with several labels, the loss applies the
-                weights (see `WeightedBinaryCrossentropy`): pass them to `fit`.
+                class the same total weight. A dict has weights of classes, keyed by name; other
+                classes have weight 1. It must be None if examples have several labels, because the
+                loss applies the weights then: pass them to `fit`.
             **settings: Settings of the batches: `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
-            `keras_attn.batches.TextBatches`, or `PairBatches` if the model reads both texts of a
+            `keras_attn.batches.TextBatches`, or `PairBatches` if the model reads the two texts of a
             pair separately.
 
         Raises:
-            ValueError: If an example has no label, a label or a name of `class_weight` is
-                not among the classes, or there are weights for examples with several labels.
+            ValueError: If an example has no label, a label or a name in `class_weight` is not
+                among the classes, or `class_weight` is given although examples have several
+                labels.
         """
         checked = self.of_classes(self.checked(examples))
         labels, inputs = self.numbers_of(checked), self.asked(self.inputs_of(checked))
@@ -94,7 +96,7 @@ class ClassTask(ClassPredictions):
     def batches(
         self, examples: Sequence[object], training: ClassTraining, shuffle: bool = True
     ) -> TextBatches:
-        """Makes training batches, see `dataset`, and warns about rare classes."""
+        """Creates the batches of a training run with `dataset`, and warns about rare classes."""
         of_rows = dataclasses.replace(training, class_weight=None) if self.multi_label else training
         batches = super().batches(examples, of_rows, shuffle)
         if training.class_weight is None:
@@ -102,7 +104,7 @@ class ClassTask(ClassPredictions):
         return batches
 
     def for_examples(self, training: ClassTraining, examples: Sequence[Any]) -> ClassTraining:
-        """Returns settings with the balanced weights of several labels as numbers."""
+        """Returns the settings; `"balanced"` becomes a dict if examples have several labels."""
         if not self.multi_label or training.class_weight != "balanced":
             return training
         weights = weights_of_classes(self.targets(examples), self.class_names, "balanced")
@@ -110,7 +112,8 @@ class ClassTask(ClassPredictions):
         return dataclasses.replace(training, class_weight=table)
 
     def objective(self, training: ClassTraining) -> dict[str, Any]:
-        """Cross-entropy, or binary cross-entropy of each class if there may be several labels."""
+        """Returns the cross-entropy and the accuracy, or the binary cross-entropy and the accuracy
+        of each label if an example may have several labels."""
         loss: keras.losses.Loss
         metric: keras.metrics.Metric
         if self.multi_label:
@@ -133,7 +136,7 @@ class ClassTask(ClassPredictions):
         return {"loss": loss, "weighted_metrics": [metric]}
 
     def doubt(self, batches: TextBatches, run: TrainingRun) -> str:
-        """Returns a warning if the training ended no better than a constant guess."""
+        """Returns a warning if the final training loss is not below that of a constant guess."""
         weights = getattr(getattr(self.model, "loss", None), "pos_weight", None)
         guess = loss_of_shares(batches, weights)
         return doubt_of(run, guess, "guessing labels only by their shares")
@@ -141,17 +144,18 @@ class ClassTask(ClassPredictions):
     def guesses(
         self, examples: Sequence[Any], results: Mapping[str, Any]
     ) -> tuple[list[str], list[str]]:
-        """Returns the labels of results, and the labels of the examples, by their names."""
+        """Returns the names of the predicted labels, and those of the labels of the examples."""
         return [*map(_name_of, self._labels(results))], [*map(_name_of, self.labels_of(examples))]
 
     def scored_by(self, training: ClassTraining) -> tuple[str, int]:
-        """The accuracy, or the macro F1."""
+        """Returns `"accuracy"` or `"macro_f1"`, as chosen by `training.score`, and 1."""
         return training.score, 1
 
     def scorer(
         self, dev: Iterable[object], training: ClassTraining
     ) -> Callable[[keras.Model], Scored]:
-        """Scores development examples; if scores are equal, the lower log loss is better."""
+        """Returns a function that computes the accuracy, macro F1 and log loss of development
+        examples. If scores are equal, the weights with the lower log loss are better."""
         dev = list(dev)
         if not dev:
             raise ValueError(
@@ -177,7 +181,8 @@ class ClassTask(ClassPredictions):
     def prepare(
         self, examples: Sequence[Any], dev: Sequence[Any], training: Any, log: Callable[[str], Any]
     ) -> None:
-        """Raises an error if a threshold needs development texts of no class, but has none."""
+        """Prepares training; raises a ValueError if `unknown` is set, but no development example
+        has this label."""
         if self.unknown and self.unknown not in self.labels_of(self.checked(dev) if dev else []):
             raise ValueError(
                 f"Expected development {self.examples_are} with the label {self.unknown!r} of "
@@ -187,15 +192,20 @@ class ClassTask(ClassPredictions):
         super().prepare(examples, dev, training, log)
 
     def targets(self, examples: Sequence[Any]) -> np.ndarray:
-        """Returns the labels of examples as numbers, without examples of no class."""
+        """Returns the labels of examples as numbers, without examples whose label is `unknown`."""
         return self.numbers_of(self.of_classes(self.checked(examples)))
 
     def weights_for(self, targets: np.ndarray, training: ClassTraining) -> np.ndarray | None:
-        """Returns the weight of each example in the loss, or of each of its labels."""
+        """Returns the weight of each example in the loss, `(n,)`, or of each of its labels,
+        `(n, C)`; None without `class_weight`."""
         return example_weights(targets, self.class_names, training.class_weight)
 
     def finish(self, dev: Sequence[object], training: ClassTraining) -> str:
-        """Fits the temperature to the development examples, if there are enough of them."""
+        """Fits the temperature to at least 30 development examples, and chooses thresholds.
+
+        With fewer examples, the temperature is 1. Returns a note about the temperature and the
+        thresholds.
+        """
         if len(dev) < FEWEST_FOR_TEMPERATURE:
             self.temperature = 1.0
             few = f"{len(dev)} development {self.examples_are}"
@@ -205,11 +215,19 @@ class ClassTask(ClassPredictions):
         return "; ".join([f"temperature {self.calibrate(dev):.2f}", *self.decide(dev, False)])
 
     def decide(self, dev: Sequence[object], few: bool) -> list[str]:
-        """Chooses thresholds with development examples, and describes them."""
+        """Chooses thresholds of probabilities or scores with development examples.
+
+        Args:
+            dev: Development examples; empty if there are none.
+            few: Whether there are too few examples to fit the temperature.
+
+        Returns:
+            A text for the log about each choice.
+        """
         return []
 
     def measured(self, examples: Sequence[Any], use: ClassUse) -> dict[str, Any]:
-        """Computes what `run` returns for examples."""
+        """Returns the result of `predicted` for the inputs of checked examples."""
         return self.predicted(self.asked(self.inputs_of(examples)), use)
 
     def report(
@@ -227,8 +245,8 @@ class ClassTask(ClassPredictions):
             seed: Seed of the bootstrap samples.
 
         Returns:
-            A `ClassificationReport`: accuracy, macro F1, AUC, log loss, expected calibration error
-            and confusion matrix, with 95 % intervals. `print` shows it.
+            A `ClassificationReport`, which `print` shows: accuracy, macro F1, AUC, log loss,
+            expected calibration error, with 95 % intervals, and the confusion matrix.
 
         Raises:
             ValueError: If a label is not among the classes.
@@ -256,8 +274,8 @@ class ClassTask(ClassPredictions):
             batch_size: Number of inputs that are computed at once.
 
         Returns:
-            The temperature, from 0.2 to 10. A value above 1 means that the model was overconfident.
-            A value at either end of the range indicates too few examples. Labels do not change.
+            The temperature, from 0.2 to 10. A temperature above 1 means that the model was
+            overconfident; 0.2 or 10 indicates too few examples. Predicted labels do not change.
         """
         checked = self.of_classes(self.checked(examples))
         logits = self.predict_logits(self.inputs_of(checked), batch_size)

@@ -21,13 +21,13 @@ COLUMN_OF_FORMAT = "; if empty, the usual column of the format"
 
 
 def column(default: str, what: str, otherwise: str = "", steps: Sequence[str] = READ) -> Any:
-    """A field that names a column of the files, or a key of JSON lines."""
+    """Declares a setting that names a column of the files, or a key of JSON lines."""
     return setting(default, f"column, or JSON key, of the {what}{otherwise}", steps=steps)
 
 
 @dataclass(frozen=True)
 class BadLines(Settings):
-    """Settings for bad lines."""
+    """Settings for handling bad lines of files."""
 
     on_error: str = setting(
         "error", "what to do with a bad line", choices=("error", "skip"), steps=READ
@@ -92,7 +92,7 @@ class FileFormat(Settings):
 
 @dataclass(frozen=True)
 class Tables(FileFormat):
-    """Files that may be tables."""
+    """Settings of files that may be tables."""
 
     delimiter: str = setting(
         "", "csv, tsv: character between columns; if empty, inferred from their names",
@@ -105,7 +105,7 @@ class Tables(FileFormat):
     help={"delimiter": "csv: character between columns; if empty, inferred from their names"}
 )
 class ImageFiles(Tables):
-    """Files that name images."""
+    """Settings of files that name images."""
 
     image_dir: str = setting(
         "", "folder of the images, if it is not the folder of the file", shapes_result=False,
@@ -133,7 +133,7 @@ class Pieces(Settings):
 
 @dataclass(frozen=True)
 class RunningTexts(Settings):
-    """Running text: plain files, or the texts of JSON lines or Parquet."""
+    """Settings of running text: plain files, or the texts of JSON lines or Parquet."""
 
     text: str = setting("", "{texts}", shapes_result=False, path="examples")
     key: str = setting("text", "JSON key, or column, of the texts", steps=READ)

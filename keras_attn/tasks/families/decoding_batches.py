@@ -12,19 +12,19 @@ import numpy as np
 from keras_attn.progress import report
 
 PAYS_AFTER, PAYS_UP_TO = 300, 8
-"""On CPUs compiling pays from so many batches of one shape on, of so many rows at most; see
-docs/speed.md."""
+"""On CPUs, compilation pays off from this number of batches of the same shape, and up to this
+number of rows; see docs/speed.md."""
 
 
 class DecodingBatch(NamedTuple):
     """Rows that are decoded together."""
 
     rows: list[int]
-    """Their numbers in the list."""
+    """Indices of the rows in the list."""
     ids: np.ndarray
-    """int32 `(B, S)`; rows that only fill the batch come after those of `rows`."""
+    """int32 `(B, S)`: the ids of `rows`, followed by rows that only fill the batch."""
     compiled: bool
-    """Whether XLA is to compile the function for this shape."""
+    """Whether XLA compiles the function for this shape."""
 
 
 class DecodingBatches:
@@ -77,10 +77,10 @@ class DecodingBatches:
 
 
 def fixed_shape(rows: int, length: int, most_rows: int) -> tuple[int, int]:
-    """Rounds the shape of a batch up to one of a few.
+    """Rounds the shape of a batch up, so that there are only a few shapes.
 
-    The number of rows becomes a power of two, or the maximum. Lengths become a multiple of 16 up to
-    64, and above that a power of two or 1.5 times a power of two.
+    The number of rows becomes a power of two, or `most_rows`. The length becomes a multiple of 16
+    up to 64, and above 64 a power of two or 1.5 times a power of two.
     """
     rows = min(most_rows, 2 ** (rows - 1).bit_length())
     step = max(16, 2 ** ((length - 1).bit_length() - 2))

@@ -16,12 +16,12 @@ from keras_attn.text import (
 )
 
 MAX_LENGTH = 128
-"""Maximum number of ids of a row where nothing else is said."""
+"""Maximum number of ids of a row by default."""
 EncoderTokenizer = WordPieceTokenizer | BytePairTokenizer | SentencePieceTokenizer | WordTokenizer
 
 
 ENCODER_PIECES = ("word_piece", "sentence_piece")
-"""The tokenizers that are trained for an encoder by name."""
+"""Names of the tokenizers that can be trained for a new encoder."""
 
 
 class HasRows(Protocol):
@@ -29,13 +29,13 @@ class HasRows(Protocol):
 
     @property
     def max_length(self) -> int | None:
-        """Maximum number of ids of a row; None: `MAX_LENGTH`."""
+        """Maximum number of ids of a row; None stands for `MAX_LENGTH`."""
 
 
 @dataclass(frozen=True)
 @with_defaults(words={"when": "bilstm: ", "then": "; tokens are whole words then"})
 class EncoderData(BackboneData):
-    """Settings of the encoder that a task starts from, and of its tokens."""
+    """Settings of the encoder that a task starts from, and of the tokens that it reads."""
 
     tokenizer: str = setting(
         "word_piece", "kind of tokenizer, without --backbone", choices=ENCODER_PIECES

@@ -65,7 +65,7 @@ class EncoderTask(Task):
     kinds = ENCODERS
     heads: ClassVar[tuple[str, ...]]
     token_labels: ClassVar[tuple[str, ...]] = ()
-    """Heads whose labels are of tokens."""
+    """Names of the heads that have a label for each token."""
     Data: ClassVar[type[Settings]] = EncoderData
     Learned: ClassVar[type[EncoderLearned]] = EncoderLearned
     data: HasRows
@@ -88,15 +88,16 @@ class EncoderTask(Task):
 
     @property
     def num_classes(self) -> int | None:
-        """Number of classes, for the heads `"classes"` and `"tags"`."""
+        """Number of classes of the head `"classes"` or `"tags"`; None without these heads."""
         return None
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the sizes of the encoder that follow from its tokenizer."""
+        """Returns the vocabulary size, padding id and first position of the encoder."""
         return sizes_of(self.tokenizer)
 
     def configured(self, model: Any) -> Any:
-        """Returns settings and sizes of the encoder."""
+        """Returns the settings object of the encoder; raises a ValueError for a `max_length` above
+        its number of positions."""
         config = super().configured(model)
         if config.sequence_length < self.max_length:
             raise ValueError(
@@ -106,7 +107,7 @@ class EncoderTask(Task):
         return config
 
     def build(self, dtype: Any) -> None:
-        """Builds the encoder with its heads."""
+        """Builds the encoder with its heads, and assigns the Keras model to `.model`."""
         self.model = with_heads(
             self.config, self.heads, self.num_classes, dtype=dtype, name=self.name
         )
@@ -120,7 +121,7 @@ class EncoderTask(Task):
         )
 
     def facts(self) -> list[str]:
-        """Returns what the `repr` shows."""
+        """Returns texts for the `repr`: the architecture, the vocabulary size and the layers."""
         return [
             self.kinds.name_of(self.config),
             f"{self.tokenizer.vocabulary_size:,} tokens",
@@ -131,17 +132,28 @@ class EncoderTask(Task):
 
     @classmethod
     def texts_of(cls, examples: Any, data: Any) -> Iterable[str]:
-        """Returns the texts of examples, for a vocabulary if there is no backbone."""
+        """Returns the texts of examples, from which a tokenizer is trained without a backbone.
+
+        Args:
+            examples: Checked training examples.
+            data: Settings of class `Data`.
+        """
         raise NotImplementedError
 
     @classmethod
     def learn_beside(cls, tokenizer: EncoderTokenizer, examples: Any, data: Any) -> EncoderLearned:
-        """Returns what a new task with a tokenizer learns from checked examples."""
+        """Returns the learned values of a new task: its tokenizer and, in subclasses, its labels.
+
+        Args:
+            tokenizer: The tokenizer of the backbone, or one trained on the texts.
+            examples: Checked training examples.
+            data: Settings of class `Data`.
+        """
         return cls.Learned(tokenizer)
 
     @classmethod
     def begin(cls, examples: Any, data: Any, model: Any, dtype: Any, **parts: Any) -> Beginning:
-        """Chooses the tokenizer and the encoder of a new task, and learns its labels."""
+        """Returns the parts of a new task: tokenizer, learned values and encoder."""
         examples = cls.checked(examples)
         return cls.start(
             lambda: cls.texts_of(examples, data),
@@ -158,10 +170,14 @@ class EncoderTask(Task):
         model: Any,
         learn: Callable[[EncoderTokenizer], EncoderLearned],
     ) -> Beginning:
-        """Chooses the tokenizer and the encoder of a new task.
+        """Returns the parts of a new task: tokenizer, learned values and encoder.
 
-        `texts` returns the training texts, from which a vocabulary is built if there is no
-        backbone; `learn` returns what the task learns once it has a tokenizer.
+        Args:
+            texts: Function that returns the training texts, from which a tokenizer is trained if
+                there is no backbone.
+            data: Settings of class `Data`.
+            model: Settings of the encoder, as for `create`.
+            learn: Function that returns the learned values for a tokenizer.
         """
 
         def train(given: list[str]) -> EncoderTokenizer:
@@ -177,7 +193,7 @@ class EncoderTask(Task):
         return start._replace(model=config)
 
     def exported_rows(self) -> tuple[EncoderInput, Mapping[str, np.ndarray]]:
-        """Returns the field, and the inputs of the model for odd texts."""
+        """Returns the field of texts, and the inputs of the model for unusual texts."""
         ids, segments = self.field.encode(self.field.examples)
         tensors = self.encoded(ids, segments)
         return self.field, {name: ops.convert_to_numpy(x) for name, x in tensors.items()}
@@ -185,15 +201,36 @@ class EncoderTask(Task):
     # Explanations
 
     def studied(self, inputs: list[Any]) -> list[Any]:
-        """Returns the texts, or pairs of texts, for which heads are shown."""
+        """Returns the texts, or pairs of texts, of which `explain` shows the attention of heads.
+
+        Args:
+            inputs: Checked inputs.
+        """
         return inputs
 
     def reasons(self, inputs: list[Any], use: Any) -> list[Explanation]:
-        """Explains results by gradients; the docstring and the arguments are those of `explain`."""
+        """Explains results by gradients; `explain` has the docstring and arguments of this hook.
+
+        Args:
+            inputs: Checked inputs, at least one.
+            use: Settings of class `Use`.
+
+        Returns:
+            An `Explanation` for each input.
+        """
         raise NotImplementedError
 
     def explained(self, inputs: list[Any], use: Any, **more: Any) -> Any:
-        """Explains results by `reasons`, or shows what each head of the encoder attends to."""
+        """Returns the result of `reasons`, or with `method="attention"` a study of all heads.
+
+        Args:
+            inputs: Checked inputs.
+            use: Settings of class `Use`.
+            **more: Keyword-only arguments of `reasons`.
+
+        Returns:
+            A list of `Explanation`s, or an `EncoderStudy`.
+        """
         if use.method != "attention":
             return self.reasons(inputs, use, **more) if inputs else []
         for name, value in more.items():
@@ -208,7 +245,7 @@ class EncoderTask(Task):
 
     @property
     def layout(self) -> dict[str, Any]:
-        """The settings of batches that follow from the encoder."""
+        """The settings of `EncoderBatches` that the encoder determines, keyed by name."""
         return {
             "segments": self.config.reads_segments,
             "pad_id": self.tokenizer.pad_id,
@@ -219,7 +256,14 @@ class EncoderTask(Task):
     def row_batches(
         self, rows: Sequence[Any], labels: Any = None, weights: Any = None, **settings: Any
     ) -> EncoderBatches:
-        """Makes batches of rows as the model reads them, with the settings of `EncoderBatches`."""
+        """Makes batches of rows for the model.
+
+        Args:
+            rows: The ids of each row with special tokens, and where its second segment begins.
+            labels: A dict of the labels of each head, or None.
+            weights: A dict of the weights of labels in the loss, or None.
+            **settings: Settings of `EncoderBatches`, such as `batch_size`.
+        """
         token_labels = self.token_labels if labels else ()
         settings = {"token_labels": token_labels, **self.layout, **settings}
         return EncoderBatches(rows, labels, weights, **settings)
@@ -227,11 +271,17 @@ class EncoderTask(Task):
     def compute(
         self, rows: Sequence[Row], batch_size: int, function: Any = None
     ) -> list[dict[str, np.ndarray]]:
-        """Computes the outputs of the model for rows, batched by length: a dict for each row.
+        """Computes the outputs of a function for rows, in batches of rows of similar lengths.
 
-        `function`, from the inputs `encoded` to batch-first tensors (the logits if None), is
-        compiled once; if it is defined again for each call, it is compiled for each call. Arrays
-        with an entry for each token include padding.
+        Args:
+            rows: The ids of each row with special tokens, and where its second segment begins.
+            batch_size: Number of rows that are computed at once.
+            function: Function from the inputs of the model to a dict of batch-first tensors; None
+                for `logits`. It is compiled once for each function object, so pass the same
+                object in each call.
+
+        Returns:
+            A dict of arrays for each row. Arrays with an entry for each token include padding.
         """
         function = self.logits if function is None else function
 
@@ -249,11 +299,17 @@ class EncoderTask(Task):
         index: Any,
         batch_size: int = 32,
     ) -> list[np.ndarray]:
-        """Computes the contribution of each token to a number that is computed from the logits.
+        """Computes the contribution (gradient times input) of each token to a number for each row.
 
-        It is gradient times input, see `keras_attn.explain.attributions.encoder_gradient_function`.
-        `pick(logits, index) -> (B,)` is compiled as in `compute`; `index (rows, ...)` is int32 or
-        float32.
+        Args:
+            rows: The ids of each row with special tokens, and where its second segment begins.
+            pick: Function of the logits of a batch and its part of `index`, which returns the
+                numbers to explain, `(B,)`. It is compiled once for each function object.
+            index: Values for `pick`, with an entry for each row; converted to int32 or float32.
+            batch_size: Number of rows that are computed at once.
+
+        Returns:
+            The contributions of the tokens of each row, a list of float32 `(T,)`.
         """
 
         def make() -> CompiledFunction:
@@ -286,14 +342,15 @@ class EncoderTask(Task):
         return self.row_batches(rows, batch_size=batch_size, **settings).computed(compute)
 
     def row_inputs(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the model's inputs of `row_ids (R, T)`, `row_sizes` and `row_seconds (R,)`."""
+        """Returns the inputs of the model for rows: `row_ids (R, T)`, and the number of ids
+        `row_sizes` and the start of the second segment `row_seconds` of each row, `(R,)`."""
         columns = ops.arange(ops.shape(rows["row_ids"])[1], dtype="int32")
         second = columns >= rows["row_seconds"][:, None]
         second = ops.logical_and(second, columns < rows["row_sizes"][:, None])
         return self.encoded(rows["row_ids"], ops.cast(second, "int32"))
 
     def encoded(self, ids: Tensor, segments: Tensor) -> dict[str, Tensor]:
-        """Returns the inputs of the model for ids and segments `(B, T)`."""
+        """Returns a dict of the inputs of the model for ids and segments `(B, T)`."""
         ids = ops.convert_to_tensor(ids)  # Keras refuses dicts of tensors and arrays
         inputs = {
             "token_ids": ids,
@@ -303,12 +360,12 @@ class EncoderTask(Task):
         return {name: value for name, value in inputs.items() if name in self.model.input}
 
     def logits(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes the logits of each head in float32, on every backend and in the SavedModel."""
+        """Computes the logits of each head, float32, keyed by head, for inputs of the model."""
         found = self.model(dict(inputs), training=False)
         return {name: ops.cast(values, "float32") for name, values in found.items()}
 
 
 def row_lists(rows: Mapping[str, np.ndarray]) -> list[Row]:
-    """Returns rows of `TextRows` as `EncoderTask.row_batches` takes them."""
+    """Converts the arrays of `TextRows` to a list of rows for `EncoderTask.row_batches`."""
     columns = (rows[name] for name in ("row_ids", "row_sizes", "row_seconds"))
     return [(ids[:size], int(second)) for ids, size, second in zip(*columns, strict=True)]

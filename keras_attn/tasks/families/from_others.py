@@ -24,27 +24,34 @@ class FromOthers(SequenceToSequence):
     """A task with an encoder-decoder: a new one, or one from a task file or a folder."""
 
     own_tasks: ClassVar[str]
-    """How names of this task begin in the `task_specific_params` of a model with several."""
+    """Prefix of the names of this task in `task_specific_params`, where a model for several tasks
+    has settings of each."""
 
     read_start = staticmethod(read_encoder_decoder)
 
     @property
     def source_tokenizer(self) -> TextTokenizer:
-        """Tokenizer of the source."""
+        """The tokenizer of source texts."""
         return self.learned.tokenizer
 
     @classmethod
     def begin(
         cls, examples: object, data: Any, model: object, dtype: DType, **parts: Any
     ) -> Beginning:
-        """Learns from examples, or takes the tokenizers and the weights of the backbone."""
+        """Returns the parts of a new task, from the examples or from the backbone in `data`."""
         if not getattr(data, "backbone", ""):
             return super().begin(examples, data, model, dtype, **parts)
         return cls.beginning(cls.read_start(data.backbone), data, model)
 
     @classmethod
     def beginning(cls, start: Backbone, data: Any, model: object = None) -> Beginning:
-        """Starts from an encoder-decoder."""
+        """Returns the parts of a task that starts from a pretrained encoder-decoder.
+
+        Args:
+            start: The encoder-decoder, as read by `read_start`.
+            data: Settings of class `Data`.
+            model: Settings of the model that are changed, such as dropout rates.
+        """
         chosen = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
         if "right_padding" in chosen.values:  # as the batches are
             values = {**chosen.values, "right_padding": True}
@@ -53,14 +60,22 @@ class FromOthers(SequenceToSequence):
 
     @classmethod
     def learned_of(cls, start: Backbone, data: Any) -> Any:
-        """Returns an instance of `Learned` for an encoder-decoder that the task starts from."""
+        """Returns the learned values of a task that starts from a pretrained encoder-decoder.
+
+        Args:
+            start: The encoder-decoder, with its tokenizers.
+            data: Settings of class `Data`.
+
+        Returns:
+            An instance of `Learned`.
+        """
         own = {"tokenizer": start.tokenizer, **start.learned}
         names = {field.name for field in dataclasses.fields(cls.Learned)}
         return cls.Learned(**{name: value for name, value in own.items() if name in names})
 
     @classmethod
     def begun(cls, start: Beginning, data: Settings, dtype: DType = None) -> Self:
-        """Makes a task, with all weights and the search that it starts from."""
+        """Creates a task with all weights and the search settings of the model it starts from."""
         task = super().begun(start._replace(backbone=None), data, dtype)
         if start.backbone is not None:
             tensors = of_tokens(start.backbone.tensors, task.source_tokenizer.vocabulary_size)
@@ -79,9 +94,10 @@ class FromOthers(SequenceToSequence):
         this task (prefix, lengths, and search settings that are the same for all languages).
 
         Args:
-            place: See `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face
-                weights, or a file of another task with an encoder-decoder.
-            dtype: See the constructor.
+            place: A folder (or hub name) of Hugging Face weights, or another place that
+                `keras_attn.interop.read_pretrained` reads; or a file of another task with an
+                encoder-decoder.
+            dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
         Returns:
             A task that can be used, trained further and exported.
@@ -101,11 +117,23 @@ class FromOthers(SequenceToSequence):
 
     @classmethod
     def own(cls, start: Backbone) -> dict[str, OwnTask]:
-        """Returns what a model says about this task, by the names that the task has there."""
+        """Returns the settings of a pretrained model for this task.
+
+        Args:
+            start: The pretrained model.
+
+        Returns:
+            A dict from names in `task_specific_params`, such as `"translation_en_to_de"`, to
+            settings; empty if the model has none for this task.
+        """
         tasks = start.learned.get("tasks", {})
         return {name: own for name, own in tasks.items() if name.startswith(cls.own_tasks)}
 
     @classmethod
     def lengths(cls, longest: Sequence[int | None]) -> dict[str, int]:
-        """Returns the settings of the data that limit the length of a target."""
+        """Returns the settings of the data that limit the length of a target.
+
+        Args:
+            longest: The maximum lengths in the results of `own`; None where a length is missing.
+        """
         return {}

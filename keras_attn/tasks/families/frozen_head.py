@@ -15,13 +15,13 @@ from keras_attn.packages import needed
 from keras_attn.settings import Settings, setting
 
 STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-"""Factors C of the loss beside the penalty; the best one is chosen."""
+"""Candidates for C, the factor of the loss relative to the penalty; the best is chosen."""
 FOLDS = 5
 
 
 @dataclass(frozen=True)
 class HeadTraining(Settings):
-    """Which weights are trained."""
+    """Settings of the weights that are trained."""
 
     tune: str = setting(
         "all",
@@ -42,18 +42,18 @@ class HeadTraining(Settings):
 
 
 class Head(NamedTuple):
-    """The weights of an output layer: `(D, C)` and `(C,)`."""
+    """The weights of an output layer: `kernel (D, C)` and `bias (C,)`."""
 
     kernel: np.ndarray
     bias: np.ndarray
 
     def logits(self, vectors: np.ndarray) -> np.ndarray:
-        """Returns logits `(n, C)`."""
+        """Returns the logits `(n, C)` of vectors `(n, D)`."""
         return vectors @ self.kernel + self.bias
 
 
 def vectors_of(model: keras.Model, batches: TextBatches) -> np.ndarray:
-    """Computes what the layer `head` of a model reads, `(n, D)` in the order of the texts."""
+    """Computes the inputs of the layer `head` of a model, `(n, D)` in the order of the texts."""
     head = model.get_layer("head")
     below = keras.Model(model.input, head._inbound_nodes[0].input_tensors[0])
     run = CompiledFunction(lambda ids, length: {"x": below(ids, training=False)}, model)
@@ -70,8 +70,8 @@ def fit_layer(
 ) -> str:
     """Fits the layer `head` of a model; returns a line for the log.
 
-    `sides`: batches of the training examples with their labels, then those of held-out examples if
-    there are any.
+    `sides` contains the batches and the labels of the training examples, and then those of
+    held-out examples, if there are any.
     """
     (vectors, labels), *held = [(vectors_of(model, batches), labels) for batches, labels in sides]
     layer = model.get_layer("head")
@@ -89,7 +89,7 @@ def fit_head(
     held: tuple[np.ndarray, np.ndarray] | None = None,
     seed: int = 0,
 ) -> tuple[Head, float]:
-    r"""Fits a linear layer to vectors, with the strength of the penalty that predicts best.
+    r"""Fits a linear layer to vectors, and chooses the strength of the penalty.
 
         min_{W,b}  C sum_i w_i loss(W x_i / s + b, y_i) + |W|^2 / 2
 
@@ -100,14 +100,15 @@ def fit_head(
 
     Args:
         vectors: x, `(n, D)`.
-        labels: y: classes int32 `(n,)`; 0 and 1, float32 `(n, C)`; or numbers float32 `(n,)`.
-        num_classes: C, or 1 for numbers.
-        weights: w, `(n,)`, or `(n, C)` for labels of 0 and 1; 1 if None.
-        held: Vectors and labels of held-out examples.
+        labels: y: classes, int32 `(n,)`; labels of 0 and 1, float32 `(n, C)`; or numbers, float32
+            `(n,)`.
+        num_classes: Number of classes or labels; 1 for numbers.
+        weights: w, `(n,)`, or `(n, C)` for labels of 0 and 1; None for weights of 1.
+        held: Vectors and labels of held-out examples; None for cross-validation.
         seed: Seed of the folds of the cross-validation.
 
     Returns:
-        A `Head` for the vectors, and C.
+        A `Head` for the unscaled vectors, and the chosen factor C of the loss.
     """
     spread = float(vectors.std(axis=0).mean()) or 1.0
     weights = np.ones(len(vectors)) if weights is None else weights

@@ -19,7 +19,7 @@ Folder = str | os.PathLike[str] | None
 
 
 def batch_settings(task: PictureTask) -> dict[str, Any]:
-    """Returns the settings of batches for the model of a task."""
+    """Returns the settings of batches that the model of a task determines."""
     return {
         "name": "images" if task.train_encoder else "regions",
         "max_length": task.max_length,
@@ -33,10 +33,10 @@ def batch_settings(task: PictureTask) -> dict[str, Any]:
 def picture_source(
     task: PictureTask, pictures: Sequence[Picture], cache_dir: Folder = None, verbose: Any = "auto"
 ) -> CachedRegions | PictureFiles | PictureArrays:
-    """Returns the images for batches if the encoder of a task is trained, else their regions.
+    """Returns the images for batches if the encoder of a task is trained, otherwise their regions.
 
-    `pictures` are all paths, or none of them is a path. `cache_dir` and `verbose` are as in
-    `task.dataset`.
+    `pictures` are either all paths, or all arrays or bytes. See `dataset` of `PictureTask` for
+    `cache_dir` and `verbose`.
     """
     paths = _paths(task, pictures, cache_dir)
     if paths is None:
@@ -58,10 +58,10 @@ def whole_pictures(
     cache_dir: Folder = None,
     verbose: Any = 0,
 ) -> tuple[list[int], list[ImageProblem]]:
-    """Reads images before training: the indices of intact ones, and the faults of others.
+    """Reads images before training; returns the indices of intact images, and faults of the others.
 
-    Images for an encoder that is not trained are encoded and kept in its `FeatureCache`. With
-    `on_error="error"` broken images are an error.
+    If the encoder is not trained, the regions of images in files are computed and stored in a
+    `FeatureCache`. With `on_error="error"`, a broken image raises an error.
     """
     check_on_error(on_error)
     paths = _paths(task, pictures, cache_dir)

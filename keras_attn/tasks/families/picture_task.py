@@ -39,12 +39,12 @@ from keras_attn.text.registry import PieceTokenizer, vocabulary_digest
 
 @dataclass(frozen=True)
 class PictureLearned(Learned):
-    """The parts of a task that reads images: its tokenizer and its image encoder."""
+    """The learned values of a task that reads images: its tokenizer and its image encoder."""
 
     tokenizer: PieceTokenizer | WordTokenizer
     encoder: ImageEncoder
     train_encoder: bool = False
-    """Whether those weights of the encoder are trained that are trainable."""
+    """Whether the trainable weights of the encoder are trained."""
     tokenizers: ClassVar[tuple[type, ...]] = (WordTokenizer,)
 
     def __post_init__(self) -> None:
@@ -66,9 +66,9 @@ class PictureLearned(Learned):
 class PictureTask(Task):
     """Base class of tasks with two models: an image encoder, and a reader of the encoded regions.
 
-    If the encoder is not trained, `.model` is the reader, and regions are computed once. Otherwise,
-    `.model` is `.joined`, the model that reads images. A subclass names its `main_layer`, a layer
-    of the reader.
+    If the encoder is not trained, `.model` is the reader, and the regions of each image are
+    computed once. Otherwise, `.model` is `.joined`, the model that reads images. A subclass sets
+    `main_layer` to the name of a layer of the reader.
     """
 
     learned: PictureLearned
@@ -79,7 +79,7 @@ class PictureTask(Task):
     joined: keras.Model
     """The model from images and tokens to logits."""
     gives: ClassVar[str]
-    """What an image gets, for messages: `"caption"`."""
+    """Name of the result for an image in messages, such as `"caption"`."""
     _notes: Sequence[str] = ()
 
     @property
@@ -89,12 +89,12 @@ class PictureTask(Task):
 
     @property
     def encoder(self) -> ImageEncoder:
-        """The encoder of images."""
+        """The image encoder."""
         return self.learned.encoder
 
     @property
     def train_encoder(self) -> bool:
-        """Whether the encoder is trained, or stays as it is."""
+        """Whether the encoder is trained; if False, its weights do not change."""
         return self.learned.train_encoder
 
     @property
@@ -104,7 +104,12 @@ class PictureTask(Task):
 
     @staticmethod
     def inputs_in(inputs: list[Any], folder: Path) -> list[Any]:
-        """Returns images, or pairs of an image and a question, whose paths begin in the folder."""
+        """Returns inputs with image paths resolved relative to a folder.
+
+        Args:
+            inputs: Paths of images, or pairs of a path and a question.
+            folder: The folder.
+        """
         return [
             picture_place(folder, x) if isinstance(x, str) else (picture_place(folder, x[0]), x[1])
             for x in inputs
@@ -113,7 +118,7 @@ class PictureTask(Task):
     # The two models
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the sizes of vocabulary and regions, and the grid."""
+        """Returns the vocabulary size, and the width and grid of the regions of an image."""
         return {
             "vocabulary_size": self.tokenizer.vocabulary_size,
             "region_dim": self.encoder.region_dim,
@@ -121,18 +126,27 @@ class PictureTask(Task):
         }
 
     def build(self, dtype: Any) -> None:
-        """Builds the reader, and joins it to the encoder."""
+        """Builds the reader as `.reader`, and joins it to the encoder as `.joined`."""
         self.reader = self.config.build(dtype)
         self.joined = self.join(self.encoder, self.reader)
 
     @staticmethod
     @abstractmethod
     def join(encoder: ImageEncoder, reader: keras.Model, /) -> keras.Model:
-        """Joins two models into one, from images and tokens to logits."""
+        """Joins two models to one model.
+
+        Args:
+            encoder: The model from images to regions.
+            reader: The model from regions and tokens to logits.
+
+        Returns:
+            A model from images and tokens to logits.
+        """
 
     @property
     def model(self) -> keras.Model:
-        """The model that is trained; another one of the same kind may be assigned."""
+        """The model that is trained: `.joined` if the encoder is trained, otherwise `.reader`. A
+        model with the same inputs and outputs may be assigned."""
         return self.joined if self.train_encoder else self.reader
 
     @model.setter
@@ -148,7 +162,15 @@ class PictureTask(Task):
     def learn_beside(
         cls, examples: Any, data: Any, encoder: ImageEncoder, train_encoder: bool
     ) -> PictureLearned:
-        """Learns the vocabulary of texts, and what else examples tell."""
+        """Returns the learned values of a new task: the vocabulary of the texts, the encoder and,
+        in subclasses, further values.
+
+        Args:
+            examples: Checked training examples.
+            data: Settings of class `Data`.
+            encoder: The image encoder.
+            train_encoder: Whether the encoder is trained.
+        """
 
     @classmethod
     def begin(
@@ -161,9 +183,15 @@ class PictureTask(Task):
         encoder: ImageEncoder | ImageEncoderConfig | Mapping[str, Any] | None = None,
         **parts: Any,
     ) -> Beginning:
-        """Makes the encoder, and what a new task learns from examples.
+        """Returns the parts of a new task: the learned values, with the image encoder, and `model`.
 
-        An `ImageEncoder` that is given, in place of settings, is not trained.
+        Args:
+            examples: Training examples.
+            data: Settings of class `Data`.
+            model: Settings of the model, as for `create`.
+            dtype: Dtype or policy of the model's layers.
+            encoder: Settings of a new encoder, or an `ImageEncoder`, which is not trained.
+            **parts: Unused.
         """
         checked = cls.checked(examples)
         if isinstance(encoder, ImageEncoder):
@@ -179,11 +207,11 @@ class PictureTask(Task):
 
     @property
     def policy(self) -> keras.DTypePolicy:
-        """Dtype policy of the layers of the reader, as it was before the model was quantized."""
+        """Dtype policy of the layers of the reader, before quantization."""
         return float_policy(self.reader.get_layer(self.main_layer))
 
     def facts(self) -> list[str]:
-        """Returns the kind of model, and the encoder with its grid."""
+        """Returns texts for the `repr`: the architecture, and the encoder with its grid."""
         rows, columns = self.encoder.grid
         frozen = "" if self.train_encoder else " (not trained)"
         return [
@@ -196,11 +224,11 @@ class PictureTask(Task):
 
     @property
     def backbone(self) -> Mapping[str, tuple[str, ...]]:
-        """The encoder and the reader, which are models within the whole one."""
+        """The names of the encoder and the reader, which are layers of `whole`, without aliases."""
         return {self.encoder.name: (), self.reader.name: ()}
 
     def vocabularies(self) -> dict[str, str]:
-        """Returns what names the vocabulary of the reader."""
+        """Returns the digest of the vocabulary, keyed by the name of the reader."""
         return {self.reader.name: vocabulary_digest(self.tokenizer)}
 
     # Training
@@ -216,9 +244,17 @@ class PictureTask(Task):
         on_error: str,
         **settings: Any,
     ) -> tuple[BucketedBatches, Any, list[str]]:
-        """Makes batches of examples for `model.fit`, see `dataset`.
+        """Makes the batches that `dataset` returns.
 
-        Returns the batches, the examples with whole images, and notes on what is left out.
+        Args:
+            examples: Examples, as for `fit`.
+            cache_dir: Folder of the `FeatureCache`; None for the default folder.
+            verbose: If 0, the progress of the computation of regions is not shown.
+            on_error: `"error"` raises an error for a broken image; `"skip"` leaves it out.
+            **settings: Settings of the batches, such as `batch_size` and `seed`.
+
+        Returns:
+            The batches, the examples with intact images, and notes on examples that are left out.
         """
 
     def dataset(
@@ -244,9 +280,8 @@ class PictureTask(Task):
             on_error: `"error"` raises an error for a broken image. `"skip"` leaves broken images
                 out.
             **settings: Settings of the batches, such as `batch_size` and `seed`. If the encoder is
-                trained, all batches have the same shape: in buckets of similar lengths, the
-                statistics of batch normalization would reveal the length, on which the encoder
-                would learn to rely.
+                trained, all batches have the same shape, because the encoder could otherwise learn
+                the lengths of texts from the statistics of batch normalization.
 
         Returns:
             A `keras.utils.PyDataset`. A warning lists images that are left out.
@@ -261,13 +296,19 @@ class PictureTask(Task):
         return batches
 
     def batches(self, examples: Any, training: Any, shuffle: bool = True) -> BucketedBatches:
-        """Creates the training batches; see `dataset`."""
+        """Creates the batches of a training run; see `dataset`."""
         return self.training_batches(examples, training, shuffle)[0]
 
     def training_batches(
         self, examples: Any, training: Any, shuffle: bool = True
     ) -> tuple[BucketedBatches, Any]:
-        """Returns the batches of a training, and the examples with whole images."""
+        """Returns the batches of a training run, and the examples with intact images.
+
+        Args:
+            examples: Training or development examples.
+            training: Settings of class `Training`.
+            shuffle: Whether the order is random.
+        """
         batches, whole, notes = self.prepared(
             examples,
             training.cache_dir or None,
@@ -280,7 +321,7 @@ class PictureTask(Task):
         return batches, whole
 
     def describe(self, batches: Any) -> list[str]:
-        """Says what is left out, and what is trained."""
+        """Returns lines for the log about examples that are left out, the images and the model."""
         notes, self._notes = self._notes, ()
         return [
             *notes,
@@ -291,17 +332,17 @@ class PictureTask(Task):
 
     @abstractmethod
     def counted(self, batches: Any) -> str:
-        """Returns what batches have besides images, for the log."""
+        """Returns the number of texts in batches for the log, such as `", 5 captions"`."""
 
     @classmethod
     @abstractmethod
     def named(cls, examples: Any) -> Iterable[tuple[Picture, Sequence[str]]]:
-        """Yields the image and the texts of each example, which name the data of a run."""
+        """Yields the image and the texts of each checked example, for the `digest` of a run."""
 
     def digest(self, examples: Any, dev: Any) -> str:
-        """Names images, texts, and an encoder that is not trained.
+        """Returns a digest of images, texts and the weights of an encoder that is not trained.
 
-        Files count by their names and sizes, so that they can be moved.
+        Files of images are represented by their names and sizes, so that they can be moved.
         """
         encoder = "" if self.train_encoder else self.encoder.fingerprint()["weights"]
         digest = hashlib.sha256(encoder.encode())
@@ -320,7 +361,8 @@ class PictureTask(Task):
     # Regions
 
     def regions_of(self, images: Array) -> Array:
-        """Computes the regions `(B, R, D)` of images `(B, H, W, 3)` of the size of the encoder."""
+        """Computes the regions `(B, R, D)` of images `(B, H, W, 3)`, which must have the size that
+        the encoder reads."""
         images = ops.reshape(images, (-1, *self.encoder.image_size, 3))
         return ops.cast(self.encoder(images, training=False), "float32")
 
@@ -328,10 +370,14 @@ class PictureTask(Task):
     def rows_of(
         xp: ArrayModule, tensors: Mapping[str, Array], encode: Callable[[Array], Array]
     ) -> Array:
-        """Returns the regions of the image of each row.
+        """Returns the regions `(B, R, D)` of the image of each row.
 
-        `tensors` has the arrays of `picture_input`, as an input `image`; or `regions`, and perhaps
-        `picture`, the number of the row of these for each row. `encode` makes regions of images.
+        Args:
+            xp: The array module of the tensors.
+            tensors: A dict of `image_pixels` and `image_number (B,)`, as encoded by
+                `picture_input`; or of `regions`, and optionally `picture (B,)`, the index in
+                `regions` for each row.
+            encode: Function from the pixels of images to their regions.
         """
         if "regions" not in tensors:
             return xp.take(encode(tensors["image_pixels"]), tensors["image_number"], axis=0)
@@ -352,14 +398,14 @@ class PictureTask(Task):
         return np.concatenate(parts)
 
     def regions(self, images: Any, batch_size: int = 32) -> np.ndarray:
-        """Computes the regions of images, which the rest of the model reads.
+        """Computes the regions of images with the image encoder.
 
         Args:
             images: A path, the bytes of a file, an array `(H, W, 3)` of uint8, or a list of these.
             batch_size: Number of images that are computed at once.
 
         Returns:
-            float32 `(n, R, D)`.
+            float32 `(n, R, D)`: R regions of width D for each image.
 
         Raises:
             OSError: If a file is missing or cannot be read.
@@ -419,16 +465,16 @@ class PictureTask(Task):
         verbose: Any = "auto",
         on_error: str = "error",
     ) -> CacheFill:
-        """Computes the regions of images that a cache does not have.
+        """Computes the regions of images that are missing in a cache, and stores them there.
 
         Args:
             cache: The result of `feature_cache`.
             paths: The files of the images.
             verbose: If 0, no progress is shown.
-            on_error: See `FeatureCache.fill`.
+            on_error: `"error"` raises an error for a broken image; `"skip"` leaves it out.
 
         Returns:
-            `keras_attn.images.CacheFill`.
+            A `keras_attn.images.CacheFill`, which lists broken images.
         """
         return cache.fill(
             paths,
@@ -452,19 +498,19 @@ class PictureTask(Task):
 
     @property
     def spare_row(self) -> Mapping[str, Any]:
-        """An image that an empty batch gets."""
+        """The image that the SavedModel reads for an empty batch."""
         return {"image": PictureInput((1, 1)).examples[0]}
 
 
 def row_batches(rows: np.ndarray | list[np.ndarray], batch_size: int) -> Iterator[np.ndarray]:
-    """Yields arrays of at most so many rows of an array or a list of arrays."""
+    """Yields the rows of an array, or of a list of arrays, in arrays of at most `batch_size`."""
     for start in range(0, len(rows), batch_size):
         yield np.asarray(rows[start : start + batch_size])
         report(min(start + batch_size, len(rows)), len(rows), "pictures")
 
 
 def padded_rows(rows: np.ndarray, batch_size: int) -> np.ndarray:
-    """Fills rows up to so many on JAX, which compiles for each shape."""
+    """Adds rows of zeros up to `batch_size` on JAX, which compiles for each shape."""
     if keras.backend.backend() != "jax" or len(rows) == batch_size:
         return rows
     return np.concatenate([rows, np.zeros((batch_size - len(rows), *rows.shape[1:]), rows.dtype)])

@@ -24,8 +24,8 @@ _NAMES = {"attention": "attention", "gradient": "gradient x input"}
 class RowPredictions(Task):
     """A task whose model reads texts, or pairs of texts, as rows of tokens.
 
-    A subclass makes batches of inputs (`rows_of`). Its `weighed` computes the outputs of the model,
-    and its `read_off` the tokens that `explain` shows.
+    A subclass makes batches of inputs in `rows_of`, computes the outputs of the model in `weighed`,
+    and returns the tokens that `explain` shows in `read_off`.
     """
 
     Use: ClassVar[type[WeighedUse]] = WeighedUse
@@ -47,17 +47,35 @@ class RowPredictions(Task):
     def labelled_batches(
         self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
     ) -> TextBatches:
-        """Makes training batches; `settings` are settings of the batches."""
+        """Makes training batches.
+
+        Args:
+            inputs: Texts, or pairs of texts.
+            labels: Labels as numbers, `(n,)`, or `(n, C)` of 0 and 1.
+            weights: The weights of examples in the loss, or None.
+            **settings: Settings of the batches, such as `batch_size`.
+        """
         raise NotImplementedError
 
     def rows_of(self, tensors: Mapping[str, Any], **settings: Any) -> BucketedBatches:
-        """Makes batches of what the field of `serving_default` returns."""
+        """Makes batches of encoded inputs.
+
+        Args:
+            tensors: The result of `encoded`.
+            **settings: Settings of the batches, such as `batch_size`.
+        """
         raise NotImplementedError
 
     def arrays_of(
         self, inputs: Mapping[str, np.ndarray], members: np.ndarray, tensors: Mapping[str, Any]
     ) -> dict[str, np.ndarray]:
-        """Returns the arrays that `weighed` takes; `members`: the number of the input of a row."""
+        """Returns the arrays that `weighed` receives for a batch.
+
+        Args:
+            inputs: A batch of `rows_of`.
+            members: The index in `tensors` of the input of each row, `(B,)`.
+            tensors: The result of `encoded` for all inputs.
+        """
         return dict(inputs)
 
     def weighed(
@@ -65,42 +83,63 @@ class RowPredictions(Task):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Computes logits on every backend, and token weights if `method` is given.
 
-        `tensors` may have `explained (B,)`, the classes whose gradients are computed.
+        Args:
+            tensors: The result of `arrays_of`, which may also have `explained (B,)`: the indices of
+                the outputs whose gradients are computed.
+            method: `"gradient"`, `"attention"` or None.
+
+        Returns:
+            The logits `(B, C)`, and a dict of tensors for `read_off`, which is empty without a
+            method.
         """
         raise NotImplementedError
 
     def read_off(
         self, inputs: Sequence[Input], found: Mapping[str, Any]
     ) -> Iterator[tuple[ReadText, np.ndarray]]:
-        """Returns the tokens of each input, and their weights in what `run` returned."""
+        """Yields the tokens and the weights of the tokens `(T,)` of each input.
+
+        Args:
+            inputs: Texts, or pairs of texts.
+            found: The encoded inputs and the result of `run`.
+        """
         raise NotImplementedError
 
     def checked_method(self, method: str | None) -> str:
-        """Returns the method of an explanation, or the default one."""
+        """Returns `method`, or the default method of the model if `method` is None."""
         raise NotImplementedError
 
     def said(self, found: Mapping[str, Any], number: int, use: Any) -> tuple[str, dict[str, float]]:
-        """Returns the title of an explanation, and probabilities if there are any."""
+        """Returns the title of an explanation, and the probabilities that it shows.
+
+        Args:
+            found: The encoded inputs and the result of `run`.
+            number: Index of the input.
+            use: Settings of class `Use`.
+
+        Returns:
+            The title, and a dict of probabilities keyed by class, which may be empty.
+        """
         raise NotImplementedError
 
     def explained_class(self, use: Any) -> int:
-        """Returns the number of the output whose gradients are computed, -1 for the greatest."""
+        """Returns the index of the output whose gradients are computed; -1 for the largest."""
         return -1
 
     # What is written once
 
     @staticmethod
     def is_one(inputs: object) -> bool:
-        """Returns whether the inputs are one text or one pair, not a list of them."""
+        """Returns whether the argument is a single text or a single pair of texts."""
         pair = isinstance(inputs, tuple) and all(isinstance(x, str) for x in inputs)
         return pair or isinstance(inputs, str)
 
     def encoded(self, inputs: Sequence[Input]) -> dict[str, Any]:
-        """Returns what the field of `serving_default` makes of inputs for `rows_of`."""
+        """Returns inputs encoded by the field of `serving_default`, a dict of arrays."""
         return self.signatures(self.Use())["serving_default"].field.encode(*sides_of(inputs))
 
     def computed(self, tensors: Mapping[str, Any], use: WeighedUse) -> dict[str, Any]:
-        """Computes in Python what `run` returns, with inputs of similar lengths together."""
+        """Computes the result of `run` in Python, in batches of inputs of similar lengths."""
         number = self.explained_class(use)
 
         def compute(inputs: Mapping[str, np.ndarray], members: np.ndarray) -> Any:
@@ -119,7 +158,12 @@ class RowPredictions(Task):
         return {**tensors, **self.computed(tensors, use)}
 
     def shown(self, inputs: Sequence[Input], use: Any) -> Any:
-        """Explains inputs by the weights of the tokens of each."""
+        """Returns an `Explanation` with the weights of the tokens for each input.
+
+        Args:
+            inputs: Checked texts, or pairs of texts.
+            use: Settings of class `Use`, with a `method`.
+        """
         if not inputs:
             return []
         found = self.predicted(inputs, use)

@@ -35,13 +35,13 @@ from keras_attn.tasks.families.decoding_batches import DecodingBatch, DecodingBa
 from keras_attn.text.registry import TextTokenizer
 
 Prompt = tuple[Decoder, Tensor, Tensor | None, Tensor | None, Tensor | None]
-"""A decoder, what it reads first, and the memory of an encoder, each with its mask."""
+"""A decoder, the ids it reads first and their mask, and the memory of the encoder and its mask."""
 
 Source = Array | Sequence[int]
-"""A source as a model reads it, without the batch axis."""
+"""A source as the model reads it, without the batch axis."""
 
 RESULTS = ("best", "tokens", "lengths", "scores", "truncated", "weights")
-"""Names of what a search returns."""
+"""Names of the results of a search."""
 
 
 class TargetScore(NamedTuple):
@@ -64,14 +64,14 @@ class TargetScore(NamedTuple):
 class SequenceToSequence(Task[Given]):
     """Base class of tasks that generate a text from a source, which is a text or an image.
 
-    The search is written once, in `run`, for predictions and for the SavedModel. If
-    `num_return_sequences` is among the settings, it returns that many sequences with their
-    attention to the source; otherwise it returns only the best one. A subclass defines how its
-    model reads a source. By default, an encoder-decoder reads rows of ids.
+    `run` performs the search in predictions and in the SavedModel. If the setting
+    `num_return_sequences` is not None, it returns that many sequences and their attention to the
+    source, otherwise only the best sequence. A subclass defines how its model reads a source. By
+    default, an encoder-decoder reads rows of ids.
     """
 
     source: ClassVar[str] = "source_ids"
-    """Name of the input of the model that is the source."""
+    """Name of the input of the model that receives the source."""
     source_form: ClassVar[Mapping[str, Any]] = {"dtype": "int32", "rank": 2}
     """Dtype and rank of a batch of sources, for `CompiledFunction`."""
 
@@ -79,16 +79,23 @@ class SequenceToSequence(Task[Given]):
 
     @property
     def source_tokenizer(self) -> TextTokenizer:
-        """Tokenizer of the source."""
+        """The tokenizer of source texts."""
         return self.target_tokenizer
 
     @property
     def target_tokenizer(self) -> TextTokenizer:
-        """Tokenizer of the target."""
+        """The tokenizer of target texts."""
         raise NotImplementedError
 
     def longest(self, length: Any) -> Any:
-        """Returns the maximum number of tokens for a source of a length; both may be tensors."""
+        """Returns the maximum number of tokens of a target, including the end token.
+
+        Args:
+            length: Number of tokens of the source, an integer or a tensor of integers.
+
+        Returns:
+            An integer, or a tensor like `length`.
+        """
         raise NotImplementedError
 
     @property
@@ -98,21 +105,27 @@ class SequenceToSequence(Task[Given]):
 
     @property
     def decoding(self) -> SequenceDecoder:
-        """The layers of the model, which encode sources and decode targets."""
+        """The parts of the model that encode sources and decode targets, a `SequenceDecoder`."""
         return self.kept(lambda: SequenceDecoder(self.generator), "decoding")
 
     def encode(self, sources: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the memory `(B, S, D)` of a batch of sources, and its mask."""
+        """Returns the memory `(B, S, D)` of a batch of sources, and the mask `(B, S)`."""
         return self.decoding.encode(sources)
 
     def source_batches(
         self, sources: Sequence[Any], batch_size: int, jit_compile: bool | None
     ) -> Iterable[DecodingBatch]:
-        """Cuts a list of sources into batches."""
+        """Yields a list of sources in batches of similar lengths.
+
+        Args:
+            sources: The sources, without the batch axis.
+            batch_size: Maximum number of sources of a batch.
+            jit_compile: Whether TensorFlow uses XLA; None to use it where it pays off.
+        """
         return self._batches(sources, batch_size, jit_compile)
 
     def configured(self, model: Any) -> Any:
-        """Returns settings and sizes of the model, whose rows are padded on the right."""
+        """Returns the settings object of the model, with `right_padding` if the model has it."""
         if isinstance(model, Choice):
             model = {self.kinds.key: model.name, **model.values}
         if model is None or isinstance(model, Mapping):
@@ -125,11 +138,19 @@ class SequenceToSequence(Task[Given]):
 
     @property
     def suppressed_ids(self) -> tuple[int, ...]:
-        """Ids that no target has."""
+        """Ids that are never generated: padding and the start token."""
         return self.target_tokenizer.pad_id, self.target_tokenizer.start_id
 
     def prompt(self, sources: Tensor) -> Prompt:
-        """Returns what the search begins with."""
+        """Returns the beginning of a search for a batch of sources.
+
+        Args:
+            sources: A batch of sources.
+
+        Returns:
+            The decoder; the first ids `(B, 1)` and their mask, which may be None; and the memory
+            `(B, S, D)` and its mask `(B, S)`.
+        """
         memory, mask = self.encode(sources)
         start = ops.zeros_like(mask[:, :1], dtype="int32") + self.target_tokenizer.start_id
         return self.decoding.decoder, start, None, memory, mask
@@ -137,10 +158,14 @@ class SequenceToSequence(Task[Given]):
     def search(
         self, prompt: Prompt, tensors: Mapping[str, Any], use: Any, count: int
     ) -> Generation:
-        """Finds the `count` best sequences by a beam search.
+        """Finds the best sequences by a beam search.
 
-        `tensors` has the sources; `max_length`, unless the result of `longest` is static;
-        numbers `(B,)` by the names of settings that they replace; and what `rules` takes.
+        Args:
+            prompt: The result of `prompt`.
+            tensors: A dict of the batch of sources. It may also have `max_length`; numbers `(B,)`
+                that replace the settings `alpha` and `min_length`; and `beginning`, see `rules`.
+            use: Settings of class `Use`.
+            count: Number of sequences for each source.
         """
         decoder, first, first_mask, memory, mask = prompt
         if "max_length" in tensors:
@@ -164,10 +189,13 @@ class SequenceToSequence(Task[Given]):
         )
 
     def rules(self, tensors: Mapping[str, Any], use: Any, limits: Any) -> dict[str, Any]:
-        """Returns the arguments of a search that restrict its tokens.
+        """Returns the arguments of `beam_search` that restrict the tokens, keyed by name.
 
-        `tensors` may have the `beginning`, int32 `(B, P)`, ids and padding; `limits` is the largest
-        number of tokens, or has those of the rows.
+        Args:
+            tensors: A dict that may have `min_length (B,)`, and `beginning`, int32 `(B, P)`: the
+                padded ids of the beginnings of results.
+            use: Settings of class `Use`.
+            limits: The maximum number of tokens, an integer or a number for each row `(B,)`.
         """
         tokenizer = self.target_tokenizer
         rules = {n: getattr(use, n) for n in ("forced_first_id", "forced_last_id")}
@@ -193,7 +221,11 @@ class SequenceToSequence(Task[Given]):
         }
 
     def beginnings(self, use: Any, count: int) -> list[list[int]]:
-        """Returns the ids of the beginnings of results, one for each."""
+        """Returns the ids of the text that each of `count` results begins with.
+
+        Raises:
+            ValueError: If the setting `beginning` has neither one string nor `count` strings.
+        """
         given = checked_texts(use.beginning)
         if len(given) not in (1, count):
             raise ValueError(
@@ -204,15 +236,18 @@ class SequenceToSequence(Task[Given]):
         return ids * count if len(ids) == 1 else ids
 
     def run(self, xp: ArrayModule, tensors: Mapping[str, Any], use: Any) -> dict[str, Tensor]:
-        """Finds the best sequences, and with `num_return_sequences` the attention to the source.
+        """Finds the best sequences for a batch of sources.
 
         Args:
-            xp: `keras.ops`.
-            tensors: A batch of sources, and what `search` takes.
+            xp: The array module, `keras.ops`.
+            tensors: A dict of the batch of sources and further tensors; see `search`.
+            use: Settings of class `Use`.
 
         Returns:
-            `tokens (B, R, T)`, `best (B, T)`, the first of them, `lengths`, `scores` and
-            `truncated (B, R)`, and `weights (B, R, T, S)`, see `SequenceDecoder.align_found`.
+            A dict of the R best sequences of each source, the best first: `tokens (B, R, T)`;
+            `lengths`, `scores` and `truncated` `(B, R)`; and `best (B, T)`, the first sequence.
+            With `num_return_sequences` and attention, also `weights (B, R, T, S)`, the attention to
+            the source; see `SequenceDecoder.align_found`.
         """
         prompt = self.prompt(tensors[self.source])
         *_, memory, mask = prompt
@@ -225,8 +260,15 @@ class SequenceToSequence(Task[Given]):
         return {**results(found), "weights": self.decoding.align_found(memory, mask, found, start)}
 
     def parted(self, use: Any) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
-        """Splits settings into constants of a compiled function, its inputs, and other
-        arguments."""
+        """Splits settings for a compiled search.
+
+        Args:
+            use: Settings of class `Use`.
+
+        Returns:
+            The settings that are constants of the compiled function; a dict of the numbers that
+            are its inputs; and a dict of further constants for `tensors` of `run`.
+        """
         numbers = {"alpha": use.alpha}
         if use.min_length:
             numbers["min_length"] = use.min_length
@@ -236,10 +278,16 @@ class SequenceToSequence(Task[Given]):
     def computed(
         self, tensors: Mapping[str, Any], use: Any, jit_compile: bool | None = None
     ) -> dict[str, Any]:
-        """Computes what `run` returns, in batches.
+        """Computes the result of `run` in Python, in batches of sources of similar lengths.
 
-        For each name there is a list of arrays, one for each source, as long as its own sequences.
-        TensorFlow uses XLA where it pays, if `jit_compile` is None.
+        Args:
+            tensors: A dict with the list of sources.
+            use: Settings of class `Use`.
+            jit_compile: Whether TensorFlow uses XLA; None to use it where it pays off.
+
+        Returns:
+            A dict from the name of a result to a list with an array for each source, which is
+            not longer than the sequences of that source.
         """
         sources = tensors[self.source]
         kind, numbers, fixed = self.parted(use)
@@ -286,12 +334,22 @@ class SequenceToSequence(Task[Given]):
     # Given targets
 
     def token_log_probabilities(self, sources: Tensor, targets: Tensor) -> Tensor:
-        """Returns the log-probability of each token of targets, float32 `(B, T)`."""
+        """Returns the log-probability of each token of targets, float32 `(B, T)`.
+
+        Args:
+            sources: A batch of sources.
+            targets: Ids of the targets with their end token, int32 `(B, T)`.
+        """
         start = self.target_tokenizer.start_id
         return target_log_probabilities(self.generator, sources, targets, start, source=self.source)
 
     def source_rows(self, inputs: list[Any], use: Any) -> Sequence[Any]:
-        """Returns what the model reads of inputs, a row for each."""
+        """Returns the source of each input, as the model reads it.
+
+        Args:
+            inputs: Checked inputs.
+            use: Settings of class `Use`.
+        """
         return self.signatures(use)["serving_default"].field.encode(inputs)[self.source]
 
     def log_probabilities(
@@ -303,7 +361,11 @@ class SequenceToSequence(Task[Given]):
     ) -> np.ndarray:
         """Returns the log-probability of each target, float64 `(N,)`.
 
-        The targets have their end. `given` is the id of a first token that is not predicted.
+        Args:
+            sources: The sources, without the batch axis.
+            targets: Ids of the target of each source, including the end token.
+            batch_size: Number of targets that are computed at once.
+            given: Id of a token that does not count where it is the first token of a target.
         """
         found = np.zeros(len(sources), "float64")
         function = self.kept(
@@ -325,14 +387,14 @@ class SequenceToSequence(Task[Given]):
     def score_targets(self, pairs: Iterable[Any], **settings: Any) -> list[TargetScore]:
         """Computes the probabilities of given targets, to rank candidates or to clean a corpus.
 
-        These scores equal the scores of search results, except if tokens are forced at the maximum
-        length or the beginning is given. A `forced_first_id` never changes the score. A target may
-        be longer than any result.
+        A target that the search finds has the same score here, unless a token was forced at the
+        maximum length or the search had a `beginning`. A `forced_first_id` never changes the score.
+        Targets may be longer than the maximum length of results.
 
         Args:
             pairs: Tuples of an input, as in `predict`, and a target string.
-            **settings: Settings `Use`: `alpha` and `length_penalty_kind` define the score, and
-                `batch_size` is the number of pairs that are computed at once.
+            **settings: Settings of class `Use`: `alpha` and `length_penalty_kind` define the score,
+                and `batch_size` is the number of pairs that are computed at once.
 
         Returns:
             A `TargetScore` for each pair, in the same order.
@@ -382,7 +444,12 @@ class SequenceToSequence(Task[Given]):
     # Attention
 
     def read_along(self, source: Source, target: Sequence[int]) -> AttentionMaps:
-        """Returns all attention of the model while it reads a source and predicts a target."""
+        """Returns all attention weights of the model for a source and a given target.
+
+        Args:
+            source: The source, without the batch axis.
+            target: Ids of the target, including the end token.
+        """
         inputs = {
             self.source: np.asarray(source, self.source_form["dtype"])[None],
             "target_ids": np.array([[self.target_tokenizer.start_id, *target[:-1]]], "int32"),
@@ -390,16 +457,20 @@ class SequenceToSequence(Task[Given]):
         return attention_maps(self.generator, inputs)
 
     def source_maps(self, source: Source, target: Sequence[int]) -> list[np.ndarray]:
-        """Returns the attention to the source in each layer, `(1, T, S)` or `(1, N, T, S)`."""
+        """Returns the attention weights of a target to the source, one array for each layer:
+        `(1, T, S)`, or `(1, N, T, S)` with N heads; empty if the model has no attention."""
         if not self.decoding.num_attentions:
             return []
         return self.read_along(source, target).select(role="cross")
 
     def source_weights(self, source: Source, target: Sequence[int], layer: int) -> np.ndarray:
-        """Returns the attention to a source while a target is predicted, float32 `(T, S)`.
+        """Returns the attention weights of a target to the source in a layer, float32 `(T, S)`.
 
-        It is the mean over the heads of cross-attention number `layer`, counted from 0, or from the
-        end if negative.
+        Args:
+            source: The source, without the batch axis.
+            target: Ids of the target, including the end token.
+            layer: Index of the cross-attention; a negative index counts from the end. The result is
+                the mean over its heads.
         """
         maps = self.source_maps(source, target)
         if not maps:
@@ -416,12 +487,12 @@ class SequenceToSequence(Task[Given]):
     # Export
 
     def served_numbers(self, use: Any) -> dict[str, tuple[Any, Any]]:
-        """Returns the exponent of the length penalty."""
+        """Returns the setting `alpha`, with another value for checking an export."""
         return own_numbers(use, {"alpha": 0.0 if use.alpha else 1.0})
 
 
 def results(found: Generation) -> dict[str, Tensor]:
-    """Returns what a search found, by the names of the outputs."""
+    """Returns the tensors of a search result, keyed by `RESULTS` except `weights`."""
     return {
         "best": found.tokens[:, 0],
         "tokens": found.tokens,

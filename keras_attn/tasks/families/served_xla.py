@@ -18,13 +18,13 @@ def with_xla(
 ) -> Computed:
     """Returns a function that XLA compiles, once for each of a few shapes.
 
-    Rows and lengths are rounded up as by `fixed_shape`. Added rows are removed from the results;
-    the lengths of the results are the ones that `compute` returns.
+    The numbers of rows and of ids are rounded up as by `fixed_shape`. Added rows are removed from
+    the results; other axes of the results stay as long as `compute` returns them.
 
     Args:
         tf: The module `tensorflow`.
-        compute: From tensors by name to tensors `(B, ...)` by name; no strings.
-        name: Name of the ids `(B, S)`; the other tensors have shape `(B,)`.
+        compute: Function from a dict of tensors to a dict of tensors `(B, ...)`, without strings.
+        name: Key of the ids `(B, S)`; the other tensors have shape `(B,)`.
         pad_id: Id of padding.
         fill_id: The only id in added rows.
         most: Maximum numbers of rows and of ids in a row.

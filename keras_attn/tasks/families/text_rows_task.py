@@ -51,7 +51,7 @@ from keras_attn.training.token_statistics import TOKEN_WEIGHTS, set_token_weight
 
 @dataclass(frozen=True)
 class TextRowsData(BackboneData, Tables, NearDuplicates, LimitedFiles):
-    """Settings of the texts and their tokens."""
+    """Settings of the files of texts, and of the tokens that are read."""
 
     text: str = column("text", "texts")
     text_pair: str = column("", "second texts, to classify pairs of texts")
@@ -88,7 +88,7 @@ class TextRowsTask(RowPredictions):
     """Base class of tasks that read a text, or a pair of texts, as one row of tokens.
 
     `.model` is one of `TEXT_CLASSIFIERS`, whose layer `head` has `num_outputs` outputs. A subclass
-    defines what they mean, and the `targets` to which they are fitted.
+    defines the meaning of these outputs, and the `targets` to which they are fitted.
     """
 
     kinds = TEXT_CLASSIFIERS
@@ -110,30 +110,36 @@ class TextRowsTask(RowPredictions):
 
     @property
     def multi_label(self) -> bool:
-        """Whether each output is read by itself, and not compared with the others."""
+        """Whether each output is an independent number, instead of one class among several."""
         return True
 
     def of_classes(self, examples: Sequence[Any]) -> Sequence[Any]:
-        """Returns the checked examples that are learned from."""
+        """Returns the checked examples from which the model learns; by default all of them."""
         return examples
 
     def targets(self, examples: Sequence[Any]) -> np.ndarray:
-        """Returns what the outputs for examples are fitted to."""
+        """Returns the targets of the outputs for examples: classes `(n,)`, labels `(n, C)` of 0 and
+        1, or numbers `(n,)`."""
         raise NotImplementedError
 
     def weights_for(self, targets: np.ndarray, training: Any) -> np.ndarray | None:
-        """Returns the weight of each example in the loss, `(n,)`, or None if all are the same."""
+        """Returns the weight of each example in the loss, `(n,)`, or None for equal weights.
+
+        Args:
+            targets: The result of `targets`.
+            training: Settings of class `Training`.
+        """
         return None
 
     def token_classes(self, examples: Sequence[Any]) -> np.ndarray:
-        """Returns classes of checked examples, from which a bag's weights of tokens are learned."""
+        """Returns the class of each checked example, from which token weights are initialized."""
         raise NotImplementedError
 
     # What is written once
 
     @property
     def pairs(self) -> bool:
-        """Whether pairs of texts are read."""
+        """Whether the task reads pairs of texts."""
         return self.learned.pairs
 
     @property
@@ -143,7 +149,7 @@ class TextRowsTask(RowPredictions):
 
     @property
     def field(self) -> EncoderInput:
-        """From texts to rows of ids."""
+        """The field that converts texts, or pairs of texts, to rows of ids."""
         ends = getattr(self.config, "special_tokens", False)
         return EncoderInput(
             self.tokenizer,
@@ -155,11 +161,11 @@ class TextRowsTask(RowPredictions):
         )
 
     def exported_rows(self) -> tuple[EncoderInput, Mapping[str, np.ndarray]]:
-        """Returns the field, and the ids of odd texts."""
+        """Returns the field of texts, and the inputs of the model for unusual texts."""
         return self.field, {self.model.input.name: self.field.encode(self.field.examples)[0]}
 
     def configured(self, model: Any) -> Any:
-        """Returns settings and sizes of the model, with positions for the longest texts."""
+        """Returns the settings object of the model, with positions for `max_length` tokens."""
         learned, max_length = self.learned, self.max_length
         self.reads = "only_pairs" if learned.pairs else "lines"
         sizes = {**sizes_of(learned.tokenizer), "num_classes": self.num_outputs}
@@ -176,7 +182,7 @@ class TextRowsTask(RowPredictions):
         return config
 
     def facts(self) -> list[str]:
-        """Returns the architecture, and what is read."""
+        """Returns texts for the `repr`, including whether the task reads pairs of texts."""
         kind, *facts = super().facts()
         return [kind, *(["pairs of texts"] if self.pairs else []), *facts]
 
@@ -184,7 +190,14 @@ class TextRowsTask(RowPredictions):
     def begin_with(
         cls, examples: Sequence[Any], data: Any, model: Any, learn: Callable[[Any], Learned]
     ) -> Beginning:
-        """Chooses the tokenizer and the encoder of a new task for checked examples."""
+        """Returns the parts of a new task: tokenizer, learned values and model.
+
+        Args:
+            examples: Checked training examples.
+            data: Settings of class `Data`.
+            model: Settings of the model, as for `create`.
+            learn: Function that returns the learned values for a tokenizer.
+        """
 
         def texts() -> list[str]:
             return [text for x in examples for text in (x.text, x.second) if text is not None]
@@ -198,7 +211,7 @@ class TextRowsTask(RowPredictions):
         return beginning(cls, data, model, texts, train, learn)
 
     def created(self, examples: Sequence[Any]) -> None:
-        """Starts the weights of tokens from statistics of the texts."""
+        """Initializes token weights from statistics of the texts, if the model has such weights."""
         weights = getattr(self.config, "token_weights", None)
         if weights in TOKEN_WEIGHTS:
             self.initialize_token_weights(examples, weights)
@@ -210,9 +223,9 @@ class TextRowsTask(RowPredictions):
 
         Args:
             examples: Training texts with their labels.
-            kind: `"association"` for the association with the class (see
-                `keras_attn.training.token_statistics.class_association`), or with numbers above the
-                median in a regression; `"idf"` for TF-IDF weights.
+            kind: `"association"`: the association of a token with the class (see
+                `keras_attn.training.token_statistics.class_association`) or, in regression, with
+                numbers above the median. `"idf"`: TF-IDF weights.
 
         Raises:
             ValueError: If the kind is unknown, or the model has no such weights.
@@ -223,17 +236,18 @@ class TextRowsTask(RowPredictions):
         set_token_weights(self.model, rows, self.token_classes(checked), kind)
 
     def inputs_of(self, examples: Sequence[Any]) -> list[Input]:
-        """Returns the texts, or the pairs of texts."""
+        """Returns the texts, or the pairs of texts, of checked examples."""
         return [example.input for example in examples]
 
     def asked(self, inputs: Any) -> list[Input]:
-        """Returns texts, or pairs of texts, each checked."""
+        """Checks inputs, and returns them as a list of texts, or of pairs of texts."""
         return checked_inputs(inputs, self.pairs)
 
     def labelled_batches(
         self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
     ) -> TextBatches:
-        """Creates the training batches."""
+        """Makes training batches of texts, or of pairs joined to one row; `labels (n, ...)` and
+        `weights` belong to the inputs."""
         field, sides = self.field, [self.tokenizer.encode(side) for side in sides_of(inputs)]
         first, last = len(field.start), len(field.end)
         rows = [ids[first : len(ids) - last] for ids, _ in field.rows(*sides)]
@@ -249,7 +263,7 @@ class TextRowsTask(RowPredictions):
         return TextBatches(rows, labels, weights, **settings)
 
     def describe(self, batches: TextBatches) -> list[str]:
-        """Says what is trained, and what of long texts is not read."""
+        """Returns lines for the log about the model, the batches and the cut texts."""
         lines = super().describe(batches)
         if batches.truncated:
             lines.append(
@@ -260,14 +274,14 @@ class TextRowsTask(RowPredictions):
         return lines
 
     def cases(self, training: Any) -> list[str]:
-        """Returns the cases for defaults of a training."""
+        """Returns the cases of `RunDefault` for a training run, such as `"head"`."""
         head = getattr(training, "tune", "all") == "head"
         return [*super().cases(training), *(["head"] if head else [])]
 
     def prepare(
         self, examples: Sequence[Any], dev: Sequence[Any], training: Any, log: Callable[[str], Any]
     ) -> None:
-        """Fits the layer `head`, if the settings say so."""
+        """Fits the layer `head` by logistic regression, unless `training.tune` is `"all"`."""
         super().prepare(examples, dev, training, log)
         if getattr(training, "tune", "all") == "all":
             return
@@ -279,21 +293,32 @@ class TextRowsTask(RowPredictions):
         log(fit_layer(self.model, sides, weights, training.seed))
 
     def rows_of(self, tensors: Mapping[str, Any], **settings: Any) -> EncoderBatches:
-        """Makes batches of rows."""
+        """Makes batches of encoded inputs; `settings` are settings of `EncoderBatches`."""
         sizes = {"pad_id": self.tokenizer.pad_id, "max_length": self.max_length}
         return EncoderBatches(row_lists(tensors), **sizes, **settings)
 
     def arrays_of(
         self, inputs: Mapping[str, np.ndarray], members: np.ndarray, tensors: Mapping[str, Any]
     ) -> dict[str, np.ndarray]:
-        """Returns the ids of rows, and where their second segments begin."""
+        """Returns `row_ids (B, T)`, and `row_seconds (B,)`, the starts of the second segments."""
         seconds = tensors["row_seconds"][members]
         return {"row_ids": inputs["token_ids"], "row_seconds": seconds}
 
     def weighed(
         self, tensors: Mapping[str, Array], method: str | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Computes logits, the ids of the texts without special tokens, and their weights."""
+        """Computes logits and, with a method, the weights of tokens.
+
+        Args:
+            tensors: A dict of `row_ids (B, T)`, `row_seconds (B,)`, and optionally `explained
+                (B,)`, the indices of the outputs whose gradients are computed.
+            method: `"gradient"`, `"attention"` or None.
+
+        Returns:
+            The logits, and a dict without special tokens: `ids`, `weights` and `segments`
+            `(B, T)`, and `sizes (B,)`, the number of ids of each row. It is empty if `method` is
+            None.
+        """
         rows = ops.convert_to_tensor(tensors["row_ids"])
         if method is None:
             return self.model(rows, training=False), {}
@@ -306,13 +331,15 @@ class TextRowsTask(RowPredictions):
         return logits, {"ids": ids, "sizes": sizes, "weights": weights, "segments": segments}
 
     def checked_method(self, method: str | None) -> str:
-        """Returns the method; attention of the heads, if the pooling has none, on request."""
+        """Returns `method`, or the default of the model if None; raises a ValueError if the model
+        does not support it."""
         if method == "attention" and has_self_attention(self.model):
             return method
         return checked_method(self.model, method)
 
     def shown(self, inputs: Sequence[Input], use: WeighedUse) -> Any:
-        """Explains texts: the weights of their tokens, or what the heads look at."""
+        """Returns an `Explanation` with the weights of the tokens for each input, or an
+        `EncoderStudy` for `method="attention"` if the model has only self-attention."""
         if use.method == "attention" and not has_attention(self.model):
             return study_texts(self.model, self.field, inputs)
         return super().shown(inputs, use)
@@ -320,12 +347,12 @@ class TextRowsTask(RowPredictions):
     def read_off(
         self, inputs: Sequence[Input], found: Mapping[str, Any]
     ) -> Iterator[tuple[ReadText, np.ndarray]]:
-        """Returns the tokens of each text or pair, and their weights."""
+        """Yields the tokens of each text or pair, and the weights of the tokens `(T,)`."""
         for i, read in enumerate(self.field.read(inputs)):
             yield read, found["weights"][i][: len(read.tokens)]
 
     def with_tokens(self, outputs: Mapping[str, OutputField]) -> Signature:
-        """Returns the signature of texts, with the tokens and their weights among the outputs."""
+        """Returns the signature from texts to `outputs`, the tokens and the weights of tokens."""
         field = self.field
         tokens: dict[str, OutputField] = {
             "tokens": Tokens(field, "ids", "sizes"),
@@ -337,10 +364,10 @@ class TextRowsTask(RowPredictions):
         return Signature(names, TextRows(field), {**outputs, **tokens})
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual texts, to test the export."""
+        """Returns ordinary and unusual texts for checking an export, keyed by input."""
         second = {"second": ODD_TEXTS[3:] + ODD_TEXTS[:3]} if self.pairs else {}
         return {"text": ODD_TEXTS, **second}
 
     def checked_use(self, use: WeighedUse) -> WeighedUse:
-        """Returns the settings of an export, with the method of the weights."""
+        """Returns the settings of an export, with the default method if `method` is None."""
         return dataclasses.replace(use, method=checked_method(self.model, use.method))

@@ -47,7 +47,7 @@ from keras_attn.visualize import AttentionView, attention_viewer
 
 @dataclass(frozen=True)
 class WrittenScores(Settings):
-    """How texts that are written after each epoch are scored."""
+    """Settings of the scores of texts that the model generates after epochs."""
 
     score_epochs: int = setting(1, "epochs between two scores of the development set", at_least=1)
     score_pairs: int = setting(
@@ -68,11 +68,11 @@ class TextToText(FromOthers):
 
     kinds = ENCODER_DECODERS
     gives: ClassVar[tuple[str, str]]
-    """Name of the text that is written, and of several of them."""
+    """Name of a generated text in singular and plural, such as `("summary", "summaries")`."""
     written_by: ClassVar[str] = ""
-    """Figure by which the best weights are chosen."""
+    """Name of the score of generated texts by which the best weights are chosen."""
     long_sources: ClassVar[str] = "Split them."
-    """Advice about texts that are longer than the model reads."""
+    """Advice in the warning about texts that are longer than the model reads."""
     examples_are = "pairs"
     inputs_are = "a string or a list of strings"
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
@@ -83,30 +83,40 @@ class TextToText(FromOthers):
 
     @property
     def target_tokenizer(self) -> TextTokenizer:
-        """Tokenizer of the target, which may be the tokenizer of the source."""
+        """The tokenizer of target texts, which may be the tokenizer of source texts."""
         return getattr(self.learned, "target_tokenizer", None) or self.learned.tokenizer
 
     @property
     def max_source_length(self) -> int:
-        """Longest source in tokens that is read."""
+        """Maximum number of tokens of a source; longer sources are cut."""
         return self.data.max_length
 
     def source_field(self, graph: Callable[[], Any] | None = None) -> SourceText:
-        """Returns what reads texts as rows of ids."""
+        """Returns the field that converts texts to rows of ids.
+
+        Args:
+            graph: Function that returns the tokenizer in a TensorFlow graph, so that several fields
+                can share it.
+        """
         ends = self.learned.source_ends
         return SourceText(self.source_tokenizer, self.max_source_length, graph, ends=ends)
 
     @property
     def field(self) -> SourceText:
-        """Reads texts as rows of ids."""
+        """The field that converts texts to rows of ids with the default settings."""
         return self.field_of(self.used({}))
 
     def field_of(self, use: Any, graph: Callable[[], Any] | None = None) -> SourceText:
-        """Returns what reads texts with settings `Use`."""
+        """Returns the field that converts texts to rows of ids with settings of class `Use`.
+
+        Args:
+            use: Settings of class `Use`, which subclasses may read.
+            graph: As in `source_field`.
+        """
         return self.source_field(graph)
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the sizes of the vocabularies, and what is padding."""
+        """Returns the vocabulary sizes, the padding id, and whether targets start with padding."""
         source, target = self.source_tokenizer, self.target_tokenizer
         sizes = {
             "source_vocabulary_size": source.vocabulary_size,
@@ -119,7 +129,8 @@ class TextToText(FromOthers):
         return sizes
 
     def configured(self, model: Any) -> Any:
-        """Returns settings and sizes of the model; only a Transformer supports any padding id."""
+        """Returns the settings object of the model; raises a ValueError if the model requires
+        padding id 0, but a tokenizer has another padding id."""
         config = super().configured(model)
         if not hasattr(config, "pad_id"):
             check_padding(self.source_tokenizer)
@@ -142,30 +153,40 @@ class TextToText(FromOthers):
         )
 
     def batches(self, examples: Pairs, training: Any, shuffle: bool = True) -> TokenBatches:
-        """Creates the training batches."""
+        """Creates the batches of a training run with `dataset`, by `training.tokens_per_batch`."""
         tokens, seed = training.tokens_per_batch, training.seed
         return self.dataset(examples, tokens_per_batch=tokens, seed=seed, shuffle=shuffle)
 
     def objective(self, training: Any) -> dict[str, Any]:
-        """Cross-entropy with label smoothing, over real tokens."""
+        """Returns the loss: the cross-entropy of real tokens, with label smoothing."""
         pad_id = self.target_tokenizer.pad_id
         return {"loss": MaskedCrossEntropy(training.label_smoothing, ignore_id=pad_id)}
 
     def scored_by(self, training: Any) -> tuple[str, int]:
-        """The figure of the texts that are written."""
+        """Returns the name of the score of generated texts, and 1, because higher is better."""
         return self.written_by, 1
 
     def score_of(
         self, written: list[str], pairs: list[tuple[str, str]], training: Any
     ) -> tuple[str, float]:
-        """Returns the name and the value of the figure by which the best weights are chosen."""
+        """Scores generated texts.
+
+        Args:
+            written: The generated texts.
+            pairs: The development pairs, whose targets are the references.
+            training: Settings of class `Training`.
+
+        Returns:
+            The name and the value of the score by which the best weights are chosen.
+        """
         raise NotImplementedError
 
     def scorer(self, dev: Pairs, training: Any) -> Callable[[keras.Model], Scored]:
-        """Scores development pairs: the texts that are written for some, and the loss of all.
+        """Returns a function that scores generated texts for the first `training.score_pairs`
+        development pairs, and computes the loss of all pairs.
 
-        If figures are equal, the lower loss is better: BLEU is 0 if no four words in a row are
-        right.
+        If scores are equal, the weights with the lower loss are better, because BLEU is 0 as long
+        as no four consecutive words are right.
         """
         pairs = checked_pairs(dev)
         batches = self.batches(pairs, training, shuffle=False)
@@ -181,7 +202,7 @@ class TextToText(FromOthers):
         return score
 
     def describe(self, batches: Any) -> list[str]:
-        """Says what is trained, and what is left out."""
+        """Returns lines for the log about the model, the batches and pairs that are left out."""
         lines = super().describe(batches)
         if batches.dropped:
             lines.append(f"{batches.dropped:,} pairs are longer than a row and left out.")
@@ -191,15 +212,15 @@ class TextToText(FromOthers):
 
     @classmethod
     def checked(cls, pairs: Pairs) -> list[tuple[str, str]]:
-        """Returns (source, target) pairs."""
+        """Checks examples, and returns them as a list of (source, target) pairs of strings."""
         return checked_pairs(pairs)
 
     def inputs_of(self, pairs: list[tuple[str, str]]) -> list[str]:
-        """Returns the sources."""
+        """Returns the source texts of pairs."""
         return [source for source, _ in pairs]
 
     def measured(self, pairs: list[tuple[str, str]], use: Any) -> tuple[list[str], Any]:
-        """Writes a text for each source. The report says how."""
+        """Generates a text for each source; returns the texts and the settings `use`."""
         return super().measured(pairs, use), use
 
     # Predictions
@@ -209,6 +230,7 @@ class TextToText(FromOthers):
 
         Args:
             texts: A string or a list of strings.
+            use: Settings of class `Use`.
             jit_compile: Whether TensorFlow uses XLA, which takes seconds to compile each shape of
                 batches and is then faster. If None, TensorFlow uses it where it is worthwhile; see
                 docs/speed.md. JAX always uses XLA, and PyTorch never does.
@@ -234,7 +256,7 @@ class TextToText(FromOthers):
         return signature.outputs[self.gives[0]].decode(rows)
 
     def source_rows(self, inputs: list[str], use: Any) -> Sequence[Any]:
-        """Returns the ids of texts; those that are cut are warned of."""
+        """Returns the ids of each text, with a warning about texts that are cut."""
         rows = self.field.encode(inputs)
         self._warn_of_cut(rows["cut"], stacklevel=4)
         return rows["source_ids"]
@@ -319,14 +341,15 @@ class TextToText(FromOthers):
     # Explaining
 
     def explained(self, texts: list[str], use: TextSearchUse) -> list[AttentionView]:
-        """Returns views of the attention to a text for each generated token.
+        """Generates a text for each input text, and returns views of the attention.
 
         Args:
             texts: A string or a list of strings.
+            use: Settings of class `Use`.
 
         Returns:
-            An `AttentionView` of the cross-attention and the self-attention for each text. `page`
-            writes them to a page.
+            An `AttentionView` for each text, of the cross-attention and, for a Transformer, the
+            self-attention. `page` creates an HTML page from the views.
 
         Raises:
             TypeError: If an input is not a string.
@@ -335,11 +358,14 @@ class TextToText(FromOthers):
         return [self.view(text) for text in texts]
 
     def view(self, text: str, target: str | None = None) -> AttentionView:
-        """Returns the attention of the model for a text, for `attention_viewer`.
+        """Returns a view of the attention of the model for a text, for `attention_viewer`.
 
         Args:
-            text: The source.
+            text: The source text.
             target: The text that the decoder reads and predicts; if None, the model generates it.
+
+        Returns:
+            An `AttentionView` of the cross-attention and, for a Transformer, the self-attention.
 
         Raises:
             TypeError: If the text or the target is not a string.
@@ -369,7 +395,7 @@ class TextToText(FromOthers):
     }
 
     def vocabularies(self) -> dict[str, str]:
-        """Returns what names the vocabularies of the embeddings."""
+        """Returns digests of the source and the target vocabulary, keyed by embedding."""
         names = ("source_embedding", "target_embedding")
         tokenizers = (self.source_tokenizer, self.target_tokenizer)
         return dict(zip(names, map(vocabulary_digest, tokenizers), strict=True))
@@ -381,14 +407,18 @@ class TextToText(FromOthers):
         `string (B,)`, as in `predict`. The signature `details` has the same input and returns the R
         best texts, padded with `""` and zeros:
 
-        - the texts, `scores`, `truncated` `(B, R)`, the best first;
+        - the texts, their `scores`, and `truncated`, whether a text was cut at the maximum length,
+          `(B, R)`, the best text first;
         - `source_truncated` `(B,)`, whether the source was longer than `max_source_length` and was
-            cut;
-        - `source_tokens` `(B, S)`, `target_tokens` `(B, R, T)`, `alignments` `(B, R, T, S)`, which
-          are zeros for a model without attention.
+          cut;
+        - `source_tokens` `(B, S)`, `target_tokens` `(B, R, T)` and `alignments` `(B, R, T, S)`,
+          which are zeros for a model without attention.
 
         The signature `with_settings` also has the inputs `alpha: float32 (B,)` and `min_length:
-        int32 (B,)`, and returns the text.
+        int32 (B,)`, and returns the generated text.
+
+        Args:
+            use: Settings of class `Use`.
         """
         source, target = self.source_tokenizer, self.target_tokenizer
         source_graph = functools.cache(source.to_graph)
@@ -413,14 +443,14 @@ class TextToText(FromOthers):
         }
 
     def served_numbers(self, use: Any) -> dict[str, tuple[Any, Any]]:
-        """Returns the exponent of the length penalty, and the smallest length."""
+        """Returns the settings `alpha` and `min_length`, each with another value for checks."""
         numbers = super().served_numbers(use)
         return {**numbers, **own_numbers(use, {"min_length": use.min_length + 3})}
 
     def computed_graph(
         self, tf: ModuleType, tensors: Mapping[str, Any], use: Any
     ) -> Mapping[str, Any]:
-        """Computes the same as TensorFlow ops, compiled by XLA if `use.xla`."""
+        """Computes the result of `run` with TensorFlow ops, compiled by XLA if `use.xla`."""
         numbers = {"alpha", "min_length", self.source}
         given = {name: x for name, x in tensors.items() if name in numbers}
 
@@ -440,5 +470,5 @@ class TextToText(FromOthers):
         return found
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual texts, to test the export."""
+        """Returns ordinary and unusual texts for checking an export, as the input `text`."""
         return {"text": [text for text in ODD_TEXTS if len(text) < 100]}

@@ -41,7 +41,7 @@ Weights = Sequence[np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class VectorData(EncoderData):
-    """The encoder of vectors. A sentence-transformers backbone replaces settings of None."""
+    """Settings of the encoder; a sentence-transformers backbone determines settings of None."""
 
     max_length: int | None = setting(  # type: ignore[assignment]  # None until a backbone says it
         None, "largest number of tokens of a row; if none, as in a sentence-transformers "
@@ -63,16 +63,21 @@ class TextVectors(EncoderTask):
 
     data: VectorData
     backbone_settings: ClassVar[tuple[str, ...]]
-    """The settings of the data that a sentence-transformers backbone has too."""
+    """Names of the data settings that a sentence-transformers backbone determines if None."""
 
     @classmethod
     def reads_alone(cls, data: Any) -> bool:
-        """Returns whether settings `Data` are of a task with vectors of single texts."""
+        """Returns whether a task with the settings `data` reads each text separately, so that each
+        text has a vector.
+
+        Args:
+            data: Settings of class `Data`.
+        """
         return True
 
     @classmethod
     def data_of(cls, examples: Any, data: Any) -> Any:
-        """Returns the settings `Data`, in which a backbone has its own where they are None."""
+        """Returns the settings of the data, in which a backbone replaces settings of None."""
         data = super().data_of(examples, data)
         place, own = data.backbone, None
         packed = place.startswith(KERAS_HUB) or Path(place).expanduser().is_file()
@@ -85,12 +90,13 @@ class TextVectors(EncoderTask):
 
     @property
     def prompts(self) -> tuple[str, str]:
-        """Prompts before queries, and before the texts that are compared with them."""
+        """The text that is added before each query, and the text before each text compared with a
+        query."""
         raise NotImplementedError
 
     @property
     def sentences(self) -> SentenceSettings:
-        """Settings for computing vectors of texts."""
+        """The pooling, scaling, length and prompts of vectors, for `save_pretrained`."""
         query, passage = self.prompts
         return SentenceSettings(
             self.data.pooling or "average",
@@ -123,13 +129,25 @@ class TextVectors(EncoderTask):
     def untrained(
         cls, data: Any, dtype: DType, learn: Callable[[EncoderTokenizer], EncoderLearned]
     ) -> Self:
-        """Makes a task of the encoder `data.backbone`; `learn` says what it learned."""
+        """Creates a task from the encoder `data.backbone`, without examples.
+
+        Args:
+            data: Settings of class `Data`, with a `backbone`.
+            dtype: Dtype or policy of the model's layers.
+            learn: Function that returns the learned values for a tokenizer.
+        """
         return cls.begun(cls.start(list, data, None, learn), data, dtype)
 
     def pair_batches(
         self, pairs: Sequence[Pair], targets: ArrayLike, **settings: Any
     ) -> ScoredPairBatches:
-        """Makes batches of pairs of texts, each of which is read separately."""
+        """Makes batches of pairs of texts, whose two texts are read separately.
+
+        Args:
+            pairs: Pairs of texts, without prompts.
+            targets: The target of each pair, `(n,)`.
+            **settings: Settings of `ScoredPairBatches`, such as `batch_size`.
+        """
         pairs = self.prompted(pairs)
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
         rows = self.field.rows(self.tokenizer.encode(texts))
@@ -138,7 +156,15 @@ class TextVectors(EncoderTask):
         return ScoredPairBatches(firsts, seconds, targets, **{**self.layout, **settings})
 
     def outputs_of(self, rows: Sequence[Row], batch_size: int) -> dict[str, np.ndarray]:
-        """Computes the outputs of a model that has none of single tokens, float32 `(R, ...)`."""
+        """Computes the outputs of the model for rows, which must not have an entry for each token.
+
+        Args:
+            rows: Rows of ids, each with the start of its second segment.
+            batch_size: Number of rows that are computed at once.
+
+        Returns:
+            A dict of float32 `(R, ...)`, keyed by output of the model.
+        """
         values = self.compute(rows, batch_size)
         return {
             name: np.array([x[name] for x in values], "float32").reshape(-1, *output.shape[1:])
@@ -146,23 +172,28 @@ class TextVectors(EncoderTask):
         }
 
     def computed(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
-        """Computes in Python what `run` returns of the outputs for the rows of `TextRows`."""
+        """Computes the result of `run` in Python with NumPy.
+
+        Args:
+            tensors: The encoded inputs of `TextRows`; `run` also receives the outputs of the model.
+            use: Settings of class `Use`.
+        """
         outputs = self.outputs_of(row_lists(tensors), use.batch_size)
         return self.run(np, {**tensors, **outputs}, use)
 
     def computed_graph(
         self, tf: ModuleType, tensors: Mapping[str, Any], use: Any
     ) -> dict[str, Any]:
-        """Computes the same as TensorFlow ops."""
+        """Computes the result of `run` with TensorFlow ops; `tensors` are as in `computed`."""
         return self.run(ops, {**tensors, **self.logits(self.row_inputs(tensors))}, use)
 
     def prompted(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Returns pairs of texts with the prompts before them."""
+        """Returns pairs of texts with the two `prompts` before their first and second texts."""
         query, passage = self.prompts
         return [(query + first, passage + second) for first, second in pairs]
 
     def embed_signature(self, prompt: str) -> Signature:
-        """Returns the signature that gives vectors of texts."""
+        """Returns the signature from texts, with `prompt` before each, to vectors `(B, D)`."""
         return Signature(("text",), TextRows(self.field, prompt), {"vectors": Numbers("vectors")})
 
     def embed(
@@ -201,7 +232,16 @@ class TextVectors(EncoderTask):
     # Explanations of scores of pairs
 
     def cosine_weights(self, pairs: Sequence[Pair], batch_size: int) -> tuple[Weights, Weights]:
-        """The weights of the pieces of the first and the second texts for their cosines."""
+        """Computes the contribution (gradient times input) of each token to the cosine of a pair.
+
+        Args:
+            pairs: Pairs of texts, without prompts.
+            batch_size: Number of texts that are computed at once.
+
+        Returns:
+            The weights of the tokens of each first text, and those of each second text, including
+            tokens of the prompts: two lists of arrays `(T,)`.
+        """
         # The cosine is linear in each of the two vectors of length 1: the gradient of the one needs
         # the other as it is.
         pairs = self.prompted(pairs)
@@ -221,9 +261,17 @@ class TextVectors(EncoderTask):
         weights: tuple[Weights, Weights],
         spread: float = 1.0,
     ) -> list[Explanation]:
-        """Explains scores of pairs by the weights of the pieces, as far as read, of both texts.
+        """Explains scores of pairs by the weights of the words of both texts.
 
-        `spread`: how much greater a score is than the number that the weights are of.
+        Args:
+            pairs: Pairs of texts, without prompts.
+            scores: The score of each pair.
+            weights: Weights of tokens, as returned by `cosine_weights`. Tokens beyond the maximum
+                length have none.
+            spread: Factor from the number that the weights explain to the score.
+
+        Returns:
+            An `Explanation` for each pair.
         """
         sides = zip(*self.prompted(pairs), strict=True)
         places = [ids_and_places(self.tokenizer, side)[1] for side in sides]

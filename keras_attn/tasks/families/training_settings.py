@@ -13,14 +13,14 @@ from keras_attn.tasks.base.training_settings import TrainingSettings
 
 @dataclass(frozen=True)
 class BatchTraining(TrainingSettings):
-    """A training with batches of a fixed number of rows."""
+    """Settings of training with batches of a fixed number of rows."""
 
     batch_size: int = setting(32, "{rows} of a batch", at_least=1)
 
 
 @dataclass(frozen=True)
 class LabelSmoothing(Settings):
-    """Smoothed targets."""
+    """Settings of label smoothing."""
 
     label_smoothing: float = setting(
         0.1, "share of the target's probability spread over the {classes}", at_least=0, below=1
@@ -30,14 +30,14 @@ class LabelSmoothing(Settings):
 @dataclass(frozen=True)
 @with_defaults(words={"classes": "vocabulary"})
 class TokenBatches(LabelSmoothing, TrainingSettings):
-    """A training with batches of about as many tokens."""
+    """Settings of training with batches of about the same number of tokens."""
 
     tokens_per_batch: int = setting(4096, "{tokens}", at_least=1)
 
 
 @dataclass(frozen=True)
 class RegionCache(Settings):
-    """Where the regions of images are kept."""
+    """Settings of the folder that stores regions of images."""
 
     cache_dir: str = setting(
         "", "folder for the regions of an encoder that is not trained; if empty, a folder in "

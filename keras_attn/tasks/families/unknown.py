@@ -12,12 +12,12 @@ from keras_attn.metrics.unknown import evaluate_unknown, threshold_of
 from keras_attn.settings import Settings, setting
 
 SCORES = ("energy", "logit", "probability")
-"""The scores for detecting texts of no class; among equally good ones, the first is chosen."""
+"""The scores for detecting texts of no class; of equally good scores, the first is chosen."""
 
 
 @dataclass(frozen=True)
 class UnknownTexts(Settings):
-    """Settings for texts of no class."""
+    """Settings for texts that belong to no class."""
 
     unknown: str = setting(
         "", "label of texts that belong to no class; a text gets it if its highest "
@@ -32,7 +32,7 @@ class UnknownTexts(Settings):
 
 
 class Threshold(NamedTuple):
-    """A score and the threshold below which a text has no class."""
+    """A score, and the threshold below which a text belongs to no class."""
 
     score: str
     at: float
@@ -42,7 +42,7 @@ class Threshold(NamedTuple):
 
 
 def sureness(xp: ArrayModule, logits: Array, score: str) -> Array:
-    """Computes scores `(n,)` from logits `(n, C)`, which are low for texts of no class.
+    """Computes scores `(n,)` from logits `(n, C)`; a low score suggests a text of no class.
 
     probability   max_c softmax(z)_c        (Hendrycks and Gimpel, 2017)
     logit         max_c z_c

@@ -21,7 +21,7 @@ from keras_attn.settings import Settings, setting, with_defaults
 
 @dataclass(frozen=True)
 class BatchUse(Settings):
-    """How many inputs are computed together."""
+    """Settings of the number of inputs that are computed at once."""
 
     batch_size: int = setting(
         64,
@@ -33,7 +33,7 @@ class BatchUse(Settings):
 
 @dataclass(frozen=True)
 class PageUse(BatchUse):
-    """What the page of `explain` shows."""
+    """Settings of the page that `explain` writes."""
 
     method: str = setting(
         "gradient", "what the page shows: {shown}", choices=METHODS, steps=("explain",)
@@ -43,7 +43,7 @@ class PageUse(BatchUse):
 @dataclass(frozen=True)
 @with_defaults(steps={"batch_size": ("predict", "evaluate", "explain", "export")})
 class WeighedUse(BatchUse):
-    """How tokens are weighted."""
+    """Settings of the weights of tokens on the page of `explain`."""
 
     method: str | None = setting(
         None, "what the page shows: {shown}", kind=str, choices=METHODS, steps=("explain",)
@@ -52,7 +52,7 @@ class WeighedUse(BatchUse):
 
 @dataclass(frozen=True)
 class ClassUse(WeighedUse):
-    """How classes are explained."""
+    """Settings of predictions and explanations of classes."""
 
     label: str | None = setting(
         None, "class whose gradients are computed; the most probable one if none", kind=str,
@@ -62,7 +62,7 @@ class ClassUse(WeighedUse):
 
 @dataclass(frozen=True)
 class ImageUse(Settings):
-    """The limit of images in a SavedModel."""
+    """Settings of the limit on the size of images in a SavedModel."""
 
     max_pixels: int = setting(
         MAX_PIXELS, "maximum number of pixels of an image that the SavedModel decodes",
@@ -119,7 +119,11 @@ class AnswerRulesUse(TokenRulesUse):
             )
 
     def of_inputs(self, numbers: Iterable[int]) -> Self:
-        """Returns the settings for some of the inputs, of which each may have a beginning."""
+        """Returns the settings for some of the inputs: `beginning` is reduced to their beginnings.
+
+        Args:
+            numbers: Indices of the inputs.
+        """
         if len(self.beginning) < 2:
             return self
         return dataclasses.replace(self, beginning=tuple(self.beginning[i] for i in numbers))
@@ -127,7 +131,7 @@ class AnswerRulesUse(TokenRulesUse):
 
 @dataclass(frozen=True)
 class RankingUse(Settings):
-    """How a beam search ranks sequences, and when it stops."""
+    """Settings of a beam search: how sequences are ranked, and when the search stops."""
 
     alpha: float = setting(1.0, "{beam}exponent of the length penalty")
     length_penalty_kind: str = setting(
@@ -162,7 +166,7 @@ def check_returned(num_return_sequences: int | None, beams: int | None) -> None:
 
 
 def refuse_given(settings: Settings, names: Iterable[str], owner: str, chosen: str) -> None:
-    """Raises a ValueError if settings that belong to another way to decode are not the defaults."""
+    """Raises a ValueError if a setting of another decoding method differs from its default."""
     for name in names:
         value = getattr(settings, name)
         if value != getattr(type(settings), name):
@@ -174,12 +178,13 @@ def refuse_given(settings: Settings, names: Iterable[str], owner: str, chosen: s
 
 @dataclass(frozen=True)
 class Beams(RankingUse, AnswerRulesUse):
-    """A beam search for an answer."""
+    """Settings of a beam search for the target of an encoder-decoder or the answer to a prompt."""
 
     beams: int = setting(4, "{beam}width of the beam search; 1 is greedy", at_least=1)
 
     def ranking(self) -> dict[str, Any]:
-        """Returns arguments of `keras_attn.generation.beam_search` that are not numbers."""
+        """Returns the arguments `length_penalty_kind`, `early_stopping` and `renormalize` of
+        `keras_attn.generation.beam_search`, keyed by name."""
         names = ("length_penalty_kind", "early_stopping", "renormalize")
         return {name: getattr(self, name) for name in names}
 
@@ -187,7 +192,7 @@ class Beams(RankingUse, AnswerRulesUse):
 @dataclass(frozen=True)
 @with_defaults(words={"beam": ""})
 class BeamSearchUse(BatchUse, Beams):
-    """A beam search whose SavedModel gives several results."""
+    """Settings of a beam search whose SavedModel can return several results."""
 
     num_return_sequences: int | None = setting(
         None, "results in the signature `details`; all beams if none", kind=int,
@@ -201,7 +206,7 @@ class BeamSearchUse(BatchUse, Beams):
 
 @dataclass(frozen=True)
 class TextSearchUse(BeamSearchUse):
-    """A beam search of texts, whose SavedModel may compile it."""
+    """Settings of a beam search for texts, which XLA may compile in the SavedModel."""
 
     xla: bool = setting(
         False, "let XLA compile the search in the SavedModel, once for each shape of a batch",
@@ -211,7 +216,7 @@ class TextSearchUse(BeamSearchUse):
 
 @dataclass(frozen=True)
 class SamplingUse(BatchUse):
-    """How tokens are drawn at random."""
+    """Settings of sampling: how tokens are drawn at random."""
 
     temperature: float = setting(
         1.0, "{sample}temperature; below 1 more predictable, above 1 more random", above=0
@@ -240,20 +245,20 @@ class SamplingUse(BatchUse):
         check_sampling(**self.sampling())
 
     def sampling(self) -> dict[str, Any]:
-        """Returns the arguments of `keras_attn.generation.sample`."""
+        """Returns the sampling arguments of `keras_attn.generation.sample`, keyed by name."""
         return {name: getattr(self, name) for name in SAMPLING}
 
 
 @dataclass(frozen=True)
 class DataTest(Settings):
-    """The examples of an evaluation."""
+    """Settings of the file of examples of an evaluation."""
 
     data: str = setting("", "{examples}", required=True, path="examples")
 
 
 @dataclass(frozen=True)
 class BootstrapTest(DataTest):
-    """An evaluation with confidence intervals."""
+    """Settings of an evaluation with confidence intervals."""
 
     num_bootstrap: int = setting(
         1000, "bootstrap samples for the confidence intervals; 0 for no intervals", at_least=0
@@ -262,6 +267,6 @@ class BootstrapTest(DataTest):
 
 @dataclass(frozen=True)
 class SplitTest(BootstrapTest):
-    """An evaluation on a part of the data."""
+    """Settings of an evaluation on a part of the data: test, development or training examples."""
 
     split: str = setting("test", "which part of {parts}", choices=("test", "dev", "train"))

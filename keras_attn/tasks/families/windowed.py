@@ -22,46 +22,65 @@ Arrays = Mapping[str, Array]
 class WindowedTask(EncoderTask):
     """Base class of tasks whose inputs become one or several rows of an encoder.
 
-    A subclass makes `rows` of encoded inputs, says in `read_off` what is kept of each row if it
-    names `of_rows`, and computes the results in `run`. All three take an array module, so that
-    Python and the SavedModel share them.
+    A subclass makes rows of encoded inputs in `rows`, and computes the results in `run`. If it
+    names arrays in `of_rows`, it also reduces the outputs of each row in `read_off`. The three
+    methods take an array module, so that Python and the SavedModel share them.
     """
 
     parts_rows = False  # its rows are computed in parts
     of_rows: ClassVar[tuple[str, ...]] = ()
-    """Names of the arrays `(R,)` of `rows` that `read_off` takes."""
+    """Names of arrays `(R,)` in the result of `rows` that `read_off` receives."""
 
     def doubt(self, batches: EncoderBatches, run: TrainingRun) -> str:
-        """Returns a warning if the training ended no better than a guess that is the same for all
-        texts."""
+        """Returns a warning if the final training loss is not below the loss of a guess that is the
+        same for all texts; empty otherwise."""
         guess = batches.guessing_loss()
         if guess is None:
             return ""
         return doubt_of(run, guess, "guessing labels only by their shares")
 
     def rows(self, xp: ArrayModule, tensors: Arrays) -> dict[str, Array]:
-        """Makes the rows of ids that the model reads.
+        """Cuts encoded inputs into the rows of ids that the model reads.
 
-        Returns `row_ids (R, T)`, `row_sizes (R,)`, the number of ids of a row, and `row_seconds
-        (R,)`, where its second segment begins; and what `read_off` and `run` want to know.
+        Args:
+            xp: The array module: `numpy`, or `keras.ops` in the SavedModel.
+            tensors: The encoded inputs.
+
+        Returns:
+            A dict of `row_ids (R, T)`; `row_sizes (R,)`, the number of ids of each row;
+            `row_seconds (R,)`, the position where the second segment of each row begins; and
+            further arrays for `read_off` and `run`.
         """
         raise NotImplementedError
 
     def scores(self, inputs: Arrays) -> dict[str, Array]:
-        """Computes the outputs of the model for each token, `{"tokens": (R, T, C)}`, on every
-        backend."""
+        """Computes the outputs of the model for each token of rows, on every backend.
+
+        Args:
+            inputs: Inputs of the model: `token_ids`, `segment_ids` and `padding_mask` `(R, T)`.
+
+        Returns:
+            A dict of `tokens (R, T, C)`.
+        """
         raise NotImplementedError
 
     def read_off(self, xp: ArrayModule, tensors: Arrays, use: Any) -> dict[str, Array]:
-        """Computes what is kept of each row: here what the model says of all tokens.
+        """Reduces the outputs for the tokens of each row, if `of_rows` has names.
 
-        `tensors` has the arrays `of_rows`, `tokens (N, C)`, what the model says of the tokens of
-        all rows, and `token_starts (R,)`, the first token of each row.
+        Args:
+            xp: The array module: `numpy`, or `keras.ops` in the SavedModel.
+            tensors: A dict of `tokens (N, C)`, the outputs for the tokens of all R rows one after
+                the other; `token_starts (R,)`, the index of the first token of each row; and the
+                arrays named in `of_rows`.
+            use: Settings of class `Use`.
+
+        Returns:
+            A dict of arrays with a row for each of the R rows, which `run` receives.
         """
         raise NotImplementedError
 
     def computed(self, tensors: Arrays, use: Any) -> dict[str, Any]:
-        """Computes in Python what `run` returns, and the rows."""
+        """Computes the result of `run` in Python with NumPy, and adds the result of `rows`."""
         rows = self.rows(np, tensors)
         sizes = rows["row_sizes"]
         found = self.compute(row_lists(rows), use.batch_size, self.scores)
@@ -77,7 +96,7 @@ class WindowedTask(EncoderTask):
         return {**rows, **self.run(np, {**tensors, **rows, **tokens}, use)}
 
     def computed_graph(self, tf: ModuleType, tensors: Arrays, use: Any) -> dict[str, Any]:
-        """Computes the same as TensorFlow ops."""
+        """Computes the result of `run` with TensorFlow ops, `batch_size` rows at a time."""
 
         def tokens_of(tokens: Array) -> dict[str, Array]:
             rows, width = ops.shape(tokens)[0], ops.shape(tokens)[1]
