@@ -208,14 +208,16 @@ def read_caption_csv(
     header: bool | None = None,
     **checks: Unpack[CaptionChecks],
 ) -> CaptionedImages:
-    r"""Reads a table of images and captions, one caption per row.
+    r"""Reads a table or JSON lines of images and captions, one caption per row.
 
-    Rows with the same image are joined. Cells may be quoted, as in `read_labelled`. This is
+    Rows with the same image are joined. Cells may be quoted, as in `read_labelled`. JSON objects
+    and rows of Parquet files may also have a list of captions. This is
     Kaggle's format of Flickr8k (`captions.txt`: image, caption) and Flickr30k (`results.csv`, with
     `delimiter="|"`, `image="image_name"`, `caption="comment"`).
 
     Args:
-        path: The table, plain or gzipped.
+        path: The table, plain or gzipped: JSON lines if its name ends in `.jsonl`, Parquet if it
+            ends in `.parquet`, otherwise cells with a delimiter.
         image: Name or number (from 0) of the column of the images. Its cells are paths, relative to
             `image_dir` unless they are absolute.
         caption: Name or number of the column of the captions.
@@ -243,7 +245,7 @@ def read_caption_csv(
     ('A dog, running .', 'A dog .')
     """
     reading = CaptionReading(path, image_dir, **checks)
-    rows = LineReading(path)
+    rows = _CaptionRows(path)
     captions: dict[str, list[Any]] = {}
     columns = {"image": image, "caption": caption}
     for number, cells in reading.cells(rows, path, columns, delimiter, header):
@@ -251,11 +253,22 @@ def read_caption_csv(
         if name is not None and not name.strip():
             rows.problem(number, "columns", "the picture is empty")
         elif name is not None and None not in cells.values():
-            captions.setdefault(name.strip(), []).append(cells["caption"])
+            texts = cells["caption"]
+            captions.setdefault(name.strip(), []).extend(
+                [texts] if isinstance(texts, str) else texts
+            )
     reading.take_over(rows)
     for name, texts in captions.items():
         reading.add(name, texts, name)
     return reading.finish()
+
+
+class _CaptionRows(LineReading):
+    """The lines of a table of captions, whose JSON objects may have a list of captions."""
+
+    def json_value(self, number: int, name: str, value: object, key: str) -> object:
+        is_list = name == "caption" and isinstance(value, list) and value
+        return value if is_list else self.string(number, value, key)
 
 
 def read_ucm_captions(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from keras_attn.images import image_problems
 from keras_attn.input_files import read_input
 from keras_attn.records import reading
-from keras_attn.records.columns import read_columns
+from keras_attn.records.columns import COLUMN_SUFFIXES, read_columns
 from keras_attn.records.reading import LineReading, Location
 from keras_attn.records.tables import Column, Table
 from keras_attn.white_space import normalize_white_space
@@ -86,9 +86,9 @@ class ImageReading(Generic[T]):
         columns: dict[str, Column],
         delimiter: str | None,
         header: bool | None,
-    ) -> Iterator[tuple[int, dict[str, str | None]]]:
-        """The wanted cells of a table; the suffix determines the usual `delimiter`."""
-        if rows.rows:
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The wanted cells of a table or of JSON lines; the suffix determines the format."""
+        if rows.rows or COLUMN_SUFFIXES.get(reading.ending(path)) == "json_lines":
             yield from read_columns(path, columns, rows, delimiter=delimiter, header=header)
             return
         usual = "\t" if reading.ending(path) == ".tsv" else ","

@@ -6,6 +6,7 @@ import json
 import pytest
 from PIL import Image
 
+from keras_attn.corpora.caption_file import CaptionFile
 from keras_attn.images import (
     CaptionedImage,
     read_caption_csv,
@@ -242,6 +243,42 @@ def test_csv(tmp_path):
     assert images[0].captions == ("A cat .",)
     path = write(tmp_path / "t.tsv", f'{tmp_path}/a.jpg\t"Quoted" cat\n')
     assert read_caption_csv(path, 0, 1, "/")[0].captions == ('"Quoted" cat',)
+
+
+@pytest.mark.parametrize("name", ["c.jsonl", "c.jsonl.gz", "c.parquet"])
+def test_rows_of_json_and_parquet(tmp_path, name):
+    pictures(tmp_path, "a.jpg", "b.jpg")
+    rows = [
+        {"image": "b.jpg", "caption": ["A dog .", "Two dogs"]},
+        {"image": "a.jpg", "caption": ["Cat"]},
+        {"image": "b.jpg", "caption": ["Dogs"]},
+    ]
+    path = tmp_path / name
+    if name == "c.parquet":
+        table = pytest.importorskip("pyarrow").Table.from_pylist(rows)
+        pytest.importorskip("pyarrow.parquet").write_table(table, path)
+    else:
+        rows[1]["caption"] = "Cat"
+        write(path, "".join(json.dumps(row) + "\n" for row in rows))
+    expected = [("b.jpg", ("A dog .", "Two dogs", "Dogs")), ("a.jpg", ("Cat",))]
+    assert [(x.id, x.captions) for x in read_caption_csv(path)] == expected
+    assert [(x.id, x.captions) for x in CaptionFile(path).read()] == expected
+
+
+def test_wrong_rows_of_json(tmp_path):
+    pictures(tmp_path, "a.jpg")
+    path = write(
+        tmp_path / "c.jsonl",
+        '{"image": "a.jpg", "caption": 3}\n{"image": "a.jpg", "caption": []}\n'
+        '{"image": "a.jpg", "text": "Cat"}\n{"image": "a.jpg", "caption": ["Cat", 5]}\n',
+    )
+    with pytest.raises(ValueError) as caught:
+        read_caption_csv(path)
+    for part in ("line 1: ", "line 2: ", "line 3: ", "a.jpg: caption 2 is of type int"):
+        assert part in str(caught.value), part
+    assert read_caption_csv(path, on_error="skip")[0].captions == ("Cat",)
+    with pytest.raises(ValueError, match="`delimiter` is only used for tables"):
+        read_caption_csv(path, delimiter=";")
 
 
 def test_csv_wrong(tmp_path):

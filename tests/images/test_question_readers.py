@@ -17,6 +17,15 @@ def folder(tmp_path):
     return tmp_path
 
 
+def test_json_lines(folder):
+    row = '{"image": "1.png", "question": "A cat?", "answer": "yes"}\n'
+    (folder / "q.jsonl").write_text(row + row.replace('"yes"', "5"))
+    with pytest.raises(ValueError, match="line 2: "):
+        read_question_table(folder / "q.jsonl")
+    (example,) = read_question_table(folder / "q.jsonl", on_error="skip")
+    assert (example.question, example.answer) == ("A cat?", "yes")
+
+
 def test_a_table(folder):
     (folder / "q.csv").write_text('image,q,a,k\n1.png,"What, now?",red,color\n2.png,So?,yes,y/n\n')
     found = read_question_table(folder / "q.csv", question="q", answer="a", kind="k")
