@@ -12,7 +12,7 @@ from keras_attn.batches.epochs import check_least
 
 
 class AnswerBatches(BucketedBatches):
-    """Batches of prompts followed by answers, where only the answers are trained.
+    """Batches of prompts followed by answers, in which the loss counts only the answers.
 
     Each batch is a tuple `(ids, labels, sample_weight)` of NumPy arrays with the same shape:
 
@@ -20,13 +20,13 @@ class AnswerBatches(BucketedBatches):
         labels         (B, T) int32     0, ..., 0, y_1, ..., y_n, end, then padding
         sample_weight  (B, T) float32   1 on the n + 1 labels of the answer, 0 elsewhere
 
-    The last token of the prompt, p_m, predicts y_1. See `BucketedBatches` for buckets and epochs.
+    The last token of the prompt, p_m, predicts y_1. `BucketedBatches` describes buckets and epochs.
     **Pass `shuffle=False` to `fit`.**
 
     Args:
-        prompts: Ids of the prompts; each has at least one.
-        answers: Ids of the answers, without end token.
-        end_id: Id that is appended to the answers.
+        prompts: Ids of each prompt, at least one.
+        answers: Ids of each answer, without the end token.
+        end_id: Id of the end token, which is appended to the answers.
         pad_id: Id of padding; it must not occur in the data.
         tokens_per_batch: Maximum number of positions of a batch.
         max_length: Maximum number of ids of a prompt and its answer, and maximum length of padded

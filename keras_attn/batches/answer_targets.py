@@ -15,11 +15,11 @@ _NO_TOKEN = "answers without a token were left out"
 
 
 class AnswerTargets:
-    """Labels of text windows from the first answers of questions.
+    """Labels windows of texts with the position of the first answer to their question.
 
-    The window from which an answer is read is labelled with its position. If texts may have no
-    answer, windows without any part of the answer are labelled with `[CLS]`; all others are left
-    out.
+    The window from which an answer is read is labelled with the answer's position. If texts may
+    have no answer, windows that contain no part of the answer are labelled with the position of
+    `[CLS]`. All other windows are left out.
     """
 
     def __init__(self, max_question_length: int, unanswerable: bool, long_questions: str):
@@ -36,8 +36,9 @@ class AnswerTargets:
     ) -> tuple[list[int], list[tuple[int, int, int]]]:
         """Labels the windows of a batch.
 
-        Returns the indices of the rows to train on, and for each row the first and last id of its
-        answer, `(0, 0)` for no answer, and its number of ids.
+        Returns the indices of the rows to train on, and a tuple for each of them: the indices of
+        the first and the last id of the answer (0 and 0 if the window has no answer), and the
+        number of ids in the row.
         """
         taken, labels = [], []
         for i, question in enumerate(questions):

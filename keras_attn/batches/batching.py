@@ -22,33 +22,34 @@ class TokenBatches(BucketedBatches):
         labels         (B, T) int32     y_1, ..., y_n, end,             then padding
         sample_weight  (B, T) float32   1 on the labels that count, 0 on padding
 
-    See `BucketedBatches` for buckets and epochs. A batch has as many pairs as `pairs * max(S, T) <=
-    tokens_per_batch` allows. Repeated rows have weight 0 and only padding as labels, so that
+    `BucketedBatches` describes buckets and epochs. A batch has as many pairs as `pairs * max(S, T)
+    <= tokens_per_batch` allows. Repeated rows have weight 0 and only padding as labels, so that
     weighted losses and metrics (such as those of `keras_attn.training`) ignore them. **Pass
-    `shuffle=False` to `fit`**, and no `steps_per_epoch`. In your own loops, write `for n in
-    range(epochs): batches.set_epoch(n); for batch in batches: ...`.
+    `shuffle=False` to `fit`**, and do not pass `steps_per_epoch`. In your own training loop, call
+    `batches.set_epoch(n)` before you iterate over the batches of epoch n.
 
-    The mean loss that `fit` shows weights batches by rows. For a mean over tokens, use
-    `keras_attn.metrics.Perplexity` and `MaskedAccuracy`.
+    The mean loss that `fit` shows is weighted by the number of rows in each batch. For a mean over
+    tokens, use `keras_attn.metrics.Perplexity` and `MaskedAccuracy`.
 
     Args:
         sources: Token ids of the source sentences, including the special tokens that the model
             needs.
-        targets: Token ids of the target sentences, *without* start and end token.
+        targets: Token ids of the target sentences, *without* the start and end tokens.
         start_id: Id of the start token, the first input of the decoder.
         end_id: Id of the end token, the last label.
         pad_id: Id of padding; it must not occur in the data.
         tokens_per_batch: Maximum number of positions in the sources and in the targets of a batch,
             including padding but not the rows that `rows_multiple_of` adds. A longer pair forms a
             batch by itself.
-        max_length: Maximum length of each sequence (of the target including its end token). Longer
+        max_length: Maximum length of a source, and of a target including its end token. Longer
             pairs are left out and counted in `dropped`. No limit if None.
         **layout: `multiple`, `max_shapes`, `rows_multiple_of`, `shuffle`, `seed`, `workers` and
             `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: If lists differ in length or are empty, ids are not integers >= 0, a source is
-            empty, `pad_id` is in the data, no pair is short enough, or a setting is invalid.
+        ValueError: If `sources` and `targets` differ in length or are empty, ids are not
+            non-negative integers, a source is empty, `pad_id` is in the data, no pair is short
+            enough, or a setting is out of range.
 
     Example:
 
@@ -96,8 +97,8 @@ class TokenBatches(BucketedBatches):
 class EpochOrder(keras.callbacks.Callback):
     """Sets the order of `TokenBatches` or `TextWindows` by the epoch number of `fit`.
 
-    With this callback, `fit(..., initial_epoch=n)` sees the batches in the same order as an
-    uninterrupted run in its epoch n, regardless of earlier uses of the batches.
+    With this callback, `fit(..., initial_epoch=n)` receives the batches in the same order as an
+    uninterrupted run in its epoch n, however often the batches were used before.
 
     Args:
         batches: The dataset that is passed to `fit`.
@@ -116,5 +117,5 @@ class EpochOrder(keras.callbacks.Callback):
         self.batches = batches
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Passes the epoch on to the batches; called by Keras."""
+        """Sets the epoch of the batches; called by Keras."""
         self.batches.set_epoch(epoch)

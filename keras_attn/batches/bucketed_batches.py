@@ -16,7 +16,7 @@ UNLIMITED = 2**31
 
 
 class Layout(TypedDict, total=False):
-    """Settings of all bucketed batches; see `BucketedBatches`."""
+    """Settings of all bucketed batches, which `BucketedBatches` describes."""
 
     multiple: int
     max_shapes: int
@@ -36,8 +36,8 @@ class Rows(NamedTuple):
     share: np.float32  # rows of a batch / examples of a full batch
 
     def weights(self, of_examples: np.ndarray) -> np.ndarray:
-        """The weight of each row: 0 for repeated rows, and larger for the others, which keeps the
-        mean."""
+        """Returns the weight of each row: 0 for repeated rows; all other weights are scaled up, so
+        that means over rows do not change."""
         weights = of_examples[self.members] * self.share
         weights[self.real :] = 0.0
         return weights
@@ -52,7 +52,7 @@ class Bucket(NamedTuple):
     packing: Packing
 
     def rows(self, picked: np.ndarray) -> Rows:
-        """The rows of a batch with some of its examples."""
+        """Returns the `Rows` of a batch with the picked examples of the bucket."""
         rows = np.resize(picked, self.packing.rows)
         arrays = {name: array[rows] for name, array in self.arrays.items()}
         share = np.float32(self.packing.rows / self.packing.examples)
@@ -68,12 +68,12 @@ class BucketedBatches(EpochBatches):
 
     Examples whose lengths are equal after rounding up to a multiple of `multiple` form a bucket,
     and all batches of a bucket have the same shape. Buckets are merged until there are at most
-    `max_shapes`, beginning with the merges that add the fewest padding tokens. A backend that
-    compiles for each shape (JAX, XLA) therefore compiles at most `max_shapes` times, and all shapes
-    occur in the first epoch (`shapes`). The examples of a bucket are spread evenly over its
-    batches. If a batch is not full, or its number of rows is not a multiple of `rows_multiple_of`,
-    some rows are repeated with weight 0. Each batch has the same examples for any
-    `rows_multiple_of`, so that a run can resume on a different number of devices.
+    `max_shapes` buckets, beginning with the merges that add the fewest padding tokens. A backend
+    that compiles for each shape (JAX, XLA) therefore compiles at most `max_shapes` times, and all
+    `shapes` occur in the first epoch. The examples of a bucket are spread evenly over its batches.
+    If a batch is not full, or its number of rows is not a multiple of `rows_multiple_of`, some rows
+    are repeated with weight 0. Each batch has the same examples for any `rows_multiple_of`, so that
+    a run can resume on a different number of devices.
 
     An epoch contains each example once. Its order depends only on `seed` and the index of the
     epoch. Successive epochs of `fit` use successive orders. To resume a run, call `set_epoch(n)`,
@@ -81,19 +81,19 @@ class BucketedBatches(EpochBatches):
     number of `fit`. **Pass `shuffle=False` to `fit`**: by default, `fit` shuffles the batches again
     with Python's global random numbers.
 
-    The `__init__` of a subclass calls `_fill` with the rounded lengths of all examples and a
-    function that returns the arrays of some examples. Its `_batch` converts the arrays of a batch
-    to the arguments of `fit`.
+    The `__init__` of a subclass calls `_fill` with the rounded lengths of all examples, and with a
+    function that returns the arrays of given examples. The `_batch` method of a subclass converts
+    the arrays of a batch to inputs, labels and weights for `fit`.
 
     Args:
-        multiple: Lengths are padded to multiples of this.
-        max_shapes: Maximum number of shapes of batches.
-        rows_multiple_of: The number of rows of each batch is a multiple of this: the number of
-            devices, with `keras.distribution` or `tf.distribute`.
-        shuffle: Whether each epoch has a different order; set False for validation and predictions.
+        multiple: Lengths are padded to multiples of this number.
+        max_shapes: Maximum number of different shapes of batches.
+        rows_multiple_of: The number of rows of each batch is a multiple of this number. With
+            `keras.distribution` or `tf.distribute`, set it to the number of devices.
+        shuffle: Whether each epoch has a different order; use False for validation and predictions.
         seed: Seed of the orders, a non-negative integer.
-        workers: Number of threads that create batches in advance, if more than 1. This helps only
-            if images are read from files.
+        workers: Number of threads that create batches in advance; 1 for none. Several threads only
+            help if images are read from files.
         max_queue_size: Maximum number of batches that workers create in advance.
 
     Example:
@@ -212,7 +212,7 @@ class BucketedBatches(EpochBatches):
         function: Callable[[Any, np.ndarray], Mapping[str, np.ndarray]],
         what: str = "rows",
     ) -> list[dict[str, np.ndarray]]:
-        """Computes values of all examples of this epoch, batch by batch.
+        """Computes values for all examples of this epoch, batch by batch.
 
         Args:
             function: `function(inputs, members)` receives the inputs of a batch and the index of
@@ -220,7 +220,7 @@ class BucketedBatches(EpochBatches):
             what: Name of the unit that the progress bar counts.
 
         Returns:
-            A dict of the entries of each example, in the order of the examples.
+            For each example, in the order of the examples, a dict of its entries.
         """
         values: dict[int, dict[str, np.ndarray]] = {}
         for index in range(len(self)):
@@ -277,7 +277,7 @@ class BucketedBatches(EpochBatches):
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of all batches (number of rows first), from short to long."""
+        """The different shapes of batches (number of rows first), from short to long."""
         return [(bucket.packing.rows, *bucket.lengths) for bucket in self._buckets]
 
     def _make_plan(self) -> Plan:

@@ -22,19 +22,19 @@ class Packing(NamedTuple):
 
 
 def pack(size: int, most: int, multiple_of: int) -> Packing:
-    """The fewest batches of at most `most` examples and equal numbers of rows."""
+    """Distributes examples over the fewest batches of at most `most`, with equally many rows."""
     count = ceil(size, max(most, 1))
     examples = ceil(size, count)
     return Packing(ceil(examples, multiple_of) * multiple_of, count, examples)
 
 
 def ceil(number: int, divisor: int) -> int:
-    """The quotient, rounded up."""
+    """Returns the quotient of two integers, rounded up."""
     return -(-number // divisor)
 
 
 def check_ids(pad_id: int, start_id: int | None, end_id: int | None) -> None:
-    """Refuses a padding id that has another meaning."""
+    """Raises a ValueError if the padding id is also the start or end id."""
     if pad_id in (start_id, end_id):
         raise ValueError(
             "`pad_id` must differ from `start_id` and `end_id`. "
@@ -43,7 +43,7 @@ def check_ids(pad_id: int, start_id: int | None, end_id: int | None) -> None:
 
 
 def check_pairs(sources: Ids | None, targets: Ids, pad_id: int) -> list[Flat]:
-    """The ids and lengths of both sides, or only of the targets, as in `flatten`."""
+    """Returns the flat ids and lengths of sources and targets, or only of targets."""
     if not len(targets) or (sources is not None and len(sources) != len(targets)):
         raise ValueError(
             "Expected as many sources as targets, and at least one. Received: "
@@ -60,7 +60,7 @@ def check_pairs(sources: Ids | None, targets: Ids, pad_id: int) -> list[Flat]:
 
 
 def flatten(ids: Ids, name: str, pad_id: int) -> Flat:
-    """All ids in one int32 vector, and the length of each sequence."""
+    """Returns all ids in one int32 vector, and the length of each sequence."""
     lengths = np.fromiter((len(row) for row in ids), "int64", len(ids))
     arrays = [row for row in ids if len(row)]
     if arrays and all(isinstance(row, np.ndarray) for row in arrays):
@@ -95,7 +95,7 @@ def padded(
     start_id: int | None = None,
     end_id: int | None = None,
 ) -> np.ndarray:
-    """The sequences `members` of `flat`, `(N, width)` int32: start, ids, end, padding."""
+    """Returns some sequences as rows `(N, width)` int32: start, ids, end, padding."""
     table = np.full((len(members), width), pad_id, "int32")
     before = int(start_id is not None)
     starts = np.cumsum(lengths) - lengths
@@ -113,9 +113,9 @@ def padded(
 def teacher_forcing(
     targets: np.ndarray, real: int, pad_id: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Inputs, labels and weights (B, T) of rows (B, T + 1): start, ids, end, padding.
+    """Returns inputs, labels and weights (B, T) of rows (B, T + 1): start, ids, end, padding.
 
-    Rows from index `real` on only fill the batch; their labels are padding with weight 0.
+    The rows from index `real` on only fill the batch; their labels are padding with weight 0.
     """
     labels = targets[:, 1:].copy()
     # Without the end token, which is inside the shorter rows.
@@ -129,7 +129,7 @@ def join_small(
 ) -> list[tuple[tuple[int, ...], np.ndarray]]:
     """Joins groups of `merge_buckets` with fewer than `least` examples.
 
-    A group joins the next longer group; the longest one joins the previous group.
+    A group joins the next longer group; the longest group joins the previous group.
     """
     joined: list[tuple[tuple[int, ...], np.ndarray]] = []
     for widths, members in groups:
@@ -145,7 +145,7 @@ def join_small(
 def merge_buckets(
     widths: np.ndarray, kept: np.ndarray, max_shapes: int, most_cells: int = 256
 ) -> list[tuple[tuple[int, ...], np.ndarray]]:
-    """Groups the `kept` examples by padded widths (N, sides) into at most `max_shapes` groups.
+    """Groups the `kept` examples by their padded widths (N, n) into at most `max_shapes` groups.
 
     Returns the widths and the indices of the examples of each group. Merged groups are padded to
     the larger width; merges that add the fewest padding tokens come first.

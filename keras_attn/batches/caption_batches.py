@@ -23,19 +23,20 @@ class CaptionBatches(BucketedBatches):
         labels         (B, T) int32        y_1, ..., y_n, end,             then padding
         sample_weight  (B, T) float32      1 on the labels that count, 0 on padding
 
-    An image with five captions gives five examples, and an epoch contains each caption once. A
-    batch reads its images when it is created, so they need not be in memory.
+    An image with five captions gives five examples, and an epoch contains each caption once. The
+    images of a batch are read when the batch is created, so that the images of all batches need not
+    fit in memory.
 
-    See `BucketedBatches` for buckets and epochs; repeated rows have weight 0 and padding for tokens
-    and labels. **Pass `shuffle=False` to `fit`.**
+    `BucketedBatches` describes buckets and epochs. Repeated rows have weight 0, and padding as
+    target ids and labels. **Pass `shuffle=False` to `fit`.**
 
     Args:
         pictures: `CachedRegions`, `PictureFiles`, or any object with `len()`, the `shape` of one
             image and `read(numbers) -> (B, *shape)`.
         numbers: For each caption, the index of its image in `pictures`.
-        ids: Token ids of the captions, *without* start and end token.
-        start_id: Id put before the decoder's input.
-        end_id: Id put after the labels.
+        ids: Token ids of the captions, *without* the start and end tokens.
+        start_id: Id of the start token, the first input of the decoder.
+        end_id: Id of the end token, the last label.
         pad_id: Id of padding; it must not occur in the data.
         name: Name of the model input of the images.
         batch_size: Maximum number of captions of a batch.

@@ -15,17 +15,17 @@ from keras_attn.text.truncation import truncate
 
 
 def class_weights(labels: Sequence[int] | np.ndarray, num_classes: int) -> np.ndarray:
-    """Computes weights that balance classes: n / (classes * texts of the class).
+    """Computes class weights that balance the classes: `n / (num_classes * texts of the class)`.
 
-    If each class has a text, the mean weight over all texts is 1.
+    If each class has at least one of the n texts, the mean weight over all texts is 1.
 
     Args:
-        labels: The class of each text, from 0.
+        labels: The class of each text, an integer from 0.
         num_classes: Number of classes.
 
     Returns:
-        float32 `(num_classes,)`; 0 for classes without texts. The weights of the texts are
-        `class_weights(...)[labels]`.
+        The weight of each class, float32 `(num_classes,)`; 0 for classes without texts. The weights
+        of the texts are `class_weights(...)[labels]`.
 
     Raises:
         ValueError: If labels are not integers from 0 to `num_classes - 1`.
@@ -54,33 +54,34 @@ class TextBatches(BucketedBatches):
     Each batch is `(ids, labels, sample_weight)`, or `(ids,)` without labels:
 
         ids            (B, S) int32        start, the ids of a text, end, then padding
-        labels         (B,) int32          its class; or (B, C) float32, 0 or 1 for each class; or
-                                           its number or numbers, (B,) or (B, n) float32
-        sample_weight  (B,) float32        its weight; 0 in repeated rows
+        labels         (B,) int32          class of the text; or (B, C) float32, 0 or 1 for each
+                                           class; or (B,) or (B, n) float32, numbers of the text
+        sample_weight  (B,) float32        weight of the text; 0 in repeated rows
 
-    See `BucketedBatches` for buckets and epochs. If `rows_multiple_of` adds rows, the weights of
-    the other rows are scaled up accordingly, so that Keras' losses, which are means over all rows,
-    do not change. A text without tokens becomes a row of padding (with start and end token),
-    because each text needs a prediction. **Pass `shuffle=False` to `fit`.**
+    `BucketedBatches` describes buckets and epochs. If rows are repeated, the weights of all other
+    rows are scaled up, so that Keras' losses, which are means over all rows, do not change. A text
+    without tokens becomes a row of padding after its start and end tokens, because each text needs
+    a prediction. **Pass `shuffle=False` to `fit`.**
 
     For predictions, leave `labels` out and set `shuffle=False`.
     `batches.restore(model.predict(batches))` restores the order of the texts, which the buckets
     change.
 
     Args:
-        ids: Token ids of the texts, *without* start and end token.
-        labels: The class of each text, integers from 0; or 0 and 1 of shape (texts, classes), for
-            texts with several labels; or floats of shape (texts,) or (texts, n), for models that
-            predict numbers. None for predictions.
+        ids: Token ids of the texts, *without* the start and end tokens.
+        labels: The class of each text, integers from 0; or zeros and ones of shape (texts,
+            classes), for texts with several labels; or floats of shape (texts,) or (texts, n), for
+            models that predict numbers. None for predictions.
         weights: Weight of each text, at least 0, such as `class_weights(labels, n)[labels]`. 1 if
             None.
         batch_size: Maximum number of texts of a batch; limited only by `tokens_per_batch` if None.
         tokens_per_batch: Maximum number of positions of a batch, `texts * S`. No limit if None.
-        max_length: Maximum number of ids of a row, including start and end token. Longer texts are
-            truncated, and counted in `truncated` and `lost_share`. No limit if None.
-        truncation: How texts are truncated: `"head"`, `"tail"` or `"head_tail"`, as in `truncate`.
-        given_lengths: Original number of ids of each text if it was already truncated, for
-            `truncated` and `lost_share`; None if it was not.
+        max_length: Maximum number of ids of a row, including the start and end tokens. Longer texts
+            are truncated, and counted in `truncated` and `lost_share`. No limit if None.
+        truncation: Which part of a longer text is kept: `"head"`, `"tail"` or `"head_tail"`, as in
+            `truncate`.
+        given_lengths: If texts were truncated before, the original number of ids of each text, for
+            `truncated` and `lost_share`; otherwise None.
         start_id: Id of the start token, such as BERT's `[CLS]`; no start token if None.
         end_id: Id of the end token; no end token if None.
         pad_id: Id of padding; it must not occur in the data.
@@ -88,8 +89,8 @@ class TextBatches(BucketedBatches):
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: If there are no texts, the numbers of texts, labels and weights differ, values
-            have the wrong type, `pad_id` is in the data, or a setting is out of range.
+        ValueError: If there are no texts, the numbers of texts, labels and weights differ, labels
+            or weights have the wrong type, `pad_id` is in the data, or a setting is out of range.
 
     Example:
 
@@ -178,7 +179,7 @@ class TextBatches(BucketedBatches):
             An array with a row for each text.
 
         Raises:
-            ValueError: If the number of rows differs, or the batches are shuffled.
+            ValueError: If `outputs` has another number of rows, or the batches are shuffled.
 
         Example:
 
@@ -216,7 +217,7 @@ class TextBatches(BucketedBatches):
 
 
 def check_labels(labels: ArrayLike, count: int, numbers: bool = False) -> np.ndarray:
-    """Returns classes as int32 (N,), 0 and 1 as float32 (N, C), or `numbers` as float32."""
+    """Checks labels: classes become int32 (N,), zeros and ones float32 (N, C), numbers float32."""
     labels = np.asarray(labels)
     if labels.shape[:1] == (count,) and labels.dtype.kind in "iufb":
         if labels.ndim == 1 and labels.dtype.kind in "iu" and labels.min() >= 0:
@@ -234,7 +235,7 @@ def check_labels(labels: ArrayLike, count: int, numbers: bool = False) -> np.nda
 
 
 def check_weights(weights: ArrayLike | None, count: int, labelled: bool) -> np.ndarray:
-    """Returns weights as float32 (N,), 1 by default."""
+    """Checks weights, and returns them as float32 (N,); all 1 if None."""
     if weights is None:
         return np.ones(count, "float32")
     if not labelled:

@@ -27,17 +27,18 @@ class EncoderBatches(BucketedBatches):
         labels         {head: (B, ...)}, or (B, T) for labels of each token
         sample_weight  {head: (B,)}, or (B, T); 0 in repeated rows, and for tokens without a label
 
-    See `BucketedBatches` for buckets and epochs. **Pass `shuffle=False` to `fit`.**
+    `BucketedBatches` describes buckets and epochs. **Pass `shuffle=False` to `fit`.**
 
     Args:
-        rows: The ids of each row, including special tokens, and the start of its second segment.
-        labels: For each head, an array with an entry for each row. For token labels, a list with a
-            sequence of labels for each row, one per id; -1 means no label.
+        rows: For each row, its ids, including special tokens, and the index where its second
+            segment starts.
+        labels: For each head, an array with an entry for each row. For a head with token labels, a
+            list with a sequence of labels for each row, one per id; -1 means no label.
         weights: Weight of each row, at least 0; 1 if None.
         token_labels: Names of the heads with token labels.
-        label_weights: The weight of each label for heads with token labels; 1 by default.
+        label_weights: For heads with token labels, the weight of each token's label; 1 by default.
         batch_size: Maximum number of rows of a batch.
-        segments: Whether there are `segment_ids`.
+        segments: Whether the inputs have `segment_ids`.
         pad_id: Id of padding.
         max_length: Maximum number of ids that a row may have; no limit if None.
         **layout: `multiple` (default 16), `max_shapes` (12), `rows_multiple_of`, `shuffle`, `seed`,
@@ -146,12 +147,12 @@ class EncoderBatches(BucketedBatches):
         return inputs, labels, of_heads
 
     def guessing_loss(self) -> float | None:
-        """Computes the cross-entropy of the best constant guess.
+        """Computes the cross-entropy of a model that always predicts the label frequencies.
 
-            -sum_c share_c log share_c      added up over the heads
+            -sum_c share_c log share_c      summed over the heads
 
         Returns:
-            The loss in nats, summed over the heads; None if a head has no integer labels.
+            The loss in nats; None if a head has no integer labels.
         """
         total = 0.0
         for name in (*self._labels, *self._of_tokens):

@@ -9,9 +9,9 @@ import numpy as np
 
 
 class EpochBatches(keras.utils.PyDataset):
-    """Base of datasets whose order depends only on a seed and the index of the epoch.
+    """Base class of datasets whose order depends only on a seed and the index of the epoch.
 
-    A subclass creates the plan of an epoch; its last part marks the batches that were taken.
+    A subclass creates the plan of an epoch; its last part marks the batches that were read.
     """
 
     _plan: tuple[Any, ...]
@@ -39,7 +39,7 @@ class EpochBatches(keras.utils.PyDataset):
         return index, plan
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the order to that of an epoch, for the next `fit` or loop.
+        """Sets the epoch whose order the next `fit` or loop uses.
 
         Args:
             epoch: Index of the epoch, from 0.
@@ -57,21 +57,21 @@ class EpochBatches(keras.utils.PyDataset):
         return {"epoch": self.epoch, "seed": self.seed}
 
     def on_epoch_begin(self) -> None:
-        """Notes that an epoch has begun; called by Keras."""
+        """Records that an epoch has begun; called by Keras."""
         self._begun = True
 
     def on_epoch_end(self) -> None:
-        """Switches to the order of the next epoch if this one is complete; called by Keras.
+        """Switches to the order of the next epoch if this epoch is complete; called by Keras.
 
-        `fit` also calls this before its first epoch, after it read a batch or two for their
-        shapes. The order must not change then.
+        `fit` also calls this method before its first epoch, after it has read one or two batches to
+        determine their shapes. The order does not change then.
         """
         if self._begun and np.all(self._plan[-1]):
             self.set_epoch(self.epoch + 1)
 
 
 def check_least(**settings: tuple[float | None, int]) -> None:
-    """Refuses settings `(value, least)` with values below the least; None is accepted."""
+    """Raises a ValueError if a setting `(value, least)` is below `least`; None is accepted."""
     for name, (value, least) in settings.items():
         if value is not None and value < least:
             raise ValueError(f"`{name}` must be >= {least}. Received: {value!r}")

@@ -26,32 +26,32 @@ _Span = tuple[int, int, int]  # a shard, its first id, the id behind the last on
 class MaskedBatches(BucketedBatches):
     """Batches of masked words and next sentences, for BERT's pretraining.
 
-    Each batch is `(inputs, labels, sample_weights)`, dicts of NumPy arrays:
+    Each batch is a tuple `(inputs, labels, sample_weights)` of dicts of NumPy arrays:
 
         inputs   token_ids, segment_ids  (B, T) int32     [CLS] first [SEP] second [SEP], padding
                  padding_mask            (B, T) bool
                  masked_positions        (B, M) int32     0 where there are fewer
         labels   masked_words            (B, M) int32     the original tokens
                  next_sentence           (B,) int32       0: the second part follows the first
-        weights  of both, in their shapes, float32        0 in padding and in repeated rows
+        weights  of both labels, in their shapes, float32 0 in padding and in repeated rows
 
-    Each row is built from a chunk, as many consecutive sentences of a document as fit, which is
+    Each row is built from a chunk: as many consecutive sentences of a document as fit. A chunk is
     split into two parts at a random sentence. In half of the rows, the second part is replaced by
-    the end of a chunk from another document. These sentences are chosen to be as long as the
+    the end of a chunk from another document. The replacement is chosen to be as long as the
     original part, so that the length of a row carries no information. Without `next_sentence`, a
     row is a whole chunk, `[CLS] text [SEP]`.
 
     Splits, replacements and masks are drawn anew in each epoch, from `seed`, the epoch and the
-    index of the batch, so that a resumed run draws the same. Chunks are shuffled in blocks:
-    consecutive chunks stay within about 65,000 positions, so that files larger than memory are read
-    in large pieces. See `BucketedBatches` for buckets and epochs. **Pass `shuffle=False` to
-    `fit`.**
+    index of the batch, so that a resumed run draws the same ones. Chunks are shuffled in blocks:
+    consecutive chunks stay within about 65,000 positions of each other, so that files larger than
+    memory are read in large pieces. `BucketedBatches` describes buckets and epochs. **Pass
+    `shuffle=False` to `fit`.**
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): masked words, next sentences.
 
     Args:
-        shards: The ids, from `open_shards` or `make_shard`.
+        shards: The ids of the documents, from `open_shards` or `make_shard`.
         tokenizer: A tokenizer whose vocabulary has `[MASK]`.
         max_length: Maximum number T of ids of a row.
         batch_size: Maximum number of rows of a batch.
@@ -59,10 +59,10 @@ class MaskedBatches(BucketedBatches):
         segments: Whether the inputs have `segment_ids`.
         masked_share: Fraction of the words to mask.
         whole_words: Whether all pieces of a word are masked together.
-        part: Index of the part of each batch that this process creates if several processes train
-            together; other rows are not read. If None, it is taken from the `keras.distribution` in
-            scope.
-        parts: Number of parts.
+        part: If several processes train together, the index of the part of each batch that this
+            process creates; rows of other parts are not read. If None, it is taken from the
+            `keras.distribution` in scope.
+        parts: Number of parts of each batch, one for each process.
         **layout: `multiple` (default 32), `max_shapes` (4), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`. With `shuffle=False`, all
             epochs have the same batches.
@@ -290,9 +290,9 @@ class MaskedBatches(BucketedBatches):
 
 
 def by_blocks(count: int, rng: np.random.Generator, block: int = BLOCK) -> np.ndarray:
-    """Draws an order of indices that keeps close indices within a few blocks.
+    """Draws a random order of indices in which neighboring indices stay within a few blocks.
 
-    Blocks of consecutive indices are shuffled, then the indices within every four blocks.
+    Blocks of consecutive indices are shuffled, and then the indices within every four blocks.
     """
     blocks = rng.permutation(ceil(count, block))
     order = []

@@ -34,11 +34,11 @@ def draw_masks(
 ) -> Masks:
     """Draws the words to mask (Devlin et al., 2019).
 
-    From the `n` maskable tokens of a row, `max(1, round(share n))` are drawn. 80 % of them are
-    replaced by `[MASK]`, 10 % by a random token, and 10 % are kept. `draws (2, B, T + 1)` are
-    uniform random numbers; the first choose the tokens, the second their replacements. If
-    `continues (B, T)` is given, which marks ids that continue a word, whole words are drawn: as
-    many as fit into this number, or one that fits into `M = ceil(share T)`.
+    From the n maskable tokens of a row, `max(1, round(share * n))` tokens are drawn: 80 % of them
+    are replaced by `[MASK]`, 10 % by a random token, and 10 % are kept. `draws (2, B, T + 1)` are
+    uniform random numbers: `draws[0]` chooses the tokens, and `draws[1]` their replacements. If
+    `continues` is given, which marks the ids that continue a word, whole words are drawn: as many
+    as fit into that number of tokens, or one word that fits into `M = ceil(share * T)` tokens.
     """
     width = ids.shape[1]
     most = int(np.ceil(share * width))

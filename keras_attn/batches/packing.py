@@ -16,12 +16,12 @@ class PackedBatches(BucketedBatches):
 
     Each batch is a tuple `(inputs, labels, sample_weight)` of NumPy arrays, with the inputs
 
-        source_ids       (B, S) int32    the source ids of the row's pairs one after the other
+        source_ids       (B, S) int32    the concatenated source ids of the row's pairs
         source_segments  (B, S) int32    1, 1, 1, 2, 2, ...: the pair of each id; 0 is padding
         target_ids       (B, T) int32    start, y_1, ..., y_n of each pair
-        target_segments  (B, T) int32    the same numbers
+        target_segments  (B, T) int32    the pair of each target id, in the same way
 
-    Labels (y_1, ..., y_n, end) and weights are as in `TokenBatches`.
+    Labels (y_1, ..., y_n, end) and weights have the same form as in `TokenBatches`.
     `keras_attn.models.packed_transformer` builds a model for these batches; your own models can
     compute masks and positions with `keras_attn.ops.segment_mask` and `segment_positions`. For
     language models, leave out the sources: the inputs are then `target_ids` and `target_segments`.
@@ -33,8 +33,8 @@ class PackedBatches(BucketedBatches):
     padding as labels.
 
     Packing helps if lengths differ so much that buckets have much padding, or if compilation is
-    expensive. Attention still computes products of each token with its whole row, so rows should
-    not be much longer than the longest sentence. See docs/speed.md for measurements.
+    expensive. Attention still computes the products of each token with all tokens of its row, so
+    rows should not be much longer than the longest sentence.
 
     As in `BucketedBatches`, each epoch has its own order of the rows. **Pass `shuffle=False` to
     `fit`.**
@@ -42,19 +42,21 @@ class PackedBatches(BucketedBatches):
     Args:
         sources: Token ids of the sources, including the special tokens that the model needs; None
             for language models.
-        targets: Token ids of the targets, *without* start and end token.
-        start_id: Id put before the decoder's input.
-        end_id: Id put after the labels.
+        targets: Token ids of the targets, *without* the start and end tokens.
+        start_id: Id of the start token, the first input of the decoder for each pair.
+        end_id: Id of the end token, the last label of each pair.
         pad_id: Id of padding; it must not occur in the data.
-        tokens_per_row: Maximum number of source tokens and of target tokens of a row. Longer pairs
-            (including the end token) are left out and counted in `dropped`.
+        tokens_per_row: Maximum number of source tokens, and of target tokens including end tokens,
+            of a row. Longer pairs are left out and counted in `dropped`.
         tokens_per_batch: Maximum number of source positions and of target positions of a batch,
             which has `tokens_per_batch // tokens_per_row` rows.
         **layout: `rows_multiple_of`, `shuffle`, `seed`, `workers` and `max_queue_size`, as in
             `BucketedBatches`; lengths are not padded to a `multiple`.
 
     Raises:
-        ValueError: See `TokenBatches`.
+        ValueError: If `sources` and `targets` differ in length or are empty, ids are not
+            non-negative integers, `pad_id` is in the data, no pair is short enough, or a setting is
+            out of range.
 
     Example:
 
@@ -153,9 +155,9 @@ def _spread(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def first_fit(lengths: np.ndarray, room: int, most_open: int = 1024) -> np.ndarray:
-    """Packs sequences `(N, sides)`, longest first, each into the first row with enough room.
+    """Packs examples with lengths `(N, n)`, longest first, each into the first row with room.
 
-    Returns the row of each sequence. If more than `most_open` rows are open, the fullest one is
+    Returns the row of each example. If more than `most_open` rows are open, the fullest row is
     closed.
     """
     sides = [np.zeros(most_open, "int64") for _ in range(lengths.shape[1])]  # what is free

@@ -22,11 +22,12 @@ class PairBatches(TextBatches):
     `({"premise_ids", "hypothesis_ids"},)` without labels:
 
         premise_ids     (B, S) int32      the ids of the first text, then padding
-        hypothesis_ids  (B, T) int32      the ids of the second text
+        hypothesis_ids  (B, T) int32      the ids of the second text, then padding
         labels          (B,) int32        the class of the pair
-        sample_weight   (B,) float32      its weight; 0 in repeated rows
+        sample_weight   (B,) float32      the weight of the pair; 0 in repeated rows
 
-    In all other respects, it works like `TextBatches`; use `restore` for predictions.
+    In all other respects, these batches work like `TextBatches`. Use `restore` to put predictions
+    in the order of the pairs.
 
     Args:
         premises: Token ids of the first texts.
@@ -34,7 +35,7 @@ class PairBatches(TextBatches):
         labels: The class of each pair, integers from 0. None for predictions.
         weights: Weight of each pair, at least 0; 1 if None.
         batch_size: Maximum number of pairs of a batch.
-        max_length: Maximum number of ids of a text; longer texts are cut, and counted in
+        max_length: Maximum number of ids of a text; longer texts are truncated, and counted in
             `truncated` and `lost_share`. No limit if None.
         pad_id: Id of padding; it must not occur in the data.
         **layout: `multiple` (default 8), `max_shapes` (8), `rows_multiple_of`, `shuffle`, `seed`,

@@ -19,13 +19,13 @@ class Pictures(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one image."""
+        """The shape of one image or of its regions, without the batch axis."""
         ...
 
     def __len__(self) -> int: ...
 
     def read(self, numbers: Iterable[int]) -> np.ndarray:
-        """Returns the images with these indices, (B, *shape)."""
+        """Returns the images with these B indices, `(B, *shape)`."""
         ...
 
 
@@ -72,10 +72,10 @@ class CachedRegions:
         return len(self.paths)
 
     def read(self, numbers: Iterable[int]) -> np.ndarray:
-        """Reads the regions of some images.
+        """Reads the regions of images.
 
         Args:
-            numbers: B indices, from 0 to `len(self) - 1`.
+            numbers: Indices of B images, from 0 to `len(self) - 1`.
 
         Returns:
             A NumPy array (B, R, D) of float32.
@@ -99,7 +99,7 @@ class PictureFiles:
         image_size: Size (H, W) after resizing, or one number for both, as in `load_image`.
         keep_bytes: If all resized images fit into this number of bytes, each file is read only
             once; otherwise, files are read each time.
-        max_pixels: See `load_image`.
+        max_pixels: Maximum number of pixels of an image; larger images raise an error.
 
     Raises:
         FileNotFoundError: If a file does not exist.
@@ -149,10 +149,10 @@ class PictureFiles:
         return len(self.paths)
 
     def read(self, numbers: Iterable[int]) -> np.ndarray:
-        """Reads some images.
+        """Reads images, which are resized and cached.
 
         Args:
-            numbers: B indices, from 0 to `len(self) - 1`.
+            numbers: Indices of B images, from 0 to `len(self) - 1`.
 
         Returns:
             A NumPy array (B, H, W, 3) of uint8.
@@ -190,11 +190,11 @@ class PictureArrays:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one image."""
+        """The shape of one image or of its regions, without the batch axis."""
         return self.arrays.shape[1:]
 
     def read(self, numbers: Iterable[int]) -> np.ndarray:
-        """Returns the images with these indices, `(m, ...)`."""
+        """Returns the images with these B indices, `(B, *shape)`."""
         return self.arrays[np.fromiter(numbers, "int64")]
 
 
@@ -208,7 +208,7 @@ def _at_least_one(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def checked_numbers(numbers: Iterable[int], count: int) -> np.ndarray:
-    """Returns image indices as int64 (B,)."""
+    """Checks image indices, and returns them as int64 (B,)."""
     given = np.asarray(numbers if isinstance(numbers, np.ndarray) else list(numbers))
     if given.ndim == 1 and not given.size:
         return given.astype("int64")

@@ -39,12 +39,12 @@ Row = Sequence[int]
 
 @dataclass(frozen=True, eq=False)
 class PreparedPairs:
-    """Tokenized training, development and test pairs; see `prepare` and `load`.
+    """Tokenized training, development and test pairs in a folder, which `prepare` writes.
 
     A subclass defines the class `Data` of its settings: the files, `dev_size`, `test_size`,
     `split_seed`, `tokenizer`, `vocabulary_size`, `separate_vocabularies` and `max_length`. The ids
-    of sources include the end token if the model reads it; the ids of targets include neither start
-    nor end token.
+    of sources include the end token if the model reads it; the ids of targets include neither a
+    start token nor an end token.
     """
 
     Data: ClassVar[type[Settings]]
@@ -69,7 +69,7 @@ class PreparedPairs:
         folder: str | os.PathLike,
         log: Callable[[str], Any] = lambda text: None,
     ) -> Self:
-        """Reads and splits pairs, trains the tokenizers, and writes everything to a new folder.
+        """Reads and splits pairs, trains the tokenizers, and writes ids and tokenizers to a folder.
 
         Training pairs whose source or target occurs in a development or test pair (ignoring case,
         digits and punctuation) are left out.
@@ -80,11 +80,11 @@ class PreparedPairs:
             log: Function that is called with a message about each step.
 
         Returns:
-            The result of `load`.
+            The pairs, as loaded by `load`.
 
         Raises:
             FileExistsError: If the folder exists and is not empty.
-            ValueError: If there are bad lines or too few pairs.
+            ValueError: If a file has bad lines, or there are too few pairs.
             OSError: If a file cannot be read, or the folder cannot be written.
         """
         with atomic_folder(folder) as building:
@@ -131,7 +131,7 @@ class PreparedPairs:
 
         Raises:
             FileNotFoundError: If there is no such folder.
-            ValueError: If it has a different format version, or a file is damaged.
+            ValueError: If the folder has a different format version, or a file is damaged.
         """
         folder = Path(folder).expanduser()
         if not (folder / _HEADER).exists():
@@ -232,12 +232,12 @@ def make_tokenizers(
 def encode_sources(
     tokenizer: TextTokenizer, texts: Sequence[str], ends: bool = True
 ) -> list[list[int]]:
-    """Returns the ids of sources; a leading language mark is one token.
+    """Returns the ids of source texts, in which a leading language mark is one token.
 
     Args:
         tokenizer: Tokenizer of the sources.
         texts: Strings.
-        ends: Whether sources have the end token. If False, only empty sources have it.
+        ends: Whether an end token is added to each text. If False, it is only added to empty texts.
     """
     return [ended(row, tokenizer.end_id, ends) for row in encode_marked(tokenizer, texts)]
 

@@ -18,24 +18,24 @@ class ScoredPairBatches(BucketedBatches):
     Each batch is `(inputs, labels, sample_weight)`:
 
         inputs         {"token_ids", "segment_ids", "padding_mask"}, each (B, 2, T): both texts
-        labels         {name: (B,)} float32, or (B, R)
+        labels         {name: (B,)} float32, or {name: (B, R)}
         sample_weight  {name: (B,)}; 0 in repeated rows
 
-    The longer text of a pair determines its bucket. See `BucketedBatches` for buckets and epochs.
+    The longer text of a pair determines its bucket. `BucketedBatches` describes buckets and epochs.
     **Pass `shuffle=False` to `fit`.**
 
     Args:
         firsts: The ids of the first texts, including special tokens.
-        seconds: The ids of the second texts.
+        seconds: The ids of the second texts, including special tokens.
         targets: One number or R numbers for each pair.
-        name: Name of the model output for the targets.
+        name: Name of the model output to which the targets belong.
         batch_size: Maximum number of pairs of a batch.
-        segments: Whether there are `segment_ids`, all 0.
+        segments: Whether the inputs have `segment_ids`, which are all 0.
         pad_id: Id of padding.
         max_length: Maximum number of ids that a text may have; no limit if None.
-        least: Buckets with fewer pairs are joined with others. If the loss compares the rows of a
-            batch with each other, set it to `batch_size`, so that each batch has at least half as
-            many pairs.
+        least: Buckets with fewer pairs than this are joined with other buckets. If the loss
+            compares the rows of a batch with each other, set it to `batch_size`, so that each batch
+            has at least half that many pairs.
         **layout: `multiple` (default 16), `max_shapes` (12), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 

@@ -27,8 +27,8 @@ class SentenceIds:
     """Ids of the sentences of documents, with their tokenizer, for pretraining an encoder.
 
     Args:
-        tokenizer: The tokenizer.
-        shards: The ids.
+        tokenizer: The tokenizer that encoded the sentences.
+        shards: The ids, in memory or in memory-mapped files.
         fingerprint: Digest that identifies the ids.
 
     Example:
@@ -61,7 +61,7 @@ class SentenceIds:
     def encoded(
         cls, documents: Iterable[Sequence[str]], tokenizer: WordPieceTokenizer
     ) -> SentenceIds:
-        """Encodes documents in memory.
+        """Encodes documents, and keeps their ids in memory.
 
         Args:
             documents: Lists of sentences.
@@ -72,7 +72,7 @@ class SentenceIds:
 
         Raises:
             TypeError: If a document is a string, or a sentence is not a string.
-            ValueError: If there is no token.
+            ValueError: If the documents have no token.
         """
         check_listed(documents, "documents, lists of sentences")
         writer = ShardWriter(tokenizer.vocabulary_size)
@@ -93,12 +93,14 @@ class SentenceIds:
         """Encodes training documents and held-out documents.
 
         Args:
-            documents: Tuples of a list of sentences and whether the document is held out.
+            documents: Tuples (sentences, held out): a list of strings, and whether the document is
+                held out.
             tokenizer: The tokenizer.
-            folder: Folder for the ids, with the subfolders `train` and `dev`; in memory if None.
+            folder: Folder in whose subfolders `train` and `dev` the ids are written; None to keep
+                them in memory.
 
         Returns:
-            Training and held-out documents.
+            The training documents and the held-out documents.
         """
         writers = [
             ShardWriter(tokenizer.vocabulary_size, None if folder is None else folder / name)
@@ -111,7 +113,7 @@ class SentenceIds:
 
 
 def shard_of(text: str) -> tuple[int, int]:
-    """Returns the number of a shard and the number of shards: `"0/4"`; `(0, 1)` if empty."""
+    """Parses a shard such as `"0/4"`: its number and the number of shards; `(0, 1)` if empty."""
     parts = text.split("/") if text else ["0", "1"]
     if len(parts) == 2 and all(part.isascii() and part.isdecimal() for part in parts):
         number, of = map(int, parts)
@@ -124,7 +126,7 @@ def shard_of(text: str) -> tuple[int, int]:
 
 
 def shard_folder(folder: str | os.PathLike, shard: tuple[int, int]) -> Path:
-    """Returns the subfolder of a shard, or the folder if there is only one."""
+    """Returns the subfolder of a shard, or the folder itself if there is only one shard."""
     number, of = shard
     return Path(folder).expanduser() / (f"shard-{number}-of-{of}" if of > 1 else "")
 
@@ -141,7 +143,7 @@ def describe_prepared(
 
 
 def prepared_folders(folder: str | os.PathLike) -> list[Path]:
-    """Returns a folder of prepared ids, or its subfolders if these are shards."""
+    """Returns a folder of prepared ids in a list, or its subfolders if they are shards."""
     folder = Path(folder).expanduser()
     if (folder / _HEADER).exists():
         return [folder]
@@ -157,8 +159,8 @@ def prepared_folders(folder: str | os.PathLike) -> list[Path]:
 def load_prepared(folder: str | os.PathLike) -> tuple[SentenceIds, SentenceIds]:
     """Opens prepared ids as memory-mapped files.
 
-    All files are read once, to check their checksums. Shards that `prepare` wrote to one folder are
-    opened in the order of their numbers.
+    All files are read once to verify their checksums. Shards in one folder are opened in the order
+    of their numbers. Returns the training documents and the held-out documents.
     """
     headers = {
         place: read_header(
@@ -227,9 +229,9 @@ def _checked_shards(folder: Path, headers: Mapping[Path, dict[str, Any]]) -> lis
 def encoded_documents(
     documents: Iterable[tuple[Sequence[str], _Mark]], tokenizer: WordPieceTokenizer
 ) -> Iterator[tuple[list[list[int]], _Mark]]:
-    """Encodes documents in groups on all cores, while the next ones are read.
+    """Encodes documents in groups on all cores, while the next documents are read.
 
-    Each document has a mark, which is passed on.
+    Each document has a mark, which is yielded with the ids of its sentences.
     """
     with ThreadPoolExecutor(1) as pool:
         waiting: deque[tuple[list[tuple[Sequence[str], _Mark]], Future]] = deque()

@@ -21,7 +21,7 @@ _AT_A_TIME = 1 << 22
 
 
 class Shard(NamedTuple):
-    """The concatenated ids of some documents.
+    """The concatenated ids of documents, and where their sentences begin.
 
     Example:
 
@@ -39,7 +39,7 @@ class Shard(NamedTuple):
 
 
 def make_shard(documents: Sequence[Sequence[Sequence[int]]], dtype: str = "int32") -> Shard:
-    """Makes a shard in memory.
+    """Creates a shard in memory.
 
     Args:
         documents: The ids of each sentence of each document.
@@ -83,7 +83,7 @@ class ShardWriter:
 
     Args:
         vocabulary_size: Number of ids of the vocabulary.
-        folder: Folder of the files, which is created; in memory if None.
+        folder: Folder of the files, which is created; None to keep the shards in memory.
         shard_tokens: Number of tokens after which a new shard begins.
 
     Attributes:
@@ -145,10 +145,11 @@ class ShardWriter:
         self._waiting, self._tokens = [], 0
 
     def close(self) -> list[Shard]:
-        """Writes the remaining ids.
+        """Writes the remaining ids, and returns all shards.
 
         Returns:
-            The shards, memory-mapped if they are files; None if there are no ids.
+            A list of the shards, which are memory-mapped if they are files; empty if there are no
+            ids.
         """
         if self._waiting:
             self._write()
@@ -158,14 +159,14 @@ class ShardWriter:
 
     @property
     def digest(self) -> str:
-        """Hexadecimal digest of the ids so far."""
+        """Hexadecimal digest of the ids that were added so far."""
         return self._digest.hexdigest()[:32]
 
 
 def check_ids(
     ids: np.ndarray, vocabulary_size: int, path: str | os.PathLike, expected: str
 ) -> None:
-    """Refuses a file with ids outside the vocabulary, reading it in parts."""
+    """Reads a file in parts, and raises a ValueError if it has ids outside the vocabulary."""
     for start in range(0, len(ids), _AT_A_TIME):
         part = ids[start : start + _AT_A_TIME]
         wrong = np.flatnonzero((part < 0) | (part >= vocabulary_size))
@@ -193,7 +194,7 @@ def open_shards(folder: str | os.PathLike, vocabulary_size: int | None = None) -
 
     Raises:
         FileNotFoundError: If there is no shard.
-        ValueError: If a file is damaged, or the files are inconsistent.
+        ValueError: If a file is damaged, or the files contradict each other.
 
     Example:
 

@@ -10,7 +10,7 @@ from keras_attn.batches.sentence_shards import Shard
 
 
 class Chunks(NamedTuple):
-    """Consecutive sentences of one document that fit into a row."""
+    """Chunks of documents: consecutive sentences of one document that fit into a row."""
 
     units: np.ndarray
     """The start of each unit (a sentence, or a piece of a long one) in the ids."""
@@ -32,9 +32,9 @@ class Chunks(NamedTuple):
 def chunk_sentences(shard: Shard, room: int, least: int) -> Chunks:
     """Splits documents into chunks of at most `room` ids, with as many whole sentences as fit.
 
-    A sentence of more than `room // least` ids is split into pieces of this length, so that `least`
-    units (1 or 2) fit. If the last chunk of a document has fewer units, it gets some from the
-    previous chunk if that is possible, and is left out otherwise.
+    A unit is a sentence, or a piece of `room // least` ids of a longer sentence, so that `least`
+    units (1 or 2) fit in a chunk. If the last chunk of a document has fewer units, it gets units
+    from the previous chunk if possible; otherwise, it is left out.
     """
     units, first = _units(shard, room // least)
     # All documents at once: in each round the next chunk of those that are not at their end.

@@ -19,7 +19,7 @@ Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 class TextWindows(EpochBatches):
     """Windows of a stream of ids, for training language models.
 
-    Each batch is `(ids, labels, sample_weight)`, NumPy arrays of one shape
+    Each batch is a tuple `(ids, labels, sample_weight)` of NumPy arrays with the same shape:
 
         ids            (B, T) int32     start, c_s, ..., c_{s+T-2}
         labels         (B, T) int32     c_s, ..., c_{s+T-1}
@@ -27,22 +27,22 @@ class TextWindows(EpochBatches):
 
     Every window begins with the start token, which therefore means "somewhere in a text".
 
-    An epoch is one pass over adjacent windows. The start of the first one is drawn for each epoch;
-    less than two windows remain unused at both ends. The order of an epoch depends only on `seed`
-    and the index of the epoch. To resume a run, call `set_epoch(n)`, or pass the callback
-    `EpochOrder(windows)`, which sets the order by the epoch number of `fit`. **Pass `shuffle=False`
-    to `fit`.**
+    An epoch is one pass over adjacent windows. The start of the first window is drawn for each
+    epoch, so that the ids at both ends, less than two windows in total, are not used. The order of
+    an epoch depends only on `seed` and the index of the epoch. To resume a run, call
+    `set_epoch(n)`, or pass the callback `EpochOrder(windows)`, which sets the order by the epoch
+    number of `fit`. **Pass `shuffle=False` to `fit`.**
 
     Args:
-        ids: The stream of ids, with at least `sequence_length` of them.
+        ids: The stream, a vector of at least `sequence_length` ids.
         start_id: Id of the start token of each window.
         sequence_length: Length T of a window.
         batch_size: Number of windows of a batch.
-        shuffle: Whether to draw the start and order of the windows. If False, they are always the
-            same, in order.
+        shuffle: Whether the start and the order of the windows are drawn for each epoch. If False,
+            all epochs have the same windows, in their order in the stream.
         seed: Seed of the order, a non-negative integer.
-        rows_multiple_of: The number of rows B of each batch is a multiple of this: the number of
-            devices, with `keras.distribution` or `tf.distribute`.
+        rows_multiple_of: The number of rows B of each batch is a multiple of this number. With
+            `keras.distribution` or `tf.distribute`, set it to the number of devices.
 
     Raises:
         ValueError: If the stream is not a vector of integers or is too short, or a setting is out
@@ -131,23 +131,25 @@ class TextWindows(EpochBatches):
 class DocumentWindows(TextWindows):
     """Documents packed into windows, for training language models.
 
-    A window contains as many whole documents as fit, each preceded by the start token, and padding
-    after the last one. The start token is not trained. A document of more than `sequence_length`
-    ids is split; its last part shares a window with the next documents. Attention is not restricted
+    A window contains as many whole documents as fit, each preceded by the start token, and then
+    padding. The loss does not count the start token. A document of more than `sequence_length` ids
+    is split, and its last part shares a window with the next documents. Attention is not restricted
     to a document: tokens are also predicted from earlier documents in the window.
 
         ids            (B, T) int32     start, d_1, ..., end, start, e_1, ..., end, start, pad, ...
         labels         (B, T) int32     d_1, ..., end, start, e_1, ..., end, start, pad, pad, ...
-        sample_weight  (B, T) float32   1; 0 for the start token, padding and what is given
+        sample_weight  (B, T) float32   1; 0 for the start token, padding and `given` ids
 
-    The order of the documents is drawn once, and the order of the windows in each epoch.
+    The order of the documents is drawn once; the order of the windows is drawn for each epoch.
 
     Args:
         documents: Ids of each document, with its end token.
-        given: Number of ids at the beginning of each document that are not trained (the prompt).
+        given: Number of ids at the beginning of each document (its prompt) that the loss does not
+            count.
         start_id: Id of the start token of each document.
         pad_id: Id of padding.
-        **settings: See `TextWindows`: `sequence_length`, `batch_size`, `shuffle`, `seed`, ...
+        **settings: `sequence_length`, `batch_size`, `shuffle`, `seed` and `rows_multiple_of`, as in
+            `TextWindows`.
 
     Raises:
         ValueError: If there are no documents, or a setting is out of range.
@@ -235,21 +237,21 @@ def scoring_windows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Splits a stream into overlapping windows in which each token is scored exactly once.
 
-    The first window scores all of its tokens; each later one scores the tokens after its first
-    `context`. A token is therefore predicted from at least `context` earlier tokens, if the text
-    has them.
+    In the first window, all tokens are scored; in each later window, the tokens after the first
+    `context` tokens. Each token is therefore predicted from at least `context` earlier tokens, if
+    the text has that many.
 
     Args:
         ids: The stream `(N,)`, at least one id.
         start_id: Id of the start token of each window.
         pad_id: Id of the padding of the last window.
         sequence_length: Length T of a window.
-        context: Minimum context, below `sequence_length`.
-        given: Number of ids at the beginning that are not scored.
+        context: Minimum number of earlier tokens, below `sequence_length`.
+        given: Number of ids at the beginning of the stream that are not scored.
 
     Returns:
-        Windows, int32 `(R, T + 1)`, beginning with the start token; and bool `(R, T)`, True where
-        the next token is scored in this window.
+        The windows, int32 `(R, T + 1)`, each beginning with the start token; and bool `(R, T)`,
+        True where the next token is scored in this window.
 
     Example:
 

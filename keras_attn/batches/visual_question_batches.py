@@ -23,12 +23,12 @@ class VisualQuestionBatches(BucketedBatches):
         regions        (B, R, D) float32   or "images": (B, H, W, 3) uint8, as `pictures` gives them
         question_ids   (B, Q, T) int32     the ids of each question, then padding
         labels         (B, Q) int32        the class of each answer
-        sample_weight  (B, Q) float32      1 for a question; 0 if an image has fewer than Q, and
-                                           in rows that only fill a batch
+        sample_weight  (B, Q) float32      1 for a question; 0 where an image has fewer questions,
+                                           and in repeated rows
 
     The questions of an image are in one row, or spread evenly over as few rows as
-    `questions_per_row` allows. Rows with similar numbers and lengths of questions form buckets. See
-    `BucketedBatches` for buckets and epochs. **Pass `shuffle=False` to `fit`.**
+    `questions_per_row` allows. Rows with similar numbers and lengths of questions form buckets.
+    `BucketedBatches` describes buckets and epochs. **Pass `shuffle=False` to `fit`.**
 
     Args:
         pictures: `CachedRegions`, `PictureFiles`, or any object with `len()`, the `shape` of one
@@ -39,8 +39,8 @@ class VisualQuestionBatches(BucketedBatches):
         name: Name of the model's input for images.
         batch_size: Maximum number of rows of a batch.
         questions_per_row: Maximum number of questions of a row.
-        max_length: Maximum number of ids of a question; longer texts are cut, and counted in
-            `truncated`. No limit if None.
+        max_length: Maximum number of ids of a question; longer questions are truncated, and counted
+            in `truncated`. No limit if None.
         pad_id: Id of padding; it must not occur in the data.
         **layout: `multiple` (default 2), `max_shapes` (4), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.
@@ -152,7 +152,7 @@ class VisualQuestionBatches(BucketedBatches):
 
 
 def question_rows(numbers: np.ndarray, most: int) -> list[np.ndarray]:
-    """Distributes the questions of each image evenly over rows of at most `most`."""
+    """Distributes the questions of each image evenly over rows of at most `most` questions."""
     order = np.argsort(numbers, kind="stable")
     starts = np.flatnonzero(np.diff(numbers[order])) + 1
     groups = np.split(order, starts)

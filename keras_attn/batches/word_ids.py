@@ -19,7 +19,7 @@ from keras_attn.text.words import SPECIAL_TOKENS
 
 @dataclass(frozen=True)
 class WordChoice(Settings):
-    """Settings of the words that get an id."""
+    """Settings that determine which words get an id."""
 
     min_frequency: int = setting(
         5, "minimum number of occurrences of a word that gets a vector", at_least=1
@@ -37,10 +37,10 @@ class WordIds:
 
     Args:
         tokenizer: Tokenizer with the words that have an id.
-        ids: int32 `(n,)`, the concatenated ids of all texts.
-        lengths: Number of words of each text.
+        ids: The concatenated ids of all texts, int32 `(n,)`.
+        lengths: Number of ids of each text.
         counts: Number of occurrences of each id.
-        words_read: Number of words including rare ones.
+        words_read: Total number of words, including rare words.
 
     Example:
 
@@ -118,7 +118,7 @@ class WordIds:
 
         Raises:
             TypeError: If `texts` is a string, or contains something other than strings.
-            ValueError: If the texts have fewer than two words of the tokenizer.
+            ValueError: If fewer than two words of the texts are in the tokenizer's vocabulary.
         """
         ids, lengths = _read(texts, tokenizer.encode)
         ids = np.where(ids == tokenizer.unknown_id, -1, ids)

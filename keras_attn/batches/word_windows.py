@@ -26,7 +26,7 @@ def kept_shares(counts: ArrayLike, subsample: float) -> np.ndarray:
         subsample: The threshold t; 0 keeps every word.
 
     Returns:
-        float64 `(V,)`; 1 for words that do not occur.
+        The probability of each word, float64 `(V,)`; 1 for words that do not occur.
 
     Example:
 
@@ -41,7 +41,7 @@ def kept_shares(counts: ArrayLike, subsample: float) -> np.ndarray:
 
 
 def noise_shares(counts: ArrayLike, noise_power: float = 0.75) -> np.ndarray:
-    """The probability of each noise word, count^power / sum(count^power)."""
+    """Returns the probability of each noise word, count^power / sum(count^power)."""
     counts = np.asarray(counts, "float64")
     noise = np.where(counts > 0, counts**noise_power, 0.0)
     return noise / noise.sum()
@@ -59,20 +59,20 @@ def row_loads(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Computes the mean number of updates of each word in a batch.
 
-    word2vec makes these updates one after the other. A batch sums their gradients, which overshoots
-    if a word has hundreds of them.
+    The original word2vec makes these updates one after the other. A batch sums their gradients,
+    which overshoots if a word gets hundreds of updates.
 
     Args:
         counts: Number of occurrences of each word, `(V,)`.
         batch_size: Number of words of a batch.
-        window: See `WordWindows`.
+        window: Maximum number of context words on each side.
         negatives: Number of noise words for each pair.
-        subsample: See `WordWindows`.
-        noise_power: See `WordWindows`.
-        cbow: See `WordWindows`.
+        subsample: Threshold of subsampling; 0 keeps every word.
+        noise_power: Exponent of the noise distribution.
+        cbow: Whether the batches are for CBOW instead of skip-gram.
 
     Returns:
-        Two arrays, float64 `(V,)`, for word vectors and for context vectors.
+        The numbers of updates of each word's vector and of its context vector, two float64 `(V,)`.
 
     Example:
 
@@ -92,28 +92,28 @@ class WordWindows(EpochBatches):
 
     A row is a span of P = 16 consecutive words, so that the vectors of its words, its context and
     its noise words are fetched only once. With W = `window`, C = P + 2W and N = `noise_words`, a
-    batch of skip-gram is
+    batch for skip-gram is
 
         word_ids     (G, P)      int32   the words of each span
         context_ids  (G, C + N)  int32   from W before to W after the span, then noise words
         labels       (G, P, C)   uint8   1 for context words of a word
 
-    and one of CBOW is
+    and a batch for CBOW is
 
         context_ids      (G, C)      int32
         context_weights  (G, P, C)   float32   1/n for the n context words, else 0
         word_ids         (G, P + N)  int32     the words of each span, then noise words
         labels           (G, P, P)   uint8     1 on the diagonal
 
-    as the models and `NegativeSamplingLoss` expect. The width of the context is drawn from 1 to W
-    for each word in each epoch; the context never extends into another text. Frequent words are
-    first left out at random (`kept_shares`). Noise words are drawn with probability count^0.75 /
-    sum(count^0.75).
+    in the form that the models and `NegativeSamplingLoss` expect. The width of the context is drawn
+    from 1 to W for each word in each epoch; the context never extends into another text. Before,
+    frequent words are left out at random (`kept_shares`). Noise words are drawn with probability
+    `count^noise_power / sum(count^noise_power)`.
 
-    An epoch depends only on `seed` and its index, and a batch also on its own index. All epochs
-    have the same number of batches, so a few random spans may be left out. To resume a run, call
-    `set_epoch(n)`, or pass the callback `EpochOrder(windows)`, which sets the order by the epoch
-    number of `fit`. **Pass `shuffle=False` to `fit`.**
+    An epoch depends only on `seed` and the index of the epoch, and a batch also on its own index.
+    All epochs have the same number of batches, so a few random spans may be left out. To resume a
+    run, call `set_epoch(n)`, or pass the callback `EpochOrder(windows)`, which sets the order by
+    the epoch number of `fit`. **Pass `shuffle=False` to `fit`.**
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1310.4546): negative sampling, subsampling.
@@ -128,8 +128,8 @@ class WordWindows(EpochBatches):
         noise_power: Exponent of the noise distribution.
         batch_size: Number of words of a batch, rounded up to whole spans.
         cbow: Whether the batches are for CBOW.
-        shuffle: Whether to shuffle the spans. If False, they are in order, and each epoch has the
-            same random numbers.
+        shuffle: Whether to shuffle the spans. If False, the spans are in order, and each epoch uses
+            the same random numbers.
         seed: Seed of the order, a non-negative integer.
 
     Raises:
@@ -194,7 +194,7 @@ class WordWindows(EpochBatches):
 
     @staticmethod
     def places(batch_size: int) -> int:
-        """Returns the number of positions for words in a batch, in whole spans.
+        """Returns the number of words of a batch, rounded up to whole spans.
 
         Args:
             batch_size: Number of words of a batch.

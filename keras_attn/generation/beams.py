@@ -19,11 +19,11 @@ Chosen: TypeAlias = tuple[Tensor, Generation, Generation, Tensor, Tensor]
 
 
 class Beams(NamedTuple):
-    """K beams for each row of a batch, and the best sequences that have ended.
+    """Manages the K beams of each row of a batch, and the best sequences that have ended.
 
-    With frozen beams (`early_stopping` None), a sequence that has ended keeps its place while it is
-    among the K best. Otherwise the K beams are always open, and a sequence that ends is collected
-    if it is among the K best of all at that time.
+    If `early_stopping` is None, beams are frozen: a sequence that has ended keeps its place while
+    it is among the K best. Otherwise, all K beams stay open, and a sequence that ends is collected
+    if it is among the K best sequences at that step.
     """
 
     num_beams: int
@@ -42,7 +42,7 @@ class Beams(NamedTuple):
 
     @property
     def frozen(self) -> bool:
-        """Whether sequences that have ended keep their places. A beam of one is greedy search."""
+        """Whether sequences that have ended keep their places; always True for a single beam."""
         return self.early_stopping is None or self.num_beams == 1
 
     @property
@@ -57,7 +57,7 @@ class Beams(NamedTuple):
         return min(self.candidates, self.vocabulary)
 
     def nothing(self, count: int) -> Generation:
-        """Returns `count` impossible sequences for each row."""
+        """Returns `count` empty sequences with an impossible score for each row."""
         zeros = ops.zeros_like(self.limits) + ops.zeros((1, count), dtype="int32")
         pad = ops.cast(self.pad_id, "int32")
         return Generation(
@@ -68,7 +68,7 @@ class Beams(NamedTuple):
         )
 
     def begin(self) -> tuple[Generation, Generation, Tensor]:
-        """Returns the initial beams: only the first is possible, and nothing is collected."""
+        """Returns the initial beams, of which only the first is possible, and no collected ones."""
         first = ops.convert_to_tensor(np.arange(self.num_beams)[None] == 0)
         beams = self.nothing(self.num_beams)
         beams = beams._replace(scores=ops.where(first, 0.0, beams.scores))
@@ -76,7 +76,7 @@ class Beams(NamedTuple):
         return beams, kept, ops.cast(ops.zeros_like(self.limits), "bool")
 
     def following(self, allowed: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns log-probabilities of the best next tokens and their ids, `(..., most)`.
+        """Returns the log-probabilities and the ids of the best next tokens, `(..., most)` each.
 
         `allowed` are logits `(..., V)`, with -inf for forbidden tokens. Probabilities are
         normalized over all `logits`.
@@ -95,8 +95,8 @@ class Beams(NamedTuple):
     ) -> Chosen:
         """Chooses the next beams, after `step` new tokens, by the log-probabilities `(B, K, most)`.
 
-        The scores of `beams` are sums; the scores of the collected sequences, `best`, are divided
-        by the length penalty.
+        The scores of `beams` are sums of log-probabilities; the scores of the collected sequences,
+        `best`, are divided by the length penalty.
         """
         if self.frozen:
             beams, parent, token, ended = self._frozen(step, logp, tokens, beams)
@@ -114,7 +114,7 @@ class Beams(NamedTuple):
         return token, beams, best, over, parent
 
     def result(self, best: Generation) -> Generation:
-        """Returns the R best collected sequences, and padding if there are fewer."""
+        """Returns the R best collected sequences; missing ones are padding."""
         best = Generation(*(x[:, : self.returned] for x in best))
         there = best.scores > IMPOSSIBLE
         return Generation(

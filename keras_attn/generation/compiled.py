@@ -23,15 +23,15 @@ _KINDS = {
 class CompiledFunction:
     """Compiles `function(ids, max_length, *numbers)` for the current backend.
 
-    TensorFlow traces once for any batch and length. With `jit_compile`, it traces once for each
-    `max_length`, and again for single rows, and XLA compiles each shape. JAX compiles once for each
-    shape and `max_length`, by `jax.jit`. Therefore use only a few different shapes with XLA.
-    PyTorch runs without gradients and does not compile. Every call uses the current values of the
-    variables. A batch without rows gives results without rows.
+    TensorFlow traces the function once for any batch and length. With `jit_compile`, it traces once
+    for each `max_length`, and again for single rows, and XLA compiles each shape. JAX compiles once
+    for each shape and `max_length`, with `jax.jit`. Therefore, use only a few different shapes with
+    XLA. PyTorch runs without gradients and does not compile. Every call uses the current values of
+    the variables. A batch without rows gives results without rows.
 
     Instead of ids, the function may take regions (`dtype="float32", rank=3`) or images
-    (`dtype="uint8", rank=4`). TensorFlow then traces once for each shape without the batch size,
-    because many layers need this.
+    (`dtype="uint8", rank=4`). TensorFlow then traces the function for each shape of a single
+    example, because many layers need a static shape.
 
     Args:
         function: `function(ids (B, S) int32, max_length, *numbers (B, ...)) -> nest of batch-first
@@ -45,17 +45,17 @@ class CompiledFunction:
         rank: Rank of the first argument, at least 2.
 
     Call arguments:
-        ids: Integers `(B, S)`; or floats, or integers from 0 to 255, of the given rank.
-        max_length: Positive integer for the function.
-        *numbers: Numbers `(B,)`, such as seeds, or `(B, ...)`, which become int32 or float32; each
-            call must have as many of them.
+        ids: Integers `(B, S)`, or an array of the given `dtype` and `rank`.
+        max_length: Positive integer, passed to the function.
+        *numbers: Numbers `(B,)`, such as seeds, or `(B, ...)`, which are converted to int32 or
+            float32. Each call must pass the same number of them.
 
     Returns:
         The results of `function` as NumPy arrays.
 
     Raises:
         ValueError: If `dtype` or `rank` is invalid, ids have the wrong dtype or rank, `max_length`
-            is wrong, or the numbers do not have a value for each row.
+            is not a positive integer, or `numbers` do not have a value for each row.
 
     Example:
 

@@ -19,7 +19,7 @@ def _not_begun(*arguments) -> NoReturn:
 class CompiledSteps:
     """Compiles `begin(ids, max_length, *numbers) -> state` and `advance(state) -> results, state`.
 
-    The state remains a nest of tensors of the backend, so that a call costs no more than its steps.
+    The state remains a nest of backend tensors, so that a call costs no more than its steps.
     TensorFlow traces each function once. JAX compiles `begin` once for each shape and `max_length`,
     and `advance` for each shape of the state. PyTorch runs without gradients and does not compile.
     Every call uses the current values of the variables.
@@ -58,11 +58,11 @@ class CompiledSteps:
 
         Args:
             ids: Integers `(B, S)`.
-            max_length: Positive integer.
-            *numbers: Numbers `(B,)`, which become int32 or float32.
+            max_length: Positive integer, passed to `begin`.
+            *numbers: Numbers `(B,)`, which are converted to int32 or float32.
 
         Returns:
-            The state.
+            The state, a nest of batch-first tensors.
         """
         variables = list(self._model.variables)
         more = [np.asarray(keras.ops.convert_to_numpy(x)) for x in numbers]

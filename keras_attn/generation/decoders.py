@@ -19,9 +19,10 @@ class Decoder(Protocol[State]):
     """The interface of decoders. `state` is a nest of batch-first tensors.
 
     If the beams of a sentence share a part of the state, such as its memory, a decoder may have two
-    more methods. Row `i times + j` of `repeat(state, times)` is the j-th beam of row i. Row i of
-    `reorder(state, rows)` continues row `rows[i]` of the same sentence. A third method,
-    `laid_out()`, may return an equivalent decoder that is faster for a search over several rows.
+    further methods. `repeat(state, times)` returns a state in which row `i * times + j` is the j-th
+    beam of row i. `reorder(state, rows)` returns a state in which row i continues row `rows[i]` of
+    the same sentence. A third method, `laid_out()`, may return an equivalent decoder that is faster
+    for a search over several rows.
     """
 
     def prefill(
@@ -41,7 +42,7 @@ class Decoder(Protocol[State]):
 
 
 def integer(name: str, value: object, least: int) -> int:
-    """Returns an integer of any type as an int; raises a ValueError if it is below `least`."""
+    """Converts an integer of any type to an int; raises a ValueError if it is below `least`."""
     try:
         number = operator.index(cast(SupportsIndex, value))
     except TypeError:
@@ -73,20 +74,20 @@ def laid_out(decoder: Decoder, prompt: Tensor, beams: int = 1) -> Decoder:
 
 
 def repeat_rows(state: State, times: int) -> State:
-    """Returns a nest of batch-first tensors with `times` copies of each row in sequence."""
+    """Repeats each row of a nest of batch-first tensors `times` times in succession."""
     return tree.map_structure(lambda t: ops.repeat(t, times, axis=0), state)
 
 
 class RecomputeDecoder:
     """Decodes with any model by running it on the whole sequence at each step.
 
-    It is slow, but works with every causal model, and serves as the reference for cached decoders.
+    This is slow, but works with every causal model, and serves as a reference for cached decoders.
 
     Args:
         function: `function(ids (B, L), memory, memory_mask) -> logits (B, L, V)`. The logits at a
-            position must not depend on later ids. If it has an argument `padding_mask`, it gets a
-            boolean `(B, L)`, True for tokens. A model with an id for padding needs it, because a
-            search may produce that id as a token.
+            position must not depend on later ids. If the function has an argument `padding_mask`,
+            it receives a boolean `(B, L)`, True for tokens. A model that treats an id as padding
+            needs this mask, because a search may generate that id as a token.
         pad_id: Id of the padding after the last token.
 
     Example:
@@ -111,7 +112,8 @@ class RecomputeDecoder:
         memory_mask: Tensor | None = None,
         max_length: Size | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """See `TokenDecoder.prefill`. The function always gets right-padded prompts."""
+        """Reads prompts `(B, P)` with padding on either side; returns the logits `(B, V)` and the
+        state."""
         prompt = ops.convert_to_tensor(prompt)
         length = ops.shape(prompt)[1]
         max_length = length + 1 if max_length is None else max_length
@@ -135,7 +137,8 @@ class RecomputeDecoder:
         state: dict[str, Tensor],
         return_scores: bool = False,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """See `TokenDecoder.step`; there are no scores."""
+        """Reads one token per row; returns the logits `(B, V)` after it and the new state. Scores
+        are not supported."""
         if return_scores:
             raise ValueError(
                 "RecomputeDecoder cannot return attention scores, because it calls the model "

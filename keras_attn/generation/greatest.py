@@ -10,10 +10,10 @@ from keras_attn.ops.compilers import compiler
 
 
 def greatest(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the greatest entry of each row and its index, the first of equal ones.
+    """Returns the greatest entry of each row and its index; among equal entries, the first one.
 
-    XLA does not vectorize argmax, which would take longer than the rest of a step of a small model,
-    so it is not used there. (On JAX, zero is greater than negative zero.)
+    With XLA, argmax is not used: XLA does not vectorize it, so that it would take longer than all
+    other operations in a step of a small model. (On JAX, zero is greater than negative zero.)
     """
     if keras.backend.backend() == "torch" or compiler() == "none":
         return ops.max(x, axis=-1), _argmax(x)
@@ -35,10 +35,10 @@ def _argmax(x: Tensor) -> Tensor:
 
 
 def greatest_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Returns the k greatest entries of each row in order, equal entries by their index.
+    """Returns the k greatest entries of each row in descending order, equal entries by their index.
 
-    The rows are cut into blocks. The k greatest entries are in the k blocks with the greatest
-    maxima, so only these blocks are searched after one pass over the row.
+    The rows are cut into blocks. The k greatest entries lie in the k blocks with the greatest
+    maxima, so after one pass over the row, only these blocks are searched.
     """
     size = x.shape[-1]
     width = _block_width(size, k)
@@ -60,7 +60,7 @@ def greatest_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def ordered_top_k(x: Tensor, k: int) -> tuple[Any, Any]:
-    """`ops.top_k` with int32 indices, and equal entries in their order on PyTorch too."""
+    """Computes `ops.top_k` with int32 indices; equal entries keep their order, also on PyTorch."""
     if keras.backend.backend() == "torch":
         import torch
 

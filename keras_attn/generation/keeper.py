@@ -18,17 +18,17 @@ MOST = 16
 class Keeper:
     """Base class of objects that cache what they derive from a model, such as compiled functions.
 
-    `kept` creates a value once, and returns it again as long as the key and the public attributes
-    of the object are unchanged. If a public attribute is replaced, such as `model`, the whole cache
-    is cleared. If there are too many keys, the least recently used one is dropped. Copies (`copy`,
-    `deepcopy`, pickle) begin with an empty cache.
+    `kept` creates a value for each key once, and returns the same value as long as the public
+    attributes of the object are unchanged. If a public attribute such as `model` is replaced, the
+    whole cache is cleared. If there are too many keys, the least recently used key is dropped.
+    Copies (`copy`, `deepcopy`, pickle) begin with an empty cache.
 
-    Attributes are compared by identity, except numbers and strings. In keys, tuples, functions and
-    frozen dataclasses are compared by their values, too.
+    Numbers and strings are compared by value, and all other attributes by identity. In keys,
+    tuples, functions and frozen dataclasses are also compared by value.
 
     Attributes:
-        decide_nothing: Names of public attributes that do not affect results, such as notes on the
-            last call.
+        decide_nothing: Names of public attributes that do not affect results, such as statistics of
+            the last call.
 
     Example:
 
@@ -54,7 +54,7 @@ class Keeper:
     _kept: tuple[list[Any], Recent[Any]] | None = None
 
     def kept(self, make: Callable[[], Made], *key: Any) -> Made:
-        """Returns the cached value of a key, or creates it with `make`.
+        """Returns the cached value for a key, or creates it with `make`.
 
         Args:
             make: Function without arguments. Its result must depend only on the key and the public

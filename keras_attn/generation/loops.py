@@ -17,11 +17,11 @@ IMPOSSIBLE = -float("inf")
 
 
 class Generation(NamedTuple):
-    """The result of a search, with shapes `(B, ...)`, or `(B, R, ...)` for the R best sequences of
-    a beam search.
+    """The result of a search.
 
-    A sequence that does not end within `max_length` tokens (or its row's `max_lengths`) is cut
-    there: it has no end token, `finished` is False, and it is ranked by its current score.
+    The shapes are `(B, ...)`, or `(B, R, ...)` for the R best sequences of a beam search. If a
+    sequence does not end within `max_length` tokens (or its row's `max_lengths`), it is cut: it has
+    no end token, `finished` is False, and it is ranked by its current score.
     """
 
     tokens: Tensor
@@ -56,8 +56,8 @@ def row_limits(
 ) -> Tensor:
     """Returns the maximum number of new tokens of each row, int32 `(B,)`.
 
-    If a decoder does not have enough positions for a row, it is refused, or cut in a graph, where
-    the lengths of prompts are not known.
+    If a decoder does not have enough positions for a row, an error is raised. In a graph, where the
+    lengths of prompts are not known, the number of new tokens is reduced instead.
     """
     every = ops.zeros_like(lengths) + max_length
     limits = every if max_lengths is None else _asked_limits(max_lengths, every)
@@ -72,7 +72,7 @@ def row_limits(
 
 
 def within_room(decoder: Decoder, positions: Tensor) -> Tensor:
-    """Returns positions of the next tokens; in rows that have ended, they stay within the table."""
+    """Limits the positions of next tokens to the decoder's positions, for rows that have ended."""
     longest = getattr(decoder, "longest", None)
     return positions if longest is None else ops.minimum(positions, longest - 1)
 
@@ -97,8 +97,10 @@ def prefilled(
     beams: int = 1,
     spare: int = 0,
 ) -> tuple[Decoder, Tensor, Any, Tensor]:
-    """Returns the decoder for the steps, the logits after the prompts, the state, and the lengths
-    `(B,)` of the prompts. The cache has `spare` additional slots.
+    """Reads the prompts, with a cache that has `spare` additional slots.
+
+    Returns the decoder for the steps, the logits after the prompts, the state, and the lengths of
+    the prompts `(B,)`.
     """
     prompt = ops.convert_to_tensor(prompt)
     if len(prompt.shape) != 2 or prompt.shape[1] == 0:
@@ -119,7 +121,7 @@ def prefilled(
 
 
 def end_ids_of(end_id: int | Sequence[int] | None) -> list[int]:
-    """The ids of the tokens that end a sequence, as a tuple."""
+    """Returns the ids of the tokens that end a sequence as a list; empty for None."""
     if end_id is None:
         return []
     ends = end_id if isinstance(end_id, list | tuple) else [cast(int, end_id)]
@@ -127,7 +129,7 @@ def end_ids_of(end_id: int | Sequence[int] | None) -> list[int]:
 
 
 def is_end(token: Tensor, end_id: int | Sequence[int] | None) -> Tensor:
-    """Whether tokens are end tokens, for any shape."""
+    """Returns whether each token is an end token, for tokens of any shape."""
     ends = [ops.equal(token, i) for i in end_ids_of(end_id)]
     return functools.reduce(ops.logical_or, ends, ops.zeros_like(token, dtype="bool"))
 
@@ -135,8 +137,8 @@ def is_end(token: Tensor, end_id: int | Sequence[int] | None) -> Tensor:
 def log_total(logits: Tensor) -> Tensor:
     """Returns the log of the sum of exponentials of logits `(..., V)`, float32 `(..., 1)`.
 
-    Logits minus this number are log-probabilities. Pass the decoder's own logits, so that
-    forbidding tokens does not raise the probabilities of the others.
+    Logits minus this number are log-probabilities. Pass the decoder's original logits, so that
+    forbidding some tokens does not raise the probabilities of all others.
     """
     return ops.logsumexp(ops.cast(logits, "float32"), axis=-1, keepdims=True)
 

@@ -18,8 +18,8 @@ def mixed_bits(x: Tensor) -> Tensor:
 
         x ^= x >> 16;  x *= 0x7feb352d;  x ^= x >> 15;  x *= 0x846ca68b;  x ^= x >> 16
 
-    This is "lowbias32" of Wellons (https://nullprogram.com/blog/2018/07/31/), a finalizer like the
-    one of MurmurHash3. It uses int32, which every backend has: products wrap around, and the sign
+    This is Wellons' "lowbias32" (https://nullprogram.com/blog/2018/07/31/), a finalizer like that
+    of MurmurHash3. It uses int32, which every backend supports: products wrap around, and the sign
     bits of arithmetic shifts are cleared.
     """
     x = ops.bitwise_xor(x, _shifted(x, 16)) * _FIRST
@@ -35,11 +35,11 @@ def prompt_seeds(ids: Tensor, seed: TensorLike) -> Tensor:
     """Returns a seed for each row that depends on its ids, but not on its position in the batch.
 
     Args:
-        ids: int32 `(B, S)`; zeros are padding.
-        seed: Integer, or integers `(B,)`.
+        ids: Ids of each row, int32 `(B, S)`; zeros are padding.
+        seed: Integer, or integers `(B,)`, which are combined with the ids.
 
     Returns:
-        int32 `(B,)`.
+        Seeds, int32 `(B,)`.
 
     Example:
 
@@ -58,11 +58,11 @@ def row_seeds(seed: TensorLike, rows: Tensor) -> Tensor:
 
     Args:
         seed: Integer from 0 to 2^31 - 1, from which the seed of each row is derived; or integers
-            `(B,)`, the seeds themselves.
-        rows: int32 `(B,)`, the numbers of the rows.
+            `(B,)`, the seeds of the rows, which are returned.
+        rows: Indices of the rows, int32 `(B,)`.
 
     Returns:
-        int32 `(B,)`.
+        Seeds, int32 `(B,)`.
 
     Raises:
         ValueError: If `seed` is neither an integer in this range nor an array `(B,)`.
@@ -100,7 +100,7 @@ def row_seeds(seed: TensorLike, rows: Tensor) -> Tensor:
 
 
 def seeds_of(seed: int | Sequence[int] | np.ndarray, count: int) -> np.ndarray:
-    """Returns the seeds of prompts, int32 `(count,)`, from one integer or one for each prompt."""
+    """Returns seeds of prompts, int32 `(count,)`, from one integer or an integer per prompt."""
     given = np.asarray(seed)
     if given.ndim and len(given) != count:
         raise ValueError(
@@ -116,15 +116,15 @@ def seeds_of(seed: int | Sequence[int] | np.ndarray, count: int) -> np.ndarray:
 def uniform_noise(seeds: Tensor, step: Size) -> Tensor:
     """Returns a random number above 0 and below 1 for each seed at a step.
 
-    A number depends only on its seed and the step, not on the batch, the backend or earlier
-    numbers. It has 23 bits.
+    Each number depends only on its seed and the step, not on the batch, the backend or earlier
+    numbers. It has 23 random bits.
 
     Args:
-        seeds: int32 `(B,)`.
+        seeds: Seeds, int32 `(B,)`.
         step: Integer, or int32 scalar tensor.
 
     Returns:
-        float32 `(B,)`.
+        Random numbers, float32 `(B,)`.
 
     Example:
 

@@ -27,7 +27,7 @@ def is_tensor(value: object) -> TypeIs[Tensor]:
 
 
 def of_rows(name: str, value: float | Tensor) -> Any:
-    """Returns a setting for tensors `(B, n)`: a tensor `(B,)` becomes `(B, 1)`."""
+    """Converts a setting for use with tensors `(B, n)`: a tensor `(B,)` becomes `(B, 1)`."""
     if not is_tensor(value):
         return value
     given = ops.convert_to_tensor(value)
@@ -43,7 +43,7 @@ def of_rows(name: str, value: float | Tensor) -> Any:
 
 
 def values_of(setting: object) -> list[Any]:
-    """Returns the known values of a setting; a tensor in a graph has none."""
+    """Returns the known values of a setting as a list, which is empty for a tensor in a graph."""
     if not is_tensor(setting):
         return [setting]
     known = known_value(setting)
@@ -51,7 +51,7 @@ def values_of(setting: object) -> list[Any]:
 
 
 def rounded_count(count: int) -> int:
-    """Rounds a number of greatest entries up to 64, 256, 1024, ..., to compile few functions."""
+    """Rounds a `top_k` up to 64, 256, 1024 and so on, so that few functions are compiled."""
     bits = (count - 1).bit_length()
     return max(64, 1 << (bits + bits % 2))
 
@@ -59,8 +59,8 @@ def rounded_count(count: int) -> int:
 def sampling_inputs(settings: Mapping[str, float | None]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Splits settings of sampling into run-time numbers and compile-time settings.
 
-    A filter that is off has no number and costs nothing. The k most probable tokens are selected
-    from the 64, 256, 1024, ... greatest logits.
+    A filter that is off has no run-time number and costs nothing. For `top_k`, the number of
+    greatest logits to sort is a compile-time setting: k rounded up to 64, 256, 1024 and so on.
     """
     off = {"top_k": (None,), "top_p": (None, 1), "min_p": (None, 0), "repetition_penalty": (1,)}
     numbers: dict[str, Any] = {
@@ -76,7 +76,7 @@ def sampling_inputs(settings: Mapping[str, float | None]) -> tuple[dict[str, Any
 
 
 def columns(numbers: Mapping[str, float], rows: int) -> list[np.ndarray]:
-    """Returns numbers as inputs of a compiled function, `(rows,)` each, in their order.
+    """Returns numbers as inputs of a compiled function: arrays `(rows,)`, in the same order.
 
     `top_k`, `min_length` and `seed` are int32, all others float32.
     """

@@ -22,16 +22,16 @@ def length_penalty(lengths: Size, alpha: float | Tensor, kind: str = "gnmt") -> 
         gnmt:  ((5 + n) / 6) ** alpha
         power: n ** alpha
 
-    The first is the penalty of GNMT (Wu et al., 2016). `transformers` (`length_penalty`) and
-    CTranslate2 use the second.
+    `"gnmt"` is the penalty of GNMT (Wu et al., 2016). transformers (`length_penalty`) and
+    CTranslate2 use `"power"`.
 
     References:
         - [Wu et al., 2016](https://arxiv.org/abs/1609.08144): equation 14.
 
     Args:
         lengths: Numbers n of tokens, including the end token.
-        alpha: Exponent; 0 for no penalty, above 0 favours longer sequences, below 0 shorter ones. A
-            number, or a tensor that can be broadcast with `lengths`.
+        alpha: Exponent, a number or a tensor that can be broadcast with `lengths`. 0 has no effect;
+            positive values favor longer sequences, and negative values shorter sequences.
         kind: `"gnmt"` or `"power"`.
 
     Returns:
@@ -54,7 +54,7 @@ def length_penalty(lengths: Size, alpha: float | Tensor, kind: str = "gnmt") -> 
 
 
 def check_ranking(length_penalty_kind: object, early_stopping: object) -> None:
-    """Raises a ValueError if the kind of penalty or of stopping is unknown."""
+    """Raises a ValueError for an unknown kind of length penalty or early stopping."""
     if length_penalty_kind not in PENALTY_KINDS:
         raise ValueError(
             f"`length_penalty_kind` must be one of {', '.join(map(repr, PENALTY_KINDS))}. "
@@ -78,7 +78,7 @@ class Ranking(NamedTuple):
 
     @classmethod
     def of(cls, alpha: float | Tensor, kind: str, given: int | Tensor) -> Ranking:
-        """Returns the ranking for settings; `alpha` may be a tensor `(B,)`."""
+        """Creates the `Ranking` for these settings; `alpha` may be a tensor `(B,)`."""
         return cls(of_rows("alpha", alpha), kind, given)
 
     def penalty(self, lengths: Size) -> Tensor:

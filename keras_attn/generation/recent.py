@@ -14,9 +14,9 @@ T = TypeVar("T")
 class Recent(Generic[T]):
     """A cache of values that are expensive to create, such as compiled functions.
 
-    A key must contain everything that determines the value. If there are too many values, the least
-    recently used one is dropped. The cache is thread-safe: each value is created once. A copy
-    begins empty, because values may refer to parts of the original.
+    A key must contain everything that determines its value. If there are too many values, the least
+    recently used value is dropped. The cache is thread-safe: each value is created only once. A
+    copy of the cache is empty, because values may refer to parts of the original object.
 
     Args:
         most: Maximum number of cached values.
@@ -51,14 +51,14 @@ class Recent(Generic[T]):
             return iter(list(self._made.items()))
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Returns the value of a key, and creates it if necessary.
+        """Returns the value for a key, which is created if necessary.
 
         Args:
             key: Any hashable value.
-            make: Function without arguments.
+            make: Function without arguments that creates the value.
 
         Returns:
-            The result of `make`.
+            The cached or new result of `make`.
         """
         with self._lock:
             # The last key of the dict is the one that was asked for last.

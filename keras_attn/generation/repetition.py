@@ -10,10 +10,10 @@ from keras_attn.ops.masks import token_mask
 
 
 class History:
-    """Tracks the prompt and new tokens of each row for penalties.
+    """Tracks the tokens of each row, in order to penalize or block repetitions.
 
-    The history is a dict of tensors, for the state of a loop: `"seen"`, bool `(B, V)`, with a
-    repetition penalty, and `"ids"`, int32 `(B, L)`, if n-grams are blocked.
+    The history is a dict of tensors, as part of the state of a loop. With a repetition penalty, it
+    has `"seen"`, bool `(B, V)`; if repeated n-grams are blocked, it has `"ids"`, int32 `(B, L)`.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class History:
         return history
 
     def penalized(self, logits: Tensor, history: dict[str, Tensor]) -> Tensor:
-        """Returns the logits `(B, V)` with the penalty on tokens of the history."""
+        """Applies the repetition penalty to the logits `(B, V)` of tokens in the history."""
         if "seen" not in history:
             return logits
         less = ops.where(logits < 0, logits * self.penalty, logits / self.penalty)
         return ops.where(history["seen"], less, logits)
 
     def repeats(self, history: Mapping[str, Tensor], count: Tensor) -> Tensor | None:
-        """Returns whether tokens would repeat an n-gram, bool `(B, V)`, or None."""
+        """Returns which tokens would repeat an n-gram, bool `(B, V)`; None if all may repeat."""
         if "ids" not in history:
             return None
         ids, before = history["ids"], self.n - 1
@@ -66,7 +66,7 @@ class History:
         return self._marked(_shifted(ids, before), found)
 
     def extended(self, history: dict[str, Tensor], token: Tensor, count: Tensor) -> dict:
-        """Returns the history with one more token in each row, after `count` `(B,)` tokens."""
+        """Adds a token to each row of the history, which has `count (B,)` tokens so far."""
         token, count = ops.expand_dims(token, 1), ops.expand_dims(count, 1)
         history = dict(history)
         if "seen" in history:

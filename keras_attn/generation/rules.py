@@ -32,11 +32,11 @@ class TokenRules:
 
     The rules apply in this order: suppressed tokens are never chosen; the end token is not chosen
     before `min_length`; no n-gram repeats unless no other token is left; and if a token is forced,
-    it is the only choice. A forced token is given and not predicted, so its log-probability is 0.
+    it is the only choice. A forced token is given, not predicted, so its log-probability is 0.
 
-    Tensors have a row for each row of the logits `(B, V)`: `limits (B,)`, the maximum numbers of
-    new tokens; the `lengths (B,)` of the prompts; and `beginning (B, P)`, the first new tokens
-    after `forced_first_id`, padded on the right.
+    The rules use tensors with an entry for each row of the logits `(B, V)`: `limits (B,)`, the
+    maximum number of new tokens; `lengths (B,)`, the length of the prompt; and `beginning (B, P)`,
+    the first new tokens after `forced_first_id`, padded on the right.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class TokenRules:
 
     @property
     def given(self) -> int | Tensor:
-        """Number of tokens of each row's beginning, int32 `(B, 1)`, or 0."""
+        """Number of given first tokens of each row, int32 `(B, 1)`; 0 if there are none."""
         mask = self.rows["mask"]
         return ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True) if self.begins else 0
 
     def of_beams(self, count: int) -> Self:
-        """Returns the rules with each row repeated `count` times."""
+        """Returns rules for beams, in which each row is repeated `count` times."""
         other = copy.copy(self)
         other.rows = {
             name: ops.repeat(x, count, axis=0) if is_tensor(x) and len(x.shape) else x

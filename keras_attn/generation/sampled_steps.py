@@ -25,10 +25,9 @@ class SampledSteps:
         tokens, state = advance(state, count);  tokens, state = advance(state, count);  ...
 
     Together, the calls draw the same tokens as `sample` with the same settings and seeds. A state
-    is a nest of batch-first tensors. It has the size of the decoder's own state, so both functions
-    can be compiled once; see `CompiledSteps`. Numbers that are passed to `begin` as tensors are
-    stored in the state, and replace the numbers given here, so that one compiled function serves
-    all their values.
+    is a nest of batch-first tensors. Its shapes do not change, so that `CompiledSteps` compiles
+    both functions only once. Numbers that are passed to `begin` as tensors are stored in the state,
+    and replace the numbers given here, so that one compiled function works for all their values.
 
     Args:
         decoder: Any object with `prefill` and `step`.
@@ -36,13 +35,14 @@ class SampledSteps:
         pad_id: Id of the padding after the end; it may be `end_id`.
         min_length: Minimum number of new tokens, including the end token.
         suppressed_ids: Ids of tokens that are never generated.
-        temperature: See `sample`.
-        top_k: See `sample`.
-        top_p: See `sample`.
-        min_p: See `sample`.
-        repetition_penalty: See `sample`.
-        no_repeat_ngram_size: See `sample`.
-        largest_top_k: See `sample`.
+        temperature: Divisor of the logits, above 0.
+        top_k: Number of most probable tokens to keep; all if None.
+        top_p: Probability of the smallest set of tokens that is kept; all if None.
+        min_p: Minimum probability of a kept token, relative to the largest probability; all if
+            None.
+        repetition_penalty: Penalty on tokens that already occurred; 1 has no effect.
+        no_repeat_ngram_size: Size of the n-grams that may not repeat; 0 allows all.
+        largest_top_k: Upper limit of `top_k` if it is passed to `begin` as a tensor.
 
     Raises:
         ValueError: If a setting is out of range.
@@ -99,14 +99,14 @@ class SampledSteps:
         max_length: Size,
         numbers: Mapping[str, Tensor] | None = None,
     ) -> State:
-        """Reads the prompts.
+        """Reads the prompts and returns the first state.
 
         Args:
             prompt: Ids `(B, P)`.
             prompt_mask: `(B, P)`, True for tokens, at least one per row; all if None.
-            seeds: int32 `(B,)`, the seeds of the rows.
-            limits: int32 `(B,)`, the number of new tokens of each row, at most `max_length`;
-                `max_length` if None.
+            seeds: Seeds of the rows, int32 `(B,)`.
+            limits: Maximum number of new tokens of each row, int32 `(B,)`, each at most
+                `max_length`; `max_length` if None.
             max_length: Maximum number of new tokens.
             numbers: A dict of tensors `(B,)` that replace settings: `temperature`, `top_k`,
                 `top_p`, `min_p`, `repetition_penalty` and `min_length`.
@@ -154,9 +154,9 @@ class SampledSteps:
             count: Maximum number of tokens.
 
         Returns:
-            `(results, state)`. `results` is a dict of `tokens`, int32 `(B, count)`, padded after
-            the last one; their number `lengths`, int32 `(B,)`; and `finished`, bool `(B,)`, True
-            for rows that have an end token.
+            `(results, state)`. `results` is a dict of `tokens`, int32 `(B, count)`, padded on the
+            right; `lengths`, int32 `(B,)`, the number of tokens in each row; and `finished`, bool
+            `(B,)`, True for rows that have an end token.
         """
         logits, before = state["logits"], ops.max(state["steps"])
         lengths, limits = state["prompt_lengths"], state["limits"]

@@ -41,7 +41,7 @@ def check_sampling(
 ) -> None:
     """Raises a ValueError if a setting of `sample` is out of range.
 
-    Values of tensors are checked only if they are known, which they are not in a graph.
+    The values of tensors are only checked if they are known, which is not the case in a graph.
     """
 
     def is_number(value: object) -> bool:
@@ -85,7 +85,7 @@ def filter_logits(
     min_p: float | Tensor | None = None,
     largest_top_k: int | None = None,
 ) -> Tensor:
-    """Sharpens logits and removes unlikely tokens, one filter after the other.
+    """Divides logits by the temperature, and removes unlikely tokens by a sequence of filters.
 
         x    = (logits - max(logits)) / temperature
         top_k: keep x_i >= the k-th greatest                        Fan et al., 2018
@@ -96,7 +96,7 @@ def filter_logits(
     logits are all kept or all removed, so that the order of ids makes no difference. At least one
     token is always kept.
 
-    For logits `(B, V)`, each number may be a tensor, `()` or `(B,)`, so that one compiled function
+    For logits `(B, V)`, each setting may be a tensor `()` or `(B,)`, so that one compiled function
     works for all values.
     """
     x = ops.cast(logits, "float32")
@@ -150,7 +150,8 @@ def draw(logits: Tensor, noise: Tensor) -> Tensor:
 
         token = the first i with sum_{j <= i} p_j > u,  p = softmax(logits)
 
-    `noise (B,)` are the numbers u above 0 and below 1. Tokens with -inf are never drawn.
+    The random numbers u are `noise (B,)`, above 0 and below 1. Tokens with a logit of -inf are
+    never drawn.
     """
     total = ops.cumsum(ops.softmax(logits, axis=-1), axis=-1)
     possible = logits > IMPOSSIBLE
@@ -171,7 +172,7 @@ def chooser(
     lengths: Tensor,
     filters: Mapping[str, Any],
 ) -> Callable[[Any, Tensor, Any], tuple[Tensor, Tensor, Any]]:
-    """Returns the function `choose` of `decode_rows` that draws the tokens of `sample`."""
+    """Returns the function with which `decode_rows` draws the tokens of `sample`."""
 
     def choose(step: Size, logits: Tensor, history: dict[str, Tensor]):
         logits = ops.cast(logits, "float32")
@@ -221,12 +222,12 @@ def sample(
 
     The random number u is `uniform_noise`, a hash of the row's seed and the step. Therefore the
     tokens of a row do not depend on its batch, and the same seeds give the same tokens eagerly, in
-    a `tf.function`, under `jax.jit`, on PyTorch and in a SavedModel, unless u falls between two
-    tokens where logits differ in their last bits.
+    a `tf.function`, under `jax.jit`, on PyTorch and in a SavedModel. The only exception is a number
+    u so close to the border of two tokens that rounding errors of the logits decide.
 
-    The numbers `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty` and `min_length` may
-    be tensors, `()` or `(B,)`, with a number for each row. As inputs of a compiled function, they
-    do not cause it to be compiled again.
+    The settings `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty` and `min_length` may
+    be tensors `()`, or `(B,)` with a number for each row. As inputs of a compiled function, they do
+    not cause it to be compiled again.
 
     References:
         - [Keskar et al., 2019](https://arxiv.org/abs/1909.05858): the repetition penalty r (CTRL).
@@ -239,42 +240,42 @@ def sample(
         decoder: Any object with `prefill` and `step`.
         prompt: Ids `(B, P)`.
         prompt_mask: `(B, P)`, True for tokens, at least one per row; all if None.
-        memory: `(B, S, Dm)` for the cross-attention, or None.
-        memory_mask: `(B, S)`, or None.
+        memory: Source states for cross-attention, `(B, S, Dm)`, or None.
+        memory_mask: `(B, S)`, True for tokens of the memory; all if None.
         max_length: Maximum number of new tokens, including the end token; an integer, or a tensor
             in a graph.
         end_id: Id of the token that ends a sequence, or a list of several such ids. With None,
             sequences end at their maximum length.
-        seed: Integer from 0 to 2^31 - 1, from which row i gets `row_seeds(seed, [i])`; or int32
-            `(B,)`, the seeds of the rows.
+        seed: Integer from 0 to 2^31 - 1, from which row i gets the seed `row_seeds(seed, [i])`; or
+            the seeds of all rows, int32 `(B,)`.
         temperature: Divisor of the logits, above 0.
-        top_k: Number of most probable tokens to keep; all if None, or 0 in a tensor.
+        top_k: Number of most probable tokens to keep; all if it is None, or 0 in a tensor.
         top_p: Probability of the smallest set of tokens that is kept; all if None.
         min_p: Minimum probability of a kept token, relative to the largest probability; all if
             None.
         repetition_penalty: Penalty r; above 1 makes tokens that already occurred less probable, and
             1 has no effect.
-        no_repeat_ngram_size: Size n of the n-grams that may not repeat, in the prompt and after it;
-            0 allows all. If no other token is left, n-grams may repeat.
-        max_lengths: int32 `(B,)`, the maximum number of new tokens of each row, 1 to `max_length`;
-            `max_length` for all if None.
+        no_repeat_ngram_size: Size n of the n-grams that may not repeat, in prompt and new tokens
+            together; 0 allows all. If no other token is left, n-grams may repeat.
+        max_lengths: Maximum number of new tokens of each row, int32 `(B,)`, from 1 to `max_length`;
+            `max_length` for all rows if None.
         min_length: Minimum number of new tokens, including the end token.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
         forced_first_id: Id of the first new token, such as a language mark, or None.
         forced_last_id: Id of the token at the maximum length, usually `end_id`, or None.
-        beginning: int32 `(B, P)`: new tokens at the beginning of each row, after `forced_first_id`.
+        beginning: Given first new tokens of each row, int32 `(B, P)`, after `forced_first_id`.
         beginning_mask: `(B, P)`, True for tokens, with padding on the right; all if None.
         largest_top_k: Upper limit of a tensor `top_k`; without it, the whole vocabulary is sorted
             at each step.
 
     Returns:
-        `Generation` with shapes `(B, max_length)` and `(B,)`. `scores` are sums of the decoder's
+        A `Generation` with shapes `(B, max_length)` and `(B,)`. `scores` are sums of the decoder's
         log-probabilities of the tokens, before penalties and filters.
 
     Raises:
-        ValueError: If a setting is out of range, lengths do not fit, or an id is outside the
-            vocabulary.
+        ValueError: If a setting is out of range, prompt and new tokens exceed the decoder's
+            positions, or an id is outside the vocabulary.
 
     Example:
 

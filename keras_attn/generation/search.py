@@ -45,40 +45,43 @@ def greedy_search(
 ) -> Generation:
     """Chooses the most probable token at each step, like beam search with one beam.
 
-    It runs eagerly, in a `tf.function`, under `jax.jit` and on PyTorch, and stops when all rows
-    have ended. See `Generation` for sequences that do not end.
+    The search runs eagerly, in a `tf.function`, under `jax.jit` and on PyTorch, and stops when all
+    rows have ended. A sequence that does not end within the maximum length is cut; its `finished`
+    is then False.
 
     Args:
         decoder: Any object with `prefill` and `step`.
         prompt: Ids `(B, P)`, such as the start token for a translation.
         prompt_mask: `(B, P)`, True for tokens, at least one per row; all if None.
-        memory: `(B, S, Dm)` for the cross-attention, or None.
-        memory_mask: `(B, S)`, or None.
+        memory: Source states for cross-attention, `(B, S, Dm)`, or None.
+        memory_mask: `(B, S)`, True for tokens of the memory; all if None.
         max_length: Maximum number of new tokens, including the end token; an integer, or a tensor
             in a graph.
-        end_id: Id of the token that ends a sequence, or a list of such ids, or None to continue to
-            `max_length`.
-        max_lengths: int32 `(B,)`, the maximum number of new tokens of each row, 1 to `max_length`,
-            so that results do not depend on the batch; `max_length` for all if None.
+        end_id: Id of the token that ends a sequence, or a list of several such ids. With None,
+            sequences end at their maximum length.
+        max_lengths: Maximum number of new tokens of each row, int32 `(B,)`, from 1 to `max_length`;
+            `max_length` for all rows if None.
         min_length: Minimum number of new tokens, including the end token; an integer, or a tensor
             `()` or `(B,)`.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
-        no_repeat_ngram_size: Size n of the n-grams that may not repeat, in the prompt and after it;
-            0 allows all. If no other token is left, n-grams may repeat.
+        no_repeat_ngram_size: Size n of the n-grams that may not repeat, in prompt and new tokens
+            together; 0 allows all. If no other token is left, n-grams may repeat.
         forced_first_id: Id of the first new token, such as a language mark, or None.
         forced_last_id: Id of the token at the maximum length, usually `end_id`, or None.
-        beginning: int32 `(B, P)`: new tokens at the beginning of each row, after `forced_first_id`.
+        beginning: Given first new tokens of each row, int32 `(B, P)`, after `forced_first_id`.
         beginning_mask: `(B, P)`, True for tokens, with padding on the right; all if None.
         renormalize: Whether probabilities are renormalized over the allowed tokens, as in
-            CTranslate2 and with `renormalize_logits` of `transformers`. By default, scores are the
-            model's log-probabilities.
+            CTranslate2 and with `renormalize_logits` in transformers. By default, scores are based
+            on the model's log-probabilities.
 
     Returns:
-        `Generation` with shapes `(B, max_length)` and `(B,)`. Scores are sums of log-probabilities.
+        A `Generation` with shapes `(B, max_length)` and `(B,)`. Scores are sums of
+        log-probabilities.
 
     Raises:
-        ValueError: If lengths do not fit, or an id is outside the vocabulary.
+        ValueError: If a length is out of range, prompt and new tokens exceed the decoder's
+            positions, or an id is outside the vocabulary.
 
     Example:
 
@@ -161,55 +164,57 @@ def beam_search(
 
     Sequences are ranked by their log-probability divided by the `length_penalty` of their length. A
     sequence that has reached the end token is frozen: it keeps its score, and its place in the beam
-    while it is among the best. The R best finished sequences are remembered even if they lose their
-    place. A row stops when all its beams have finished, or when no open beam can overtake these R.
-    At `max_length`, the open beams are cut and ranked with the rest (see `Generation`). With enough
-    beams, this is an exhaustive search; with one beam, it is a greedy search.
+    while it is among the K best. The R best finished sequences are remembered even if they lose
+    their place. A row stops when all of its beams have finished, or when no open beam can overtake
+    its R best finished sequences. At `max_length`, open beams are cut, and ranked together with the
+    finished sequences. With enough beams, the search is exhaustive; with one beam, it is greedy.
 
-    It runs eagerly, in a `tf.function`, under `jax.jit` and on PyTorch.
+    The search runs eagerly, in a `tf.function`, under `jax.jit` and on PyTorch.
 
     Args:
         decoder: Any object with `prefill` and `step`.
         prompt: Ids `(B, P)`, such as the start token for a translation.
         prompt_mask: `(B, P)`, True for tokens, at least one per row; all if None.
-        memory: `(B, S, Dm)` for the cross-attention, or None.
-        memory_mask: `(B, S)`, or None.
+        memory: Source states for cross-attention, `(B, S, Dm)`, or None.
+        memory_mask: `(B, S)`, True for tokens of the memory; all if None.
         num_beams: Number K of beams; it may exceed the size of the vocabulary.
         max_length: Maximum number of new tokens, including the end token; an integer, or a tensor
             in a graph.
-        end_id: Id of the token that ends a sequence, or a list of such ids, or None to continue to
-            `max_length`.
-        max_lengths: int32 `(B,)`, the maximum number of new tokens of each row, 1 to `max_length`,
-            so that results do not depend on the batch; `max_length` for all if None.
+        end_id: Id of the token that ends a sequence, or a list of several such ids. With None,
+            sequences end at their maximum length.
+        max_lengths: Maximum number of new tokens of each row, int32 `(B,)`, from 1 to `max_length`;
+            `max_length` for all rows if None.
         num_return_sequences: Number R of sequences returned, at most K.
-        alpha: Exponent of the length penalty; 0 for none, 0.6 to 1 are usual in translation. A
-            number, or a tensor `()` or `(B,)`, so that one compiled function works for all values.
-        length_penalty_kind: `"gnmt"` or `"power"`; see `length_penalty`.
-        early_stopping: None works as described above. The other values work as in `transformers`:
-            finished sequences leave the beam, and the K best of them are kept. A row then stops
-            when K have finished (True); when no open beam, at its current length, has a better
-            score than the K-th best of them (False); or when no open beam can reach a better score
-            at any length (`"never"`).
+        alpha: Exponent of the length penalty; 0 for no penalty. In translation, 0.6 to 1 are usual.
+            A number, or a tensor `()` or `(B,)`, so that one compiled function works for all
+            values.
+        length_penalty_kind: Formula of the `length_penalty`, `"gnmt"` or `"power"`.
+        early_stopping: None stops as described above. The other values work as in transformers:
+            finished sequences leave the beam, and the K best finished sequences are kept. With
+            True, a row stops when K sequences have finished. With False, it stops when no open
+            beam, at its current length, has a better score than the K-th best finished sequence.
+            With `"never"`, it stops when no open beam can reach a better score at any length.
         min_length: Minimum number of new tokens, including the end token; an integer, or a tensor
             `()` or `(B,)`.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
-        no_repeat_ngram_size: Size n of the n-grams that may not repeat, in the prompt and after it;
-            0 allows all. If no other token is left, n-grams may repeat.
+        no_repeat_ngram_size: Size n of the n-grams that may not repeat, in prompt and new tokens
+            together; 0 allows all. If no other token is left, n-grams may repeat.
         forced_first_id: Id of the first new token, such as a language mark, or None.
         forced_last_id: Id of the token at the maximum length, usually `end_id`, or None.
-        beginning: int32 `(B, P)`: new tokens at the beginning of each row, after `forced_first_id`.
+        beginning: Given first new tokens of each row, int32 `(B, P)`, after `forced_first_id`.
         beginning_mask: `(B, P)`, True for tokens, with padding on the right; all if None.
         renormalize: Whether probabilities are renormalized over the allowed tokens, as in
-            CTranslate2 and with `renormalize_logits` of `transformers`. By default, scores are the
-            model's log-probabilities.
+            CTranslate2 and with `renormalize_logits` in transformers. By default, scores are based
+            on the model's log-probabilities.
 
     Returns:
-        `Generation` with shapes `(B, R, max_length)` and `(B, R)`, the best first.
+        A `Generation` with shapes `(B, R, max_length)` and `(B, R)`, the best sequences first.
 
     Raises:
-        ValueError: If lengths or counts do not fit, an id is outside the vocabulary, or the kind of
-            penalty or of stopping is unknown.
+        ValueError: If a length or count is out of range, prompt and new tokens exceed the decoder's
+            positions, an id is outside the vocabulary, or `length_penalty_kind` or `early_stopping`
+            is unknown.
 
     Example:
 

@@ -34,7 +34,7 @@ _ROOM = 256
 
 
 class NBestTexts(NamedTuple):
-    """The best continuations of a prompt, the best first.
+    """The best continuations of a prompt, in descending order of their scores.
 
     Example:
 
@@ -77,12 +77,11 @@ class Writing(NamedTuple):
 
     @property
     def no_repeat_ngram_size(self) -> int:
-        """Size of the n-grams that may not repeat."""
+        """Size of the n-grams that may not repeat; 0 if all may repeat."""
         return dict(self.sampling).get("no_repeat_ngram_size", 0)
 
     def parted(self) -> tuple[Writing, dict[str, float]]:
-        """Returns the settings that a function is compiled for, and the numbers that are its
-        inputs."""
+        """Splits the settings into compile-time settings and the run-time inputs of a function."""
         given = {"no_repeat_ngram_size": self.no_repeat_ngram_size} if self.beams else self.sampling
         numbers, fixed = sampling_inputs(dict(given))
         ranking = dict(self.ranking)
@@ -100,12 +99,12 @@ class Writing(NamedTuple):
 
 
 class TextWriter:
-    """Continues prompts with a decoder and compiled functions.
+    """Continues prompts with a decoder, whose search is compiled.
 
     Args:
-        model: The model whose weights the decoder reads.
+        model: The model whose weights the decoder uses.
         decoder: Any object with `prefill` and `step`.
-        tokenizer: The tokenizer of the texts. Its special tokens are never written.
+        tokenizer: The tokenizer of the texts. Its special tokens are never generated.
         max_prompt: Maximum number of ids of a prompt, including the start token.
 
     Example:
@@ -145,12 +144,13 @@ class TextWriter:
         """Samples or searches continuations on any backend, and in exported graphs.
 
         Args:
-            ids: `(B, P)`: the start token, the prompt, padding.
-            how: Settings, except stop strings.
-            max_length: Number of new tokens; an integer, or a tensor in a graph.
-            seeds: int32 `(B,)`.
-            max_lengths: int32 `(B,)`, the number of new tokens of each row; `max_length` if None.
-            numbers: Tensors `(B,)` that replace arguments of the search.
+            ids: Ids `(B, P)`: the start token, the prompt, then padding.
+            how: Settings of the search; its stop strings are ignored.
+            max_length: Maximum number of new tokens; an integer, or a tensor in a graph.
+            seeds: Seeds of the rows, int32 `(B,)`.
+            max_lengths: Maximum number of new tokens of each row, int32 `(B,)`; `max_length` if
+                None.
+            numbers: Tensors `(B,)` that replace the numbers in `how`, keyed by their names.
             count: Number R of texts that beam search returns; None for only the best text.
 
         Returns:
@@ -192,10 +192,10 @@ class TextWriter:
 
         Args:
             rows: Ids of each prompt, beginning with the start token.
-            seeds: int32 `(N,)`.
+            seeds: Seeds of the prompts, int32 `(N,)`.
             count: Maximum number of new tokens.
-            how: Settings.
-            batch_size: Number of texts written at a time; prompts of similar lengths are batched
+            how: Settings of the search.
+            batch_size: Maximum number of prompts in a batch; prompts of similar lengths are batched
                 together.
 
         Returns:
@@ -217,17 +217,17 @@ class TextWriter:
         several: int,
         batch_size: int = 64,
     ) -> dict[str, list[np.ndarray]]:
-        """Finds the best texts after prompts by a beam search.
+        """Finds the R best continuations of prompts by beam search.
 
         Args:
             rows: Ids of each prompt, beginning with the start token.
             count: Maximum number of new tokens.
-            how: Settings, with `beams`.
-            several: Number R of texts for each prompt.
-            batch_size: See `tokens`.
+            how: Settings of the search, with `beams`.
+            several: Number R of continuations of each prompt.
+            batch_size: Maximum number of prompts in a batch.
 
         Returns:
-            The fields of a `Generation` by their names, each with an array `(R, ...)` for each
+            A dict of the fields of a `Generation`, each a list with an array `(R, ...)` for each
             prompt.
         """
         found: dict[str, list[np.ndarray]] = {
@@ -252,16 +252,16 @@ class TextWriter:
     def stream(
         self, row: Sequence[int], seed: np.ndarray, count: int, how: Writing
     ) -> Iterator[str]:
-        """Continues a prompt, and yields pieces of the text while it is written.
+        """Continues a prompt, and yields pieces of the text while it is generated.
 
         Args:
             row: Ids of the prompt, beginning with the start token.
-            seed: int32 `(1,)`.
+            seed: Seed of the prompt, int32 `(1,)`.
             count: Maximum number of new tokens.
-            how: Settings for sampling.
+            how: Settings of the sampling.
 
         Returns:
-            An iterator over pieces of text; none of them is empty.
+            An iterator over pieces of text that are not empty.
         """
         weights = self.model.count_params()
         tokens = next((tokens for most, tokens in PIECES if weights <= most), 4)
@@ -346,11 +346,11 @@ class TextWriter:
         return self._compiled.get(("steps", count, kind, names), make)
 
     def rules(self, ends: bool, suppressed_ids: Sequence[int] = ()) -> dict[str, Any]:
-        """Returns the special tokens as arguments of `sample`.
+        """Returns the arguments of `sample` for the special tokens.
 
         Args:
-            ends: Whether the end token ends a text.
-            suppressed_ids: Further ids that are never written.
+            ends: Whether the end token ends a text; otherwise, it is never generated.
+            suppressed_ids: Further ids that are never generated.
         """
         tokenizer = self.tokenizer
         # Some models of Llama's kind end a text at any of several tokens.
@@ -366,11 +366,13 @@ class TextWriter:
         }
 
     def padded(self, rows: Sequence[Sequence[int]], batch_size: int) -> np.ndarray:
-        """Returns ids `(B, P)` of prompts, padded on the right; on JAX, also with padding rows.
+        """Returns the ids of prompts as an array `(B, P)`, padded on the right.
+
+        On JAX, which compiles for each shape, P and B are rounded up; additional rows are padding.
 
         Args:
             rows: Ids of each prompt, beginning with the start token.
-            batch_size: Maximum number of rows.
+            batch_size: Maximum number of rows B.
         """
         width, count = max(map(len, rows)), len(rows)
         if keras.backend.backend() == "jax":  # it compiles for each shape

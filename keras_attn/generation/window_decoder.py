@@ -17,16 +17,16 @@ State: TypeAlias = dict[str, Any]
 class WindowDecoder:
     """Decodes texts of any length with a model of at most `sequence_length` tokens.
 
-    Every `sequence_length // 4` steps, the last tokens are read again as a prompt, after the start
-    token, and the steps continue from there. Each token is therefore predicted from at least the
-    last three quarters of a window, if there are that many tokens. The windows depend only on the
-    number of steps, so the result of a row depends neither on its batch nor on the number of
-    further tokens.
+    Every `sequence_length // 4` steps, the last tokens are read again as a prompt after the start
+    token, and decoding continues from there. Each token is therefore predicted from at least three
+    quarters of a window, if there are that many earlier tokens. The windows depend only on the
+    number of steps, so the result of a row depends neither on its batch nor on the number of tokens
+    that follow.
 
     Args:
         decoder: Any object with `prefill` and `step`, without a memory.
         sequence_length: Maximum number of tokens T that the decoder can read.
-        start_id: Id of the token that begins each prompt, and each window.
+        start_id: Id of the token that begins each prompt and each window.
 
     Raises:
         ValueError: If `sequence_length` is not an integer of at least 2, or greater than the
@@ -63,15 +63,15 @@ class WindowDecoder:
         memory_mask: Tensor | None = None,
         max_length: Size | None = None,
     ) -> tuple[Tensor, State]:
-        """Reads a prompt.
+        """Reads prompts, and returns the logits for the first new token.
 
         Args:
             prompt: Ids `(B, P)`; each row has the start token and at most `longest_prompt - 1`
-                others.
+                other tokens.
             prompt_mask: `(B, P)`, True for tokens, with padding on either side; all if None.
-            memory: None.
-            memory_mask: None.
-            max_length: Ignored; the state has the size of a window.
+            memory: Must be None, because memories are not supported.
+            memory_mask: Must be None.
+            max_length: Ignored, because the state always has the size of a window.
 
         Returns:
             The logits `(B, V)` after the last token of each row, and the state.
@@ -111,13 +111,13 @@ class WindowDecoder:
     def step(
         self, tokens: Tensor, positions: Tensor, state: State, return_scores: bool = False
     ) -> tuple[Tensor, State]:
-        """Reads one token for each row; there are no scores.
+        """Reads one token for each row, and returns the logits for the next one.
 
         Args:
             tokens: Ids `(B,)`.
-            positions: Ignored; positions are counted in the window.
+            positions: Ignored, because positions are counted within the window.
             state: State from `prefill` or the last `step`.
-            return_scores: False.
+            return_scores: Must be False, because attention weights are not available.
 
         Returns:
             `(logits (B, V), state)`.
@@ -169,11 +169,11 @@ class WindowDecoder:
         return other
 
     def reorder(self, state: State, rows: Tensor) -> State:
-        """Selects rows within sentences."""
+        """Returns a state in which row i continues row `rows[i]` of the same sentence."""
         taken = {n: ops.take(t, rows, axis=0) for n, t in state.items() if n != "inner"}
         return {**taken, "inner": reorder(self.decoder, state["inner"], rows)}
 
     def repeat(self, state: State, times: int) -> State:
-        """Repeats rows."""
+        """Returns a state in which each row is repeated `times` times in succession."""
         repeated = {n: repeat_rows(t, times) for n, t in state.items() if n != "inner"}
         return {**repeated, "inner": repeat(self.decoder, state["inner"], times)}
