@@ -119,7 +119,7 @@ class EntailmentTest(SplitTest):
     """Settings for evaluating entailment."""
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises a FileNotFoundError if there is no such file."""
+        """Raises a FileNotFoundError if the file of test pairs does not exist."""
         existing(self.data, "a file of labelled pairs")
 
 
@@ -130,7 +130,7 @@ class EntailmentLearned(ClassLearned):
     tokenizers: ClassVar = (WordTokenizer,)
     tokenizer: WordTokenizer
     temperature: float = 1.0
-    """Number that divides the logits before the softmax or sigmoid."""
+    """Number by which the logits are divided before the softmax."""
 
 
 class EntailmentClassifier(ClassTask):
@@ -142,9 +142,9 @@ class EntailmentClassifier(ClassTask):
     Args:
         tokenizer: A `WordTokenizer`.
         class_names: Names of the classes, in the order of the logits.
-        temperature: Number that divides the logits before the softmax or sigmoid.
+        temperature: Number by which the logits are divided before the softmax.
         model: Settings of the model: an `EntailmentConfig`, or a dict of some of its settings. The
-            sizes of vocabulary and classes are taken from the other arguments.
+            other arguments determine the vocabulary size and the number of classes.
         data: Settings of the data: an `EntailmentData`, or a dict of some of its settings, such as
             `max_length`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
@@ -180,12 +180,12 @@ class EntailmentClassifier(ClassTask):
     learned: EntailmentLearned
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the sizes of vocabulary and classes."""
+        """Returns the vocabulary size and the number of classes."""
         vocabulary_size = self.tokenizer.vocabulary_size
         return {"vocabulary_size": vocabulary_size, "num_classes": len(self.class_names)}
 
     def facts(self) -> list[str]:
-        """Returns the attention, the classes and the size of the vocabulary."""
+        """Returns texts for the `repr`: the attention, the classes and the vocabulary size."""
         _, classes, _ = super().facts()
         words = f"{self.tokenizer.vocabulary_size:,} words"
         return [f"attention={self.config.attention!r}", classes, words]
@@ -209,44 +209,44 @@ class EntailmentClassifier(ClassTask):
 
     @classmethod
     def read_file(cls, path: Location, data: EntailmentData) -> LabelledPairs:
-        """Reads labelled pairs in the format that the settings name."""
+        """Reads labelled pairs from a file in the format `data.format`."""
         return _read(path, data)
 
     @classmethod
     def check_read(cls, examples: LabelledPairs, data: EntailmentData) -> None:
-        """Raises an error if a column does not look like labels."""
+        """Raises a ValueError if the column of the labels seems to contain something else."""
         check_label_counts(examples.label_counts, "pairs")
 
     @classmethod
     def split(cls, examples: Sequence[LabelledPair], data: EntailmentData) -> Any:
-        """Splits pairs by their premises."""
+        """Splits pairs into training and development pairs, so that no premise is in both."""
         return split_by_premise(examples, data.dev_share, data.split_seed)
 
     def read_test(self, test: EntailmentTest, data: EntailmentData) -> LabelledPairs:
-        """Reads pairs labelled with classes of this classifier."""
+        """Reads test pairs, whose labels must be classes of this classifier."""
         return _read(test.data, data, split=test.split, labels=self.class_names)
 
     @classmethod
     def checked(cls, examples: Iterable[object]) -> list[LabelledPair]:
-        """Returns labelled pairs."""
+        """Checks labelled pairs, and returns them as a list; raises a ValueError if it is empty."""
         pairs = checked_labelled_pairs(examples)
         if not pairs:
             raise ValueError("Expected at least one labelled pair. Received: none.")
         return pairs
 
     def inputs_of(self, examples: Sequence[LabelledPair]) -> list[Input]:
-        """Returns pairs of texts."""
+        """Returns the two texts of each labelled pair."""
         return [pair[:2] for pair in examples]
 
     def asked(self, inputs: Any) -> list[Input]:
-        """Returns pairs of texts, each checked."""
+        """Checks inputs, and returns them as a list of pairs of texts."""
         return [*checked_text_pairs(inputs)]
 
     @classmethod
     def begin(
         cls, examples: Any, data: EntailmentData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Makes the vocabulary of the pairs, and learns their classes."""
+        """Returns the parts of a new classifier: the vocabulary, the classes and the model."""
         pairs = cls.checked(examples)
         names = class_names_of([pair.label for pair in pairs])
         return beginning(
@@ -261,7 +261,8 @@ class EntailmentClassifier(ClassTask):
     def labelled_batches(
         self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
     ) -> PairBatches:
-        """Creates the training batches."""
+        """Makes batches of the ids of premises and hypotheses; `labels` and `weights` `(n, ...)`
+        belong to the inputs."""
         premises, hypotheses = (
             self.tokenizer.encode(list(side)) for side in zip(*inputs, strict=True)
         )
@@ -269,7 +270,7 @@ class EntailmentClassifier(ClassTask):
         return PairBatches(premises, hypotheses, labels, weights, **settings)
 
     def describe(self, batches: TextBatches) -> list[str]:
-        """Describes the training and the parts of long texts that are cut."""
+        """Returns lines for the log about the model, the batches and the cut texts."""
         lines = super().describe(batches)
         trained = sum(int(np.prod(w.shape)) for w in self.model.trainable_weights)
         of_words = self.tokenizer.vocabulary_size * self.config.dim
@@ -285,17 +286,17 @@ class EntailmentClassifier(ClassTask):
     # What it says
 
     def encoded(self, inputs: Sequence[Input]) -> dict[str, Any]:
-        """Returns the ids of both texts; words are only extracted when they are shown."""
+        """Returns the padded ids of the premises and of the hypotheses, `(n, S)` and `(n, T)`."""
         field, sides = TextInput(self.tokenizer, self.max_length), sides_of(inputs)
         return {name: field.encode(side) for name, side in zip(SIDES, sides, strict=True)}
 
     def words(self, inputs: Sequence[Input]) -> list[list[list[str]]]:
-        """Returns the words of the first and of the second texts that are read."""
+        """Returns the words that the model reads: of each premise, and of each hypothesis."""
         sides = (self.tokenizer.words(side) for side in sides_of(inputs))
         return [[row[: self.max_length] for row in side] for side in sides]
 
     def rows_of(self, tensors: Mapping[str, Any], **settings: Any) -> PairBatches:
-        """Makes batches of pairs."""
+        """Makes batches of encoded pairs; `settings` are settings of `PairBatches`."""
         pad_id = self.tokenizer.pad_id
         premises, hypotheses = ([ids[ids != pad_id] for ids in tensors[name]] for name in SIDES)
         return PairBatches(premises, hypotheses, pad_id=pad_id, **settings)
@@ -303,7 +304,18 @@ class EntailmentClassifier(ClassTask):
     def weighed(
         self, tensors: Mapping[str, Array], method: str | None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Computes logits, and the attention to the premise or the gradients of both texts."""
+        """Computes logits and, with a method, the attention or the weights of words.
+
+        Args:
+            tensors: A dict of the ids `(B, S)` and `(B, T)` of both texts, and for gradients
+                `explained (B,)`, the indices of the classes.
+            method: `"gradient"`, `"attention"` or None.
+
+        Returns:
+            The logits `(B, C)`, and a dict: for `"attention"`, `alignment (B, T, S)` with the
+            numbers of words `rows` and `columns` `(B,)`; for `"gradient"`, the weights of the words
+            of each text; empty for None.
+        """
         ids = {name: ops.convert_to_tensor(tensors[name]) for name in SIDES}
         if method == "gradient":
             logits, weights = pair_gradient_function(self.model)(ids, tensors["explained"])
@@ -327,7 +339,7 @@ class EntailmentClassifier(ClassTask):
         }
 
     def checked_method(self, method: str | None) -> str:
-        """Returns the method, attention if the model has it."""
+        """Returns `method`; if None, `"attention"` if the model has it, otherwise `"gradient"`."""
         attends = self.config.attention != "none"
         method = METHODS[0 if attends else 1] if method is None else method
         if method not in METHODS:
@@ -342,9 +354,14 @@ class EntailmentClassifier(ClassTask):
     def shown(self, inputs: Sequence[Input], use: ClassUse) -> Any:
         """Explains pairs by attention or by gradients.
 
-        An `Alignment` has the words of the premise as columns and the words of the hypothesis as
-        rows, and the label in its title. With attention="last" it has one row, for the whole
-        hypothesis.
+        Args:
+            inputs: Checked pairs of texts.
+            use: Settings of class `Use`, with a `method`.
+
+        Returns:
+            For `"gradient"`, an `Explanation` for each pair. For `"attention"`, an `Alignment` with
+            the words of the premise as columns, the words of the hypothesis as rows, and the label
+            in the title. A model with attention="last" has one row for the whole hypothesis.
         """
         if use.method == "gradient" or not inputs:
             return super().shown(inputs, use)
@@ -362,7 +379,7 @@ class EntailmentClassifier(ClassTask):
     def read_off(
         self, inputs: Sequence[Input], found: Mapping[str, Any]
     ) -> Iterator[tuple[ReadText, np.ndarray]]:
-        """Returns the words of both texts of each pair, and their weights."""
+        """Yields the words of both texts of each pair, and the weights of all these words."""
         places = [self.tokenizer.encode_with_offsets(side)[1] for side in sides_of(inputs)]
         for i, words in enumerate(zip(*self.words(inputs), strict=True)):
             sizes = list(map(len, words))
@@ -376,7 +393,12 @@ class EntailmentClassifier(ClassTask):
 
     @staticmethod
     def page(explanations: Sequence[Any], title: str) -> str:
-        """Returns an HTML page of the results of `explain` for a list."""
+        """Returns an HTML page of explanations.
+
+        Args:
+            explanations: The result of `explain` for a list.
+            title: Title of the page.
+        """
         if all(isinstance(explained, Alignment) for explained in explanations):
             return alignment_page(explanations, title)
         return explained_page(explanations, title)
@@ -389,11 +411,12 @@ class EntailmentClassifier(ClassTask):
 
             label             string (B,)        the most probable class
             probabilities     float32 (B, C)     probabilities of the classes
-            classes           string (B, C)      names of the classes, in each row
-            premise_words     string (B, S)      the words that are read, `""` in padding
-            hypothesis_words  string (B, T)
-            alignment         float32 (B, T, S)  the attention; `(B, 1, S)` with attention="last",
-                                                 missing with attention="none"
+            classes           string (B, C)      names of the classes, the same in each row
+            premise_words     string (B, S)      words of the premise, `""` in padding
+            hypothesis_words  string (B, T)      words of the hypothesis, `""` in padding
+            alignment         float32 (B, T, S)  attention of hypothesis words to premise words;
+                                                 `(B, 1, S)` with attention="last", missing with
+                                                 attention="none"
         """
         fields = dict.fromkeys(_NAMES, WordTokens(self.tokenizer, self.max_length))
         outputs = self.class_outputs()
@@ -404,12 +427,12 @@ class EntailmentClassifier(ClassTask):
         return {"serving_default": Signature(_NAMES, Together(fields), outputs)}
 
     def checked_use(self, use: EntailmentUse) -> EntailmentUse:
-        """Returns the settings of an export, which returns the attention if the model has one."""
+        """Returns the settings of an export, with `method="attention"` if the model has it."""
         attends = self.config.attention != "none"
         return dataclasses.replace(use, method="attention" if attends else None)
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns pairs of ordinary and unusual texts, to test the export."""
+        """Returns pairs of ordinary and unusual texts for checking an export, keyed by input."""
         return {"premise": ODD_TEXTS, "hypothesis": ODD_TEXTS[::-1]}
 
 

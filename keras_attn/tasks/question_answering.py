@@ -183,7 +183,7 @@ class QuestionAnswerer(WindowedTask):
     learned: AnswerLearned
 
     left_out: Mapping[str, int] = {}
-    """Why questions of the training were left out or cut, and how many."""
+    """Numbers of training questions that were left out or cut, keyed by the reason."""
 
     @property
     def max_question_length(self) -> int:
@@ -203,7 +203,8 @@ class QuestionAnswerer(WindowedTask):
         return QuestionRows(self.tokenizer, *sizes, between)
 
     def configured(self, model: Any) -> Any:
-        """Returns settings and sizes of the encoder, whose windows must have room for a text."""
+        """Returns the settings object of the encoder; raises a ValueError if windows have no room
+        for a part of the text after the question."""
         config = super().configured(model)
         special = 2 + config.ends_between
         if self.max_length - self.max_question_length - special < _LEAST_ROOM:
@@ -224,7 +225,7 @@ class QuestionAnswerer(WindowedTask):
 
     @classmethod
     def split(cls, examples: AnsweredQuestions, data: QuestionAnsweringData) -> Any:
-        """Splits questions by the titles of their articles."""
+        """Splits questions into training and development questions by the titles of articles."""
         sides = split_questions(examples, data.dev_share, data.split_seed)
         if not all(sides):
             raise ValueError(
@@ -235,19 +236,19 @@ class QuestionAnswerer(WindowedTask):
 
     @classmethod
     def checked(cls, examples: Iterable[Question]) -> list[AnsweredQuestion]:
-        """Returns questions with their answers."""
+        """Checks questions with answers, and returns them as a list of `AnsweredQuestion`s."""
         return checked_questions(examples)
 
     @classmethod
     def texts_of(
         cls, examples: Sequence[AnsweredQuestion], data: QuestionAnsweringData
     ) -> Iterable[str]:
-        """Returns each text once, and the questions."""
+        """Returns each distinct text and all questions, from which a tokenizer is trained."""
         return [*dict.fromkeys(q.text for q in examples), *(q.question for q in examples)]
 
     @classmethod
     def has_labels_of(cls, learned: AnswerLearned, examples: Any) -> bool:
-        """Whether a saved model learned that there may be no answer, if some examples have none."""
+        """Whether all examples have answers, or the saved task learned to predict "no answer"."""
         return learned.unanswerable or all(q.answers for q in cls.checked(examples))
 
     @classmethod
@@ -257,7 +258,7 @@ class QuestionAnswerer(WindowedTask):
         examples: Sequence[AnsweredQuestion],
         data: QuestionAnsweringData,
     ) -> AnswerLearned:
-        """Returns whether some question has no answer."""
+        """Returns the tokenizer and whether any training question has no answer."""
         return AnswerLearned(tokenizer, any(not q.answers for q in examples))
 
     def dataset(
@@ -265,19 +266,19 @@ class QuestionAnswerer(WindowedTask):
     ) -> EncoderBatches:
         """Creates batches for `model.fit`: the windows of the texts, with their first answers.
 
-        The window in which the answer is scored is labelled with its position. If `unanswerable`,
-        windows without any part of the answer are labelled with `[CLS]`. All other windows are left
-        out.
+        The window in which the answer is scored is labelled with the position of the answer. If
+        `unanswerable`, windows without any part of the answer are labelled with the position of
+        `[CLS]`. All other windows are left out.
 
         Args:
             examples: `AnsweredQuestion`s, or tuples ((question, text), answers).
             long_questions: What to do with questions of more than `max_question_length` tokens:
-                `"cut"`, `"skip"` or `"error"`; the setting of the data if None.
+                `"cut"`, `"skip"` or `"error"`; None for the setting in `data`.
             **settings: Settings of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`,
                 `shuffle`, ...
 
         Returns:
-            `EncoderBatches`.
+            `EncoderBatches` of windows, each labelled with the position of an answer.
 
         Raises:
             ValueError: If a question is too long, there is no window with an answer, or a question
@@ -296,34 +297,36 @@ class QuestionAnswerer(WindowedTask):
         return self.row_batches(chosen, {"spans": np.array(labels, "int32")}, **settings)
 
     def objective(self, training: Any) -> dict[str, Any]:
-        """Cross-entropy of the first and the last token of the answer."""
+        """Returns the loss: the cross-entropy of the first and the last token of the answer."""
         return {"loss": {"spans": SpanCrossEntropy(name="spans")}}
 
     def doubt(self, batches: EncoderBatches, run: TrainingRun) -> str:
-        """Returns a warning if the training ended no better than pointing at any token."""
+        """Returns a warning if the final training loss is not below the loss of a uniform guess over
+        the tokens of a row; empty otherwise."""
         spans, weights = rows_of(batches, "spans")
         guess = float(weights @ np.log(np.maximum(spans[:, 2], 1)) / len(weights))
         return doubt_of(run, guess, "pointing at any token of a row")
 
     def describe(self, batches: Any) -> list[str]:
-        """Describes the training and what was left out."""
+        """Returns lines for the log about the model, the batches and questions left out or cut."""
         notes = [f"{count:,} {words}" for words, count in self.left_out.items()]
         return [*super().describe(batches), *notes]
 
     def scored_by(self, training: Any) -> tuple[str, int]:
-        """The F1 of the words of the answers."""
+        """Returns `"F1"`, the F1 of the words of answers, and 1, because higher is better."""
         return "F1", 1
 
     def figures(self, report: AnswerReport) -> dict[str, float]:
-        """Returns F1 and exact matches."""
+        """Returns the F1 and the share of exact matches of a report, keyed by name."""
         return {"f1": report.f1, "exact": report.exact}
 
     def inputs_of(self, examples: Sequence[AnsweredQuestion]) -> list[tuple[str, str]]:
-        """Returns questions with their texts."""
+        """Returns a tuple (question, text) for each example."""
         return [(q.question, q.text) for q in examples]
 
     def measured(self, examples: Sequence[AnsweredQuestion], use: QuestionAnsweringUse) -> Any:
-        """Answers questions, and computes the margin of "no answer"."""
+        """Returns an `Answer` for each question, and the tensors from which answers were read, such
+        as `margin (n,)`, the lead of "no answer"."""
         return self._answered(self.inputs_of(examples), dataclasses.replace(use, n_best=1))
 
     def report(
@@ -334,16 +337,16 @@ class QuestionAnswerer(WindowedTask):
         num_bootstrap: int,
         seed: int = 0,
     ) -> AnswerReport:
-        """Measures the answers.
+        """Compares predicted answers with the right answers of questions.
 
         Args:
             examples: `AnsweredQuestion`s, or tuples ((question, text), answers).
             seed: Seed of the bootstrap samples.
 
         Returns:
-            An `AnswerReport`: SQuAD's exact match and F1; if there are questions without an answer,
-            also separate scores for both kinds and, if the task learned to predict this, the best
-            threshold. `print` shows it.
+            An `AnswerReport`, which `print` shows: SQuAD's exact match and F1. If some questions
+            have no answer, the report also has separate scores for questions with and without
+            answers and, if the task learned to predict "no answer", the best threshold.
 
         Raises:
             ValueError: If there is no question.
@@ -366,11 +369,11 @@ class QuestionAnswerer(WindowedTask):
         same values as the results of this object:
 
             answer         string (B,)      the best answer, `""` for no answer
-            probability    float32 (B,)     its probability, or the probability of no answer
+            probability    float32 (B,)     probability of the best answer, or of no answer
             answers        string (B, N)    the N best answers, `""` if there are fewer
-            probabilities  float32 (B, N)   their probabilities
-            starts, ends   int32 (B, N)     their positions in bytes
-            start_characters, end_characters  int32 (B, N)  their positions in characters
+            probabilities  float32 (B, N)   probabilities of the N best answers
+            starts, ends   int32 (B, N)     positions of the N best answers in bytes
+            start_characters, end_characters  int32 (B, N)  and in characters
             no_answer      float32 (B,)     probability that there is no answer
 
         Bytes that are not UTF-8 are read as U+FFFD, and positions refer to the resulting text.
@@ -378,41 +381,64 @@ class QuestionAnswerer(WindowedTask):
         return {"serving_default": Signature(("question", "text"), self.pairs, answer_outputs())}
 
     def rows(self, xp: ArrayModule, tensors: Tensors) -> dict[str, Array]:
-        """Makes the rows that the model reads, see `QuestionRows.rows`."""
+        """Cuts encoded questions and texts into the windows that the model reads; see
+        `QuestionRows.rows`."""
         return self.pairs.rows(xp, tensors)
 
     def scores(self, inputs: Tensors) -> dict[str, Array]:
-        """Computes the scores of each token as the first and as the last one of an answer."""
+        """Returns a dict of `tokens (R, T, 2)`: the scores of each token as the first and as the
+        last token of an answer."""
         return {"tokens": self.logits(inputs)["spans"]}
 
     def read_off(
         self, xp: ArrayModule, tensors: Tensors, use: QuestionAnsweringUse
     ) -> dict[str, Array]:
-        """Finds the best spans of windows, the sum over all spans, and the score of "no answer"."""
+        """Finds the best spans of each window.
+
+        Args:
+            xp: The array module: `numpy`, or `keras.ops` in the SavedModel.
+            tensors: The scores of tokens, and arrays of the windows; see `WindowedTask.read_off`.
+            use: Settings of class `Use`.
+
+        Returns:
+            A dict of the best spans, the sum over all spans and the score of "no answer" of each
+            window; see `keras_attn.arrays.answers.window_spans`.
+        """
         return window_spans(xp, tensors, use.max_answer_length, use.n_best)
 
     def run(self, xp: ArrayModule, tensors: Tensors, use: QuestionAnsweringUse) -> dict[str, Array]:
-        """Finds the best answers of texts among the spans of their windows, and their positions."""
+        """Finds the best answers among the spans of the windows of each text.
+
+        Args:
+            xp: The array module: `numpy`, or `keras.ops` in the SavedModel.
+            tensors: The encoded inputs, and the results of `rows` and `read_off`.
+            use: Settings of class `Use`.
+
+        Returns:
+            A dict of the answers, their probabilities and positions; see
+            `keras_attn.arrays.answers.text_answers`.
+        """
         threshold = use.threshold if self.unanswerable else None
         return text_answers(xp, tensors, windows_of(tensors), threshold)
 
     @staticmethod
     def is_one(inputs: Any) -> bool:
-        """Returns whether the input is a single pair: a tuple."""
+        """Returns whether the argument is a single pair: a tuple."""
         return isinstance(inputs, tuple)
 
     def asked(self, inputs: Any) -> list[tuple[str, str]]:
-        """Returns questions with their texts."""
+        """Checks inputs, and returns them as a list of tuples (question, text)."""
         return [_as_pair(pair) for pair in listed(inputs, "(question, text) pairs", 2)]
 
     def results(self, pairs: list[tuple[str, str]], use: QuestionAnsweringUse) -> list[Answer]:
-        """Answers questions.
+        """Answers questions, each by a span of its text.
 
         Args:
-            pairs: A tuple (question, text), or a list of them.
+            pairs: A tuple (question, text), or a list of such tuples.
+            use: Settings of class `Use`.
 
         Returns:
-            An `Answer` for a tuple, or a list of them for a list.
+            An `Answer` for a tuple, or a list of `Answer`s for a list.
 
         Raises:
             TypeError: If an input is not a pair of strings.
@@ -437,13 +463,14 @@ class QuestionAnswerer(WindowedTask):
         last token, or of `[CLS]` if there is no answer.
 
         Args:
-            pairs: A tuple (question, text), or a list of them.
+            pairs: A tuple (question, text), or a list of such tuples.
+            use: Settings of class `Use`.
 
         Returns:
-            With `"gradient"`, an `Explanation` for a tuple, or a list of them for a list: the
-            question, the text with the answer marked, and a weight for each word. Words of a long
-            text outside the window of the answer have no weight. With `"attention"`, an
-            `EncoderStudy` of questions and the beginnings of texts. Its `html()` returns a page.
+            With `"gradient"`, an `Explanation` for a tuple, or a list of `Explanation`s for a list:
+            the question, the text with the answer marked, and a weight for each word. Words outside
+            the window of the answer have no weight. With `"attention"`, an `EncoderStudy` of the
+            questions and the beginnings of the texts, whose `html()` returns a page.
 
         Raises:
             TypeError: If an input is not a pair of strings.
@@ -487,19 +514,19 @@ class QuestionAnswerer(WindowedTask):
         return explanations
 
     def cells(self, result: Answer) -> dict[str, object]:
-        """Returns the fields of a line of JSON; the text of the answer is `answer`."""
+        """Returns the values of the columns in `predicts` for a result; `answer` is its text."""
         found = json.loads(self.readable(result))
         return {name: found["text" if name == "answer" else name] for name in self.predicts}
 
     @staticmethod
     def readable(result: Answer) -> str:
-        """Returns an answer as the command writes it: a JSON object."""
+        """Returns an answer as a JSON object, as the command writes it."""
         found = result._asdict()
         found["candidates"] = [span._asdict() for span in result.candidates]
         return json.dumps(found, ensure_ascii=False)
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual questions and texts, to test the export."""
+        """Returns ordinary and unusual questions and texts for checking an export."""
         long = " ".join(f"{i} ships of {i % 17} ports sailed in {1500 + i}." for i in range(150))
         texts = [*ODD_TEXTS[:-1], "Ada lives in Oslo, Bob in Rome.", long]
         return {"question": [*texts[1:-1], "Where does Ada live?", "How many?"], "text": texts}

@@ -56,9 +56,9 @@ class PredictedNumber(NamedTuple):
     number: float
     """The prediction."""
     low: float | None = None
-    """The lower end of the interval; None until `calibrate` has a margin."""
+    """The lower end of the interval; None without a margin, see `TextRegressor.calibrate`."""
     high: float | None = None
-    """The upper end."""
+    """The upper end of the interval; None without a margin."""
 
 
 @dataclass(frozen=True)
@@ -130,15 +130,15 @@ class RegressionLearned(Learned):
 
     tokenizer: EncoderTokenizer
     mean: float = 0.0
-    """Mean of the training numbers, which the model predicts as 0."""
+    """Mean of the training numbers; it is subtracted before training."""
     deviation: float = 1.0
-    """Standard deviation of the training numbers, which is the model's 1."""
+    """Standard deviation of the training numbers, by which they are divided before training."""
     median: float = 0.0
-    """Median of the training numbers: what `evaluate` compares predictions with."""
+    """Median of the training numbers, the baseline in `evaluate`."""
     pairs: bool = False
-    """Whether pairs of texts are read."""
+    """Whether the regressor reads pairs of texts."""
     margin: float | None = None
-    """Half of the width of the interval of a prediction; None if there is none."""
+    """Half the width of the intervals; None for no intervals."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -167,7 +167,7 @@ class TextRegressor(TextRowsTask):
         mean: Mean of the training numbers.
         deviation: Standard deviation of the training numbers.
         median: Median of the training numbers.
-        pairs: Whether pairs of texts are read, as one row `first [SEP] second`.
+        pairs: Whether the regressor reads pairs of texts, as one row `first [SEP] second`.
         margin: Half the width of the intervals; None for no intervals.
         model: Settings of the model, as in `TextClassifier`: `"bag"` (the default), `"rnn"`,
             `"transformer"`, `"bert"`, `"roberta"` or `"modern_bert"`.
@@ -200,7 +200,7 @@ class TextRegressor(TextRowsTask):
 
     @property
     def num_outputs(self) -> int:
-        """One: the standardized number."""
+        """Number of outputs of the model: 1, the standardized number."""
         return 1
 
     # What it learns from
@@ -220,20 +220,20 @@ class TextRegressor(TextRowsTask):
     def split(
         cls, examples: Sequence[NumberedText], data: RegressionData
     ) -> tuple[list[NumberedText], list[NumberedText]]:
-        """Splits texts at random."""
+        """Splits texts at random into training and development texts."""
         apart = data.near_duplicates == "apart"
         return split_numbered(examples, data.dev_share, data.split_seed, apart)
 
     @classmethod
     def checked(cls, examples: Iterable[object]) -> list[NumberedText]:
-        """Returns texts with numbers, all single ones or all pairs."""
+        """Checks texts with numbers, and returns them as a list: all single texts, or all pairs."""
         return checked_numbered(examples)
 
     @classmethod
     def begin(
         cls, examples: Sequence[Any], data: RegressionData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Chooses the tokenizer and the encoder of a new regressor; learns the numbers' spread."""
+        """Returns the parts of a new regressor: tokenizer, statistics of the numbers and model."""
         checked = cls.checked(examples)
         numbers = np.array([x.number for x in checked])
         if numbers.min() == numbers.max():
@@ -253,7 +253,7 @@ class TextRegressor(TextRowsTask):
         )
 
     def token_classes(self, examples: Sequence[NumberedText]) -> np.ndarray:
-        """Returns whether the number of each text is above the median."""
+        """Returns 1 for each text whose number is above the median, and 0 for the others."""
         return np.array([x.number > self.learned.median for x in examples], "int32")
 
     def targets(self, examples: Sequence[NumberedText]) -> np.ndarray:
@@ -281,12 +281,13 @@ class TextRegressor(TextRowsTask):
         return self.labelled_batches(inputs, self.targets(checked)[:, None], None, **settings)
 
     def objective(self, training: RegressionTraining) -> dict[str, Any]:
-        """The loss of the standardized numbers."""
+        """Returns the loss `training.loss_kind`, which is applied to standardized numbers."""
         # Rows that only fill a batch have no weight.
         return {"loss": LOSSES[training.loss_kind]()}
 
     def doubt(self, batches: TextBatches, run: TrainingRun) -> str:
-        """Says so if the training ended no better than with one number for all texts."""
+        """Returns a warning if the final training loss is not below the loss of predicting the same
+        number for all texts; empty otherwise."""
         numbers, weights = rows_of(batches)
         loss = keras.losses.get(self.model.loss)
         guesses = [np.full_like(numbers, guess) for guess in (0.0, np.median(numbers))]
@@ -294,7 +295,12 @@ class TextRegressor(TextRowsTask):
         return doubt_of(run, least, "giving all texts the same number")
 
     def finish(self, dev: Sequence[object], training: RegressionTraining) -> str:
-        """Chooses the width of the intervals by the development texts, if there are enough."""
+        """Chooses the width of the intervals with `calibrate`, and returns a note about it.
+
+        Args:
+            dev: Development texts; without any, there are no intervals.
+            training: Settings of class `Training`, with the `coverage`.
+        """
         if not len(dev):
             self.relearn(margin=None)
             return ""
@@ -311,9 +317,9 @@ class TextRegressor(TextRowsTask):
     ) -> float | None:
         """Chooses the width of the intervals by split conformal prediction.
 
-        `fit` does this with the development texts. Because these also determined the best weights,
-        intervals may be slightly too narrow; for exact coverage, call this method with other
-        held-out texts.
+        `fit` calls this method with the development texts. Because the development texts also
+        determined the best weights, the intervals may be slightly too narrow; for exact coverage,
+        call this method with other held-out texts.
 
         Args:
             examples: Texts with numbers that are used neither for training nor for the test.
@@ -321,9 +327,8 @@ class TextRegressor(TextRowsTask):
             batch_size: Number of texts that are computed at once.
 
         Returns:
-            The margin, which is half the width of an interval (see
-            `keras_attn.metrics.conformal_margin`). If there are too few texts, it is None, and
-            predictions have no intervals.
+            The margin, half the width of the intervals (see `keras_attn.metrics.conformal_margin`);
+            None, for no intervals, if there are too few texts.
 
         Raises:
             ValueError: If `coverage` is out of range, or an example is not a text with a number.
@@ -353,10 +358,10 @@ class TextRegressor(TextRowsTask):
             seed: Seed of the bootstrap samples.
 
         Returns:
-            A `RegressionReport`: the mean absolute error, the mean absolute error of always
-            predicting the median of the training numbers, the root mean squared error, Pearson's
-            and Spearman's correlation, and the share of the numbers that are in their intervals.
-            `print` shows it.
+            A `RegressionReport`, which `print` shows: the mean absolute error, the mean absolute
+            error of always predicting the median of the training numbers, the root mean squared
+            error, Pearson's and Spearman's correlation, and the share of the numbers that lie in
+            the intervals of their predictions.
 
         Raises:
             ValueError: If there is no example, or an example is not a text with a finite number.
@@ -372,7 +377,8 @@ class TextRegressor(TextRowsTask):
         )
 
     def figures(self, report: RegressionReport) -> dict[str, float]:
-        """Returns both errors and both correlations."""
+        """Returns the mean absolute error, the root mean squared error, and Pearson's and
+        Spearman's correlation of a report, keyed by name."""
         names = ("mean_absolute_error", "root_mean_squared_error", "pearson", "spearman")
         return {name: getattr(report, name).value for name in names}
 
@@ -381,9 +387,17 @@ class TextRegressor(TextRowsTask):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Array], use: RegressionUse
     ) -> dict[str, Array]:
-        """Computes numbers with their intervals, and token weights by the method of `use`.
+        """Computes the outputs for a batch, in Python and in the SavedModel.
 
-        Weights by gradients are in the units of the numbers.
+        Args:
+            xp: The array module, `keras.ops`.
+            tensors: The result of `arrays_of`.
+            use: Settings of class `Use`; its `method` determines the token weights.
+
+        Returns:
+            A dict of `number (B,)`; `low` and `high` `(B,)`, the ends of the interval, if there is
+            a margin; and the tensors of `weighed` for explanations. Weights by gradients are in
+            the units of the numbers.
         """
         raw, found = self.weighed(tensors, use.method)
         learned = self.learned
@@ -398,11 +412,11 @@ class TextRegressor(TextRowsTask):
         """Predicts the number of a text, or of a pair of texts.
 
         Args:
-            inputs: A string, or a tuple of two strings if pairs are read; or a list of them.
+            inputs: A string (a tuple of two strings for pairs), or a list of these.
+            use: Settings of class `Use`.
 
         Returns:
-            A `PredictedNumber`, with the number and the ends of its interval, for one input, or a
-            list of them for a list.
+            A `PredictedNumber` for one input, or a list of `PredictedNumber`s for a list.
 
         Raises:
             TypeError: If an input is neither a string nor a pair of strings.
@@ -417,13 +431,14 @@ class TextRegressor(TextRowsTask):
         """Shows how much each token contributes to the predicted number.
 
         Args:
-            inputs: See `predict`.
+            inputs: A string (a tuple of two strings for pairs), or a list of these.
+            use: Settings of class `Use`.
 
         Returns:
-            With gradients, an `Explanation` for one input, or a list of them for a list. Its
-            weights are in the units of the number, and a token with a positive weight increases the
-            number. With attention, the weights of the pooling, or the attention of each head.
-            `page` creates a page from either.
+            An `Explanation` for one input, or a list of `Explanation`s for a list. Weights by
+            gradients are in the units of the number, and a token with a positive weight increases
+            the number. With `method="attention"` and a model that has only self-attention, an
+            `EncoderStudy` of all inputs. `page` creates an HTML page from any of these.
 
         Raises:
             ValueError: As in `predict`, and if the method is unknown, or the model has no
@@ -435,7 +450,7 @@ class TextRegressor(TextRowsTask):
     def said(
         self, found: Mapping[str, Any], number: int, use: RegressionUse
     ) -> tuple[str, dict[str, float]]:
-        """Returns the predicted number."""
+        """Returns the predicted number of input `number` as a text, and no probabilities."""
         return f"{found['number'][number]:.4g}", {}
 
     # The SavedModel
@@ -447,8 +462,8 @@ class TextRegressor(TextRowsTask):
         Its outputs have the same values as the results of this object:
 
             number    float32 (B,)    the prediction
-            low       float32 (B,)    the lower end of its interval, if it has one
-            high      float32 (B,)    the upper end
+            low       float32 (B,)    the lower end of the interval; missing without a margin
+            high      float32 (B,)    the upper end of the interval; missing without a margin
             tokens    string (B, S)   tokens that the model read, `""` in padding
             weights   float32 (B, S)  weights of the tokens, as in `explain`
             segments  int32 (B, S)    for pairs: 1 for the tokens of the second text
@@ -458,11 +473,12 @@ class TextRegressor(TextRowsTask):
         return {"serving_default": self.with_tokens(outputs)}
 
     def checked_use(self, use: WeighedUse) -> WeighedUse:
-        """Returns the settings of an export, with the method of the weights."""
+        """Returns the settings of an export, with `"gradient"` if `method` is None."""
         return super().checked_use(dataclasses.replace(use, method=use.method or "gradient"))
 
     @property
     def export_tolerance(self) -> float:
-        """Maximum difference between numbers of the SavedModel and of this object."""
+        """Maximum difference between numbers of the SavedModel and of this object; it grows with
+        the mean and the deviation of the training numbers."""
         learned = self.learned
         return super().export_tolerance * max(1.0, learned.deviation, abs(learned.mean))

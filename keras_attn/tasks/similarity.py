@@ -130,15 +130,15 @@ class SimilarityLearned(EncoderLearned):
 class SimilarityScorer(TextVectors):
     """Scores the similarity of two texts, trained on human scores.
 
-        bi      score = cosine(vector(first), vector(second))        each text is read alone
+        bi      score = cosine(vector(first), vector(second))        each text is read separately
         cross   score = pooled([CLS] first [SEP] second [SEP]) W + b
 
-    Both learn scores scaled to 0 to 1, with the mean squared error. `bi` returns vectors of texts,
-    which can be stored and compared later. `cross` reads both texts together. It is usually better
-    after training, but each pair needs a run of the encoder.
+    Both kinds learn scores scaled to 0 to 1, with the mean squared error. `bi` returns vectors of
+    texts, which can be stored and compared later. `cross` reads both texts together; it is usually
+    more accurate after training, but must run the encoder for each pair.
 
-    `.model` is the plain Keras model: from ids to `{"vectors": (B, D)}`, or to `{"classes": (B,
-    1)}` for `cross`.
+    `.model` is the plain Keras model from ids to `{"vectors": (B, D)}` for `bi`, or to `{"classes":
+    (B, 1)}` for `cross`.
 
     References:
         - [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084): Sentence-BERT.
@@ -189,12 +189,13 @@ class SimilarityScorer(TextVectors):
 
     @property
     def kind(self) -> str:
-        """`"bi"` or `"cross"`."""
+        """`"bi"` if the two texts are encoded separately, `"cross"` if they are read together."""
         return self.data.kind
 
     @property
     def pooling(self) -> str | None:
-        """For `"bi"`: `"average"` over all tokens (also if None), `"first"` or `"max"`."""
+        """Pooling of token states to a vector for `"bi"`: `"average"` (also if None), `"first"` or
+        `"max"`."""
         return self.data.pooling
 
     @property
@@ -213,7 +214,8 @@ class SimilarityScorer(TextVectors):
         return self.learned.highest
 
     def configured(self, model: Any) -> Any:
-        """Returns settings and sizes of the encoder."""
+        """Returns the settings object of the encoder; raises a ValueError if settings of vectors
+        are given with kind `"cross"`."""
         for name in _OF_VECTORS:
             if getattr(self.data, name) is not None and self.kind != "bi":
                 raise ValueError(
@@ -223,7 +225,7 @@ class SimilarityScorer(TextVectors):
         return super().configured(model)
 
     def build(self, dtype: Any) -> None:
-        """Builds the encoder for single texts, or for pairs."""
+        """Builds the Keras model of single texts, or of pairs for `"cross"`, as `.model`."""
         if self.kind == "cross":
             super().build(dtype)
         else:
@@ -233,7 +235,7 @@ class SimilarityScorer(TextVectors):
             )
 
     def facts(self) -> list[str]:
-        """Returns the kind, the encoder and the range of the scores."""
+        """Returns texts for the `repr`: the kind, the encoder and the range of the scores."""
         return [self.kind, *super().facts(), f"scores from {self.lowest:g} to {self.highest:g}"]
 
     # Data and training
@@ -256,44 +258,44 @@ class SimilarityScorer(TextVectors):
     def split(
         cls, examples: ScoredPairs, data: SimilarityData
     ) -> tuple[list[ScoredPair], list[ScoredPair]]:
-        """Splits pairs at random."""
+        """Splits pairs at random into training and development pairs."""
         apart = data.near_duplicates == "apart"
         return split_scored_pairs(examples, data.dev_share, data.split_seed, apart)
 
     @classmethod
     def checked(cls, examples: Iterable[Scored]) -> list[ScoredPair]:
-        """Returns pairs with their scores."""
+        """Checks pairs with scores, and returns them as a list of `ScoredPair`s."""
         return checked_scored_pairs(examples)
 
     @classmethod
     def texts_of(cls, examples: Sequence[ScoredPair], data: SimilarityData) -> Iterable[str]:
-        """Returns the texts of all pairs."""
+        """Returns the texts of all pairs, from which a tokenizer is trained."""
         return (text for pair in examples for text in pair[:2])
 
     @classmethod
     def learn_beside(
         cls, tokenizer: EncoderTokenizer, examples: Sequence[ScoredPair], data: SimilarityData
     ) -> SimilarityLearned:
-        """Returns the range of the scores, unless the settings give it."""
+        """Returns the tokenizer and the range of the scores, which `data` may give."""
         scores = [pair.score for pair in examples]
         return _range(tokenizer, data, min(scores), max(scores))
 
     @classmethod
     def from_backbone(cls, place: str, dtype: Any = None, **data: Any) -> Self:
-        """Makes a scorer from a pretrained encoder, without further training.
+        """Creates a scorer from a pretrained encoder, without examples.
 
         Encoders that were trained for similarity, such as Sentence-BERT, need no further training.
 
         Args:
-            place: A task with an encoder, or a folder of Hugging Face weights. The folder of a
-                sentence-transformers model provides its own pooling, vector length, `max_length`
-                and prompt.
-            dtype: See the constructor.
+            place: A file of a task with an encoder, or a folder of Hugging Face weights. The folder
+                of a sentence-transformers model determines the settings `pooling`, `unit_length`,
+                `max_length` and `prompt` that are not given.
+            dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
             **data: Settings of the data: `kind`, `pooling`, `unit_length`, `prompt`, `max_length`,
                 `lowest` (0 if None), `highest` (1 if None).
 
         Returns:
-            A `SimilarityScorer`.
+            A `SimilarityScorer` that is ready to use.
         """
         settings = cls.data_of((), {"backbone": str(place), **data})
         return cls.untrained(settings, dtype, lambda x: _range(x, settings, 0.0, 1.0))
@@ -301,7 +303,7 @@ class SimilarityScorer(TextVectors):
     def dataset(
         self, examples: Iterable[Scored], **settings: Any
     ) -> EncoderBatches | ScoredPairBatches:
-        """Creates batches for `model.fit`; for `bi`, for `fit` of the model of pairs.
+        """Creates batches for `fit` of the model that `trained_form` returns.
 
         Args:
             examples: `ScoredPair`s, or tuples ((first, second), score).
@@ -309,7 +311,7 @@ class SimilarityScorer(TextVectors):
                 `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
-            `EncoderBatches` of pairs that are read together, or `ScoredPairBatches` for `bi`.
+            `EncoderBatches` of rows with both texts for `cross`, or `ScoredPairBatches` for `bi`.
 
         Raises:
             ValueError: If a score is below `lowest` or above `highest`.
@@ -331,14 +333,13 @@ class SimilarityScorer(TextVectors):
         return self.row_batches(rows, {"classes": targets[:, None]}, **settings)
 
     def objective(self, training: EncoderTraining) -> dict[str, Any]:
-        """The mean squared error of the scaled scores."""
+        """Returns the loss: the mean squared error of the scores, scaled to 0 to 1."""
         output = "classes" if self.kind == "cross" else "similarity"
         return {"loss": {output: keras.losses.MeanSquaredError()}}
 
     def doubt(self, batches: EncoderBatches | ScoredPairBatches, run: TrainingRun) -> str:
-        """Returns a warning if the training ended no better than with the mean score for all pairs.
-
-        The scores of a bi-encoder may be in the right order even if their values are wrong.
+        """Returns a warning if the final training loss is not below the loss of predicting the mean
+        score for all pairs; empty otherwise, and for `bi` if Spearman's correlation is above 0.5.
         """
         if self.kind == "bi" and (run.best_score or 0.0) > _IN_ORDER:
             return ""
@@ -349,7 +350,8 @@ class SimilarityScorer(TextVectors):
         return doubt_of(run, guess, "giving all pairs the mean score")
 
     def trained_form(self, training: EncoderTraining) -> keras.Model:
-        """Returns the compiled model of pairs, with the layers of `model`."""
+        """Returns the compiled model that `fit` trains: `model` for `cross`, and for `bi` a model
+        of pairs with the layers of `model`."""
         if self.kind == "cross":
             return self.model
         return compiled_alike(paired_encoder(self.model), self.model)
@@ -357,16 +359,16 @@ class SimilarityScorer(TextVectors):
     # Measuring
 
     def scored_by(self, training: EncoderTraining) -> tuple[str, int]:
-        """Spearman's correlation."""
+        """Returns `"Spearman"`, for Spearman's correlation, and 1, because higher is better."""
         return "Spearman", 1
 
     def score(self, examples: Sequence[Scored]) -> dict[str, float]:
-        """Returns both correlations, which are NaN if all scores are the same."""
+        """Returns Spearman's and Pearson's correlation, which are NaN if all scores are equal."""
         report = self.evaluate(examples, num_bootstrap=0)
         return {"spearman": report.spearman.value, "pearson": report.pearson.value}
 
     def inputs_of(self, examples: Sequence[ScoredPair]) -> list[Pair]:
-        """Returns the texts of pairs."""
+        """Returns the two texts of each scored pair."""
         return [(pair.first, pair.second) for pair in examples]
 
     def report(
@@ -384,7 +386,7 @@ class SimilarityScorer(TextVectors):
             seed: Seed of the bootstrap samples.
 
         Returns:
-            A `CorrelationReport`: Pearson's and Spearman's correlation. `print` shows it.
+            A `CorrelationReport`, which `print` shows: Pearson's and Spearman's correlation.
 
         Raises:
             ValueError: If there is no example, or an example has the wrong form.
@@ -397,8 +399,8 @@ class SimilarityScorer(TextVectors):
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
         The inputs of `serving_default` are `text: string (B,)` and `second: string (B,)`, and its
-        output is `score: float32 (B,)`. If texts are encoded separately, the input of `embed` is
-        `text`, and its output is `vectors: float32 (B, D)`.
+        output is `score: float32 (B,)`. For `bi`, the signature `embed` has the input `text: string
+        (B,)` and the output `vectors: float32 (B, D)`.
         """
         alone = self.kind == "bi"
         prompt = self.prompts[0]
@@ -410,7 +412,17 @@ class SimilarityScorer(TextVectors):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Array], use: SimilarityUse
     ) -> dict[str, Array]:
-        """Computes scores from the vectors of both texts or from the output for the pair."""
+        """Computes scores or vectors from the outputs of the model.
+
+        Args:
+            xp: The array module: `numpy`, or `keras.ops` in the SavedModel.
+            tensors: A dict of `classes (B, 1)`, the outputs for pairs; or of `vectors (R, D)` and,
+                for scores, `first` and `second` `(B,)`, the row numbers of the texts of each pair.
+            use: Settings of class `Use`.
+
+        Returns:
+            A dict of `score (B,)`, or of `vectors (R, D)`.
+        """
         if "classes" in tensors:
             shares = tensors["classes"][:, 0]
         else:
@@ -423,18 +435,19 @@ class SimilarityScorer(TextVectors):
 
     @staticmethod
     def is_one(inputs: Any) -> bool:
-        """Returns whether the input is a single pair."""
+        """Returns whether the argument is a single pair: a tuple."""
         return isinstance(inputs, tuple)
 
     def asked(self, inputs: Any) -> list[Pair]:
-        """Returns pairs of strings."""
+        """Checks inputs, and returns them as a list of pairs of strings."""
         return checked_pairs(inputs)
 
     def results(self, pairs: Sequence[Pair], use: SimilarityUse) -> list[float]:
         """Predicts the similarity of two texts.
 
         Args:
-            pairs: A tuple of two strings, or a list of them.
+            pairs: A tuple of two strings, or a list of such tuples.
+            use: Settings of class `Use`.
 
         Returns:
             A number for a pair, or a list of numbers for a list, in the units of the training
@@ -447,7 +460,7 @@ class SimilarityScorer(TextVectors):
         return self._computed({"text": text, "second": second}, use)["score"]
 
     def check_embeds(self) -> None:
-        """Raises a ValueError if the task has no vectors of single texts."""
+        """Raises a ValueError for kind `"cross"`, which has no vectors of single texts."""
         if self.kind != "bi":
             raise ValueError(
                 "Vectors of texts require kind='bi', which reads each text separately. "
@@ -455,7 +468,8 @@ class SimilarityScorer(TextVectors):
             )
 
     def studied(self, inputs: list[Pair]) -> list[Any]:
-        """Returns the pairs, or each different text if texts are encoded separately."""
+        """Returns the inputs of which `explain` shows the attention of heads: pairs for `cross`,
+        and each distinct text with its prompt for `bi`."""
         if self.kind == "cross":
             return inputs
         return list(dict.fromkeys(text for pair in self.prompted(inputs) for text in pair))
@@ -464,13 +478,15 @@ class SimilarityScorer(TextVectors):
         """Shows which words make two texts similar, or the attention of each head of the encoder.
 
         Args:
-            pairs: A tuple of two strings, or a list of them.
+            pairs: A tuple of two strings, or a list of such tuples.
+            use: Settings of class `Use`.
 
         Returns:
-            With `"gradient"`, an `Explanation` for a tuple, or a list of them for a list: both
-            texts with a weight for each word, in the units of the scores, by gradient times input
-            of the score. A positive weight raises the score. With `"attention"`, an `EncoderStudy`
-            of single texts or of pairs, as the scorer reads them. Its `html()` returns a page.
+            With `"gradient"`, an `Explanation` for a tuple, or a list of `Explanation`s for a list.
+            It has the contribution (gradient times input) of each word of both texts to the score,
+            in the units of the scores; a positive weight raises the score. With `"attention"`, an
+            `EncoderStudy` of single texts for `bi` or of pairs for `cross`, whose `html()` returns
+            a page.
 
         Raises:
             TypeError: If an input is not a pair of strings.
@@ -492,19 +508,19 @@ class SimilarityScorer(TextVectors):
 
     @staticmethod
     def readable(result: float) -> str:
-        """Returns a score as the command writes it."""
+        """Returns a score with four decimals, as the command writes it."""
         return f"{result:.4f}"
 
     # The command and the SavedModel
 
     def checked_use(self, use: SimilarityUse) -> SimilarityUse:
-        """Returns the settings of an export."""
+        """Returns the settings of an export; raises a ValueError for `normalize` with `"cross"`."""
         if use.normalize:
             self.check_embeds()
         return use
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual texts, to test the export."""
+        """Returns ordinary and unusual texts for checking an export, keyed by input."""
         return {"text": ODD_TEXTS, "second": ODD_TEXTS[3:] + ODD_TEXTS[:3]}
 
     @step(

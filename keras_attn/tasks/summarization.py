@@ -97,9 +97,9 @@ class SummarizationLearned(Learned):
     tokenizers: ClassVar = tuple(PIECES.values())
     tokenizer: PieceTokenizer
     prefix: str = ""
-    """What is put before each text."""
+    """Prefix of each text."""
     source_ends: bool = True
-    """Whether texts have the end token, as those of OpenNMT have not."""
+    """Whether texts get the end token; False for imported models of OpenNMT."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,9 +116,10 @@ class Summarizer(TextToText):
     Args:
         tokenizer: Tokenizer of texts and summaries.
         prefix: Prefix of each text, such as T5's `"summarize: "`.
+        source_ends: Whether texts get the end token.
         model: Settings of the model: a `TransformerEncoderDecoderConfig`, a
-            `RecurrentEncoderDecoderConfig` or a `T5Config`, or a dict of the settings of one with
-            its name, `{"model": "t5", ...}` (`"transformer"` if none is named).
+            `RecurrentEncoderDecoderConfig` or a `T5Config`, or a dict of some settings with the
+            name of the model, `{"model": "t5", ...}` (`"transformer"` by default).
         data: Settings of the data: a `SummarizationData`, or a dict of some of its settings, such
             as `max_length` and `max_summary_length`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
@@ -153,7 +154,11 @@ class Summarizer(TextToText):
     adam: ClassVar = {"beta_2": 0.98, "epsilon": 1e-9}
 
     def source_field(self, graph: Callable[[], Any] | None = None) -> SourceText:
-        """Returns the field that reads texts, as one line after the prefix."""
+        """Returns the field that converts texts to rows of ids, each as one line after the prefix.
+
+        Args:
+            graph: Function that returns the tokenizer in a TensorFlow graph.
+        """
         return SourceText(
             self.source_tokenizer,
             self.max_source_length,
@@ -165,12 +170,12 @@ class Summarizer(TextToText):
 
     @classmethod
     def lengths(cls, longest: Sequence[int | None]) -> dict[str, int]:
-        """Returns the maximum number of tokens of a summary, if it is known."""
+        """Returns the setting `max_summary_length` of an imported model; empty if unknown."""
         known = [most for most in longest if most]
         return {"max_summary_length": known[0]} if known else {}
 
     def longest(self, length: Size) -> int:
-        """Returns the maximum number of tokens of a summary."""
+        """Returns the maximum number of tokens of a summary, whatever the length of the text."""
         return self.data.max_summary_length
 
     @classmethod
@@ -186,14 +191,20 @@ class Summarizer(TextToText):
 
     @classmethod
     def split(cls, examples: ParallelText, data: SummarizationData) -> tuple[Any, Any]:
-        """Splits pairs so that no text or summary is in both sets, ignoring digits."""
+        """Splits pairs into training and development pairs. No text or summary is in both parts,
+        even if its digits are ignored."""
         size = max(1, round(data.dev_share * len(examples)))
         sides = split_pairs(examples, 0, size, seed=data.split_seed)
         return sides.train, sides.validation
 
     @classmethod
     def learned_of(cls, start: Backbone, data: SummarizationData) -> SummarizationLearned:
-        """Returns the tokenizer of a model, with the prefix of the data or the model."""
+        """Returns the learned values of a summarizer that starts from a pretrained model.
+
+        Args:
+            start: The pretrained model, with its tokenizer.
+            data: Settings of class `Data`, whose `prefix` overrides the prefix of the model.
+        """
         tasks = cls.own(start).values()
         own = next((x.prefix for x in tasks), "summarize: " if start.model == "t5" else "")
         prefix = start.learned.get("prefix", own) if data.prefix is None else data.prefix
@@ -201,7 +212,7 @@ class Summarizer(TextToText):
 
     @classmethod
     def learn(cls, examples: Pairs, data: SummarizationData) -> SummarizationLearned:
-        """Makes a tokenizer of texts and summaries."""
+        """Trains a tokenizer on texts and summaries, and returns it with the prefix."""
         texts = [side for pair in checked_pairs(examples) for side in pair]
         kind = PIECES[data.tokenizer]
         tokenizer = kind.train(texts, data.vocabulary_size, allow_fewer=True)
@@ -211,13 +222,13 @@ class Summarizer(TextToText):
         """Tokenizes pairs into batches for `model.fit`.
 
         Args:
-            pairs: (text, summary) strings.
+            pairs: Tuples (text, summary) of strings.
             **settings: Settings of `keras_attn.batches.TokenBatches`: `tokens_per_batch`, `seed`,
                 ...
 
         Returns:
-            `TokenBatches`. Texts are cut; pairs with a summary of more than `max_summary_length`
-            tokens are left out. A warning counts both.
+            `TokenBatches`. Texts of more than `max_length` tokens are cut, and pairs with a summary
+            of more than `max_summary_length` tokens are left out; warnings count them.
 
         Raises:
             ValueError: If there are no pairs, or an element is not a pair of strings.
@@ -248,7 +259,13 @@ class Summarizer(TextToText):
     def score_of(
         self, written: list[str], pairs: list[tuple[str, str]], training: SummarizationTraining
     ) -> tuple[str, float]:
-        """ROUGE-L of words in any script."""
+        """Returns the name and the value of ROUGE-L, computed on words of any script.
+
+        Args:
+            written: The generated summaries.
+            pairs: The development pairs, with the reference summaries.
+            training: Settings of class `Training`.
+        """
         found = rouge([summary for _, summary in pairs], written, "unicode")
         return "rougeL", float(found[:, 2].mean())
 
@@ -264,10 +281,10 @@ class Summarizer(TextToText):
         each text.
 
         Args:
-            pairs: (text, summary) strings.
+            pairs: Tuples (text, summary) of strings.
 
         Returns:
-            A `keras_attn.metrics.RougeReport`; `print` shows it.
+            A `keras_attn.metrics.RougeReport`, which `print` shows.
 
         Raises:
             ImportError: If `rouge-score` is not installed.
@@ -277,5 +294,5 @@ class Summarizer(TextToText):
 
     @staticmethod
     def readable(result: str) -> str:
-        """Returns a summary as the command writes it, on one line."""
+        """Returns a summary on one line, as the command writes it."""
         return " ".join(result.split())

@@ -175,7 +175,7 @@ class Tagger(WindowedTask):
     limits = ("max_words",)
 
     repaired = 0
-    """Labels of the training examples that were repaired, see `repair_labels`."""
+    """Number of labels of the training examples that `repair_labels` changed."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -204,7 +204,7 @@ class Tagger(WindowedTask):
         return LabelledWords(self.labels, self.scheme)
 
     def facts(self) -> list[str]:
-        """Returns what the `repr` shows."""
+        """Returns texts for the `repr`: the encoder and the labels."""
         some = ", ".join(self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
         return [*super().facts(), f"{len(self.labels)} labels: {some}"]
 
@@ -217,28 +217,28 @@ class Tagger(WindowedTask):
 
     @classmethod
     def check_read(cls, examples: Sequence[TaggedText], data: TaggingData) -> None:
-        """Raises an error if a column does not look like labels."""
+        """Raises a ValueError if the column of the labels seems to contain something else."""
         counts = Counter(label for text in examples for label in text.labels)
         check_label_counts(counts, "words", "label_column")
 
     @classmethod
     def split(cls, examples: Sequence[TaggedText], data: TaggingData) -> Any:
-        """Splits sentences; equal sentences stay together."""
+        """Splits sentences into training and development sentences; equal ones stay together."""
         return split_tagged(examples, data.dev_share, data.split_seed)
 
     @classmethod
     def checked(cls, examples: Iterable[Tagged]) -> list[TaggedText]:
-        """Returns labelled sentences."""
+        """Checks labelled sentences, and returns them as a list of `TaggedText`s."""
         return checked_tagged(examples)
 
     @classmethod
     def texts_of(cls, examples: Sequence[TaggedText], data: TaggingData) -> Iterable[str]:
-        """Returns the sentences."""
+        """Returns each sentence as a string of words with spaces between them."""
         return (" ".join(text.words) for text in examples)
 
     @classmethod
     def has_labels_of(cls, learned: TaggingLearned, examples: Any) -> bool:
-        """Whether a saved tagger knows all labels of the examples."""
+        """Whether the labels of a saved tagger include all labels of the examples."""
         found = cls.learn_beside(learned.tokenizer, cls.checked(examples), cls.Data())
         return set(found.labels) <= set(learned.labels)
 
@@ -246,7 +246,15 @@ class Tagger(WindowedTask):
     def learn_beside(
         cls, tokenizer: Any, examples: Sequence[TaggedText], data: TaggingData
     ) -> TaggingLearned:
-        """Returns the labels of sentences, completed by all marks of each entity type."""
+        """Returns the tokenizer and the labels of sentences, as an instance of `Learned`.
+
+        If the labels mark entities, each type of entity gets a label for each mark of the scheme.
+
+        Args:
+            tokenizer: The tokenizer of the tagger.
+            examples: Checked training sentences.
+            data: Settings of class `Data`.
+        """
         labels = [*dict.fromkeys(label for text in examples for label in text.labels)]
         scheme = scheme_of(labels)
         if not scheme:
@@ -266,13 +274,13 @@ class Tagger(WindowedTask):
         Args:
             examples: `TaggedText`s, or pairs of a list of words and a list of labels.
             class_weight: None gives every word the same weight, and `"balanced"` gives every label
-                the same total weight. A dict sets the weights of labels by their names; other
-                labels have weight 1.
+                the same total weight. A dict has weights keyed by label; other labels have weight
+                1.
             **settings: Settings of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`,
                 `shuffle`, ...
 
         Returns:
-            `EncoderBatches`.
+            `EncoderBatches` of rows of ids, in which the first piece of each word has a label.
 
         Raises:
             ValueError: If a label, or a name in `class_weight`, is not a label of this tagger, or a
@@ -306,14 +314,14 @@ class Tagger(WindowedTask):
         return every
 
     def objective(self, training: TaggingTraining) -> dict[str, Any]:
-        """Cross-entropy of the labels of all words."""
+        """Returns the cross-entropy and the accuracy of the labels of all words."""
         return {
             "loss": {"tags": MaskedCrossEntropy(ignore_id=None, name="tags")},
             "weighted_metrics": {"tags": keras.metrics.SparseCategoricalAccuracy(name="accuracy")},
         }
 
     def describe(self, batches: Any) -> list[str]:
-        """Describes the training, the number of repaired labels, and why there are no entities."""
+        """Returns lines for the log about the model, the batches, entities and repaired labels."""
         notes = [f"entities by the scheme {self.scheme}"] if self.scheme else []
         if self.repaired:
             notes.append(
@@ -331,13 +339,13 @@ class Tagger(WindowedTask):
     # Measuring
 
     def scored_by(self, training: TaggingTraining) -> tuple[str, int]:
-        """The F1 of entities, or the accuracy if the labels do not mark any."""
+        """Returns `"entity F1"`, or `"accuracy"` if the labels do not mark entities, and 1."""
         return ("entity F1" if self.scheme else "accuracy"), 1
 
     def scorer(
         self, dev: Sequence[Tagged], training: TaggingTraining
     ) -> Callable[[keras.Model], Scored]:
-        """Returns the scorer of development sentences, and warns about new labels in them."""
+        """Returns the function that scores development sentences; warns about unknown labels."""
         warn_of_unknown(checked_tagged(dev), self.labels, stacklevel=5)  # who called `fit`
         return super().scorer(dev, training)
 
@@ -349,13 +357,13 @@ class Tagger(WindowedTask):
         return {**figures, "accuracy": report.accuracy}
 
     def inputs_of(self, examples: Sequence[TaggedText]) -> list[list[str]]:
-        """Returns the words of sentences."""
+        """Returns the words of each sentence, as lists."""
         return [list(text.words) for text in examples]
 
     def guesses(
         self, examples: Sequence[TaggedText], results: Sequence[TaggedWords]
     ) -> tuple[list[str], list[str]]:
-        """Returns the labels of all words."""
+        """Returns the predicted and the true labels of all words, as two lists."""
         both = ([label for x in side for label in x.labels] for side in (results, examples))
         guessed, right = both
         return guessed, right
@@ -368,7 +376,7 @@ class Tagger(WindowedTask):
         num_bootstrap: int,
         seed: int = 0,
     ) -> TaggingReport:
-        """Measures the tagger.
+        """Compares predicted labels and entities with the labels of sentences.
 
         Args:
             examples: `TaggedText`s, or pairs of a list of words and a list of labels. Labels that
@@ -397,21 +405,21 @@ class Tagger(WindowedTask):
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
         The input of `serving_default` is `text: string (B,)`. The input of the signature `words` is
-        `words: string (B, W)`, padded with `""`. The outputs of both have the same values as the
-        results of this object:
+        `words: string (B, W)`, padded with `""`. The outputs of both signatures have the same
+        values as the results of this object:
 
             labels         string (B, W)    labels of the words, `""` in padding
-            probabilities  float32 (B, W)   probabilities of these labels
+            probabilities  float32 (B, W)   probability of the label of each word
             kinds          string (B, E)    types of the entities, `""` in padding
             first, behind  int32 (B, E)     first word of an entity, and the word after its last
 
         `serving_default` also returns
 
             words          string (B, W)    the words, see `keras_attn.text.split_words`
-            word_starts, word_ends          int32 (B, W)    their positions in bytes
+            word_starts, word_ends          int32 (B, W)    positions of the words in bytes
             entities       string (B, E)    the entities as they occur in the text
-            entity_starts, entity_ends      int32 (B, E)    their positions in bytes
-            entity_start_characters, entity_end_characters  int32 (B, E)
+            entity_starts, entity_ends      int32 (B, E)    positions of the entities in bytes
+            entity_start_characters, entity_end_characters  int32 (B, E)    and in characters
 
         Bytes that are not UTF-8 are read as U+FFFD, and positions refer to the resulting text. The
         number of rows times the number of words of the longest text is at most `max_words`.
@@ -432,15 +440,26 @@ class Tagger(WindowedTask):
         }
 
     def rows(self, xp: ArrayModule, tensors: Tensors) -> dict[str, Array]:
-        """Makes the rows that the model reads, see `WordRows.rows`."""
+        """Cuts encoded words into the rows of ids that the model reads; see `WordRows.rows`."""
         return self.words.rows(xp, tensors)
 
     def scores(self, inputs: Tensors) -> dict[str, Array]:
-        """Computes the probability of each label for each piece."""
+        """Returns a dict of `tokens (R, T, C)`, the probabilities of the labels of each token."""
         return {"tokens": ops.softmax(self.logits(inputs)["tags"], axis=-1)}
 
     def run(self, xp: ArrayModule, tensors: Tensors, use: TaggingUse) -> dict[str, Array]:
-        """Selects the labels of words, and finds the entities that they mark."""
+        """Selects the labels of words, and finds the entities that the labels mark.
+
+        Args:
+            xp: The array module: `numpy`, or `keras.ops` in the SavedModel.
+            tensors: The encoded inputs, the result of `rows`, and the result of `scores` for all
+                rows one after the other: `tokens (N, C)` and `token_starts (R,)`.
+            use: Settings of class `Use`.
+
+        Returns:
+            The result of `keras_attn.arrays.entities`, with `probabilities (W,)` of the labels of
+            all words and, for texts, `entity_starts` and `entity_ends (E,)` in bytes.
+        """
         starts = xp.take(tensors["token_starts"], tensors["row"], axis=0)
         table = xp.take(tensors["tokens"], starts + tensors["column"], axis=0)  # (W, C)
         best = xp.array(xp.argmax(table, axis=-1), dtype="int32")
@@ -454,14 +473,15 @@ class Tagger(WindowedTask):
         return found
 
     def results(self, texts: Sequence[Any], use: TaggingUse) -> list[TaggedWords]:
-        """Labels words.
+        """Labels the words of texts, and finds the entities that the labels mark.
 
         Args:
             texts: A string, which is split into words; or a list whose items are strings or lists
                 of words.
+            use: Settings of class `Use`.
 
         Returns:
-            A `TaggedWords` for a string, or a list of them for a list.
+            A `TaggedWords` for a string, or a list of `TaggedWords` for a list.
 
         Raises:
             TypeError: If an input is neither a string nor a list of strings.
@@ -470,7 +490,7 @@ class Tagger(WindowedTask):
         return self.labelled.read(tensors | self.computed(tensors, use))
 
     def studied(self, texts: list[Any]) -> list[str]:
-        """Returns the texts, which must be strings."""
+        """Returns the texts of which `explain` shows the attention of heads; all are strings."""
         return checked_texts(texts)
 
     def reasons(
@@ -480,16 +500,17 @@ class Tagger(WindowedTask):
         word.
 
         Args:
-            texts: A string, or a list of them.
-            word: The word whose label is explained by `"gradient"`: its index from 0, or the word
-                itself, which means its first occurrence. If None, the first word of the first
-                entity, or of the text if there is none.
+            texts: A string, or a list of strings.
+            use: Settings of class `Use`.
+            word: The word whose label is explained by `"gradient"`: its index from 0, or a string,
+                which stands for its first occurrence. If None, the first word of the first entity,
+                or the first word of a text without entities.
 
         Returns:
-            For `"attention"`, an `EncoderStudy`, whose `html()` returns a page. For `"gradient"`,
-            an `Explanation` of a string, or a list of them, by gradient times input of the log-odds
-            of the label. In a text that is longer than `max_length`, words of other rows have no
-            weight.
+            With `"attention"`, an `EncoderStudy`, whose `html()` returns a page. With `"gradient"`,
+            an `Explanation` for a string, or a list of `Explanation`s for a list. It has the
+            contribution (gradient times input) of each word to the log-odds of the label; in a text
+            longer than `max_length`, words outside the row of the explained word have none.
 
         Raises:
             TypeError: If an input is not a string.
@@ -528,7 +549,8 @@ class Tagger(WindowedTask):
         return found
 
     def checked_use(self, use: TaggingUse) -> TaggingUse:
-        """Returns the settings of an export, which has a separate signature for given words."""
+        """Returns the settings of an export; raises a ValueError for `split=False`, because the
+        signature `words` reads words that are already split."""
         if not use.split:
             raise ValueError(
                 "A SavedModel always splits texts into words. Received: split=False. Leave "
@@ -537,25 +559,25 @@ class Tagger(WindowedTask):
         return use
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual texts, to test the export."""
+        """Returns ordinary and unusual texts for checking an export, and the words of the texts."""
         texts = [*ODD_TEXTS, "U.S. shares (3.5%) fell", "x\x01y \x01 z", "ab" * 300]
         words = [[word.text for word in split_words(text)] for text in texts]
         most = max(map(len, words))
         return {"text": texts, "words": [[*row, *[""] * (most - len(row))] for row in words]}
 
     def predicted_columns(self, given: object) -> Mapping[str, object]:
-        """Returns the columns of the labels, and of the words if the inputs are texts."""
+        """Returns the columns in `predicts`, without `words` if inputs are lists of words."""
         return {
             x: kind for x, kind in self.predicts.items() if x != "words" or isinstance(given, str)
         }
 
     def cells(self, result: TaggedWords) -> dict[str, object]:
-        """Returns the fields of a line of JSON."""
+        """Returns the values of the columns in `predicts` for a result, as in a line of JSON."""
         return json.loads(self.readable(result))
 
     @staticmethod
     def readable(result: TaggedWords) -> str:
-        """Returns a result as the command writes it: a JSON object."""
+        """Returns a result as a JSON object, as the command writes it."""
         rounded = [round(p, 6) for p in result.probabilities]
         entities = [entity._asdict() for entity in result.entities]
         found = {"words": result.words, "labels": result.labels, "probabilities": rounded}

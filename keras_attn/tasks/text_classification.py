@@ -134,11 +134,11 @@ class TextClassificationLearned(ClassLearned):
     temperature: float = 1.0
     """Number that divides the logits before the softmax or sigmoid."""
     unknown_score: str = ""
-    """The score by which texts are of no class; empty if all are of one."""
+    """The score that detects texts of no class; empty if every text has a class."""
     unknown_below: float = 0.0
-    """The threshold of this score."""
+    """The threshold: texts with a lower score belong to no class."""
     thresholds: tuple[float, ...] = ()
-    """The probability from which a text has a label, of several, by classes; a half if empty."""
+    """The minimum probability of each label, if a text may have several; 0.5 if empty."""
 
     def __post_init__(self) -> None:
         tokenizer_name(self.tokenizer)  # one that can be saved
@@ -159,20 +159,19 @@ class TextClassifier(ClassTask, TextRowsTask):
         pairs: Whether pairs of texts are classified, as in textual entailment.
         temperature: Number that divides the logits before the softmax or sigmoid.
         unknown_score: The score that detects texts of no class: `"energy"`, `"logit"` or
-            `"probability"`; empty if every text has a class. `fit` chooses it, and its threshold.
-        unknown_below: The threshold: texts of lower scores get the label `data.unknown`.
+            `"probability"`; empty if every text has a class. `fit` chooses score and threshold.
+        unknown_below: The threshold: texts with a lower score get the label `data.unknown`.
         thresholds: If a text may have several labels, the minimum probability of each label, a
             float for each class; 0.5 if empty. `fit` chooses them.
         model: Settings of the model: a `BagClassifierConfig`, `RecurrentClassifierConfig`,
             `TransformerClassifierConfig`, `BertClassifierConfig`, `RobertaClassifierConfig` or
-            `ModernBertClassifierConfig`, or a dict of the settings of one with its name, `{"model":
-            "rnn", ...}` (`"bag"`, `"rnn"`, `"transformer"`, `"bert"`, `"roberta"`, `"modern_bert"`;
-            `"bag"` if none is named). The sizes of vocabulary and classes, and the
-            `sequence_length` of learned positions if it is None, are taken from the other
-            arguments.
+            `ModernBertClassifierConfig`, or a dict of some settings with the name of the model,
+            `{"model": "rnn", ...}`: `"bag"` (the default), `"rnn"`, `"transformer"`, `"bert"`,
+            `"roberta"` or `"modern_bert"`. The other arguments determine the vocabulary size, the
+            number of classes and, if it is None, the `sequence_length`.
         data: Settings of the data: a `TextClassificationData`, or a dict of some of its settings,
-            such as `max_length`. Longer texts are cut: `truncation` is `"head"`, `"tail"` or
-            `"head_tail"` (a quarter from the head), the default. For pairs, the heads are kept.
+            such as `max_length`. Longer texts are cut; `truncation` is the part that is kept:
+            `"head"`, `"tail"` or `"head_tail"` (the default, with a quarter from the head).
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -212,7 +211,7 @@ class TextClassifier(ClassTask, TextRowsTask):
 
     @property
     def unknown_below(self) -> Threshold | None:
-        """The threshold for texts of no class, once it is chosen."""
+        """The score and the threshold for texts of no class; None if there is no threshold."""
         learned = self.learned
         if not learned.unknown_score:
             return None
@@ -220,12 +219,12 @@ class TextClassifier(ClassTask, TextRowsTask):
 
     @property
     def thresholds(self) -> np.ndarray:
-        """The minimum probability of each label if a text may have several, `(C,)`."""
+        """The minimum probability of each label, `(C,)`, if a text may have several labels."""
         return np.array(self.learned.thresholds or super().thresholds)
 
     @property
     def num_outputs(self) -> int:
-        """Number of classes."""
+        """Number of outputs of the model: the number of classes."""
         return len(self.class_names)
 
     # What it learns from
@@ -251,19 +250,19 @@ class TextClassifier(ClassTask, TextRowsTask):
 
     @classmethod
     def read_file(cls, path: Location, data: TextClassificationData) -> LabelledTexts:
-        """Reads labelled texts in the format that the settings name."""
+        """Reads labelled texts from a file or folder in the format `data.format`."""
         return _read(path, data)
 
     @classmethod
     def check_read(cls, examples: Sequence[LabelledText], data: TextClassificationData) -> None:
-        """Raises an error if a column does not look like labels."""
+        """Raises a ValueError if the column of the labels seems to contain something else."""
         check_label_counts(count_labels(examples), "texts")
 
     @classmethod
     def split(
         cls, examples: Sequence[LabelledText], data: TextClassificationData
     ) -> tuple[list[LabelledText], list[LabelledText]]:
-        """Splits texts, stratified by label."""
+        """Splits texts into training and development texts, stratified by label."""
         apart = data.near_duplicates == "apart"
         of_class = [x for x in examples if not data.unknown or x.label != data.unknown]
         sides = split_labelled(of_class, data.dev_share, 0, data.split_seed, apart=apart)
@@ -274,20 +273,20 @@ class TextClassifier(ClassTask, TextRowsTask):
     def read_test(
         self, test: TextClassificationTest, data: TextClassificationData
     ) -> LabelledTexts:
-        """Reads texts labelled with classes of this classifier."""
+        """Reads test texts, whose labels must be classes of this classifier."""
         known = [*self.class_names, *([self.unknown] if self.unknown else [])]
         return _read(test.data, data, test.split, known)
 
     @classmethod
     def checked(cls, examples: Iterable[object]) -> list[LabelledText]:
-        """Returns labelled texts: either only single texts or only pairs."""
+        """Checks labelled texts, and returns them as a list: all single texts, or all pairs."""
         return checked_labelled(examples)
 
     @classmethod
     def begin(
         cls, examples: Any, data: TextClassificationData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Chooses the tokenizer and the encoder of a new classifier, and learns its classes."""
+        """Returns the parts of a new classifier: tokenizer, classes and model."""
         checked = cls.checked(examples)
         labels = [x.label for x in checked if not data.unknown or x.label != data.unknown]
         settings: dict[str, Any] = {
@@ -301,14 +300,13 @@ class TextClassifier(ClassTask, TextRowsTask):
         return cls.begin_with(checked, data, model, learn)
 
     def token_classes(self, examples: Sequence[LabelledText]) -> np.ndarray:
-        """Returns the classes from which the weights of tokens are learned."""
+        """Returns the labels of examples as numbers, from which token weights are initialized."""
         return self.numbers_of(examples)
 
     def decide(self, dev: Sequence[object], few: bool) -> list[str]:
-        """Chooses thresholds with development texts, and describes them.
+        """Chooses thresholds with development texts, and returns a text about each choice.
 
-        If texts may have several labels, this needs enough texts; otherwise, the thresholds are
-        0.5.
+        If `few` is True, only the threshold for texts of no class is chosen.
         """
         if few and not self.unknown:
             return []
@@ -330,7 +328,7 @@ class TextClassifier(ClassTask, TextRowsTask):
     def logits_of_ids(
         self, ids: Sequence[Sequence[int]], batch_size: int = ClassUse.batch_size
     ) -> np.ndarray:
-        """Computes the logits `(n, C)` of texts by their ids, without special tokens."""
+        """Computes the logits `(n, C)` of texts that are given as ids without special tokens."""
         return self._of_ids(ids, self.Use(batch_size=batch_size))["logits"]
 
     def explain_ids(
@@ -340,16 +338,16 @@ class TextClassifier(ClassTask, TextRowsTask):
         label: str | None = None,
         batch_size: int = ClassUse.batch_size,
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Explains texts by their ids, as `explain` does.
+        """Computes the token weights of `explain` for texts that are given as ids.
 
         Args:
             ids: The ids of each text, without special tokens.
-            method: See `explain`, without the attention of heads.
-            label: See `explain`.
+            method: `"attention"` (of the pooling), `"gradient"`, or None for the model's default.
+            label: Class whose gradients are computed; the most probable class if None.
             batch_size: Number of texts that are computed at once.
 
         Returns:
-            The logits `(n, C)`, and the weights of the ids that are read of each text.
+            The logits `(n, C)`, and the weights of the ids of each text that the model reads.
 
         Example:
 
@@ -378,9 +376,10 @@ class TextClassifier(ClassTask, TextRowsTask):
         The input of `serving_default` is `text: string (B,)`, and `second: string (B,)` for pairs.
         Its outputs have the same values as the results of this object:
 
-            label          string (B,)      the most probable class (missing with several labels)
+            label          string (B,)      the most probable class, or the label `data.unknown`
+            chosen         bool (B, C)      instead of `label` if a text may have several labels
             probabilities  float32 (B, C)   probabilities of the classes
-            classes        string (B, C)    names of the classes, in each row
+            classes        string (B, C)    names of the classes, the same in each row
             tokens         string (B, S)    tokens that the model read, `""` in padding
             weights        float32 (B, S)   weights of the tokens, as in `explain`
             segments       int32 (B, S)     for pairs: 1 for the tokens of the second text
