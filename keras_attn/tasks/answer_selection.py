@@ -171,12 +171,12 @@ class AnswerSelectionUse(PageUse):
 
     @property
     def depth(self) -> int:
-        """Number of answers that are reranked; 0 for none."""
+        """Number of answers of each question that are reranked; 0 without a reranker."""
         return (self.rerank_depth or 20) if self.reranker else 0
 
     @property
     def weight(self) -> float:
-        """Weight of the words in a search by words and vectors."""
+        """Weight of the search by words in a search by both; the rest is the weight of vectors."""
         return 0.5 if self.lexical_weight is None else self.lexical_weight
 
 
@@ -188,7 +188,7 @@ class AnswerSelectionTest(BootstrapTest):
 
 @dataclass(frozen=True)
 class PairQuestions(Settings):
-    """The questions that `pairs` turns into pairs."""
+    """Settings of `pairs`: the questions from which pairs are made."""
 
     data: str = setting("", "questions, as for fit", required=True, path="examples")
 
@@ -216,8 +216,9 @@ class AnswerSelector(TextVectors):
         score = cosine(vector(question), vector(answer))
 
     The vectors of the answers are computed once, when they are first needed. Answers can also be
-    searched by words or by both, and reranked by a second model; see `predict`. Training teaches
-    the encoder to prefer the right answer of a question to the other answers of its batch.
+    searched by words or by words and vectors, and reranked by a second model; see `predict`.
+    Training teaches the encoder to prefer the right answer of a question to the other answers of
+    the batch.
 
     `.model` is the plain Keras model from ids to `{"vectors": (B, D)}`.
 
@@ -229,7 +230,7 @@ class AnswerSelector(TextVectors):
     Args:
         tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
             `WordTokenizer`.
-        answers: The candidate answers; duplicates are removed.
+        answers: The answers to choose from; duplicates are removed.
         model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
         data: Settings of the data: an `AnswerSelectionData`, or a dict of some of its settings,
@@ -237,8 +238,9 @@ class AnswerSelector(TextVectors):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the tokenizer is of another class, or an answer is not a string.
-        ValueError: If there is no answer, one is empty, or a setting is unknown or out of range.
+        TypeError: If the class of the tokenizer is not supported, or an answer is not a string.
+        ValueError: If there is no answer, an answer is empty, or a setting is unknown or out of
+            range.
 
     Example:
 
@@ -271,7 +273,8 @@ class AnswerSelector(TextVectors):
 
     @property
     def pooling(self) -> str:
-        """`"average"` over all tokens, `"first"` or `"max"`."""
+        """Pooling of token states to a vector: `"average"` over all tokens, `"first"` or
+        `"max"`."""
         return self.sentences.pooling
 
     @property
@@ -280,13 +283,13 @@ class AnswerSelector(TextVectors):
         return self.data.query_prompt or "", self.data.passage_prompt or ""
 
     def build(self, dtype: Any) -> None:
-        """Builds the text encoder."""
+        """Builds the encoder of single texts, and assigns the Keras model to `.model`."""
         unit = self.sentences.unit_length
         self.model = sentence_encoder(self.config, self.pooling, dtype, "sentence_encoder", unit)
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The candidate answers, which can be replaced by assignment."""
+        """The answers to choose from, which can be replaced by assignment."""
         return self.learned.answers
 
     @answers.setter
@@ -294,7 +297,7 @@ class AnswerSelector(TextVectors):
         self.relearn(answers=answers)
 
     def facts(self) -> list[str]:
-        """Returns the encoder and the number of answers."""
+        """Returns texts for the `repr`: the encoder and the number of answers."""
         return [*super().facts(), f"{len(self.answers):,} answers"]
 
     # Data and training
@@ -303,7 +306,13 @@ class AnswerSelector(TextVectors):
     def read_file(
         cls, path: Location, data: AnswerSelectionData, answers: Iterable[str] | None = None
     ) -> SelectionQuestions:
-        """Reads questions; if `answers` is given, the right answers must be among them."""
+        """Reads questions with their right answers.
+
+        Args:
+            path: The file, or a table in memory as `keras_attn.records.Rows`.
+            data: Settings of class `Data`.
+            answers: If given, the right answers must be among these answers.
+        """
         question, answer = numbered(data.question, data.answer)
         return read_selection_questions(
             path, question, answer, data.format, delimiter=data.delimiter or None,
@@ -314,7 +323,8 @@ class AnswerSelector(TextVectors):
     def split(
         cls, examples: SelectionQuestions, data: AnswerSelectionData
     ) -> tuple[SelectionQuestions, list[SelectionQuestion]]:
-        """Splits questions at random; the answers of both sets remain candidates."""
+        """Splits questions at random into training and development questions. The training
+        questions keep the answers of both parts as candidates."""
         apart = data.near_duplicates == "apart"
         train, dev = split_selection_questions(examples, data.dev_share, data.split_seed, apart)
         return replace(examples, questions=train), dev
@@ -338,7 +348,7 @@ class AnswerSelector(TextVectors):
 
     @classmethod
     def checked(cls, examples: Iterable[Any]) -> SelectionQuestions:
-        """Returns questions with their right answers, and all answers to choose from."""
+        """Checks questions with right answers, and returns them with all answers to choose from."""
         before = examples.answers if isinstance(examples, SelectionQuestions) else ()
         questions = checked_selection_questions(examples)
         own = (answer for x in questions for answer in x.answers)
@@ -348,7 +358,7 @@ class AnswerSelector(TextVectors):
 
     @classmethod
     def texts_of(cls, examples: SelectionQuestions, data: AnswerSelectionData) -> Iterable[str]:
-        """Returns the questions and the answers."""
+        """Returns the questions and all answers, from which a tokenizer is trained."""
         answers = [answer for x in examples for answer in x.answers]
         return [*(x.question for x in examples), *answers, *_read_answers(data)]
 
@@ -356,38 +366,40 @@ class AnswerSelector(TextVectors):
     def learn_beside(
         cls, tokenizer: EncoderTokenizer, examples: SelectionQuestions, data: AnswerSelectionData
     ) -> SelectionLearned:
-        """Returns the answers of the examples, and after them those of the file `data.answers`."""
+        """Returns the tokenizer, and the answers of the examples and of the file `data.answers`."""
         return SelectionLearned(tokenizer, (*examples.answers, *_read_answers(data)))
 
     @classmethod
     def from_backbone(
         cls, place: str, answers: Iterable[str], dtype: Any = None, **data: Any
     ) -> Self:
-        """Makes a selector from a pretrained encoder, without further training.
+        """Creates a selector from a pretrained encoder, without examples.
 
         Encoders that were trained for text embeddings, such as Sentence-BERT, need no further
         training.
 
         Args:
-            place: A task with an encoder, or a folder of Hugging Face weights. The folder of a
-                sentence-transformers model provides its own settings.
+            place: A file of a task with an encoder, or a folder of Hugging Face weights. The folder
+                of a sentence-transformers model determines all settings in `data` that are not
+                given.
             answers: The answers to choose from.
-            dtype: See the constructor.
+            dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
             **data: Settings of the data: `pooling`, `unit_length`, `max_length`, `query_prompt`,
                 `passage_prompt`.
 
         Returns:
-            An `AnswerSelector`.
+            An `AnswerSelector` that is ready to use.
         """
         settings = cls.data_of((), {"backbone": str(place), **data})
         chosen = tuple(listed(answers, "answers"))
         return cls.untrained(settings, dtype, lambda x: SelectionLearned(x, chosen))
 
     def dataset(self, examples: Iterable[Any], **settings: Any) -> ScoredPairBatches:
-        """Makes batches of questions and answers, for `fit` of the model of `trained_form`.
+        """Creates batches of questions and answers, for `fit` of the result of `trained_form`.
 
         Args:
-            examples: See `create`.
+            examples: `SelectionQuestion`s, or tuples of a question and its right answer or a list
+                of right answers.
             **settings: Settings of `keras_attn.batches.ScoredPairBatches`: `batch_size`, `seed`,
                 `shuffle`, ...
 
@@ -411,19 +423,21 @@ class AnswerSelector(TextVectors):
         return self.pair_batches(pairs, labels, **settings)
 
     def objective(self, training: EncoderTraining) -> dict[str, Any]:
-        """The cross-entropy of the right answer among the answers of the batch."""
+        """Returns the loss: the cross-entropy of the right answer among the answers of a batch."""
         return {"loss": {"similarity": InBatchCrossEntropy()}}
 
     def trained_form(self, training: EncoderTraining) -> keras.Model:
-        """Returns the compiled model of pairs, with the layers of `model`."""
+        """Returns the compiled model that `fit` trains: it compares all questions of a batch with
+        all answers, and has the layers of `model`."""
         return compiled_alike(paired_encoder(self.model, each_with_all=True), self.model)
 
     def describe(self, batches: ScoredPairBatches) -> list[str]:
-        """Describes the training and the number of answers."""
+        """Returns lines for the log about the model, the batches and the number of answers."""
         return [*super().describe(batches), f"{len(self.answers):,} answers to choose from."]
 
     def doubt(self, batches: ScoredPairBatches, run: TrainingRun) -> str:
-        """Returns a warning if the training ended no better than with one score for all answers."""
+        """Returns a warning if the final training loss is not below the loss of giving all answers
+        the same score; empty otherwise."""
         losses, rows = [], []
         for i in range(len(batches)):  # how many answers meet depends on the batch
             _, labels, weights = batches[i]
@@ -437,23 +451,25 @@ class AnswerSelector(TextVectors):
     # Measuring
 
     def scored_by(self, training: EncoderTraining) -> tuple[str, int]:
-        """The mean reciprocal rank."""
+        """Returns `"MRR"`, the mean reciprocal rank, and 1, because higher is better."""
         return "MRR", 1
 
     def scorer(
         self, dev: Sequence[Any], training: EncoderTraining
     ) -> Callable[[keras.Model], Scored]:
-        """Returns the scorer of development examples, whose answers are candidates too."""
+        """Returns the function that scores development questions; adds their answers to
+        `answers`."""
         self.answers = [*self.answers, *self.checked(dev).answers]
         return super().scorer(dev, training)
 
     def score(self, examples: Sequence[SelectionQuestion]) -> dict[str, float]:
-        """Returns the scores of the search by vectors."""
+        """Returns the mean reciprocal rank and the mean average precision of the search by
+        vectors."""
         report = self.evaluate(examples, num_bootstrap=0)
         return {"mrr": report.reciprocal_rank, "map": report.average_precision}
 
     def measured(self, examples: SelectionQuestions, use: AnswerSelectionUse) -> list[np.ndarray]:
-        """Computes the ranks of the right answers; see `ranks`."""
+        """Returns the ranks of the right answers of each question; see `ranks`."""
         places = {answer: i for i, answer in enumerate(self.answers)}
         own = [x.candidates for x in examples] if check_answers(examples, places) else None
         searched = self._searched([x.question for x in examples], own, use)
@@ -471,8 +487,9 @@ class AnswerSelector(TextVectors):
         num_bootstrap: int,
         seed: int = 0,
     ) -> RankingReport:
-        """Measures the ranks of the right answers. Answers that a reranker does not score keep
-        their order and follow the reranked answers.
+        """Measures the ranks of the right answers.
+
+        Answers that a reranker does not score keep their order and follow the reranked answers.
 
         Args:
             examples: `SelectionQuestion`s, or tuples of a question, its right answer or a list of
@@ -481,11 +498,12 @@ class AnswerSelector(TextVectors):
             seed: Seed of the bootstrap samples.
 
         Returns:
-            A `RankingReport`: mean reciprocal rank, average precision and recall. `print` shows it.
+            A `RankingReport`, which `print` shows: mean reciprocal rank, average precision and
+            recall.
 
         Raises:
             ValueError: If there is no example, an example has the wrong form, a right answer is not
-                among the candidates, or a setting is wrong.
+                among the candidates, or a setting is out of range.
         """
         return score_ranks(results, num_bootstrap=num_bootstrap, seed=seed)
 
@@ -493,8 +511,8 @@ class AnswerSelector(TextVectors):
         """Finds the ranks of the right answers, with the settings of `evaluate`.
 
         Args:
-            examples: See `evaluate`.
-            **search: Settings of the search, as in `evaluate`.
+            examples: Questions with right answers, as for `evaluate`.
+            **search: Settings of the search, such as `by` and `reranker`.
 
         Returns:
             For each question, the ranks of its right answers, counted from 1, in ascending order.
@@ -503,16 +521,16 @@ class AnswerSelector(TextVectors):
         return self.measured(self.checked(examples), self.Use.made(search))
 
     def pairs(self, examples: Iterable[Any], **search: Any) -> list[ScoredPair]:
-        """Makes pairs of questions and answers that a reranker learns from.
+        """Makes pairs of questions and answers for training a reranker.
 
         Args:
-            examples: See `evaluate`.
-            **search: Settings `Use` of the search: `by`, `lexical_weight`, `batch_size`, and
-                `negatives`, the number of wrong answers for each right one.
+            examples: Questions with right answers, as for `evaluate`.
+            **search: Settings of the search: `by`, `lexical_weight`, `batch_size`, and `negatives`,
+                the number of wrong answers for each right answer.
 
         Returns:
-            Pairs for `SimilarityScorer`: right answers with score 1, and the best wrong answers of
-            the search with score 0.
+            `ScoredPair`s for `SimilarityScorer`: questions with right answers have score 1, and
+            questions with the best wrong answers of the search have score 0.
         """
         checked, use = checked_selection_questions(examples), self.Use.made(search)
         own = [x.candidates or self.answers for x in checked]
@@ -523,7 +541,7 @@ class AnswerSelector(TextVectors):
     # Predictions
 
     def asked(self, inputs: Any) -> list[str]:
-        """Returns the questions."""
+        """Checks questions, and returns them as a list of strings."""
         return checked_texts(inputs)
 
     def results(
@@ -539,13 +557,14 @@ class AnswerSelector(TextVectors):
         `keras_attn.text.WordScores`), or by both. The score of a search by both is
         `w * words + (1 - w) * vectors`, where each term is scaled to the range from 0 to 1 over the
         candidates of the question. A second model that reads question and answer together can
-        rerank the best
-        answers: `reranker` is a `SimilarityScorer`, such as one of `kind="cross"`, or its file.
+        rerank the best answers: `reranker` is a `SimilarityScorer`, such as one of `kind="cross"`,
+        or the path of its file.
 
         Args:
-            questions: A question, or a list of them.
+            questions: A question, or a list of questions.
+            use: Settings of class `Use`.
             candidates: For each question, the answers to choose from, instead of the answers of the
-                task. Word frequencies are then counted over all different candidates of the call.
+                task. Word frequencies are then counted over all distinct candidates of the call.
 
         Returns:
             A list of `FoundAnswer`s, the best first, or a list of such lists for a list of
@@ -614,7 +633,8 @@ class AnswerSelector(TextVectors):
         return self._reranker[1]
 
     def studied(self, questions: list[str]) -> list[str]:
-        """Returns the questions and their best answers."""
+        """Returns the texts of which `explain` shows the attention of heads: each distinct question
+        and best answer, with its prompt."""
         best = self.results(questions, self.Use(top_k=1))
         pairs = [(question, x.answer) for question, (x,) in zip(questions, best, strict=True)]
         return list(dict.fromkeys(text for pair in self.prompted(pairs) for text in pair))
@@ -625,13 +645,14 @@ class AnswerSelector(TextVectors):
         The best answer is the first result of the search by vectors.
 
         Args:
-            questions: A question, or a list of them.
+            questions: A question, or a list of questions.
+            use: Settings of class `Use`.
 
         Returns:
-            With `"gradient"`, an `Explanation` for a question, or a list of them for a list: the
-            question and its answer with a weight for each word, by gradient times input of the
-            cosine. A positive weight raises the score. With `"attention"`, an `EncoderStudy` of the
-            questions and their answers. Its `html()` returns a page.
+            With `"gradient"`, an `Explanation` for a question, or a list of `Explanation`s for a
+            list. It has the contribution (gradient times input) of each word of the question and
+            the answer to the cosine; a positive weight raises the score. With `"attention"`, an
+            `EncoderStudy` of the questions and answers, whose `html()` returns a page.
 
         Raises:
             TypeError: If an input is not a string.
@@ -647,10 +668,11 @@ class AnswerSelector(TextVectors):
     def signatures(self, use: AnswerSelectionUse) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        The input of each signature is `text: string (B,)`. `serving_default` returns `answers:
-        string (B, k)`, their `scores: float32 (B, k)` and `numbers: int32 (B, k)`. `embed` returns
-        the vectors of questions, `vectors: float32 (B, D)` of length 1. If answers and questions
-        have different prompts, `embed_answers` returns the vectors of answers.
+        The input of each signature is `text: string (B,)`. `serving_default` returns the k best
+        `answers: string (B, k)`, their `scores: float32 (B, k)`, and `numbers: int32 (B, k)`, their
+        indices in the answers of the task. `embed` returns the vectors of questions, `vectors:
+        float32 (B, D)` of length 1. If answers and questions have different prompts,
+        `embed_answers` returns the vectors of answers.
         """
         query, passage = self.prompts
         search = SearchTexts(
@@ -670,7 +692,19 @@ class AnswerSelector(TextVectors):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Array], use: AnswerSelectionUse
     ) -> dict[str, Array]:
-        """Finds the answers whose vectors are nearest to the vectors of questions."""
+        """Finds the answers whose vectors are nearest to the vectors of questions.
+
+        Args:
+            xp: The array module: `numpy`, or `keras.ops` in the SavedModel.
+            tensors: A dict of `vectors (B, D)` and, for a search, `index (D, N)`: the vectors of
+                the N answers.
+            use: Settings of class `Use`.
+
+        Returns:
+            A dict of `numbers` and `scores` `(B, k)`, the indices and cosines of the best answers,
+            and `steps`, the differences of successive scores; without `index`, a dict of `vectors`
+            of length 1.
+        """
         units = unit_length(xp, tensors["vectors"])
         if "index" not in tensors:
             return {"vectors": units}
@@ -686,19 +720,20 @@ class AnswerSelector(TextVectors):
         }
 
     def computed(self, tensors: Mapping[str, Array], use: AnswerSelectionUse) -> dict[str, Any]:
-        """Computes the results of `run` in Python, and raises an error if scores are not finite."""
+        """Computes the result of `run` in Python; raises a ValueError if scores are not finite."""
         found = super().computed(tensors, use)
         _check_finite(found.get("scores", np.zeros(0)))
         return found
 
     def unsure(self, tensors: Mapping[str, Array]) -> tuple[str, ...]:
-        """Returns the outputs that depend on the order of nearly equal scores."""
+        """Returns `answers` and `numbers` if scores are nearly equal, so that the order of answers
+        may differ between machines; nothing otherwise."""
         steps = tensors.get("steps", np.ones(1))
         sure = self.policy.compute_dtype == "float32" and (steps > _SURE).all()
         return () if sure else ("answers", "numbers")
 
     def checked_use(self, use: AnswerSelectionUse) -> AnswerSelectionUse:
-        """Returns the settings of an export, which searches only by vectors."""
+        """Returns the settings of an export; raises a ValueError unless it searches by vectors."""
         if use.by != "vectors" or use.reranker:
             raise ValueError(
                 "A SavedModel searches by vectors, without a reranker. Received: "
@@ -707,11 +742,11 @@ class AnswerSelector(TextVectors):
         return use
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual texts, to test the export."""
+        """Returns ordinary and unusual texts for checking an export, as the input `text`."""
         return {"text": ODD_TEXTS}
 
     def cells(self, result: Sequence[FoundAnswer]) -> dict[str, object]:
-        """Returns the best answer, its score, and all answers."""
+        """Returns the best answer, its score, and all answers, keyed by column."""
         best = result[0]
         return {
             "answer": best.answer,
@@ -721,7 +756,7 @@ class AnswerSelector(TextVectors):
 
     @staticmethod
     def readable(result: Sequence[FoundAnswer]) -> str:
-        """Returns the answers to a question as the command writes them."""
+        """Returns the answers to a question as a JSON list, as the command writes them."""
         rows = [{**found._asdict(), "score": round(found.score, 6)} for found in result]
         return json.dumps(rows, ensure_ascii=False)
 

@@ -226,7 +226,7 @@ class ConversationLearned(Learned):
     tokenizers: ClassVar = tuple(PIECES.values())
     tokenizer: PieceTokenizer
     empty_contexts: bool = False
-    """Whether the model also learned answers without any turn."""
+    """Whether the model also learned answers without any preceding turn."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -243,8 +243,8 @@ class Talker(SequenceToSequence):
 
     `.model` is the plain Keras model, and `.dataset(exchanges)` returns the data for its `fit`. An
     encoder-decoder reads the turns with its encoder; a GPT has the turns and the answer in one row.
-    Both are trained only on the answers. The examples of `fit` are exchanges: the turns before an
-    answer, and the answer. `keras_attn.records.exchanges` makes them from dialogues.
+    The loss counts only the answers. The examples of `fit` are exchanges: the turns before an
+    answer, and the answer. `keras_attn.records.exchanges` extracts exchanges from dialogues.
 
     References:
         - [Vinyals and Le, 2015](https://arxiv.org/abs/1506.05869): a neural conversational model.
@@ -252,17 +252,18 @@ class Talker(SequenceToSequence):
     Args:
         tokenizer: A `BytePairTokenizer` or a `SentencePieceTokenizer` with the special tokens
             `<other>` and `<self>`, such as `create` makes.
-        empty_contexts: Whether the model also learned answers without any turn, which
-            `mutual_information` needs. Training batches with such answers set it.
-        model: Settings of the model: those of one of `CONVERSATION_MODELS`, a dict of some of
-            them, such as `{"model": "gpt", "dim": 128}`, or None for a Transformer.
+        empty_contexts: Whether the model also learned answers without any preceding turn, which
+            `mutual_information` requires. `fit` with `empty_contexts` sets it to True.
+        model: Settings of the model: an instance of one of `CONVERSATION_MODELS`, a dict of some
+            settings, such as `{"model": "gpt", "dim": 128}`, or None for a Transformer.
         data: Settings of the data: a `ConversationData`, or a dict of some of its settings, such as
             `max_turns`, `max_context` and `max_answer`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
         TypeError: If the class of the tokenizer is not supported.
-        ValueError: If a setting is unknown or out of range, or the tokenizer lacks the marks.
+        ValueError: If a setting is unknown or out of range, or the tokenizer lacks `<other>` or
+            `<self>`.
 
     Example:
 
@@ -301,17 +302,17 @@ class Talker(SequenceToSequence):
 
     @property
     def empty_contexts(self) -> bool:
-        """Whether the model also learned answers without any turn."""
+        """Whether the model also learned answers without any preceding turn."""
         return self.learned.empty_contexts
 
     @property
     def target_tokenizer(self) -> PieceTokenizer:
-        """The tokenizer, which is the same as for the turns."""
+        """The tokenizer of answers, which is also the tokenizer of turns."""
         return self.tokenizer
 
     @property
     def field(self) -> TurnRows:
-        """Reads turns as rows of ids."""
+        """The field that converts turns to rows of ids."""
         graph = functools.cache(self.tokenizer.to_graph)
         return TurnRows(self.tokenizer, self.data.max_turns, self.data.max_context, graph)
 
@@ -322,7 +323,7 @@ class Talker(SequenceToSequence):
         return isinstance(self.model.input, dict) and self.source in self.model.input
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the sizes of the vocabulary and of the rows."""
+        """Returns the vocabulary size, and the maximum number of tokens of turns and answer."""
         size = self.tokenizer.vocabulary_size
         return {
             "vocabulary_size": size,
@@ -332,7 +333,7 @@ class Talker(SequenceToSequence):
         }
 
     def facts(self) -> list[str]:
-        """Returns what the `repr` shows."""
+        """Returns texts for the `repr`: the architecture, the vocabulary size and the turns."""
         return [
             self.kinds.name_of(self.config),
             f"{self.tokenizer.vocabulary_size:,} tokens",
@@ -343,7 +344,7 @@ class Talker(SequenceToSequence):
 
     @classmethod
     def read_file(cls, path: Location, data: ConversationData) -> list[Exchange]:
-        """Reads the answers of dialogues, each with the turns before it."""
+        """Reads dialogues, and returns each answer with the turns before it."""
         return exchanges(_read(path, data), data.speaker, data.max_turns)
 
     @classmethod
@@ -367,7 +368,17 @@ class Talker(SequenceToSequence):
         return Examples(learnt, chosen_by, "\n".join(notes))
 
     def read_test(self, test: ConversationTest, data: ConversationData) -> TestExchanges:
-        """Reads the held-out or other dialogues, and the training dialogues for the baselines."""
+        """Reads the test dialogues, and the training dialogues for the baselines.
+
+        Args:
+            test: Settings of class `Test`; without a file, the test dialogues are the part of the
+                training file that `fit` held out.
+            data: Settings of class `Data`.
+
+        Returns:
+            The exchanges of the test dialogues, with `train`, the exchanges of the training
+            dialogues.
+        """
         read = _read(data.train, data)
         train, _, held_out = _split(read, data)
         where = read.summary()
@@ -390,7 +401,7 @@ class Talker(SequenceToSequence):
 
     @classmethod
     def learn(cls, examples: Sequence[Any], data: ConversationData) -> ConversationLearned:
-        """Makes the tokenizer of turns and answers."""
+        """Trains a tokenizer on turns and answers, and returns it with the marks of turns."""
         turns = (text for x in checked_exchanges(examples) for text in (*x.turns, x.answer))
         texts = list(dict.fromkeys(turns))
         if data.split_digits:  # no token with a digit is learnt
@@ -403,13 +414,13 @@ class Talker(SequenceToSequence):
     def dataset(
         self, examples: Sequence[Any], empty_contexts: float = 0.0, **settings: Any
     ) -> TokenBatches | AnswerBatches:
-        """Makes batches of exchanges for `model.fit`.
+        """Creates batches of exchanges for `model.fit`.
 
         Args:
-            examples: `Exchange`s, or tuples of turns and an answer. Answers of more than
-                `max_answer` tokens, and empty ones, are left out and counted in `dropped`.
-            empty_contexts: Fraction of the answers that are repeated without any turn. If it is
-                above 0, `empty_contexts` of this object becomes True.
+            examples: `Exchange`s, or tuples of turns and an answer. Empty answers, and answers of
+                more than `max_answer` tokens, are left out and counted in `dropped`.
+            empty_contexts: Fraction of the answers that are repeated without any preceding turn. A
+                fraction above 0 sets `empty_contexts` of this object to True.
             **settings: Settings of `TokenBatches` or `AnswerBatches`: `tokens_per_batch`, `seed`,
                 ...
 
@@ -454,7 +465,7 @@ class Talker(SequenceToSequence):
     def batches(
         self, examples: Sequence[Any], training: ConversationTraining, shuffle: bool = True
     ) -> TokenBatches | AnswerBatches:
-        """Creates the training batches."""
+        """Creates the batches of a training run with `dataset`."""
         return self.dataset(
             examples,
             training.empty_contexts if shuffle else 0.0,
@@ -464,15 +475,15 @@ class Talker(SequenceToSequence):
         )
 
     def objective(self, training: ConversationTraining) -> dict[str, Any]:
-        """Cross-entropy of the tokens of the answers."""
+        """Returns the loss: the cross-entropy of the tokens of answers, with label smoothing."""
         return {"loss": MaskedCrossEntropy(training.label_smoothing)}
 
     def score(self, examples: Sequence[Any]) -> dict[str, float]:
-        """Returns the perplexity of the right answers."""
+        """Returns a dict of the `perplexity` of the answers of exchanges."""
         return {"perplexity": self.perplexity(examples)}
 
     def describe(self, batches: TokenBatches | AnswerBatches) -> list[str]:
-        """Describes the training and the exchanges that are left out."""
+        """Returns lines for the log about the model, the batches and exchanges left out."""
         lines = super().describe(batches)
         if batches.dropped:
             most = self.data.max_answer
@@ -486,17 +497,20 @@ class Talker(SequenceToSequence):
     # The search
 
     def longest(self, length: Any) -> int:
-        """Returns the maximum number of tokens of an answer."""
+        """Returns the maximum number of tokens of an answer, whatever the length of the turns."""
         return self.data.max_answer
 
     @property
     def suppressed_ids(self) -> tuple[int, ...]:
-        """Ids that never occur in an answer, including the marks."""
+        """Ids that are never generated: padding, the start token, and the marks of turns."""
         marks = (self.tokenizer.vocabulary.index(mark) for mark in MARKS)
         return (*super().suppressed_ids, *marks)
 
     def prompt(self, sources: Tensor) -> Prompt:
-        """Returns the beginning of the search; for a decoder-only model, the turns."""
+        """Returns the beginning of a search; see `SequenceToSequence.prompt`.
+
+        A decoder-only model reads the ids of the turns `(B, S)` first, and has no memory.
+        """
         if self.encodes:
             return super().prompt(sources)
         decoder = self.kept(lambda: language_decoder(self.model), "decoder")
@@ -505,13 +519,24 @@ class Talker(SequenceToSequence):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Any], use: ConversationUse
     ) -> dict[str, Tensor]:
-        """Finds an answer to each row of ids, like `SequenceToSequence.run`, or samples one.
+        """Finds or samples an answer to each row of ids; see `SequenceToSequence.run`.
 
-        With `mutual_information`, the R beams are reranked, for an answer T and the turns S:
+        With `mutual_information`, the beams are reranked by the following score of an answer T to
+        the turns S:
 
             (log p(T | S) - mutual_information log p(T)) / length_penalty(|T|, alpha, kind)
 
-        where p(T) is the model's own probability without any turn (Li et al., 2016).
+        where p(T) is the probability by the same model without any turn (Li et al., 2016).
+
+        Args:
+            xp: The array module, `keras.ops`.
+            tensors: A dict of the ids `(B, S)`, and further tensors; see
+                `SequenceToSequence.search`. Sampling also takes its settings and `seed` from it.
+            use: Settings of class `Use`.
+
+        Returns:
+            A dict of one sequence for each row: `tokens (B, 1, T)`, `best (B, T)`, and `lengths`,
+            `scores` and `truncated` `(B, 1)`.
         """
         ids, most = tensors[self.source], self.data.max_answer
         tensors = {**tensors, "max_length": most}
@@ -543,8 +568,8 @@ class Talker(SequenceToSequence):
         return results(found)
 
     def parted(self, use: ConversationUse) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
-        """Splits settings into those that a search is compiled for and the numbers that are its
-        inputs."""
+        """Splits settings for a compiled search; see `SequenceToSequence.parted`. The numbers are
+        those of the beam search, or those of sampling."""
         if use.search == "beam":
             plain = dataclasses.replace(use, mutual_information=0.0)
             kind, numbers, fixed = super().parted(plain)
@@ -558,7 +583,12 @@ class Talker(SequenceToSequence):
         return kind, {"seed": use.seed, **numbers, **drawn}, fixed
 
     def log_probability(self, ids: Tensor, answers: Tensor) -> Tensor:
-        """Returns `log p(answer | turns)`; see `target_log_probability`."""
+        """Returns `log p(answer | turns)` of each row, float32 `(B,)`.
+
+        Args:
+            ids: Ids of the turns, int32 `(B, S)`.
+            answers: Ids of the answers with their end token, int32 `(B, T)`.
+        """
         most = self.data.max_context + self.data.max_answer
         return target_log_probability(self.model, ids, answers, self.tokenizer.start_id, most)
 
@@ -569,7 +599,12 @@ class Talker(SequenceToSequence):
         batch_size: int,
         given: int | None = None,
     ) -> np.ndarray:
-        """Raises an error if an answer does not fit into a decoder-only model."""
+        """Returns the log-probability of each answer, float64 `(N,)`; see
+        `SequenceToSequence.log_probabilities`.
+
+        Raises:
+            ValueError: If an answer of a decoder-only model exceeds `max_answer` tokens.
+        """
         longest, most = max(map(len, targets), default=0), self.data.max_answer
         if not self.encodes and longest > most:
             raise ValueError(
@@ -579,13 +614,15 @@ class Talker(SequenceToSequence):
         return super().log_probabilities(sources, targets, batch_size, given)
 
     def token_log_probabilities(self, sources: Tensor, targets: Tensor) -> Tensor:
-        """Returns the log-probability of each token of answers, `(B, T)`."""
+        """Returns the log-probability of each token of answers, float32 `(B, T)`, for the ids of
+        the turns `(B, S)`."""
         most = self.data.max_context + self.data.max_answer
         start = self.tokenizer.start_id
         return target_log_probabilities(self.model, sources, targets, start, most)
 
     def source_maps(self, source: Source, target: Sequence[int]) -> list[np.ndarray]:
-        """Returns the attention to the turns in each layer."""
+        """Returns the attention weights of an answer to the turns, an array `(1, T, S)` or `(1, N,
+        T, S)` for each layer; see `SequenceToSequence.source_maps`."""
         if self.encodes:
             return super().source_maps(source, target)
         S, T = len(source), len(target)
@@ -596,26 +633,26 @@ class Talker(SequenceToSequence):
 
     @staticmethod
     def is_one(conversations: Any) -> bool:
-        """Returns whether the input is a single conversation: a turn, or a tuple of turns."""
+        """Returns whether the argument is a single conversation: a turn, or a tuple of turns."""
         return isinstance(conversations, str | tuple)
 
     def results(self, conversations: Sequence[Any], use: ConversationUse) -> list[str]:
-        """Answers conversations.
+        """Answers the last turn of conversations.
 
-        The model answers the last turn of a conversation, which the other speaker said. The turn
-        before it is an earlier turn of the model, and so on, alternately. Turns without a word are
-        removed first. If no turn is left, the answer is empty.
+        The last turn is by the other speaker, the turn before it by the model, and so on,
+        alternately. Empty turns are removed first. If no turn is left, the answer is empty.
 
         Args:
             conversations: A string (a single turn), a tuple of strings (the turns so far), or a
                 list of strings and tuples.
+            use: Settings of class `Use`.
 
         Returns:
             A string, or a list of strings for a list.
 
         Raises:
             TypeError: If a turn is not a string.
-            ValueError: If a setting is out of range or belongs to the other search, or if
+            ValueError: If a setting is out of range or belongs to the other kind of search, or if
                 `mutual_information` is above 0 and the model did not learn answers without turns.
         """
         signature = self.signatures(self.checked_use(use))["serving_default"]
@@ -623,12 +660,12 @@ class Talker(SequenceToSequence):
         return signature.outputs["answer"].decode({**rows, **self.computed(rows, use)})
 
     def answer(self, conversations: Any, **settings: Any) -> Any:
-        """Answers conversations; see `predict` for the settings.
+        """Answers the last turn of conversations, like `predict`.
 
         Args:
             conversations: A string (a single turn), a tuple of strings (the turns so far), or a
                 list of strings and tuples.
-            **settings: See `predict`: `search`, `beams`, `alpha`, `mutual_information`,
+            **settings: Settings of `predict`: `search`, `beams`, `alpha`, `mutual_information`,
                 `temperature`, `seed`, ...
 
         Returns:
@@ -637,15 +674,16 @@ class Talker(SequenceToSequence):
         return self.predict(conversations, **settings)
 
     def used(self, given: Mapping[str, Any]) -> ConversationUse:
-        """Returns settings `Use`, without settings of `own_use` for the other kind of search."""
+        """Returns settings of class `Use`: `given`, completed from `own_use`. Settings in `own_use`
+        of the other search (beam search or sampling) are left out."""
         search = {"search": ConversationUse.search, **self.own_use, **given}["search"]
         others = OF_SEARCH["sample" if search == "beam" else "beam"]
         own = {name: value for name, value in self.own_use.items() if name not in others}
         return self.Use.made({**own, **given})
 
     def checked_use(self, use: ConversationUse) -> ConversationUse:
-        """Raises an error for `mutual_information` if the model did not learn answers without
-        turns."""
+        """Returns the settings of an export; raises a ValueError for `mutual_information` if the
+        model did not learn answers without turns."""
         if use.mutual_information and not self.empty_contexts:
             raise ValueError(
                 "`mutual_information` requires a model that also learned answers without "
@@ -659,14 +697,14 @@ class Talker(SequenceToSequence):
         """Shows which tokens of the turns each token of an answer attended to.
 
         Args:
-            turns: A string, or a tuple of strings.
-            answer: The answer; the model's own, by beam search, if None.
-            layer: Number of the attention to the turns (a Transformer has one in each block),
+            turns: A single turn, or a tuple of turns.
+            answer: The answer; if None, the model generates it by beam search.
+            layer: Index of the attention to the turns (a Transformer has one in each block),
                 counted from 0; negative indices count from the end.
 
         Returns:
-            `Alignment` of readable tokens and weights `(T, S)`, the mean over the heads; each token
-            of the answer, including its end token, is aligned at the step that predicts it.
+            An `Alignment` of readable tokens with weights `(T, S)`, the mean over the heads. Each
+            token of the answer, including its end token, is aligned at the step that predicts it.
 
         Raises:
             TypeError: If a turn is not a string.
@@ -686,10 +724,13 @@ class Talker(SequenceToSequence):
         """Shows which tokens of the turns each token of the model's answer attended to.
 
         Args:
-            conversations: See `predict`.
+            conversations: A string (a single turn), a tuple of strings (the turns so far), or a
+                list of strings and tuples.
+            use: Settings of class `Use`.
 
         Returns:
-            An `Alignment` of each conversation, see `align`; `page` writes them.
+            An `Alignment` for each conversation; see `align`. `page` creates an HTML page from a
+            list of `Alignment`s.
 
         Raises:
             TypeError: If a turn is not a string.
@@ -701,7 +742,7 @@ class Talker(SequenceToSequence):
 
     @staticmethod
     def readable(result: str) -> str:
-        """Returns an answer as the command writes it, on one line."""
+        """Returns an answer on one line, as the command writes it."""
         return " ".join(result.split())
 
     # Measuring
@@ -714,11 +755,11 @@ class Talker(SequenceToSequence):
     def perplexity(
         self, exchanges: Iterable[Any], batch_size: int = ConversationUse.batch_size
     ) -> float:
-        """Returns the perplexity of the right answers, `exp(-1/N sum log p(token))`.
+        """Computes the perplexity of the answers of exchanges, `exp(-1/N sum log p(token))`.
 
         Args:
             exchanges: `Exchange`s, or tuples of turns and an answer.
-            batch_size: Number of answers that are computed at a time.
+            batch_size: Number of answers that are computed at once.
 
         Returns:
             The perplexity per token, over the N tokens of all answers, including end tokens. If an
@@ -732,18 +773,19 @@ class Talker(SequenceToSequence):
 
     @classmethod
     def checked(cls, exchanges: Iterable[Any]) -> TestExchanges:
-        """Returns exchanges, and the training exchanges if they are included."""
+        """Checks exchanges, and returns them as a list with `train`, the training exchanges of the
+        argument, if it has any."""
         train = getattr(exchanges, "train", ())
         return TestExchanges(checked_exchanges(exchanges), train, "")
 
     def inputs_of(self, exchanges: TestExchanges) -> list[tuple[str, ...]]:
-        """Returns the turns before the answers."""
+        """Returns the turns before each answer, as tuples."""
         return [x.turns for x in exchanges]
 
     def measured(
         self, exchanges: TestExchanges, use: ConversationUse
     ) -> tuple[list[str], ConversationUse]:
-        """Answers the turns, with the settings of the report."""
+        """Returns an answer to the turns of each exchange, and the settings `use`."""
         return super().measured(exchanges, use), use
 
     def report(
@@ -760,11 +802,11 @@ class Talker(SequenceToSequence):
             exchanges: `Exchange`s, or tuples of turns and an answer.
             train: Training exchanges, for the baselines of random answers and of the answers of the
                 nearest training contexts. If None, the training exchanges included in `exchanges`
-                are used; without any, the baselines are left out. Random answers follow the `seed`.
-            vectors: File of word vectors; if empty, there is no embedding average.
+                are used; without any, the baselines are left out. `seed` selects random answers.
+            vectors: File of word vectors; if empty, the embedding average is left out.
 
         Returns:
-            `ConversationScores`. `print` shows a table.
+            `ConversationScores`, which `print` shows as a table.
 
         Raises:
             ValueError: If there are no exchanges, or no word of the answers has a vector.
@@ -812,7 +854,7 @@ class Talker(SequenceToSequence):
     }
 
     def vocabularies(self) -> dict[str, str]:
-        """Returns a description of the vocabulary of the embedding."""
+        """Returns the digest of the vocabulary, keyed by the name of the embedding."""
         name = "source_embedding" if self.encodes else "embedding"
         return {name: vocabulary_digest(self.tokenizer)}
 
@@ -821,26 +863,26 @@ class Talker(SequenceToSequence):
 
         The input of `serving_default` is `turns: string (B, T)`, the turns so far, the oldest
         first, padded with `""` on either side. Its output is `answer: string (B,)`, as in `predict`
-        with the settings of the export. `with_settings` also has the numbers of `served_numbers` as
-        inputs, each `(B,)`.
+        with the settings of the export. The signature `with_settings` also has the settings of
+        `served_numbers` as inputs, each `(B,)`.
         """
         field = self.field
         answer = GeneratedText(self.tokenizer, "best", some="some", graph=field.graph)
         return {"serving_default": Signature(("turns",), field, {"answer": answer})}
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual turns, to test the export."""
+        """Returns ordinary and unusual turns for checking an export, as the input `turns`."""
         marks = "<self> </s> <end> <other> hi"
         shifted = [ODD_TEXTS[i:] + ODD_TEXTS[:i] for i in range(3)]
         rows = [*zip(*shifted, strict=True), ("", marks, ""), ("", "", ""), ("", "", "x" * 700)]
         return {"turns": [list(row) for row in rows]}
 
     def served_numbers(self, use: ConversationUse) -> dict[str, tuple[Any, Any]]:
-        """Returns the numbers that `with_settings` takes.
+        """Returns the settings that are inputs of the signature `with_settings`.
 
-        A beam search accepts `alpha`, and `mutual_information` if the export sets it. Sampling
-        accepts `temperature`, `top_k` (0 keeps all), `top_p`, `min_p`, `repetition_penalty` and
-        `seed`.
+        For a beam search, they are `alpha` and, if it is above 0, `mutual_information`. For
+        sampling, they are `temperature`, `top_k` (0 keeps all), `top_p`, `min_p`,
+        `repetition_penalty` and `seed`.
         """
         if use.search == "sample":
             return own_numbers(use, {**SAMPLED, "seed": 7})
@@ -871,7 +913,7 @@ class Talker(SequenceToSequence):
 def answers_to(
     lines: Iterable[str], reply: Callable[[tuple[str, ...]], str], max_turns: int
 ) -> Iterator[str]:
-    """Answers what is said, line by line; an empty line begins a new conversation."""
+    """Yields an answer to each line, a turn; an empty line begins a new conversation."""
     turns: list[str] = []
     answered = True
     for line in lines:

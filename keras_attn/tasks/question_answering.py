@@ -301,8 +301,8 @@ class QuestionAnswerer(WindowedTask):
         return {"loss": {"spans": SpanCrossEntropy(name="spans")}}
 
     def doubt(self, batches: EncoderBatches, run: TrainingRun) -> str:
-        """Returns a warning if the final training loss is not below the loss of a uniform guess over
-        the tokens of a row; empty otherwise."""
+        """Returns a warning if the final training loss is not below the loss of guessing among all
+        tokens of a row with equal probability; empty otherwise."""
         spans, weights = rows_of(batches, "spans")
         guess = float(weights @ np.log(np.maximum(spans[:, 2], 1)) / len(weights))
         return doubt_of(run, guess, "pointing at any token of a row")

@@ -204,7 +204,7 @@ class Prompts(Settings):
 
 
 def check_prompts(files: Sequence[Path], predict: Prompts) -> None:
-    """Refuses prompts of two kinds."""
+    """Raises a `WrongUse` if prompts are given both by --prompt and by files."""
     if predict.prompt and files:
         raise WrongUse(f"Give --prompt or FILES. Received: both, such as {files[0]}.")
 
@@ -216,9 +216,9 @@ class GeneratorLearned(Learned):
     tokenizers: ClassVar = tuple(TOKENIZERS.values())
     tokenizer: TextTokenizer
     ends: bool = False
-    """Whether the model knows where texts end."""
+    """Whether the model was trained with end tokens, which then end generated texts."""
     sequence_length: int = SEQUENCE_LENGTH
-    """Tokens of a window, if the settings of the data do not say it."""
+    """Number of tokens of a window, unless the data settings set it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -235,9 +235,9 @@ class TextGenerator(Task[Texts]):
 
     `.model` is the plain Keras model from ids to logits, and `.dataset(text)` returns the data for
     its `fit`. Every input (a training window, a text to score or a prompt) begins with the start
-    token, which therefore means "somewhere in a text". `fit` takes a single string, or a
-    list or a table of documents. A document is a string, or a tuple of a prompt and an answer; only
-    the answer is trained. Each document gets an end token, which the model learns and which ends
+    token, which therefore means "somewhere in a text". `fit` takes a single string, or a list or a
+    table of documents. A document is a string, or a tuple of a prompt and an answer; the loss
+    counts only the answer. Each document gets an end token, which the model learns and which ends
     generated texts.
 
     Args:
@@ -246,8 +246,8 @@ class TextGenerator(Task[Texts]):
             for a model trained on one long text.
         sequence_length: Number of tokens of a window, unless `data` sets it.
         model: Settings of the model: a `RecurrentLanguageModelConfig` or `GptConfig`, a dict of
-            its settings, such as `{"model": "gpt", "dim": 128}`, or None for the defaults of the
-            first. The sizes are taken from the tokenizer and `sequence_length`.
+            some settings, such as `{"model": "gpt", "dim": 128}`, or None for a recurrent model.
+            The tokenizer and `sequence_length` determine the sizes.
         data: Settings of the data: a `TextGenerationData`, or a dict of some of its settings.
             `sequence_length` is the number of tokens of a training window, and of the window that a
             GPT reads; see `longest_prompt`. If `special_tokens` is True, special tokens that are
@@ -305,7 +305,7 @@ class TextGenerator(Task[Texts]):
 
     @property
     def ends(self) -> bool:
-        """Whether the model knows where texts end."""
+        """Whether the model was trained with end tokens, which then end generated texts."""
         return self.learned.ends
 
     @ends.setter
@@ -316,14 +316,14 @@ class TextGenerator(Task[Texts]):
     def longest_prompt(self) -> int:
         """Maximum number of tokens that are read from the end of a prompt.
 
-        For a recurrent model, it is `sequence_length - 1`. A GPT reads a limited number of tokens
-        and needs room for new tokens, so it is three quarters of that number.
+        A recurrent model reads `sequence_length - 1` tokens. A GPT reads three quarters of this
+        number, because its window also needs room for new tokens.
         """
         return self.writer.max_prompt - 1
 
     @property
     def reader(self) -> SpecialTokenReader:
-        """The field that reads texts for training and scoring."""
+        """The field that converts texts to ids for training and scoring."""
         return SpecialTokenReader(self.tokenizer, self.special_tokens)
 
     @property
@@ -333,7 +333,7 @@ class TextGenerator(Task[Texts]):
 
     @property
     def writer(self) -> TextWriter:
-        """Continues the ids of prompts."""
+        """The `TextWriter`, which continues the ids of prompts with the current model."""
         return self.kept(self._make_writer, "writer")
 
     def _make_writer(self) -> TextWriter:
@@ -344,14 +344,14 @@ class TextGenerator(Task[Texts]):
         return TextWriter(self.model, window, self.tokenizer, window.longest_prompt)
 
     def model_sizes(self) -> dict[str, Any]:
-        """The sizes of the vocabulary and of the windows."""
+        """Returns the vocabulary size and the number of tokens of a window."""
         return {
             "vocabulary_size": self.tokenizer.vocabulary_size,
             "sequence_length": self.sequence_length,
         }
 
     def facts(self) -> list[str]:
-        """The model, the number of ids, the length of windows."""
+        """Returns texts for the `repr`: the architecture, the vocabulary and the windows."""
         return [
             self.kinds.name_of(self.config),
             f"{self.tokenizer.vocabulary_size} ids",
@@ -364,7 +364,7 @@ class TextGenerator(Task[Texts]):
     def begin(
         cls, examples: Texts, data: TextGenerationData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Builds the vocabulary of characters or byte pairs, or uses the backbone's."""
+        """Returns the parts of a new generator, with a new tokenizer or from the backbone."""
         texts = [part for parts in checked_documents(examples) for part in parts if part]
         if data.backbone:
             return cls._beginning(cls.read_start(data.backbone), data, model)
@@ -406,12 +406,12 @@ class TextGenerator(Task[Texts]):
         return Beginning(learned, chosen, start._replace(tensors=tensors))
 
     def created(self, examples: Texts) -> None:
-        """Learns whether texts have end tokens, as documents do."""
+        """Sets `ends` if the examples are documents, or contain end tokens as strings."""
         self.ends |= not isinstance(examples, str) or self.reader.has_ends(examples)
 
     @classmethod
     def begun(cls, start: Beginning, data: TextGenerationData, dtype: Any = None) -> Self:
-        """Makes a generator with its initial weights."""
+        """Creates a generator, with the weights of the pretrained model in `start` if any."""
         generator = super().begun(start._replace(backbone=None), data, dtype)
         if start.backbone is not None:
             loaded = load_tensors(generator.model, start.backbone.tensors)
@@ -421,11 +421,11 @@ class TextGenerator(Task[Texts]):
 
     @classmethod
     def from_pretrained(cls, place: Any, dtype: Any = None) -> Self:
-        """Makes a generator from a pretrained decoder with byte pairs, such as GPT-2.
+        """Creates a generator from a pretrained decoder with byte pairs, such as GPT-2.
 
         Args:
             place: A folder of weights or a name on Hugging Face's hub; see `read_pretrained`.
-            dtype: See the constructor.
+            dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
         Returns:
             A `TextGenerator`. Logits of ids that the tokenizer does not have are dropped.
@@ -469,24 +469,24 @@ class TextGenerator(Task[Texts]):
 
     @classmethod
     def read_file(cls, path: Location, data: TextGenerationData) -> Text | WholeDocuments:
-        """Reads a UTF-8 text file, or documents."""
+        """Reads a UTF-8 text file, or documents with the keys and separators in `data`."""
         how = data.key, data.prompt_key, data.blank_lines, data.on_error
         return read_whole_documents(path, *how)
 
     @classmethod
     def table_settings(cls) -> list[str]:
-        """The columns of documents."""
+        """Returns the names of the data settings that calls with a table accept."""
         return ["key", "prompt_key", "on_error"]
 
     @classmethod
     def split(cls, examples: Texts, data: TextGenerationData) -> tuple[Texts, Texts]:
-        """Holds out the end of a text, or documents that are chosen by a hash of their words."""
+        """Splits off the end of a text, or documents chosen by a hash of their words, for `dev`."""
         return split_documents(examples, data.dev_share, 0.0)[:2]
 
     def read_test(
         self, test: TextGenerationTest, data: TextGenerationData
     ) -> Text | WholeDocuments:
-        """Reads a part of a text, or some of the documents."""
+        """Reads the part `test.split` of the text or the documents in `data`."""
         if test.split == "dev" and data.dev:
             return self.read_file(data.dev, data)
         text = _text_of(data)
@@ -496,7 +496,7 @@ class TextGenerator(Task[Texts]):
         return type(text)(parts[test.split == "test"], f"{text.where}, {test.split} part")
 
     def batches(self, examples: Texts, training: Any, shuffle: bool = True) -> TextWindows:
-        """Makes the batches of a training, including the end tokens of documents."""
+        """Creates the batches of a training run; documents set `ends`, see `created`."""
         self.created(examples)
         return super().batches(examples, training, shuffle)
 
@@ -504,12 +504,12 @@ class TextGenerator(Task[Texts]):
         """Splits a text into batches for `model.fit`, or packs documents into batches.
 
         Args:
-            text: A string, or a list of documents; see the class. Characters that the tokenizer
-                does not know are counted in a warning.
+            text: A string, or a list of documents: strings, or tuples of a prompt and an answer.
+                Characters that the tokenizer does not know are counted in a warning.
             **settings: Arguments of `keras_attn.batches.TextWindows`, such as `batch_size`.
 
         Returns:
-            `TextWindows`, or `keras_attn.batches.DocumentWindows`.
+            `TextWindows` for a string, `keras_attn.batches.DocumentWindows` for documents.
 
         Raises:
             ValueError: If the text is shorter than a window, or a document is empty.
@@ -536,13 +536,13 @@ class TextGenerator(Task[Texts]):
         return self.reader.documents(checked_documents(text))
 
     def objective(self, training: TextGenerationTraining) -> dict[str, Any]:
-        """Cross-entropy of the next token."""
+        """Returns the loss: the cross-entropy of the next token."""
         return {"loss": MaskedCrossEntropy()}
 
     def scorer(
         self, dev: Texts, training: TextGenerationTraining
     ) -> Callable[[keras.Model], Scored]:
-        """Scores a development text."""
+        """Returns a function that computes the bits per character of the development text."""
 
         def score(model: keras.Model) -> Scored:
             bits = self.evaluate(dev, batch_size=training.batch_size).bits_per_character
@@ -551,7 +551,7 @@ class TextGenerator(Task[Texts]):
         return score
 
     def describe(self, batches: TextWindows) -> list[str]:
-        """Describes the training and the loaded weights."""
+        """Returns lines for the log about the loaded weights, the model and the batches."""
         return [
             *([] if self.loaded is None else str(self.loaded).split("\n")),
             f"{self.tokenizer.vocabulary_size} ids, {self.model.count_params():,} weights, "
@@ -571,22 +571,22 @@ class TextGenerator(Task[Texts]):
         """Scores a text by the mean number of bits per character.
 
         Every token is scored once, in overlapping windows of `sequence_length` tokens: a token is
-        predicted from at least `context` tokens before it, if the text has them, and at most
+        predicted from at least `context` preceding tokens, if the text has so many, and at most
         `sequence_length - 1`. A longer context gives a lower score. The bits of all tokens are
         divided by the number of characters; a special token counts as one character. Documents are
-        scored one by one, each with its end token, which counts as a character. For a prompt with
+        scored separately, each with its end token, which counts as a character. For a prompt with
         an answer, only the answer is scored.
 
         Args:
-            text: A string, a list of documents (see the class), or a table of documents.
-            context: Minimum number of preceding tokens, below `sequence_length`; half of it if
-                None. The cost is proportional to `sequence_length / (sequence_length - context)`.
+            text: A string, a list of documents (strings or pairs), or a table of documents.
+            context: Minimum number of preceding tokens, below `sequence_length`; None for half of
+                it. The cost is proportional to `sequence_length / (sequence_length - context)`.
             batch_size: Number of windows that are scored at once.
             key: Name of the column with the documents or answers, if they come from a table.
             prompt_key: Name of the column with the prompts, if they come from a table.
 
         Returns:
-            `TextScore`.
+            A `TextScore`, which `print` shows.
 
         Raises:
             ValueError: If the text is empty, or `context` or `batch_size` is out of range.
@@ -629,7 +629,7 @@ class TextGenerator(Task[Texts]):
     # Generation
 
     def asked(self, inputs: Any) -> list[str]:
-        """Prompts."""
+        """Checks prompts, and returns them as a list of strings."""
         return checked_texts(inputs)
 
     def results(
@@ -639,7 +639,7 @@ class TextGenerator(Task[Texts]):
         *,
         seed: int | Sequence[int] = TextGenerationUse.seed,
     ) -> list[str]:
-        """Continues texts.
+        """Continues prompts with generated text.
 
         The same prompts, settings and seed give the same texts in any batch and on any backend,
         except for rounding; see `keras_attn.generation.sample`.
@@ -667,12 +667,12 @@ class TextGenerator(Task[Texts]):
         num_characters: int = TextGenerationUse.num_characters,
         **settings: Any,
     ) -> Any:
-        """Continues texts; see `predict` for the settings.
+        """Continues prompts with generated text, like `predict`.
 
         Args:
             prompts: A string or a list of strings.
             num_characters: Number of new tokens: characters, or byte pairs.
-            **settings: See `predict`: `temperature`, `top_k`, `seed`, `stop`, `beams`, ...
+            **settings: Other settings of `predict`: `temperature`, `top_k`, `seed`, `beams`, ...
 
         Returns:
             The prompt and its continuation: a string for a string, or a list for a list.
@@ -686,19 +686,18 @@ class TextGenerator(Task[Texts]):
         num_return_sequences: int | None = None,
         **settings: Any,
     ) -> Any:
-        """Finds the most probable continuations of texts by a beam search, with their scores.
+        """Finds the most probable continuations of prompts by a beam search, with their scores.
 
         Args:
             prompts: A string or a list of strings.
             num_characters: Number of new tokens: characters, or byte pairs.
-            num_return_sequences: Number R of texts for each prompt, at most `beams`; `beams` if
-                None.
-            **settings: See `predict`: `beams`, by default 4 or R, whichever is larger; `alpha`,
-                `length_penalty_kind`, `stop`, ...
+            num_return_sequences: Number of texts for each prompt, at most `beams`; `beams` if None.
+            **settings: Other settings of `predict`: `alpha`, `length_penalty_kind`, `stop`, ...;
+                `beams` is by default the maximum of 4 and `num_return_sequences`.
 
         Returns:
-            `NBestTexts` for a string, or a list of them for a list. The first text equals the
-            result of `generate` with the same settings.
+            An `NBestTexts` for a string, or a list of `NBestTexts` for a list. The first text
+            equals the result of `generate` with the same settings.
 
         Raises:
             TypeError: If an input is not a string, or a setting is unknown.
@@ -732,7 +731,8 @@ class TextGenerator(Task[Texts]):
         return best[0] if one else best
 
     def used(self, given: Mapping[str, Any]) -> TextGenerationUse:
-        """Returns `given`, completed with the settings of `own_use` for the same kind of search."""
+        """Returns settings of class `Use`: `given`, completed from `own_use`. Settings in `own_use`
+        of the other search (beam search or sampling) are left out."""
         own = dict(self.own_use)
         beams = given.get("beams", own.get("beams"))
         dropped = (*_RANKING, "num_return_sequences") if beams is None else _DRAWN
@@ -767,15 +767,14 @@ class TextGenerator(Task[Texts]):
         """Continues a text, and yields pieces of it while it is written.
 
         Joined, the pieces equal the text that `generate` adds to the prompt with the same settings.
-        It generates 64 tokens at once, 16 with more than 2 million weights, and 4 with more than 20
-        million. A character of several tokens is never split, and the possible beginning of a stop
-        string is held back. The text is computed lazily: if no further piece is requested, no work
-        is done.
+        Tokens are generated when a piece is requested: 64 at once, 16 with more than 2 million
+        weights, and 4 with more than 20 million. A character of several tokens is never split, and
+        text that may begin a stop string is held back.
 
         Args:
-            prompt: See `generate`, one string.
-            num_characters: See `generate`.
-            **settings: See `generate`, without `beams`.
+            prompt: A string.
+            num_characters: Number of new tokens: characters, or byte pairs.
+            **settings: Other settings of `predict`, except `beams`.
 
         Returns:
             An iterator over pieces of text, without the prompt; none of them is empty.
@@ -820,15 +819,15 @@ class TextGenerator(Task[Texts]):
         seed: int | Sequence[int] = TextGenerationUse.seed,
         **settings: Any,
     ) -> Iterator[Iterator[str]]:
-        """Yields the texts of `generate`, one after the other, while they are written.
+        """Continues prompts one after the other, and yields the pieces of each text.
 
         Args:
             prompts: Strings.
-            seed: See `generate`.
-            **settings: See `stream`.
+            seed: An integer from which the seed of each prompt is derived, or a list of seeds.
+            **settings: `num_characters`, and settings of `predict` as in `stream`.
 
         Yields:
-            For each text, an iterator over its pieces, the prompt first.
+            For each prompt, an iterator over the prompt and the pieces of its continuation.
         """
         for prompt, own in zip(prompts, seeds_of(seed, len(prompts)), strict=True):
             yield itertools.chain(
@@ -837,7 +836,7 @@ class TextGenerator(Task[Texts]):
 
     @staticmethod
     def readable(result: str) -> str:
-        """Returns a text as the command writes it."""
+        """Returns a generated text unchanged, as the command writes it."""
         return result
 
     @step(
@@ -923,7 +922,7 @@ class TextGenerator(Task[Texts]):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Tensor], use: TextGenerationUse
     ) -> dict[str, Tensor]:
-        """Continues the ids of prompts."""
+        """Continues the ids of prompts `(B, S)`; returns `tokens`, `scores` and `truncated`."""
         numbers = {name: tensors[name] for name in SAMPLED if name in tensors}
         texts = self.writer.search(
             tensors["ids"], self._writing(use), tensors["num_tokens"], tensors["seed"],
@@ -933,7 +932,7 @@ class TextGenerator(Task[Texts]):
         return {"tokens": texts.tokens, "scores": texts.scores, "truncated": truncated}
 
     def computed(self, tensors: Mapping[str, Any], use: TextGenerationUse) -> dict[str, Any]:
-        """Continues prompts in batches of similar lengths, up to stop strings."""
+        """Computes the result of `run` in Python, in batches of prompts of similar lengths."""
         rows, seeds, count = (tensors[name] for name in ("ids", "seed", "num_tokens"))
         how, several = self._writing(use), use.num_return_sequences
         if several is None:
@@ -942,16 +941,16 @@ class TextGenerator(Task[Texts]):
         return {**found, "truncated": [np.logical_not(x) for x in found["finished"]]}
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual prompts and seeds, to test the export."""
+        """Returns ordinary and unusual prompts and seeds for checking an export."""
         seeds = [0, 1, -5, 2**31 - 1, -(2**31), 7, 8, 9, 10, 11]
         return {"prompt": ODD_TEXTS, "seed": seeds[: len(ODD_TEXTS)], "num_characters": 24}
 
     def served_numbers(self, use: TextGenerationUse) -> dict[str, tuple[Any, Any]]:
-        """The numbers of a sample."""
+        """Returns the numeric settings of sampling; empty for a beam search."""
         return {} if use.beams else own_numbers(use, SAMPLED)
 
     def checked_use(self, use: TextGenerationUse) -> TextGenerationUse:
-        """Checks that an export with `min_length` writes end tokens."""
+        """Returns the settings of an export; raises a ValueError for an unusable `min_length`."""
         self._check_least(use, use.max_num_characters)
         return use
 

@@ -217,7 +217,7 @@ class TranslationTest(Settings):
     )  # fmt: skip
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises a `WrongUse` if the settings name no data."""
+        """Raises a `WrongUse` unless the settings name either prepared data or pairs."""
         if bool(self.data) == bool(self.pairs):
             both = "both" if self.data else "neither"
             raise WrongUse(f"Give either --data or --pairs. Received: {both}.")
@@ -234,7 +234,7 @@ class TranslationTest(Settings):
 
 @dataclass(frozen=True)
 class TranslationFiles(Settings):
-    """Files that `predict` writes in addition to the translations."""
+    """Settings of the files that `predict` writes in addition to the translations."""
 
     alignments: str = setting(
         "", "file of word alignments, with a line of `i-j` pairs, counted from 0, for each sentence"
@@ -255,7 +255,7 @@ def _check_prepared(data: TranslationData, own: TranslationData) -> None:
 
 
 def check_translation_files(to: Path | None, predict: TranslationFiles) -> None:
-    """Raises an error if the files cannot be written."""
+    """Raises an error if the files of translations, alignments or heat maps cannot be written."""
     alignments = Path(predict.alignments) if predict.alignments else None
     check_output(alignments)
     if to is not None and alignments is not None and to.resolve() == alignments.resolve():
@@ -275,13 +275,13 @@ class TranslationLearned(Learned):
     tokenizers: ClassVar = (*PIECES.values(), CharacterTokenizer)
     tokenizer: TextTokenizer
     target_tokenizer: TextTokenizer | None = None
-    """Tokenizer of the target, for two vocabularies."""
+    """Tokenizer of the target; None if source and target share a tokenizer."""
     source_ends: bool = True
-    """Whether sources have the end token, as those of OpenNMT have not."""
+    """Whether sources get the end token; False for imported models of OpenNMT."""
     prefix_languages: tuple[str, ...] = ()
-    """Target languages that a prefix of the text asks for, as in T5."""
+    """Target languages that are selected by a prefix of the text, as in T5."""
     prefixes: tuple[str, ...] = ()
-    """The prefix of each of them."""
+    """The prefix for each of `prefix_languages`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -321,7 +321,16 @@ class PreparedTranslation(PreparedPairs):
     def tokenizers(
         cls, settings: TranslationData, pairs: Sequence[Any]
     ) -> tuple[TextTokenizer, TextTokenizer, bool]:
-        """Trains the tokenizers on the training pairs, or returns the backbone's."""
+        """Trains the tokenizers on the training pairs, or returns those of the backbone.
+
+        Args:
+            settings: Settings of the data.
+            pairs: The training pairs.
+
+        Returns:
+            The tokenizers of source and target, which may be the same object, and whether sources
+            get the end token.
+        """
         if not settings.backbone:
             return super().tokenizers(settings, pairs)
         start = read_encoder_decoder(settings.backbone)
@@ -330,22 +339,25 @@ class PreparedTranslation(PreparedPairs):
 
 
 class Translator(TextToText):
-    """A translator: an encoder-decoder with its tokenizer and decoding, from strings to strings.
+    """A translator from strings to strings: an encoder-decoder with its tokenizers and search.
 
     `.model` is the plain Keras model from ids to logits, and `.dataset(pairs)` returns the data for
     its `fit`.
 
     Args:
         tokenizer: Tokenizer of the source, and of the target unless `target_tokenizer` is given.
-        target_tokenizer: Tokenizer of the target, for two vocabularies.
+        target_tokenizer: Tokenizer of the target, if it differs from the tokenizer of the source.
+        source_ends: Whether sources get the end token.
+        prefix_languages: Target languages that are selected by a prefix of the text, as in T5.
+        prefixes: The prefix for each of `prefix_languages`.
         model: Settings of the model: a `TransformerEncoderDecoderConfig`, a
-            `RecurrentEncoderDecoderConfig`, or a dict of the settings of one with its name,
-            `{"model": "rnn", ...}` (`"transformer"` if none is named); None for a Transformer. The
-            vocabulary sizes are taken from the tokenizers.
+            `RecurrentEncoderDecoderConfig`, or a dict of some settings with the name of the model,
+            `{"model": "rnn", ...}` (`"transformer"` by default); None for a Transformer. The
+            tokenizers determine the vocabulary sizes.
         data: Settings of the data: a `TranslationData`, or a dict of some of its settings.
             `max_length` is the maximum number of source tokens; longer sources are cut, with a
             warning. A translation has at most `2 * n + 16` tokens for n source tokens. `source` and
-            `target` are names of languages, keys or columns, as in the data.
+            `target` are the names of languages, keys or columns in the training data.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -378,7 +390,15 @@ class Translator(TextToText):
     adam: ClassVar = {"beta_2": 0.98, "epsilon": 1e-9}
 
     def field_of(self, use: TranslationUse, graph: Callable[[], Any] | None = None) -> SourceText:
-        """Returns the field that reads texts, for a target language if the model has several."""
+        """Returns the field that converts texts to rows of ids for the language `use.language`.
+
+        Args:
+            use: Settings of class `Use`.
+            graph: Function that returns the tokenizer in a TensorFlow graph.
+
+        Raises:
+            ValueError: If the model selects languages by prefixes, but has none for this language.
+        """
         tokenizer, most, learned = self.source_tokenizer, self.max_source_length, self.learned
         prefixes = dict(zip(learned.prefix_languages, learned.prefixes, strict=True))
         if use.language and prefixes and use.language not in prefixes:
@@ -393,7 +413,8 @@ class Translator(TextToText):
 
     @classmethod
     def learned_of(cls, start: Backbone, data: TranslationData) -> TranslationLearned:
-        """Returns the tokenizers of a model, and the prefixes of its languages."""
+        """Returns the learned values of a translator that starts from a pretrained model: its
+        tokenizers, and the prefixes of its target languages."""
         prefixes: dict[str, str] = {}
         for name, of_task in cls.own(start).items():  # such as translation_en_to_de
             language = name.rpartition("_")[2]
@@ -404,16 +425,16 @@ class Translator(TextToText):
         return super().learned_of(start._replace(learned={**own, **start.learned}), data)
 
     def parted(self, use: TranslationUse) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
-        """Splits settings into those that a search is compiled for and its inputs."""
+        """Splits settings for a compiled search; `language` is not among the constants."""
         return super().parted(dataclasses.replace(use, language=""))
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Names of the source and the target; `""` if they are not known."""
+        """Names of the source and the target language; `""` if the data settings name none."""
         return self.data.source, self.data.target
 
     def facts(self) -> list[str]:
-        """Returns what the `repr` shows."""
+        """Returns texts for the `repr`: the architecture, the languages and vocabulary sizes."""
         direction = " to ".join(self.languages) if all(self.languages) else "source to target"
         sizes = {t.vocabulary_size for t in (self.source_tokenizer, self.target_tokenizer)}
         tokens = " and ".join(f"{size:,}" for size in sizes)
@@ -426,12 +447,12 @@ class Translator(TextToText):
 
     @classmethod
     def table_settings(cls) -> list[str]:
-        """Returns the names of the columns, and the treatment of bad rows."""
+        """Returns the names of the data settings that calls with a table accept."""
         return ["source", "target", "on_error", "max_characters"]
 
     @classmethod
     def read_file(cls, path: Location, data: TranslationData) -> ParallelText:
-        """Reads pairs of a table, by the names of the languages or columns."""
+        """Reads pairs from a file or table, in the columns or languages `source` and `target`."""
         return read_pairs(
             path,
             **pair_columns(data.source, data.target),
@@ -441,7 +462,7 @@ class Translator(TextToText):
 
     @classmethod
     def split(cls, examples: Sequence[Any], data: TranslationData) -> Any:
-        """Splits pairs so that no sentence is in both sets."""
+        """Splits pairs into training and development pairs, so that no sentence is in both."""
         sides = split_pairs(examples, 0, data.dev_size, seed=data.split_seed)
         return sides.train, sides.validation
 
@@ -467,7 +488,11 @@ class Translator(TextToText):
         return Examples(prepared, prepared.dev, counts, prepared.settings)
 
     def read_test(self, test: TranslationTest, data: None = None) -> ParallelText | Any:
-        """Reads pairs, by the names of the languages or columns that the model was trained with.
+        """Reads test pairs, with the names of languages or columns from training by default.
+
+        Args:
+            test: Settings of class `Test`, which name prepared data or a file of pairs.
+            data: Unused.
 
         Raises:
             WrongUse: If the settings contradict each other.
@@ -501,7 +526,7 @@ class Translator(TextToText):
     def learn(
         cls, examples: PreparedTranslation | Pairs, data: TranslationData
     ) -> TranslationLearned:
-        """Trains tokenizers on pairs, or returns the tokenizers of a `PreparedTranslation`."""
+        """Returns tokenizers trained on pairs, or the tokenizers of a `PreparedTranslation`."""
         if isinstance(examples, PreparedTranslation):
             source, target = examples.source_tokenizer, examples.target_tokenizer
         else:
@@ -510,7 +535,7 @@ class Translator(TextToText):
 
     @classmethod
     def data_of(cls, examples: Any, data: Any) -> TranslationData:
-        """Returns the settings of the data; prepared data have their own."""
+        """Returns the settings of the data, which a `PreparedTranslation` contains."""
         if isinstance(examples, PreparedTranslation):
             return examples.settings
         return super().data_of(examples, data)
@@ -519,7 +544,7 @@ class Translator(TextToText):
         """Tokenizes pairs into batches for `model.fit`.
 
         Args:
-            pairs: (source, target) strings.
+            pairs: Tuples (source, target) of strings.
             **settings: Settings of `keras_attn.batches.TokenBatches`: `tokens_per_batch`, `seed`,
                 ...
 
@@ -554,7 +579,13 @@ class Translator(TextToText):
         training: TranslationTraining,
         shuffle: bool = True,
     ) -> TokenBatches | PackedBatches:
-        """Makes the batches of a training, of pairs or of prepared ids."""
+        """Creates the batches of a training run, from pairs or from prepared ids.
+
+        Args:
+            examples: Pairs of strings, or a `PreparedTranslation`.
+            training: Settings of class `Training`; `batching` selects the kind of batches.
+            shuffle: Whether the order is random.
+        """
         settings = {
             "tokens_per_batch": training.tokens_per_batch,
             "seed": training.seed,
@@ -575,7 +606,13 @@ class Translator(TextToText):
     def score_of(
         self, written: list[str], pairs: list[tuple[str, str]], training: TranslationTraining
     ) -> tuple[str, float]:
-        """BLEU."""
+        """Returns the name and the value of sacrebleu's BLEU.
+
+        Args:
+            written: The translations.
+            pairs: The development pairs, with the reference translations.
+            training: Settings of class `Training`, with sacrebleu's tokenizer `score_tokenize`.
+        """
         with needed("BLEU"):
             import sacrebleu
 
@@ -584,19 +621,20 @@ class Translator(TextToText):
         return "bleu", metric.corpus_score(written, references).score
 
     def trained_form(self, training: TranslationTraining) -> keras.Model:
-        """The model for packed rows, or with its loss in chunks, if requested."""
+        """Returns the compiled model that `fit` trains: `model`, or a model with its layers for
+        packed rows or for a loss in chunks."""
         packed = training.batching == "packed"
         return trained_form(self.model, packed, training.chunked_loss)
 
     def digest(self, examples: PreparedTranslation | Pairs, dev: Pairs) -> str:
-        """Returns a digest of the pairs of a run."""
+        """Returns a digest of the pairs of a run; prepared data have a stored digest."""
         if isinstance(examples, PreparedTranslation):
             return examples.fingerprint
         return super().digest(checked_pairs(examples), checked_pairs(dev) if dev else ())
 
     @classmethod
     def check_run_dir(cls, run_dir: Path) -> None:
-        """Raises a ValueError if the folder holds prepared data."""
+        """Raises a ValueError if the folder of a run contains prepared data."""
         if (run_dir / "prepared.json").exists():
             raise ValueError(f"{run_dir} holds prepared data. Give another folder for the run.")
 
@@ -612,13 +650,13 @@ class Translator(TextToText):
         """Translates the sources and compares the results with the targets, using sacrebleu.
 
         Args:
-            pairs: (source, target) strings. Targets are compared in Unicode form NFC, like
-                translations.
+            pairs: Tuples (source, target) of strings. Targets and translations are compared in
+                Unicode form NFC.
             tokenize: sacrebleu's tokenizer of BLEU; `"char"` or `"zh"` for scripts without spaces.
 
         Returns:
-            `TranslationScores`: cased BLEU, chrF and lower-cased BLEU, their signatures, and the
-            translations. `print` shows the scores.
+            `TranslationScores`: cased BLEU, chrF and lower-cased BLEU with sacrebleu's signatures,
+            and the translations. `print` shows the scores.
 
         Raises:
             ValueError: If there are no pairs.
@@ -630,18 +668,19 @@ class Translator(TextToText):
     # Predictions
 
     def longest(self, length: Any) -> Any:
-        """Returns the maximum number of tokens of a translation."""
+        """Returns the maximum number of tokens of a translation, `2 * length + 16`."""
         return 2 * length + 16
 
     def translate(
         self, texts: str | Sequence[str], beams: int | None = None, **settings: Any
     ) -> Any:
-        """Translates sentences; see `predict` for the settings.
+        """Translates sentences, like `predict`.
 
         Args:
             texts: A string or a list of strings.
             beams: Width of the beam search; 1 is greedy search. None uses the default.
-            **settings: See `predict`: `alpha`, `beginning`, `batch_size`, `jit_compile`, ...
+            **settings: Other settings of `predict`: `alpha`, `beginning`, `batch_size`,
+                `jit_compile`, ...
 
         Returns:
             A string for a string, or a list of strings for a list, in the order of `texts`.
@@ -663,15 +702,15 @@ class Translator(TextToText):
 
         Args:
             texts: A string or a list of strings.
-            num_return_sequences: Number R of translations of each sentence, at most `beams`;
-                `beams` if None.
-            beams: Width of the beam search; the default if None.
-            **settings: See `predict`.
+            num_return_sequences: Number of translations of each sentence, at most `beams`; `beams`
+                if None.
+            beams: Width of the beam search; None uses the default.
+            **settings: Other settings of `predict`, such as `alpha`.
 
         Returns:
-            `NBestTranslations` for a string, or a list of them for a list, in the order of `texts`.
-            The first translation equals the result of `translate`. Fields show which sources and
-            translations were cut, instead of a warning.
+            An `NBestTranslations` for a string, or a list of `NBestTranslations` for a list, in the
+            order of `texts`. The first translation equals the result of `translate`. There is no
+            warning about texts that are cut; fields of the result show them.
 
         Raises:
             TypeError: If an input is not a string.
@@ -715,7 +754,7 @@ class Translator(TextToText):
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Writes a folder for `MarianMTModel` and `MarianTokenizer` of transformers.
 
-        `own_use` becomes the `generation_config.json`.
+        The settings in `own_use` are written to `generation_config.json`.
 
         Args:
             folder: The folder, which must be new or empty.
@@ -723,8 +762,8 @@ class Translator(TextToText):
         Raises:
             FileExistsError: If the folder is not empty.
             TypeError: If a tokenizer is not a `SentencePieceTokenizer`.
-            ValueError: If transformers' Marian does not support the model or its search, such as a
-                model with pre-norm.
+            ValueError: If Marian in transformers does not support the model (for example, one with
+                pre-norm) or the settings in `own_use`.
         """
         learned = self.learned
         save_marian(
