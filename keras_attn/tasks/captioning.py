@@ -200,14 +200,14 @@ class CaptioningTest(Settings):
     meteor: bool = setting(False, "also compute METEOR, which needs Java")
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises a `WrongUse` if the settings name no images."""
+        """Raises a `WrongUse` if the settings name no test images, and the format is not emoji."""
         if not self.data and getattr(data, "format", "") != "emoji":
             raise WrongUse("Missing option '--data'. For emoji, use --format emoji.")
 
 
 @dataclass(frozen=True)
 class CaptionedFiles(Settings):
-    """How `predict` reads images."""
+    """Settings of `predict` for broken images."""
 
     on_error: str = setting(
         "skip",
@@ -226,7 +226,7 @@ class CaptionFigures(CaptionedFiles):
 
 
 def check_figures(to: Path, inputs: Sequence[Path]) -> None:
-    """Raises an error if figures of the pictures cannot be written to a path."""
+    """Raises an error if figures of the images `inputs` cannot be written to the path `to`."""
     suffix = to.suffix.lower()
     if suffix and not (is_page(to) or suffix in _FIGURES or to.is_dir()):
         raise WrongUse(
@@ -242,18 +242,18 @@ def check_figures(to: Path, inputs: Sequence[Path]) -> None:
 
 
 def is_page(to: Path) -> bool:
-    """Whether a path is the path of a page."""
+    """Whether a path is the path of an HTML page."""
     return to.suffix.lower() in (".html", ".htm")
 
 
 def is_figure(to: Path) -> bool:
-    """Whether a path is the path of one figure."""
+    """Whether a path is the path of a single figure, and not of a page or an existing folder."""
     return bool(to.suffix) and not is_page(to) and not to.is_dir()
 
 
 @dataclass(frozen=True)
 class CaptioningLearned(PictureLearned):
-    """Tokenizer and encoder of a captioner."""
+    """Learned values of a captioner: its tokenizer and its image encoder."""
 
     tokenizers: ClassVar = tuple(PIECES.values())
 
@@ -271,15 +271,15 @@ class Captioner(PictureTask, SequenceToSequence):
         encoder: An `ImageEncoder`.
         train_encoder: Whether the trainable weights of the encoder are trained with the decoder.
         model: Settings of the decoder: a `SoftAttentionCaptionerConfig`, a
-            `TransformerCaptionerConfig`, or a dict of the settings of one with its name,
-            `{"model": "transformer", ...}` (`"soft-attention"` if none is named). The sizes of
-            vocabulary and regions, and the grid, are taken from the other arguments.
+            `TransformerCaptionerConfig`, or a dict of some settings with the name of the model,
+            `{"model": "transformer", ...}` (`"soft-attention"` by default). The tokenizer and the
+            encoder determine the sizes.
         data: Settings of the data: a `CaptioningData`, or a dict of some of its settings, such as
             `max_length`, the maximum number of tokens of a caption, including the end token.
         dtype: Dtype or policy of the decoder's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the tokenizer or the encoder is of another class.
+        TypeError: If the class of the tokenizer or the encoder is not supported.
         ValueError: If a setting is unknown or out of range, or does not match the encoder.
 
     Example:
@@ -318,20 +318,21 @@ class Captioner(PictureTask, SequenceToSequence):
     source_form: ClassVar = {"dtype": "float32", "rank": 3}
 
     def facts(self) -> list[str]:
-        """Returns the model, the encoder, and the number of tokens."""
+        """Returns texts for the `repr`: the model, the encoder, and the vocabulary size."""
         return [*super().facts(), f"{self.tokenizer.vocabulary_size:,} tokens"]
 
     # Data and training
 
     @classmethod
     def read_file(cls, path: Location, data: CaptioningData) -> CaptionedImages:
-        """Reads captioned images in the format that the settings name."""
+        """Reads captioned images from a file or folder in the format `data.format`."""
         read = _file(path, data, data.image_dir).read()
         return replace(read, images=_lowered(read)) if data.lowercase else read
 
     @classmethod
     def split(cls, examples: Sequence[CaptionedImage], data: CaptioningData) -> Any:
-        """Splits images; images with equal captions stay together."""
+        """Splits images into training and development images; images with equal captions stay
+        together."""
         return split_captioned(examples, data.dev_share, data.split_seed)
 
     @classmethod
@@ -375,7 +376,12 @@ class Captioner(PictureTask, SequenceToSequence):
         return Examples(learning, held_out, summary)
 
     def read_test(self, test: CaptioningTest, data: CaptioningData) -> CaptionedImages:
-        """Reads captioned images, and the training captions if `--train` names them."""
+        """Reads captioned test images, and the training captions, to count copied captions.
+
+        Args:
+            test: Settings of class `Test`; without `train`, training captions are not read.
+            data: Settings of class `Data`.
+        """
         test.check(data)
         file = _file(test.data, data, data.image_dir, test.names)
         check_formats(data, _OF_FORMATS, {file.kind}, "captions")
@@ -409,7 +415,14 @@ class Captioner(PictureTask, SequenceToSequence):
         encoder: ImageEncoder,
         train_encoder: bool,
     ) -> CaptioningLearned:
-        """Makes the vocabulary of captions."""
+        """Trains a tokenizer on captions, and returns it with the encoder.
+
+        Args:
+            examples: Checked captioned images.
+            data: Settings of class `Data`.
+            encoder: The image encoder.
+            train_encoder: Whether the encoder is trained.
+        """
         captions = [text for texts in examples.captions for text in texts]
         kind = PIECES[data.tokenizer]
         tokenizer = kind.train(captions, data.vocabulary_size, allow_fewer=True)
@@ -423,7 +436,8 @@ class Captioner(PictureTask, SequenceToSequence):
         on_error: str,
         **settings: Any,
     ) -> tuple[CaptionBatches, CaptionedPictures, list[str]]:
-        """Makes batches of images with one caption each: each caption occurs once an epoch."""
+        """Makes the batches that `dataset` returns, in which each caption occurs once an epoch,
+        with its image; see `PictureTask.prepared`."""
         given = checked_captioned(examples)
         numbers, problems = whole_pictures(self, given.pictures, on_error, cache_dir, verbose)
         whole = CaptionedPictures(
@@ -452,9 +466,9 @@ class Captioner(PictureTask, SequenceToSequence):
         return batches, whole, notes
 
     def objective(self, training: CaptioningTraining) -> dict[str, Any]:
-        """Cross-entropy over real tokens, to which soft attention adds its doubly stochastic loss.
+        """Returns the cross-entropy and the perplexity of real tokens.
 
-        The perplexity does not include that loss.
+        Soft attention adds its doubly stochastic loss to the loss, but not to the perplexity.
         """
         return {
             "loss": MaskedCrossEntropy(training.label_smoothing),
@@ -462,16 +476,17 @@ class Captioner(PictureTask, SequenceToSequence):
         }
 
     def scored_by(self, training: CaptioningTraining) -> tuple[str, int]:
-        """CIDEr, BLEU-4 or the perplexity, where lower is better."""
+        """Returns `training.score`, and 1 for CIDEr and BLEU-4 or -1 for the perplexity."""
         return training.score, -1 if training.score == "perplexity" else 1
 
     def scorer(
         self, dev: Iterable[Captioned], training: CaptioningTraining
     ) -> Callable[[keras.Model], Scored]:
-        """Scores development images: their perplexity, and CIDEr and BLEU-4 of new captions.
+        """Returns a function that scores at most `training.score_pictures` development images.
 
-        CIDEr and BLEU-4 are multiplied by 100, and use the words of `tokenize_captions` without
-        Java. If two epochs have the same score, the lower perplexity is better.
+        The scores are the perplexity and, unless it determines the best weights, CIDEr and BLEU-4
+        of generated captions. CIDEr and BLEU-4 are multiplied by 100, and computed without Java. If
+        two epochs have the same score, the lower perplexity is better.
         """
         if training.score != "perplexity":
             metrics_folder()
@@ -505,21 +520,21 @@ class Captioner(PictureTask, SequenceToSequence):
         return score
 
     def counted(self, batches: CaptionBatches) -> str:
-        """Returns the numbers of captions, tokens and regions."""
+        """Returns the numbers of captions, tokens and regions as a text for the log."""
         rows, columns = self.encoder.grid
         tokens = f"{self.tokenizer.vocabulary_size:,} tokens"
         return f", {batches.num_examples:,} captions, {tokens}, {rows} x {columns} regions"
 
     @classmethod
     def named(cls, examples: CaptionedPictures) -> Iterable[tuple[Picture, Sequence[str]]]:
-        """Yields the images and their captions."""
+        """Yields each image with its captions, for the `digest` of a run."""
         return zip(examples.pictures, examples.captions, strict=True)
 
     # The search
 
     @property
     def target_tokenizer(self) -> PieceTokenizer:
-        """Tokenizer of the captions."""
+        """The tokenizer of captions."""
         return self.tokenizer
 
     @property
@@ -529,26 +544,27 @@ class Captioner(PictureTask, SequenceToSequence):
 
     @property
     def decoding(self) -> CaptionDecoder:
-        """The `CaptionDecoder` of the model."""
+        """The `CaptionDecoder`, which encodes regions and decodes captions with `.reader`."""
         return self.kept(lambda: CaptionDecoder(self.reader), "decoding")
 
     def longest(self, length: Any) -> int:
-        """Returns the maximum number of tokens of a caption."""
+        """Returns the maximum number of tokens of a caption, whatever the number of regions."""
         return self.max_length
 
     def encode(self, sources: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the memory of regions, and its mask."""
+        """Returns the memory `(B, R, D)` of a batch of regions, and the mask `(B, R)`."""
         shape = (-1, self.encoder.num_regions, self.encoder.region_dim)
         return self.decoding.encode(ops.reshape(sources, shape))
 
     def source_rows(self, inputs: list[Any], use: CaptioningUse) -> Sequence[np.ndarray]:
-        """Returns the regions of images."""
+        """Returns the regions of each image, a list of arrays `(R, D)`."""
         return list(self.regions(inputs, use.batch_size))
 
     def source_batches(
         self, sources: Sequence[np.ndarray], batch_size: int, jit_compile: bool | None
     ) -> Iterator[DecodingBatch]:
-        """Cuts a list of regions into batches."""
+        """Yields the regions of images in batches of at most `batch_size`; `jit_compile` is not
+        used."""
         start = 0
         for rows in row_batches(list(sources), batch_size):
             numbers = list(range(start, start + len(rows)))
@@ -558,14 +574,20 @@ class Captioner(PictureTask, SequenceToSequence):
     def computed(
         self, tensors: Mapping[str, Any], use: Any, jit_compile: bool | None = None
     ) -> dict[str, Any]:
-        """Computes the results of `run` for the regions of images."""
+        """Computes the result of `run` in Python; see `SequenceToSequence.computed`.
+
+        Args:
+            tensors: A dict of `regions`, or of encoded images, whose regions are computed.
+            use: Settings of class `Use`.
+            jit_compile: Whether TensorFlow uses XLA.
+        """
         rows = self.rows_of(np, tensors, lambda pixels: self._regions(pixels, use.batch_size))
         return super().computed({"regions": list(rows)}, use, jit_compile)
 
     def computed_graph(
         self, tf: ModuleType, tensors: Mapping[str, Array], use: Any
     ) -> dict[str, Any]:
-        """Computes the same as TensorFlow ops."""
+        """Computes the result of `run` with TensorFlow ops, from regions or encoded images."""
         return self.run(
             ops, {**tensors, "regions": self.rows_of(ops, tensors, self.regions_of)}, use
         )
@@ -578,16 +600,16 @@ class Captioner(PictureTask, SequenceToSequence):
         `details` has the same input and returns the results of `caption_n_best`, padded with `""`
         and zeros:
 
-        - `captions`, `scores`, `truncated` `(B, R)`, the best first;
-        - `tokens` `(B, R, T)`, `attention` `(B, R, T, rows, columns)`.
+        - `captions`, `scores` and `truncated` `(B, R)`, the best caption first;
+        - `tokens` `(B, R, T)` and `attention` `(B, R, T, rows, columns)` of each caption.
 
         The signature `with_settings` also has the input `alpha: float32 (B,)`, and returns
         `caption`.
 
         If one image cannot be decoded, or has more than `max_pixels` pixels, its whole batch fails,
-        because a graph cannot catch errors. The graph ignores the orientation in EXIF data. If an
-        image is resized, its pixels may differ from the pixels that `predict` computes by 1 of 255,
-        and the pixels of a JPEG may differ by slightly more.
+        because a graph cannot catch errors. The graph ignores the orientation in EXIF data. Pixels
+        of resized images may differ from the pixels that `predict` computes by 1 of 255, and pixels
+        of JPEG files by slightly more.
         """
         image = Together({"image": self.picture_input(use.max_pixels)})
         tokenizer, graph = self.tokenizer, functools.cache(self.tokenizer.to_graph)
@@ -608,19 +630,19 @@ class Captioner(PictureTask, SequenceToSequence):
         }
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns image files of several kinds and sizes, to test the export."""
+        """Returns image files of several kinds and sizes for checking an export."""
         return {"image": self.picture_input().examples}
 
     # Use
 
     @staticmethod
     def is_one(inputs: Any) -> bool:
-        """Returns whether the input is a single image."""
+        """Returns whether the argument is a single image: a path, bytes or an array of rank 3."""
         array = isinstance(inputs, np.ndarray) and inputs.ndim < 4
         return array or isinstance(inputs, str | os.PathLike | bytes)
 
     def asked(self, inputs: Any) -> list[Any]:
-        """Returns images, each checked."""
+        """Checks images, and returns them as a list."""
         return as_pictures(inputs)[0]
 
     def results(
@@ -634,15 +656,16 @@ class Captioner(PictureTask, SequenceToSequence):
         """Captions images.
 
         Args:
-            images: A path, the bytes of a file, an array `(H, W, 3)` of uint8, or several: a list,
-                or an array `(n, H, W, 3)`.
+            images: An image: a path, the bytes of a file, or an array `(H, W, 3)` of uint8. Or
+                several images: a list of these, or an array `(n, H, W, 3)`.
+            use: Settings of class `Use`.
             return_attention: Whether to return `Caption`s, which have the attention weights.
             on_error: `"error"` raises an error if an image cannot be read. `"skip"` returns None
-                for its caption, with a warning that names it.
+                instead of a caption, with a warning that names the image.
 
         Returns:
-            A string or a `Caption` for one image, or a list of them for several images, in the same
-            order.
+            A string (a `Caption` with `return_attention`) for one image, or a list of strings or
+            `Caption`s for several images, in the same order.
 
         Raises:
             OSError: If a file does not exist or cannot be read.
@@ -654,13 +677,15 @@ class Captioner(PictureTask, SequenceToSequence):
         return [x and x[0] for x in results] if return_attention else results
 
     def explained(self, images: list[Picture], use: CaptioningUse) -> list[AttentionView]:
-        """Returns views of the attention to an image for each token of its caption.
+        """Captions images, and returns views of the attention for each token of the captions.
 
         Args:
-            images: See `predict`.
+            images: An image or several images, as in `predict`.
+            use: Settings of class `Use`.
 
         Returns:
-            An `AttentionView` for each image. `page` writes them to a page.
+            An `AttentionView` for one image, or a list of `AttentionView`s for several images.
+            `page` creates an HTML page from a list.
 
         Raises:
             OSError: If a file does not exist or cannot be read.
@@ -682,14 +707,16 @@ class Captioner(PictureTask, SequenceToSequence):
         """Finds several captions of each image, with scores and attention weights.
 
         Args:
-            images: See `predict`.
+            images: An image or several images, as in `predict`.
             num_return_sequences: Number of captions of each image, at most `beams`; `beams` if
                 None.
-            on_error: See `predict`.
-            **settings: Settings `Use`: `beams`, `alpha`, `batch_size`.
+            on_error: `"error"` raises an error if an image cannot be read; `"skip"` returns None
+                for the image, with a warning.
+            **settings: Settings of class `Use`: `beams`, `alpha`, `batch_size`.
 
         Returns:
-            A list of `Caption`s for one image, the best first, or a list of such lists for several.
+            A list of `Caption`s for one image, the best first, or a list of such lists for several
+            images.
         """
         use = self.used({**settings, "num_return_sequences": num_return_sequences})
         use = dataclasses.replace(use, num_return_sequences=num_return_sequences or use.beams)
@@ -733,7 +760,15 @@ class Captioner(PictureTask, SequenceToSequence):
         ]
 
     def caption_source(self, source: Pictures, **settings: Any) -> list[str]:
-        """Captions the inputs of `model`: regions, or images if the encoder is trained."""
+        """Captions the inputs of `model`: regions, or images if the encoder is trained.
+
+        Args:
+            source: The inputs, such as `pictures` of the batches of `dataset`.
+            **settings: Settings of class `Use`.
+
+        Returns:
+            A caption for each image.
+        """
         use = self.used(settings)
         captions: list[str] = []
         for start in range(0, len(source), use.batch_size):
@@ -744,11 +779,11 @@ class Captioner(PictureTask, SequenceToSequence):
 
     @classmethod
     def checked(cls, examples: Iterable[Captioned]) -> CaptionedPictures:
-        """Returns captioned images, each checked."""
+        """Checks captioned images, and returns them as `CaptionedPictures`."""
         return checked_captioned(examples)
 
     def measured(self, examples: CaptionedPictures, use: CaptioningUse) -> list[str]:
-        """Captions images, or their regions in a cache."""
+        """Returns a caption for each image; `use.cache_dir` is a folder that stores the regions."""
         metrics_folder()  # before the work
         settings = {**use.to_dict(), "cache_dir": ""}
         if not use.cache_dir:
@@ -765,15 +800,15 @@ class Captioner(PictureTask, SequenceToSequence):
         meteor: bool,
         train_captions: Iterable[str] | None = None,
     ) -> CaptionScores:
-        """Captions images and compares the results with their captions.
+        """Compares generated captions with the captions of images.
 
         Args:
-            examples: As in `dataset`, or the result of `read_test`, which may include training
-                captions.
-            train_captions: Captions of the training set, to count copies.
+            examples: `CaptionedImage`s, (image, captions) pairs, or the result of `read_test`,
+                which may include training captions.
+            train_captions: Captions of the training set, to count copied captions.
 
         Returns:
-            `keras_attn.metrics.CaptionScores`: BLEU-1 to 4, ROUGE-L, CIDEr; `print` shows it.
+            `keras_attn.metrics.CaptionScores`, which `print` shows: BLEU-1 to 4, ROUGE-L and CIDEr.
 
         Raises:
             ImportError: If `pycocoevalcap` is not installed.
@@ -869,7 +904,13 @@ class Captioner(PictureTask, SequenceToSequence):
             yield Note(f"Not shown: {many(broken, 'picture')}.", failed=True)
 
     def view(self, image: Any, caption: str | None, use: CaptioningUse) -> AttentionView:
-        """Returns the attention of the decoder for an image; see `caption_view`."""
+        """Returns an `AttentionView` of the decoder for an image; see `caption_view`.
+
+        Args:
+            image: A path, the bytes of a file, or an array `(H, W, 3)` of uint8.
+            caption: The caption that the decoder reads and predicts; if None, it is generated.
+            use: Settings of class `Use` for generating the caption.
+        """
         check_picture(image, 0)
         (regions,) = self.regions(image, batch_size=1)
         if caption is None:

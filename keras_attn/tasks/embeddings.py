@@ -108,7 +108,7 @@ class EmbeddingsTraining(RunSettings):
 
 @dataclass(frozen=True)
 class EmbeddingsUse(Settings):
-    """Settings of neighbours and analogies."""
+    """Settings of the search for neighbours and analogies."""
 
     top_k: int = setting(
         10, "number of neighbours of a word", at_least=1,
@@ -134,7 +134,7 @@ class EmbeddingsTest(Settings):
     )  # fmt: skip
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises an error if no test file is given."""
+        """Raises a `WrongUse` if neither analogies nor pairs are given."""
         if not self.analogies and not self.pairs:
             raise WrongUse(
                 "Give --analogies, --pairs or both (`analogies`, `pairs`). Received: neither."
@@ -143,7 +143,7 @@ class EmbeddingsTest(Settings):
 
 @dataclass(frozen=True)
 class VectorsFile(Settings):
-    """The file that `vectors` writes."""
+    """Settings of the file that `vectors` writes."""
 
     format: str = setting(
         "auto", "auto chooses by the end of the name: .bin is word2vec's binary form, .npy and "
@@ -154,7 +154,7 @@ class VectorsFile(Settings):
 
 @dataclass(frozen=True)
 class WordPage(Settings):
-    """The page that `page` writes."""
+    """Settings of the page that `page` writes."""
 
     count: int = setting(1000, "number of most frequent words on the map", at_least=5)
     title: str = setting("Words", "title of the page")
@@ -163,7 +163,7 @@ class WordPage(Settings):
 
 @dataclass(frozen=True)
 class EmbeddingsLearned(Learned):
-    """Learned values of word embeddings, in addition to the vectors: the words."""
+    """Learned values of word embeddings, in addition to the vectors: the words in a tokenizer."""
 
     tokenizer: WordTokenizer
 
@@ -189,8 +189,8 @@ class WordEmbedder(Task[Texts]):
 
     Args:
         tokenizer: A `WordTokenizer`; its words have vectors.
-        model: Settings of one of `kinds`, a dict of them such as `{"model": "cbow", "dim": 50}`,
-            or None for the default, skip-gram.
+        model: Settings of the model: an instance of one of `kinds`, a dict of some settings, such
+            as `{"model": "cbow", "dim": 50}`, or None for skip-gram.
         data: Settings of the data: an `EmbeddingsData`, or a dict of some of its settings.
         dtype: Dtype of the vectors; only float32 can be trained and used.
 
@@ -225,7 +225,7 @@ class WordEmbedder(Task[Texts]):
     signature_inputs: ClassVar = {"serving_default": ("words",)}
 
     started = ""
-    """What the vectors started from, in words."""
+    """A line for the log about the initial vectors; empty if they are random."""
     _counts: np.ndarray | None = None
 
     @property
@@ -235,16 +235,17 @@ class WordEmbedder(Task[Texts]):
 
     @property
     def table(self) -> keras.Variable:
-        """The vectors of all ids."""
+        """The variable with the vectors of all ids, including special tokens."""
         return self.model.get_layer("embedding").embeddings
 
     @property
     def vectors(self) -> WordVectors:
-        """The words and their vectors, the most frequent first."""
+        """The words with their vectors, as `WordVectors`, the most frequent words first."""
         return WordVectors(*self._words())
 
     def space(self) -> WordSpace:
-        """Returns the words as vectors of length 1, for repeated searches."""
+        """Returns a `WordSpace` of the words, with vectors scaled to length 1, for repeated
+        searches."""
         return WordSpace(*self._words())
 
     def _words(self) -> tuple[list[str], np.ndarray]:
@@ -252,11 +253,11 @@ class WordEmbedder(Task[Texts]):
         return list(self.tokenizer.vocabulary[_SPECIAL:]), vectors[_SPECIAL:]
 
     def model_sizes(self) -> dict[str, Any]:
-        """The number of words."""
+        """Returns the vocabulary size."""
         return {"vocabulary_size": self.tokenizer.vocabulary_size}
 
     def facts(self) -> list[str]:
-        """The model, the number of words and the width."""
+        """Returns texts for the `repr`: the model, the number of words and their width."""
         words = len(self.tokenizer.vocabulary) - _SPECIAL
         return [self.kinds.name_of(self.config), f"{words:,} words, {self.config.dim} wide"]
 
@@ -275,40 +276,42 @@ class WordEmbedder(Task[Texts]):
 
     @classmethod
     def read_file(cls, path: Location, data: EmbeddingsData) -> list[str]:
-        """Reads texts."""
+        """Reads the texts of files as a list of strings."""
         return [" ".join(document) for document in Documents(path, data.key, data.on_error)]
 
     @classmethod
     def table_settings(cls) -> list[str]:
-        """The column of texts."""
+        """Returns the names of the data settings that calls with a table accept."""
         return ["key", "on_error"]
 
     @classmethod
     def column_helps(cls, inputs: bool) -> dict[str, str]:
-        """Describes the columns of inputs; `evaluate` does not read tables."""
+        """Returns help texts for the columns of inputs; none for `evaluate`, which does not read
+        tables."""
         return super().column_helps(inputs) if inputs else {}
 
     def read_own(self, given: object, columns: Mapping[str, object]) -> Any:
-        """Returns texts; or questions, where a dict has settings `Test`."""
+        """Reads texts from a table; returns other texts, and a dict of settings of class `Test`,
+        unchanged."""
         of_test = {option.name for option in EmbeddingsTest.declared()}
         is_test = isinstance(given, Mapping) and of_test.issuperset(given)
         return given if is_test else super().read_own(given, columns)
 
     def read_test(self, test: EmbeddingsTest, data: Any = None) -> WordTests:
-        """Reads the files of questions."""
+        """Reads the files of analogies and word pairs that the settings `test` name."""
         return self.checked(test)
 
     @classmethod
     def begin(
         cls, examples: Texts, data: EmbeddingsData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Counts the words of texts."""
+        """Returns the parts of a new embedder: the words of the texts, and the model."""
         ids = examples if isinstance(examples, WordIds) else WordIds.counted(examples, data)
         return Beginning(EmbeddingsLearned(ids.tokenizer), cls.model_of(data, model))
 
     @classmethod
     def begun(cls, start: Beginning, data: EmbeddingsData, dtype: Any = None) -> Self:
-        """Makes an embedder, whose vectors are initialized from `data.word_vectors`."""
+        """Creates an embedder, with vectors from the file `data.word_vectors`, if it is given."""
         embedder = super().begun(start, data, dtype)
         if data.word_vectors:
             embedder._start(data.word_vectors)
@@ -334,14 +337,14 @@ class WordEmbedder(Task[Texts]):
 
     @classmethod
     def from_vectors(cls, vectors: WordVectors, dtype: Any = None) -> Self:
-        """Makes an embedder from vectors of another source.
+        """Creates an embedder from given word vectors.
 
         Args:
             vectors: The words and their vectors, the most frequent first.
-            dtype: See the constructor.
+            dtype: Dtype of the vectors; only float32 can be trained and used.
 
         Returns:
-            A `WordEmbedder`; its tokenizer lower-cases unless a word has a capital letter.
+            A `WordEmbedder`. Its tokenizer lower-cases texts unless a word has a capital letter.
 
         Example:
 
@@ -365,15 +368,15 @@ class WordEmbedder(Task[Texts]):
         """Loads a file written by `save`, or a file of word vectors.
 
         Args:
-            path: A file written by `save`, or one that `keras_attn.interop.read_word_vectors`
-                reads.
-            dtype: See the constructor; the saved dtype if None.
+            path: A file written by `save`, or a file of word vectors that
+                `keras_attn.interop.read_word_vectors` reads.
+            dtype: Dtype of the vectors; None for the saved dtype.
 
         Returns:
             The embedder, not compiled.
 
         Raises:
-            FileNotFoundError: If there is no such file.
+            FileNotFoundError: If the file does not exist.
             ValueError: If the file has another format or is damaged.
         """
         place = Path(path).expanduser()
@@ -382,7 +385,11 @@ class WordEmbedder(Task[Texts]):
         return super().load(path, dtype)
 
     def word_ids(self, texts: Texts) -> WordIds:
-        """Encodes texts with this tokenizer, unless they are already encoded."""
+        """Encodes texts with the tokenizer of this task; returns `WordIds` unchanged.
+
+        Raises:
+            ValueError: If `WordIds` have another vocabulary.
+        """
         if not isinstance(texts, WordIds):
             return WordIds.encoded(texts, self.tokenizer)
         if texts.tokenizer.vocabulary != self.tokenizer.vocabulary:
@@ -396,15 +403,15 @@ class WordEmbedder(Task[Texts]):
         """Creates batches for `model.fit`.
 
         Args:
-            texts: Strings; or `WordIds`.
+            texts: Strings, or `WordIds`.
             **settings: Settings of `keras_attn.batches.WordWindows`: `window`, `batch_size`,
                 `seed`, ...
 
         Returns:
-            `WordWindows`.
+            `WordWindows` of words, context words and noise words.
 
         Raises:
-            ValueError: If the texts do not have two known words.
+            ValueError: If the texts do not contain two known words.
         """
         ids = self.word_ids(texts)
         self._counts = ids.counts
@@ -413,7 +420,7 @@ class WordEmbedder(Task[Texts]):
         )
 
     def objective(self, training: EmbeddingsTraining) -> dict[str, Any]:
-        """The loss of word2vec, see `NegativeSamplingLoss`."""
+        """Returns the loss of word2vec; see `NegativeSamplingLoss`."""
         return {"loss": NegativeSamplingLoss(training.negatives)}
 
     def _compile_model(self, total_steps: int, training: Any, more: Mapping[str, Any]) -> None:
@@ -450,15 +457,14 @@ class WordEmbedder(Task[Texts]):
         self.model.compile(**{**settings, **more})
 
     def scorer(self, dev: Any, training: EmbeddingsTraining) -> Any:
-        """Raises an error for development texts, because they do not measure the quality of
-        vectors."""
+        """Raises a ValueError, because development texts do not measure the quality of vectors."""
         raise ValueError(
             "Word embeddings do not use development texts. Received: `dev`. Leave it out, "
             "and measure the vectors with `evaluate`, on analogies or pairs of words."
         )
 
     def describe(self, batches: WordWindows) -> list[str]:
-        """Describes the training and the initial vectors."""
+        """Returns lines for the log about the initial vectors, the model and the batches."""
         return [
             *([self.started] if self.started else []),
             f"{batches.num_examples:,} words, {self.model.count_params():,} weights, "
@@ -476,12 +482,13 @@ class WordEmbedder(Task[Texts]):
         """Finds the words nearest to a word, or to sums and differences of words.
 
         Args:
-            text: A word, or words separated by plus or minus and white space: `"king - man +
-                woman"`.
-            top_k: Number of words.
+            text: A word, or words with `+` or `-` between them, separated by white space: `"king -
+                man + woman"`.
+            top_k: Number of words to return.
 
         Returns:
-            `Neighbour`s, the nearest first, without the words of `text`.
+            A list of `Neighbour`s (word and cosine), the nearest first, without the words of
+            `text`.
 
         Raises:
             ValueError: If a word has no vector.
@@ -497,10 +504,10 @@ class WordEmbedder(Task[Texts]):
             a: A word, such as `"man"`.
             b: A word, such as `"woman"`.
             c: A word, such as `"king"`.
-            top_k: Number of words.
+            top_k: Number of words to return.
 
         Returns:
-            `Neighbour`s, the nearest first.
+            A list of `Neighbour`s (word and cosine), the nearest first.
 
         Raises:
             ValueError: If a word has no vector.
@@ -510,15 +517,17 @@ class WordEmbedder(Task[Texts]):
     def results(
         self, texts: Sequence[str], use: EmbeddingsUse, *, batch_size: int = 64
     ) -> list[dict[str, Any]]:
-        """Finds the words nearest to words, or to sums and differences of them.
+        """Finds the words nearest to words, or to sums and differences of words.
 
         Args:
-            texts: A string such as `"king"` or `"king - man + woman"`, or a list of them.
-            batch_size: Number of texts that are computed at a time.
+            texts: A string such as `"king"` or `"king - man + woman"`, or a list of such strings.
+            use: Settings of class `Use`.
+            batch_size: Number of texts that are computed at once.
 
         Returns:
-            A dict with `words` and their `similarities` (cosines), or a list of dicts. Both are
-            empty if a word has no vector.
+            A dict with the nearest `words` and their `similarities` (cosines) for a string, or a
+            list of dicts for a list. `words` and `similarities` are empty if a word of the string
+            has no vector.
 
         Raises:
             TypeError: If an input is not a string.
@@ -534,12 +543,12 @@ class WordEmbedder(Task[Texts]):
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The words that are added and subtracted."""
+        """The field `words`, which converts strings to the ids of added and subtracted words."""
         return {"words": WordSum(self.tokenizer.vocabulary, self.tokenizer.unknown_id)}
 
     @property
     def outputs(self) -> dict[str, Any]:
-        """The nearest words and their cosines."""
+        """The fields `words`, the nearest words, and `similarities`, their cosines."""
         return {
             "words": Names(["", *self.tokenizer.vocabulary[1:]], "ids"),
             "similarities": Numbers("similarities"),
@@ -548,7 +557,18 @@ class WordEmbedder(Task[Texts]):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Tensor], use: EmbeddingsUse
     ) -> dict[str, Tensor]:
-        """Computes the nearest words."""
+        """Finds the words nearest to sums and differences of words.
+
+        Args:
+            xp: The array module, `keras.ops`.
+            tensors: A dict of `words (B, T)`: ids of added words, negated ids of subtracted words,
+                and 0 in padding.
+            use: Settings of class `Use`, with the number of words `top_k`.
+
+        Returns:
+            A dict of `ids` and `similarities` `(B, k)`, the nearest first; 0 for a row with an
+            unknown word.
+        """
         signed = ops.cast(tensors["words"], "int32")
         table = ops.cast(self.table, "float32")
         lengths = ops.sqrt(ops.sum(ops.square(table), axis=-1, keepdims=True))
@@ -580,7 +600,8 @@ class WordEmbedder(Task[Texts]):
 
     @classmethod
     def checked(cls, examples: Any) -> WordTests:
-        """Returns the questions; files of settings `Test`, or of a dict of them, are read."""
+        """Returns `WordTests`, read from files if the argument is settings of class `Test`, or a
+        dict of these settings."""
         if isinstance(examples, WordTests):
             return examples
         test = made(EmbeddingsTest, examples)
@@ -588,7 +609,7 @@ class WordEmbedder(Task[Texts]):
         return WordTests.read(test.analogies, test.pairs, test.first)
 
     def measured(self, examples: WordTests, use: EmbeddingsUse) -> WordSpace:
-        """The vectors."""
+        """Returns the `WordSpace` of all words, in which `report` looks up the tests."""
         return self.space()
 
     def report(
@@ -597,15 +618,16 @@ class WordEmbedder(Task[Texts]):
         """Measures the vectors on analogies and on pairs of words.
 
         Args:
-            tests: `WordTests`; or settings `Test`, or a dict of them, with the paths of files.
-            first: Number of most frequent words that analogies may contain; 0 for all. If None, the
-                number in the settings.
+            tests: `WordTests`; or settings of class `Test`, or a dict of these settings, with the
+                paths of files.
+            first: Number of most frequent words that analogies may contain; 0 for all. None for the
+                number in `tests`.
 
         Returns:
-            An `EmbeddingsReport`.
+            An `EmbeddingsReport`, which `print` shows.
 
         Raises:
-            FileNotFoundError: If there is no such file.
+            FileNotFoundError: If a file does not exist.
             ValueError: If a file has the wrong format.
         """
         first = tests.first if first is None else first
@@ -621,9 +643,9 @@ class WordEmbedder(Task[Texts]):
         """Writes the words and their vectors to a file for other libraries.
 
         Args:
-            path: The file.
-            format: See `keras_attn.interop.write_word_vectors`: `"glove"`, `"word2vec"`,
-                `"word2vec_binary"`, `"npy"` or `"npz"`; `"auto"` uses the end of the file name.
+            path: Path of the file.
+            format: `"glove"`, `"word2vec"`, `"word2vec_binary"`, `"npy"` or `"npz"`, or `"auto"` to
+                choose by the end of the file name; see `keras_attn.interop.write_word_vectors`.
         """
         write_word_vectors(path, self.vectors, format)
 
@@ -634,12 +656,12 @@ class WordEmbedder(Task[Texts]):
         title: str = WordPage.title,
         seed: int = WordPage.seed,
     ) -> str:
-        """Returns a page with a map of words (t-SNE), which can be searched and shows the
-        neighbours of a word on click.
+        """Returns an HTML page with a map of words (t-SNE). Words can be searched, and a click on a
+        word shows its neighbours.
 
         Args:
             words: The words on the map, or the number of most frequent words.
-            top_k: Number of neighbours.
+            top_k: Number of neighbours of a word.
             title: Heading of the page.
             seed: Seed of the map.
 
@@ -648,7 +670,7 @@ class WordEmbedder(Task[Texts]):
 
         Raises:
             ImportError: If scikit-learn is not installed.
-            ValueError: If a word has no vector, or there are fewer than five.
+            ValueError: If a word has no vector, or there are fewer than five words.
         """
         return word_map_page(self.space(), words, top_k=top_k, title=title, seed=seed)
 

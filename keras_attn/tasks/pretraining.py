@@ -68,7 +68,7 @@ _OF_TEXTS = (
     "key", "on_error", "dev_share", "split_seed", "vocabulary_size", "vocabulary_file", "lowercase",
 )  # fmt: skip
 _VOCABULARY_CHARACTERS = 50_000_000
-"""Number of characters from which a vocabulary is made."""
+"""Maximum number of characters of the texts from which a vocabulary is trained."""
 _WIDTHS = 16
 
 Text = SentenceIds | Sequence[Sequence[str]]
@@ -180,14 +180,14 @@ class Pretrainer(EncoderTask):
         tokenizer: A `WordPieceTokenizer` with `[MASK]` in its vocabulary, made with
             `mask_in_text=True`.
         model: Settings of the encoder: a `BertConfig`, a dict of its settings, or None for its
-            defaults. The vocabulary size is taken from the tokenizer.
+            defaults. The tokenizer determines the vocabulary size.
         data: Settings of the data: a `PretrainingData`, or a dict of some of its settings, such as
             `max_length` and `next_sentence`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
         TypeError: If the class of the tokenizer is not supported.
-        ValueError: If its vocabulary has no `[MASK]`, or a setting is unknown or out of range.
+        ValueError: If the vocabulary has no `[MASK]`, or a setting is unknown or out of range.
 
     Example:
 
@@ -240,7 +240,7 @@ class Pretrainer(EncoderTask):
         return self.data.next_sentence
 
     def build(self, dtype: Any) -> None:
-        """Builds the encoder with its heads."""
+        """Builds the encoder with the heads of both tasks, and assigns the model to `.model`."""
         heads = ("masked_words", *(["next_sentence"] if self.next_sentence else []))
         self.model = with_heads(self.config, heads, at_positions=True, dtype=dtype, name="bert")
 
@@ -259,19 +259,19 @@ class Pretrainer(EncoderTask):
 
     @classmethod
     def read_file(cls, path: Location, data: PretrainingData) -> list[list[str]]:
-        """Reads documents as lists of sentences."""
+        """Reads documents, each as a list of sentences."""
         return list(Documents(path, data.key, data.on_error))
 
     @classmethod
     def split(
         cls, examples: Sequence[Sequence[str]], data: PretrainingData
     ) -> tuple[list[Sequence[str]], list[Sequence[str]]]:
-        """Draws documents by their words."""
+        """Splits documents into training and development documents by a hash of their words."""
         names = ["\n".join(document) for document in examples]
         return split_by_hash(examples, names, data.dev_share, data.split_seed)
 
     def read_test(self, test: PretrainingTest, data: PretrainingData) -> SentenceIds:
-        """Reads held-out documents."""
+        """Reads test documents, and encodes them with the tokenizer of this task."""
         return SentenceIds.encoded(Documents(test.text, data.key, data.on_error), self.tokenizer)
 
     @classmethod
@@ -289,7 +289,7 @@ class Pretrainer(EncoderTask):
     def begin(
         cls, examples: Text, data: PretrainingData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Chooses the tokenizer and the encoder of a new pretrainer."""
+        """Returns the parts of a new pretrainer: tokenizer and encoder, new or from a backbone."""
         start = read_backbone(data.backbone) if data.backbone else None
         if isinstance(examples, SentenceIds):
             tokenizer = examples.tokenizer
@@ -312,7 +312,11 @@ class Pretrainer(EncoderTask):
         return Beginning(PretrainingLearned(tokenizer), config, start)
 
     def sentence_ids(self, documents: Text) -> SentenceIds:
-        """Encodes documents with this tokenizer, unless they are already encoded."""
+        """Encodes documents with the tokenizer of this task; returns `SentenceIds` unchanged.
+
+        Raises:
+            ValueError: If `SentenceIds` were encoded with another tokenizer.
+        """
         if not isinstance(documents, SentenceIds):
             return SentenceIds.encoded(documents, self.tokenizer)
         if documents.tokenizer.get_config() != self.tokenizer.get_config():
@@ -331,7 +335,8 @@ class Pretrainer(EncoderTask):
                 `shuffle`, ...
 
         Returns:
-            `MaskedBatches`.
+            `MaskedBatches` of rows with masked words, and with pairs of sentences for
+            `next_sentence`.
 
         Raises:
             ValueError: If there are too few documents, or if they were encoded with another
@@ -343,7 +348,8 @@ class Pretrainer(EncoderTask):
         return MaskedBatches(ids.shards, self.tokenizer, **settings)
 
     def objective(self, training: PretrainingTraining) -> dict[str, Any]:
-        """Cross-entropy of the masked words plus cross-entropy of the next sentences."""
+        """Returns the cross-entropies, which are added, and the accuracies of masked words and of
+        next sentences."""
         heads = list(self.model.output)
         return {
             "loss": {head: MaskedCrossEntropy(ignore_id=None, name=head) for head in heads},
@@ -353,7 +359,7 @@ class Pretrainer(EncoderTask):
         }
 
     def describe(self, batches: MaskedBatches) -> list[str]:
-        """Describes the training."""
+        """Returns lines for the log about the loaded weights, the model and the batches."""
         lines = [] if self.loaded is None else str(self.loaded).split("\n")
         return [
             *lines,
@@ -372,11 +378,11 @@ class Pretrainer(EncoderTask):
     # Measuring
 
     def scored_by(self, training: PretrainingTraining) -> tuple[str, int]:
-        """The cross-entropy of the held-out masked words; lower is better."""
+        """Returns the name of the cross-entropy of masked words, and -1 because lower is better."""
         return "nats a masked word", -1
 
     def scorer(self, dev: Text, training: PretrainingTraining) -> Callable[[keras.Model], Scored]:
-        """Scores held-out documents, with the same masks each time."""
+        """Returns a function that scores held-out documents, with the same masks each time."""
         ids = self.sentence_ids(dev)
 
         def score(model: keras.Model) -> Scored:
@@ -405,11 +411,11 @@ class Pretrainer(EncoderTask):
             documents: Documents, each a list of sentences; `SentenceIds`; or a table.
             batch_size: Number of rows that are computed at once.
             seed: Seed of the masks and pairs.
-            key: Name of the column with the documents, if the examples come from a table. They are
-                split into sentences.
+            key: Name of the column with the documents, if they come from a table. The documents of
+                a table are split into sentences.
 
         Returns:
-            A `PretrainingReport`. `print` shows it.
+            A `PretrainingReport`, which `print` shows.
 
         Raises:
             ValueError: If there are too few documents.
@@ -445,12 +451,12 @@ class Pretrainer(EncoderTask):
         The input of `serving_default` is `text: string (B,)` with any number of `[MASK]`. Its
         outputs have k words for each of at most M masks:
 
-            words          string  (B, M, k)      `""` where a text has fewer masks
-            probabilities  float32 (B, M, k)
+            words          string  (B, M, k)      the k most probable words, `""` in padding
+            probabilities  float32 (B, M, k)      probabilities of these words, 0 in padding
 
         The inputs of `next_sentence` are `text` and `second`, and its output is `probability:
-        float32 (B,)`, the probability that the second text follows the first. This signature exists
-        only if the encoder learned next sentences.
+        float32 (B,)`, the probability that the second text follows the first. The signature
+        `next_sentence` exists only if the encoder learned next sentences.
         """
         rows = TextRows(self.field)
         guesses = {"words": self._words, "probabilities": Numbers("probabilities")}
@@ -467,7 +473,17 @@ class Pretrainer(EncoderTask):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Array], use: PretrainingUse
     ) -> dict[str, Array]:
-        """Computes the best words for masks, and whether second texts follow first ones."""
+        """Computes the best words for masks, and whether second texts follow the first texts.
+
+        Args:
+            xp: The array module, `keras.ops`.
+            tensors: The encoded inputs, and `places (B, M)`, the positions of the masks.
+            use: Settings of class `Use`, with the number of words `top_k`.
+
+        Returns:
+            A dict of `words` and `probabilities` `(B, M, k)`, where a word is its id plus 1, and 0
+            in padding; and of `follows (B,)`, probabilities, if the encoder learned next sentences.
+        """
         places = tensors["places"]  # (B, M)
         logits = self.logits({**self.row_inputs(tensors), "masked_positions": places})
         best, which = ops.top_k(ops.softmax(logits["masked_words"], axis=-1), use.top_k)
@@ -482,7 +498,8 @@ class Pretrainer(EncoderTask):
         return found
 
     def computed(self, tensors: Mapping[str, Array], use: PretrainingUse) -> dict[str, Any]:
-        """Computes the results of `run` in Python, with functions compiled for a few shapes."""
+        """Computes the result of `run` in Python, with shapes rounded up to a few, and adds
+        `places`."""
         ids = tensors["row_ids"]
         places = places_of(np, ids, self.mask_id)
         count = places.shape[1]
@@ -501,17 +518,17 @@ class Pretrainer(EncoderTask):
     def computed_graph(
         self, tf: ModuleType, tensors: Mapping[str, Array], use: PretrainingUse
     ) -> dict[str, Array]:
-        """Computes the same as TensorFlow ops."""
+        """Computes the result of `run` with TensorFlow ops."""
         places = places_of(ops, tensors["row_ids"], self.mask_id)
         return self.run(ops, {**tensors, "places": places}, use)
 
     @staticmethod
     def is_one(inputs: Any) -> bool:
-        """Returns whether the input is a single text or a single pair."""
+        """Returns whether the argument is a single text or a single pair of texts."""
         return isinstance(inputs, str | tuple)
 
     def asked(self, inputs: Any) -> list[OneOrTwo]:
-        """Returns texts and pairs of texts."""
+        """Checks inputs, and returns them as a list of texts and pairs of texts."""
         return [_one_or_two(text) for text in listed(inputs, self.inputs_are)]
 
     def results(self, texts: Sequence[OneOrTwo], use: PretrainingUse) -> list[Guess]:
@@ -519,9 +536,10 @@ class Pretrainer(EncoderTask):
 
         Args:
             texts: A string, or a tuple of two strings; or a list of these.
+            use: Settings of class `Use`.
 
         Returns:
-            A `Guess` for a text or pair, or a list of them for a list. Masks after the first
+            A `Guess` for a text or pair, or a list of `Guess`es for a list. Masks after the first
             `max_length` tokens have no predictions.
 
         Raises:
@@ -563,11 +581,12 @@ class Pretrainer(EncoderTask):
 
     @staticmethod
     def readable(result: Guess) -> str:
-        """Returns a guess as the command writes it: a JSON object."""
+        """Returns a `Guess` as a JSON object, as the command writes it."""
         return json.dumps(result.to_dict(), ensure_ascii=False)
 
     def cells(self, result: Guess) -> dict[str, object]:
-        """Returns the text with its masks filled, and the words for each mask."""
+        """Returns the text with the best word for each mask, and the words for each mask, keyed by
+        column."""
         found = result.to_dict()
         return {name: found[name] for name in self.predicts}
 
@@ -575,8 +594,8 @@ class Pretrainer(EncoderTask):
         """Collects the attention of each head of the encoder for texts.
 
         Args:
-            texts: A string, a pair of strings, a list of these, or a table. If None, the sentences
-                of the lectures (`keras_attn.visualize.LECTURE_SENTENCES`).
+            texts: A string, a pair of strings, a list of these, or a table. None for the sentences
+                in `keras_attn.visualize.LECTURE_SENTENCES`.
             key: Name of the column with the texts, if they come from a table.
 
         Returns:
@@ -594,7 +613,7 @@ class Pretrainer(EncoderTask):
         return study_texts(self.model, self.field, given)
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual texts with masks, to test the export."""
+        """Returns ordinary and unusual texts with masks for checking an export, keyed by input."""
         texts = [*ODD_TEXTS, "[MASK]", "A [MASK] film, [MASK] and [MASK].", "[mask] [MASK"]
         return {"text": texts, "second": texts[1:] + texts[:1]}
 
@@ -614,7 +633,7 @@ def _one_or_two(text: Any) -> OneOrTwo:
 
 
 def read_sentences(settings: PretrainingData) -> tuple[SentenceIds, SentenceIds]:
-    """Reads and encodes training and held-out documents; or opens what `prepare` wrote."""
+    """Returns training and held-out documents as ids, from texts or from a folder of `prepare`."""
     if settings.prepared:
         if settings.text or settings.dev:
             raise WrongUse("Give either --text (and --dev) or --prepared. Received: both.")
@@ -626,10 +645,10 @@ def read_sentences(settings: PretrainingData) -> tuple[SentenceIds, SentenceIds]
 
 
 def prepare(settings: PretrainingData, folder: str | os.PathLike, log: Log = print) -> None:
-    """Reads texts, makes a vocabulary, and writes ids to a new folder, for `--prepared`.
+    """Reads texts, trains a vocabulary, and writes ids to a new folder, for `--prepared`.
 
     The texts are read twice and may be larger than memory. With `settings.shard`, only a part of
-    them is encoded, and written to a subfolder.
+    the texts is encoded, and written to a subfolder.
     """
     shard = shard_of(settings.shard)
     with atomic_folder(shard_folder(folder, shard)) as building:
@@ -653,7 +672,7 @@ def _check_prepared(settings: PretrainingData) -> None:
 
 
 def make_tokenizer(texts: Iterable[str], settings: PretrainingData) -> WordPieceTokenizer:
-    """Makes the tokenizer of training texts, which are read twice; "[MASK]" in them is a token."""
+    """Trains a tokenizer on texts, or reads its vocabulary; `[MASK]` in texts becomes a token."""
     if settings.vocabulary_file:
         return WordPieceTokenizer.from_vocabulary_file(
             settings.vocabulary_file, settings.lowercase, mask_in_text=True

@@ -91,7 +91,7 @@ _BLOCK = 1024  # questions whose different images are encoded together
     choices={"format": FORMATS},
 )
 class VisualQuestionsData(SavedStart, ImageFiles, Files):
-    """Settings of the questions, their split, their words and the classes."""
+    """Settings of the questions, their split, their words and their answers."""
 
     annotations: str = setting(
         "", "vqa: JSON of the answers of --train", shapes_result=False, path="examples"
@@ -170,7 +170,7 @@ class VisualQuestionsTest(DataTest):
 
 @dataclass(frozen=True)
 class VisualLearned(PictureLearned):
-    """Tokenizer, encoder and answers of a model for questions about images.
+    """Learned values of a visual question answerer: its tokenizer, image encoder and answers.
 
     Raises:
         ValueError: If there are fewer than two answers, or an answer occurs twice.
@@ -185,7 +185,7 @@ class VisualLearned(PictureLearned):
 
 
 class VisualQuestionAnswerer(PictureTask):
-    """A model that answers questions about images, with its encoder and its tokenizer.
+    """A model that answers questions about images, with its image encoder and its tokenizer.
 
     `.model` is the plain Keras model that is trained, and `.dataset(examples)` returns the data for
     its `fit`. If the encoder is not trained, `.model` reads regions, which are computed once;
@@ -195,17 +195,17 @@ class VisualQuestionAnswerer(PictureTask):
     Args:
         tokenizer: A `WordTokenizer`.
         encoder: An `ImageEncoder`.
-        train_encoder: Whether the encoder is also trained.
+        train_encoder: Whether the trainable weights of the encoder are trained too.
         answers: The answers, in the order of the logits.
         model: Settings of the model: a `VisualQuestionsConfig`, a `ConcatenatedQuestionsConfig`,
-            or a dict of the settings of one with its name, `{"model": "concatenation", ...}`
-            (`"cross-attention"` if none is named). Sizes are taken from the other arguments.
+            or a dict of some settings with the name of the model, `{"model": "concatenation",
+            ...}` (`"cross-attention"` by default). The other arguments determine the sizes.
         data: Settings of the data: a `VisualQuestionsData`, or a dict of some of its settings, such
             as `max_length`, the maximum number of words of a question; further words are not read.
         dtype: Dtype or policy of the layers that read the question, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the tokenizer or the encoder is of another class.
+        TypeError: If the class of the tokenizer or the encoder is not supported.
         ValueError: If there are fewer than two answers, or a setting is unknown or out of range.
 
     Example:
@@ -260,11 +260,12 @@ class VisualQuestionAnswerer(PictureTask):
         return hasattr(self.config, "num_layers")
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the sizes of vocabulary, regions and answers."""
+        """Returns the vocabulary size, the sizes of the regions, and the number of answers."""
         return {**super().model_sizes(), "num_classes": len(self.answers)}
 
     def facts(self) -> list[str]:
-        """Returns the model, the encoder, and the numbers of words and answers."""
+        """Returns texts for the `repr`: the model, the encoder, and the numbers of words and
+        answers."""
         words = f"{self.tokenizer.vocabulary_size:,} words"
         return [*super().facts(), words, f"{len(self.answers):,} answers"]
 
@@ -272,12 +273,12 @@ class VisualQuestionAnswerer(PictureTask):
 
     @classmethod
     def read_file(cls, path: Location, data: VisualQuestionsData) -> PictureQuestions:
-        """Reads questions about images in the format that the settings name."""
+        """Reads questions about images from a file or folder in the format `data.format`."""
         return _file(path, data, data.annotations, data.image_dir).read()
 
     @classmethod
     def split(cls, examples: Sequence[PictureQuestion], data: VisualQuestionsData) -> Any:
-        """Splits questions by their images."""
+        """Splits questions into training and development questions about different images."""
         pictures = sorted({example.picture for example in examples})
         if len(pictures) < 2:
             raise ValueError(
@@ -313,7 +314,12 @@ class VisualQuestionAnswerer(PictureTask):
         return Examples(learned, held, asked.summary())
 
     def read_test(self, test: VisualQuestionsTest, data: VisualQuestionsData) -> PictureQuestions:
-        """Reads questions about images."""
+        """Reads test questions about images.
+
+        Args:
+            test: Settings of class `Test`, with the file or folder.
+            data: Settings of class `Data`, with the format and the columns.
+        """
         file = _file(test.data, data, test.test_annotations, data.image_dir)
         check_formats(data, _OF_FORMATS, {file.kind}, "questions")
         return file.read("test")
@@ -326,7 +332,15 @@ class VisualQuestionAnswerer(PictureTask):
         encoder: ImageEncoder,
         train_encoder: bool,
     ) -> VisualLearned:
-        """Makes the vocabulary of questions, and learns the most frequent answers."""
+        """Returns the learned values: a vocabulary of the questions, the encoder, and the most
+        frequent answers.
+
+        Args:
+            examples: Checked training questions.
+            data: Settings of class `Data`, with the maximum numbers of words and answers.
+            encoder: The image encoder.
+            train_encoder: Whether the encoder is trained.
+        """
         texts = [example.question for example in examples]
         tokenizer = WordTokenizer.train(texts, data.vocabulary_size)
         counts = Counter(example.answer for example in examples)
@@ -341,7 +355,8 @@ class VisualQuestionAnswerer(PictureTask):
         on_error: str,
         **settings: Any,
     ) -> tuple[VisualQuestionBatches, list[PictureQuestion], list[str]]:
-        """Makes batches of images, each with its questions whose answer is among `answers`."""
+        """Makes the batches that `dataset` returns: images with their questions, without questions
+        whose answer is not among `answers`; see `PictureTask.prepared`."""
         asked = checked_questions(examples)
         classes = {answer: i for i, answer in enumerate(self.answers)}
         known = [example for example in asked if example.answer in classes]
@@ -374,7 +389,7 @@ class VisualQuestionAnswerer(PictureTask):
         return batches, [example for example, _ in kept], notes
 
     def objective(self, training: VisualQuestionsTraining) -> dict[str, Any]:
-        """Cross-entropy of the answers."""
+        """Returns the cross-entropy and the accuracy of the answers."""
         # Places without a question have no weight; no class is padding.
         return {
             "loss": MaskedCrossEntropy(training.label_smoothing, ignore_id=None),
@@ -382,15 +397,16 @@ class VisualQuestionAnswerer(PictureTask):
         }
 
     def scored_by(self, training: VisualQuestionsTraining) -> tuple[str, int]:
-        """The accuracy."""
+        """Returns `"accuracy"`, and 1, because higher is better."""
         return "accuracy", 1
 
     def scorer(
         self, dev: Sequence[Asked], training: VisualQuestionsTraining
     ) -> Callable[[keras.Model], Scored]:
-        """Scores development questions; if accuracies are equal, the lower loss is better.
+        """Returns a function that computes the accuracy and the loss of development questions.
 
-        A question whose answer is not among `answers` counts as wrong.
+        If accuracies are equal, the weights with the lower loss are better. A question whose answer
+        is not among `answers` counts as wrong.
         """
         batches, whole = self.training_batches(dev, training, shuffle=False)
         share = len(whole) / len(dev)
@@ -403,7 +419,7 @@ class VisualQuestionAnswerer(PictureTask):
         return score
 
     def counted(self, batches: VisualQuestionBatches) -> str:
-        """Returns the numbers of regions, questions, answers and words."""
+        """Returns the numbers of regions, questions, answers and words as a text for the log."""
         rows, columns = self.encoder.grid
         return (
             f" with {rows} x {columns} regions, {batches.num_examples:,} questions, "
@@ -412,7 +428,8 @@ class VisualQuestionAnswerer(PictureTask):
 
     @classmethod
     def named(cls, examples: Sequence[PictureQuestion]) -> Iterable[tuple[Picture, Sequence[str]]]:
-        """Yields the image of each example, and its question with the answer."""
+        """Yields the image, and a text of question and answer, of each example, for the `digest`
+        of a run."""
         return ((x.picture, [f"{x.question}\x00{x.answer}"]) for x in examples)
 
     # What the model computes
@@ -427,17 +444,17 @@ class VisualQuestionAnswerer(PictureTask):
 
         The inputs of `serving_default` are `image: string (B,)`, the bytes of JPEG, PNG, GIF or BMP
         files, and `question: string (B,)`. An image that occurs several times is encoded once. The
-        outputs are
+        outputs are:
 
-            answers        string (B, k)                   the best answers, the best first
-            probabilities  float32 (B, k)
+            answers        string (B, k)                   the k best answers, the best first
+            probabilities  float32 (B, k)                  probabilities of these answers
             words          string (B, T)                   the words that are read, `""` in padding
             attention      float32 (B, T, rows, columns)   attention weights of each word; missing
                                                            in a model without attention to the image
 
         The input of `encode` is `image`, and its output is `regions: float32 (B, R, D)`. The inputs
-        of `ask` are `regions`, `question`, and `picture: int32 (Q,)`, which is the row of `regions`
-        that each question is about. It returns the same outputs as `serving_default`.
+        of `ask` are `regions`, `question`, and `picture: int32 (Q,)`, the row in `regions` of the
+        image that each question is about. The outputs of `ask` are those of `serving_default`.
         `Captioner.signatures` describes how images are decoded.
         """
         image = self.picture_input(use.max_pixels)
@@ -460,10 +477,16 @@ class VisualQuestionAnswerer(PictureTask):
         }
 
     def read_image(self, regions: Array, question_ids: Array) -> dict[str, Array]:
-        """Answers a question `(B, T)` about each image `(B, R, D)`.
+        """Computes the answers to a question about each image, on every backend.
 
-        Returns `probabilities (B, C)`; and, of a model with attention to the image, the `weights
-        (B, T, R)` of the regions: the mean over the heads of the last block, 0 in padding.
+        Args:
+            regions: The regions of the images, `(B, R, D)`.
+            question_ids: The padded ids of the questions, `(B, T)`.
+
+        Returns:
+            A dict of `probabilities (B, C)` of all answers and, if the model attends to the image,
+            `weights (B, T, R)` of the regions: the mean over the heads of the last block, 0 in
+            padding.
         """
         shape = (-1, self.encoder.num_regions, self.encoder.region_dim)
         ids = ops.expand_dims(question_ids, 1)
@@ -481,7 +504,17 @@ class VisualQuestionAnswerer(PictureTask):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Array], use: VisualQuestionsUse
     ) -> dict[str, Array]:
-        """Finds the best answers, and arranges the weights of words on the grid."""
+        """Finds the best answers, and arranges the weights of words on the grid.
+
+        Args:
+            xp: The array module: `numpy`, or `keras.ops` in the SavedModel.
+            tensors: The result of `read_image`.
+            use: Settings of class `Use`, with the number of answers `top_k`.
+
+        Returns:
+            A dict of `best` and `best_probabilities` `(B, k)`, the indices and probabilities of the
+            best answers, and `attention (B, T, rows, columns)`, if there are `weights`.
+        """
         probabilities = tensors["probabilities"]
         best = order(xp, -probabilities)[:, : use.top_k]
         arrays = {
@@ -495,7 +528,8 @@ class VisualQuestionAnswerer(PictureTask):
         return arrays
 
     def computed(self, tensors: Mapping[str, Array], use: VisualQuestionsUse) -> dict[str, Array]:
-        """Computes the results of `run` and the outputs of the model in Python."""
+        """Computes the results of `read_image` and `run` in Python; only `regions` if `tensors` has
+        no questions."""
         rows = self.rows_of(np, tensors, lambda pixels: self._regions(pixels, use.batch_size))
         if "question_ids" not in tensors:
             return {"regions": rows}
@@ -525,7 +559,8 @@ class VisualQuestionAnswerer(PictureTask):
     def computed_graph(
         self, tf: ModuleType, tensors: Mapping[str, Any], use: VisualQuestionsUse
     ) -> dict[str, Any]:
-        """Computes the same as TensorFlow ops; raises an error if regions and images do not fit."""
+        """Computes the result of `run` with TensorFlow ops; the graph raises an error if `regions`
+        have the wrong shape, or `picture` contains an index outside of `regions`."""
         if "regions" in tensors:
             tensors = {**tensors, **self._checked_graph(tf, **tensors)}
         rows = self.rows_of(ops, tensors, self.regions_of)
@@ -556,8 +591,8 @@ class VisualQuestionAnswerer(PictureTask):
             return {"picture": tf.identity(picture)}
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns images of several kinds, one of them twice, with unusual questions, to test the
-        export."""
+        """Returns images of several kinds, one of them twice, with unusual questions, for checking
+        an export."""
         field = self.picture_input()
         files = [*field.examples, field.examples[0]]
         arrays = field.encode(files)
@@ -604,7 +639,7 @@ class VisualQuestionAnswerer(PictureTask):
         """Computes the probabilities of all answers.
 
         Args:
-            questions: (image, question) pairs.
+            questions: A list of (image, question) tuples.
             batch_size: Number of questions that are computed at once.
 
         Returns:
@@ -622,20 +657,20 @@ class VisualQuestionAnswerer(PictureTask):
 
     @staticmethod
     def is_one(inputs: Any) -> bool:
-        """Returns whether the input is a single pair of an image and a question."""
+        """Returns whether the argument is a single tuple of an image and a question."""
         return isinstance(inputs, tuple) and len(inputs) == 2 and isinstance(inputs[1], str)
 
     def asked(self, inputs: Any) -> list[PictureQuestion]:
-        """Returns questions, each checked."""
+        """Checks (image, question) tuples, and returns them as a list of `PictureQuestion`s."""
         return checked_questions(inputs, answered=False)
 
     @classmethod
     def checked(cls, examples: Iterable[Asked]) -> list[PictureQuestion]:
-        """Returns questions with answers, each checked."""
+        """Checks questions with answers, and returns them as a list of `PictureQuestion`s."""
         return checked_questions(examples)
 
     def inputs_of(self, examples: list[PictureQuestion]) -> list[PictureQuestion]:
-        """Returns the questions."""
+        """Returns the examples, which are also inputs of `results`."""
         return examples
 
     def results(
@@ -646,12 +681,14 @@ class VisualQuestionAnswerer(PictureTask):
         An image is encoded once for consecutive questions about it.
 
         Args:
-            questions: A tuple (picture, question), or a list of such tuples. A picture is a path,
-                the bytes of a file, or an array `(H, W, 3)` of uint8.
+            questions: A tuple (image, question), or a list of such tuples. An image is a path, the
+                bytes of a file, or an array `(H, W, 3)` of uint8.
+            use: Settings of class `Use`.
 
         Returns:
-            A `VisualAnswer` for a tuple, or a list of them for a list. With `on_error="skip"`, the
-            answer is None if an image cannot be read, with a warning that names it.
+            A `VisualAnswer` for a tuple, or a list of `VisualAnswer`s for a list. With
+            `on_error="skip"`, the answer is None if the image cannot be read, with a warning that
+            names the image.
 
         Raises:
             OSError: If an image does not exist or cannot be read.
@@ -673,12 +710,12 @@ class VisualQuestionAnswerer(PictureTask):
         """Answers questions about one image, which is encoded once.
 
         Args:
-            picture: A path, the bytes of a file, or an array `(H, W, 3)` of uint8.
-            questions: One or several questions.
-            top_k: Number of answers to return.
+            picture: The image: a path, the bytes of a file, or an array `(H, W, 3)` of uint8.
+            questions: A question, or a list of questions.
+            top_k: Number of answers in each result.
 
         Returns:
-            A `VisualAnswer` for a string, or a list of them for a list.
+            A `VisualAnswer` for a string, or a list of `VisualAnswer`s for a list.
 
         Raises:
             OSError: If the image does not exist or cannot be read.
@@ -691,13 +728,13 @@ class VisualQuestionAnswerer(PictureTask):
         return results[0] if one else results
 
     def report(self, examples: list[PictureQuestion], results: list[VisualAnswer]) -> Figures:
-        """Measures the answers to questions.
+        """Compares predicted answers with the right answers to questions.
 
         Args:
             examples: `PictureQuestion`s, or ((image, question), answer) tuples.
 
         Returns:
-            Scores; see `keras_attn.metrics.visual_question_scores`. `print` shows them.
+            A dict of scores, which `print` shows; see `keras_attn.metrics.visual_question_scores`.
 
         Raises:
             OSError: If an image does not exist or cannot be read.
@@ -718,10 +755,12 @@ class VisualQuestionAnswerer(PictureTask):
         """Answers questions, and computes the attention of each word to the image.
 
         Args:
-            questions: See `predict`.
+            questions: A tuple (image, question), or a list of such tuples.
+            use: Settings of class `Use`.
 
         Returns:
-            A `VisualExplanation` for a tuple, or a list of them for a list.
+            A `VisualExplanation` for a tuple, or a list of `VisualExplanation`s for a list. `page`
+            creates an HTML page from a list.
 
         Raises:
             ValueError: As in `predict`, and if the model has no attention to the image, or a
@@ -769,12 +808,22 @@ class VisualQuestionAnswerer(PictureTask):
 
     @staticmethod
     def page(explanations: Sequence[VisualExplanation | None], title: str) -> str:
-        """Returns an attention viewer page for several questions."""
+        """Returns an HTML page with the attention viewer for several questions.
+
+        Args:
+            explanations: The result of `explain` for a list.
+            title: Title of the page.
+        """
         return attention_viewer([x.view for x in explanations if x], title)
 
     @classmethod
     def line(cls, given: tuple[str, str], result: VisualAnswer | None) -> str:
-        """Returns a line of JSON; without an answer if the image could not be read."""
+        """Returns a line of JSON, whose answer is null if the image could not be read.
+
+        Args:
+            given: The path of the image, and the question.
+            result: The `VisualAnswer`, or None.
+        """
         image, question = given
         nothing: dict[str, object] = {
             "question": question,
