@@ -25,23 +25,25 @@ _UNIT = re.compile(r"<0x([0-9A-F]{2})>|.", re.DOTALL)
 class Alignment:
     """The attention weights between source and target tokens.
 
-    Notebooks display it as a heat map. Rows are target tokens, columns are source tokens.
+    Notebooks display an alignment as a heat map, with target tokens as rows and source tokens as
+    columns.
 
     Words are separated by white space, as in `str.split()`. A token belongs to the word that
     contains it; the space before a word belongs to that word. A token that covers several words is
-    divided among them in proportion to its bytes.
+    divided among these words in proportion to its bytes.
 
     Args:
         source_tokens: S readable tokens as returned by `BytePairTokenizer.tokens`, with `▁` for a
             space. If the last token is `</s>`, it is the end token.
         target_tokens: T readable tokens.
-        weights: `(T, S)`, e.g. the mean over the heads of one decoder block's cross-attention.
+        weights: Attention weights `(T, S)`, such as the mean over the heads of one decoder block's
+            cross-attention.
         source_text: The normalized text of the source tokens (`tokenizer.normalized(text)`), which
             defines the words. The tokens may end earlier if the text was truncated. If None, the
             text is reconstructed from the tokens, where a literal `▁` or `<0x41>` cannot be
             distinguished from a space or a byte.
         target_text: The text of the target tokens.
-        unit: `"token"`, or `"word"` if both sides already consist of words.
+        unit: `"token"`, or `"word"` if source and target tokens already are words.
         title: Title for figures and pages.
 
     Raises:
@@ -90,8 +92,8 @@ class Alignment:
             weights[j, i] = 1 / |W(j)| * sum_{t in W(j)} sum_{s in W(i)} weights[t, s]
 
         The attention to the tokens of a source word is summed, and averaged over the tokens of a
-        target word. The end tokens keep their own row and column. A word without tokens (beyond a
-        truncation) has zeros.
+        target word. The end tokens keep their own row and column. Words that were truncated, and
+        therefore have no tokens, have weights of 0.
 
         Returns:
             An `Alignment` with `len(text.split())` words on each side, and the end tokens if there
@@ -117,12 +119,12 @@ class Alignment:
         """Links each target word to the source word that it attended to most.
 
         Args:
-            threshold: Minimum weight of a link, 0 to 1. A target word whose highest weight is less
-                has no link. If None, any weight above 0 gives a link.
+            threshold: Minimum weight of a link, from 0 to 1. A target word whose highest weight is
+                lower has no link. If None, any weight above 0 gives a link.
 
         Returns:
-            (source word, target word), counted from 0, in the order of the target words. The end
-            tokens are not words, and attention to the end token does not count.
+            A list of tuples (source word, target word), indices from 0, in the order of the target
+            words. The end tokens are not words, and attention to the end token is ignored.
 
         Example:
 
@@ -142,13 +144,14 @@ class Alignment:
         return links
 
     def to_pharaoh(self, threshold: float | None = None) -> str:
-        """Writes `word_links` in the Pharaoh format of word aligners such as fast_align.
+        """Returns the word links in the Pharaoh format of word aligners such as fast_align.
 
         Args:
             threshold: Minimum weight of a link, as in `word_links`.
 
         Returns:
-            `"0-0 2-1"`: source word 0 and target word 0, source word 2 and target word 1.
+            A string such as `"0-0 2-1"`, which links source word 0 to target word 0, and source
+            word 2 to target word 1.
 
         Example:
 
@@ -312,7 +315,7 @@ def _shown(word: str) -> str:
 
 
 def alignment_page(alignments: Sequence[Alignment], title: str) -> str:
-    """Returns an HTML page of alignments, each under its title."""
+    """Returns an HTML page of alignments, each below its title."""
     maps = "".join(
         f"<section><h2>{escaped(alignment.title)}</h2>{alignment._repr_html_()}"
         f"{'' if alignment.weights.size else '<p>A text has no word to compare.</p>'}</section>"

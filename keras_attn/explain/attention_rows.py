@@ -26,14 +26,14 @@ class TextAttention(NamedTuple):
 
     @property
     def words(self) -> np.ndarray:
-        """Boolean `(n,)`, True for all tokens except special ones."""
+        """Boolean `(n,)`, True for all tokens that are not special tokens."""
         return ~self.special
 
 
 def attention_of_texts(
     maps: Maps, padding_mask: npt.ArrayLike | None = None, special_mask: npt.ArrayLike | None = None
 ) -> Iterator[TextAttention]:
-    """Splits the maps of a batch into maps of its texts."""
+    """Yields the self-attention of each text of a batch, without padding."""
     given = maps.select("self") if isinstance(maps, AttentionMaps) else list(maps)
     layers = [np.asarray(layer) for layer in given]
     if not layers:

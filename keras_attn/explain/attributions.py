@@ -14,22 +14,23 @@ from keras_attn.models.text_classifier import embedding_and_rest, known_kind
 
 
 def has_attention(model: keras.Model) -> bool:
-    """Checks whether a text classifier weights its tokens."""
+    """Returns whether a text classifier weights its tokens by attention."""
     kinds = (AttentionPooling, TokenWeighting)
     return known_kind(model) is not None and any(isinstance(layer, kinds) for layer in model.layers)
 
 
 def has_self_attention(model: keras.Model) -> bool:
-    """Checks whether the tokens of a text classifier attend to each other."""
+    """Returns whether a text classifier has self-attention."""
     return known_kind(model) in ("transformer", "bert")
 
 
 def attention_function(model: keras.Model) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """Makes a function that returns logits and the attention weight of each token.
+    """Returns a function from ids to the logits and the attention weight of each token.
 
-    With attention pooling, these are the weights of the pooling. In a bag, a token's weight is its
-    share of the sum of the learned weights. If the bag has pairs, it is the mean of this share and
-    of the token's half of the shares of its pairs.
+    With attention pooling, the weights are the weights of the pooling. In a bag classifier, a
+    token's weight is its share of the sum of the learned weights. If the bag has pairs of tokens,
+    each pair's share is split evenly between its two tokens, and the token's weight is the mean of
+    its own share and its parts of the pairs' shares.
     """
     if not has_attention(model):
         raise ValueError(
@@ -63,7 +64,7 @@ def _shares(weights: Tensor) -> Tensor:
 
 
 def split_pairs_evenly(values: Tensor) -> Tensor:
-    """Gives each token half of the value of each of its pairs."""
+    """Splits the value of each pair of tokens evenly between the two tokens."""
     before = ops.concatenate([ops.zeros_like(values[:, :1]), values[:, :-1]], axis=1)
     return 0.5 * (values + before)
 
@@ -71,19 +72,19 @@ def split_pairs_evenly(values: Tensor) -> Tensor:
 def gradient_function(
     model: keras.Model, multi_label: bool = False
 ) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Makes a function that returns logits and the contribution of each token.
+    """Returns a function from ids and classes to the logits and the contribution of each token.
 
-    It computes gradient times input (Shrikumar et al., 2016). With e[s] the embedding of token s
-    and c the explained class,
+    The function computes gradient times input (Shrikumar et al., 2016). With e[s] the embedding of
+    token s and c the explained class,
 
         weights[s] = e[s] . d odds_c / d e[s]
         odds_c     = logit_c - log sum_{k != c} exp(logit_k) = log(p_c / (1 - p_c))
 
     A positive weight supports the class; a negative weight speaks against it. (The softmax depends
-    only on differences of logits, so the gradient of a single logit would not explain it.) If there
-    are two classes and the model is linear in its embeddings, like a bag without a hidden layer,
-    the weights and the difference of the biases sum to the log-odds. The weight of a pair of tokens
-    is split evenly between its tokens.
+    only on differences of logits, so the gradient of a single logit would not explain the
+    prediction.) If there are two classes and the model is linear in its embeddings, like a bag
+    without a hidden layer, the weights and the difference of the biases sum to the log-odds. The
+    weight of a pair of tokens is split evenly between its two tokens.
     """
     embed, rest = embedding_and_rest(model)
 
@@ -119,10 +120,10 @@ def log_odds(logits: Tensor, classes: Tensor, multi_label: bool = False) -> Tens
 def encoder_gradient_function(
     model: keras.Model, pick: Callable[[dict[str, Tensor], Any], Tensor]
 ) -> Callable[[dict[str, Tensor], Tensor], tuple[dict[str, Tensor], Tensor]]:
-    """Makes a function that returns the contribution of each token of an encoder with heads.
+    """Returns a function that computes the contribution of each token of an encoder with heads.
 
-    It computes gradient times input, with e[t] the sum of the embeddings of token t, its segment
-    and its position, after the norm:
+    The contribution is gradient times input, where e[t] is the sum of the embeddings of token t,
+    its segment and its position, after the norm:
 
         weights[t] = e[t] . d pick(logits) / d e[t]
     """
@@ -165,9 +166,9 @@ def encoder_gradient_function(
 def pair_gradient_function(
     model: keras.Model,
 ) -> Callable[[dict[str, Tensor], Tensor], tuple[Tensor, dict[str, Tensor]]]:
-    """Makes a function that returns logits of text pairs and the contribution of each word.
+    """Returns a function that computes the logits of text pairs and the contribution of each word.
 
-    It computes gradient times input of the log-odds of a class, as `gradient_function` does.
+    The contribution is gradient times input of the log-odds of a class, as in `gradient_function`.
     """
     layer = model.get_layer("embedding")
     embedded = {
@@ -234,15 +235,15 @@ def _gradients(function: Callable, inputs: list[Tensor]) -> tuple[Any, list[Tens
 
 
 def label_log_odds(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
-    """Picks the log-odds `(B,)` of labels of `tags (B, T, C)`; `index (B, 2)` is position and
+    """Returns the log-odds `(B,)` of labels from `tags (B, T, C)`; `index (B, 2)` has position and
     label."""
     at = ops.take_along_axis(logits["tags"], index[:, :1, None], axis=1)[:, 0]
     return log_odds(at, index[:, 1])
 
 
 def span_score(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
-    """Picks the scores `(B,)` of spans of `spans (B, T, 2)`; `index (B, 2)` is first and last
-    token."""
+    """Returns the scores `(B,)` of spans from `spans (B, T, 2)`; `index (B, 2)` has the first and
+    last token."""
     picked = ops.take_along_axis(logits["spans"], index[:, :, None], axis=1)  # (B, 2, 2)
     return picked[:, 0, 0] + picked[:, 1, 1]
 
@@ -254,5 +255,5 @@ def cosine(logits: Mapping[str, Array], index: Array) -> Array:
 
 
 def only_class(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
-    """Picks the number `(B,)` of a head with one class, `classes (B, 1)`."""
+    """Returns the output `(B,)` of a head with one class, `classes (B, 1)`."""
     return logits["classes"][:, 0]

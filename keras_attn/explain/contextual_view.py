@@ -26,15 +26,15 @@ _EQUAL = 1e-6  # cosines that differ by less are equal, except for rounding
 class ContextualView:
     """The vectors of one word in many sentences, from `contextual_view`.
 
-    Layer 0 is the embeddings including positions; layer l is the output of block l.
+    Layer 0 is the sum of the embeddings, including positions; layer l is the output of block l.
 
     Args:
         word: The word.
-        sentences: The sentences.
-        senses: The sense of the word in each of them, or None.
-        vectors: float32 `(L + 1, S, D)`, the vector of the word in each layer and sentence,
-            averaged over its tokens.
-        neighbours: The words nearest to its static vector.
+        sentences: The S sentences.
+        senses: The sense of the word in each sentence, or None.
+        vectors: The vector of the word in each layer and sentence, averaged over its tokens,
+            float32 `(L + 1, S, D)`.
+        neighbours: The words nearest to the static vector of the word.
         places: Indices of the first and last token of the word in each sentence, counting `[CLS]`.
         study: The attention of the encoder for these sentences, an `EncoderStudy`.
 
@@ -57,7 +57,7 @@ class ContextualView:
 
     @property
     def cosines(self) -> np.ndarray:
-        """Cosines of the word in all pairs of sentences, float64 `(L + 1, S, S)`."""
+        """Cosines of the word's vectors in all pairs of sentences, float64 `(L + 1, S, S)`."""
         vectors = self.vectors.astype("float64")
         lengths = np.sqrt(np.square(vectors).sum(axis=-1, keepdims=True))
         units = vectors / np.where(lengths > 0, lengths, 1.0)
@@ -65,13 +65,12 @@ class ContextualView:
 
     @property
     def accuracies(self) -> np.ndarray:
-        """The fraction of sentences whose nearest neighbour has the same sense, in each layer, `(L
-        + 1,)`.
+        """In each layer, the fraction of sentences whose nearest sentence has the same sense.
 
-        This is the leave-one-out accuracy of a nearest-neighbour classifier. If several sentences
-        are equally near (their cosines differ by less than 1e-6), the fraction of them with the
-        same sense is used. This happens in layer 0, where the vector of the word depends only on
-        its position.
+        This is the leave-one-out accuracy of a nearest-neighbour classifier, float64 `(L + 1,)`. If
+        several sentences are equally near (their cosines differ by less than 1e-6), each counts
+        with the fraction of them that has the same sense. Such ties occur in layer 0, where the
+        vector of the word depends only on its position.
 
         Raises:
             ValueError: If the senses are unknown or too few to compare.
@@ -85,7 +84,7 @@ class ContextualView:
 
     @property
     def chance(self) -> float:
-        """The accuracy if all other sentences are equally near.
+        """The accuracy by chance, if all other sentences were equally near.
 
         Raises:
             ValueError: If the senses are unknown or too few to compare.
@@ -107,7 +106,7 @@ class ContextualView:
 
     @property
     def parting_layer(self) -> int:
-        """The layer that separates the senses best: by accuracy, then by margin.
+        """The layer with the highest accuracy; among equal layers, the one with the largest margin.
 
         Raises:
             ValueError: If the senses are unknown or too few to compare.
@@ -130,8 +129,8 @@ class ContextualView:
             sentence: Index of the sentence.
 
         Returns:
-            For each layer, the weights `(heads, T)` over the tokens; the mean over the tokens of
-            the word if it has several.
+            For each layer, the weights `(heads, T)` over the tokens of the sentence. If the word
+            has several tokens, the mean of their weights.
         """
         first, last = self.places[sentence]
         layers = self._studied().views[sentence].parts[0].weights
@@ -141,7 +140,7 @@ class ContextualView:
         """Returns an HTML page made by `keras_attn.visualize.contextual_page`.
 
         Args:
-            title: Heading of the page; if empty, it names the word.
+            title: Heading of the page; if empty, the heading names the word.
 
         Returns:
             The page as an HTML string; write it as UTF-8.
@@ -195,7 +194,7 @@ class HasVectors(Protocol):
 
     @property
     def vectors(self) -> np.ndarray:
-        """Their vectors, `(V, D)`."""
+        """The vectors of the words, `(V, D)`."""
 
 
 def contextual_view(
@@ -213,17 +212,18 @@ def contextual_view(
         sentences: Strings that contain the word exactly once, in upper or lower case; or a dict of
             such lists keyed by sense, such as `WORD_SENSES["spring"]` of `examples/word_senses.py`.
         word: The word.
-        static: Static vectors of words: `WordVectors` or a `WordSpace`. If None, the encoder's own
-            token embeddings, without positions.
-        top_k: Number of neighbours of the static vector.
+        static: Static vectors of words: `WordVectors` or a `WordSpace`. If None, the token
+            embeddings of the encoder are used, without positions.
+        top_k: Number of words nearest to the static vector that are returned.
 
     Returns:
         A `ContextualView`.
 
     Raises:
-        TypeError: If the encoder has another type, or a sentence is not a string.
-        ValueError: If a sentence does not contain the word exactly once or is truncated before it,
-            or the word has no static vector.
+        TypeError: If `encoder` is neither such a task nor such a tuple, or a sentence is not a
+            string.
+        ValueError: If a sentence does not contain the word exactly once, or is truncated before the
+            word; or if the word has no static vector.
 
     Example:
 
@@ -259,13 +259,13 @@ def contextual_view(
 
 
 def sense_layer(views: Sequence[ContextualView]) -> int:
-    """Chooses the layer that separates the senses of some words best.
+    """Chooses the layer that best separates the senses of several words.
 
     Args:
         views: Views of words with known senses, by the same encoder.
 
     Returns:
-        The layer with the highest mean accuracy; among equal ones, the layer with the largest
+        The layer with the highest mean accuracy; among equal layers, the one with the largest mean
         margin.
 
     Example:

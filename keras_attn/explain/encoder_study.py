@@ -20,11 +20,11 @@ from keras_attn.visualize.encoder_page import LookAt
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class EncoderStudy:
-    """The attention of an encoder for some texts, from `study_encoder`.
+    """The attention of an encoder in a set of texts, from `study_encoder`.
 
     Args:
         views: An `AttentionView` for each text.
-        roles: The `HeadRoles` over all texts; None if they contain no word.
+        roles: The `HeadRoles` over all texts; None if the texts contain no word.
         divergence: The divergence of the heads, as returned by `head_divergence`; None if the texts
             contain no word.
         ids: The ids of each text's tokens.
@@ -49,8 +49,8 @@ class EncoderStudy:
         """Returns an HTML page made by `keras_attn.visualize.encoder_page`.
 
         Args:
-            notes: A `LectureSentence`, any object with a `query` and a `note`, or None for each
-                text.
+            notes: A note for each text: a `LectureSentence`, any object with a `query` and a
+                `note`, or None.
             title: Heading of the page.
 
         Returns:
@@ -91,15 +91,15 @@ def study_encoder(
     Args:
         model: A model built by `BertConfig`, with or without heads, or any model that reads
             `token_ids` and has self-attention.
-        inputs: `token_ids`, `padding_mask`, and other inputs of the model, `(B, T)`, padded on the
-            right.
+        inputs: The inputs of the model, `token_ids`, `padding_mask` and others, each `(B, T)`,
+            padded on the right.
         tokens: For each row, its readable tokens without padding.
         special_mask: `(B, T)`, True for special tokens such as `[CLS]` and `[SEP]`. If None, there
             are none.
-        titles: Names of the texts. If None, their tokens.
+        titles: Names of the texts. If None, their tokens are used.
 
     Returns:
-        An `EncoderStudy`. The roles of the heads and their divergence are over all texts.
+        An `EncoderStudy`. The roles of the heads and their divergence are averages over all texts.
 
     Raises:
         ValueError: If the tokens, masks or titles do not match the inputs.
@@ -143,7 +143,7 @@ def study_maps(
     special_mask: npt.ArrayLike | None,
     titles: Sequence[str],
 ) -> EncoderStudy:
-    """Makes a study from the attention maps of a model."""
+    """Creates an `EncoderStudy` from the attention maps of a model."""
     views = [
         AttentionView.from_maps(maps, row, row=i, title=title)
         for i, (row, title) in enumerate(zip(tokens, titles, strict=True))

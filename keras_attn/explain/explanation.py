@@ -16,26 +16,26 @@ from keras_attn.visualize.text_segments import strongest_pieces
 class Explanation:
     """The weight of each token of a text in a classifier's prediction.
 
-    Notebooks display it as the text with its tokens shaded.
+    Notebooks display an explanation as the text with its tokens shaded.
 
-    Attention weights are 0 or more. They show where the model looked, which does not prove that a
-    token was decisive. The weights of gradient times input are signed: tokens with positive weights
-    support `label`, and tokens with negative weights speak against it. `deletion_curve` measures
-    how well weights identify the decisive tokens.
+    Attention weights are non-negative. They show where the model looked, which does not prove that
+    a token was decisive. The weights of gradient times input are signed: tokens with positive
+    weights support `label`, and tokens with negative weights speak against it. `deletion_curve`
+    measures how well weights identify the decisive tokens.
 
     Args:
         text: The text.
-        tokens: T readable tokens.
-        offsets: T `(start, end)` ranges of characters of `text`. Tokens that share a character have
-            equal or overlapping ranges. A token that is not in the text, such as `[CLS]`, has an
-            empty range.
-        weights: T finite numbers.
+        tokens: The T readable tokens of the text.
+        offsets: The range of characters `(start, end)` of each token in `text`. Tokens that share a
+            character have equal or overlapping ranges. A token that is not in the text, such as
+            `[CLS]`, has an empty range.
+        weights: The weight of each token, a finite number.
         label: Name of the class that the weights explain.
         probabilities: The probability of each class, keyed by its name.
         method: Displayed name of the method, such as `"attention"` or `"gradient x input"`.
-        second: The second text of a pair; None if there is one text.
-        segments: T numbers, 0 for tokens of `text` and 1 for tokens of `second`, whose offsets
-            refer to `second`. If empty, all are 0.
+        second: The second text of a pair; None for a single text.
+        segments: The segment of each token: 0 for tokens of `text`, and 1 for tokens of `second`,
+            whose offsets refer to `second`. If empty, all tokens belong to `text`.
         marked: A `(start, end)` range of characters of the last text that pages show in a frame,
             such as the answer to a question; None for no frame.
 
@@ -116,8 +116,8 @@ class Explanation:
             count: Maximum number of pieces.
 
         Returns:
-            (piece, weight), the strongest first. Tokens that share a character form one piece with
-            the sum of their weights.
+            A list of tuples (piece, weight), the strongest first. Tokens that share a character
+            form one piece with the sum of their weights.
 
         Example:
 
@@ -131,7 +131,7 @@ class Explanation:
         """Returns an HTML page made by `keras_attn.visualize.text_weights_html`.
 
         Args:
-            title: Heading of the page. If None, the label.
+            title: Heading of the page. If None, the label is used.
 
         Returns:
             The page as an HTML string; write it as UTF-8.
@@ -151,7 +151,7 @@ class Explanation:
 
         Args:
             path: File to write, if any.
-            title: Title of the figure. If None, the label with its probability.
+            title: Title of the figure. If None, the label with its probability is used.
 
         Returns:
             A `matplotlib.figure.Figure`, which notebooks show.

@@ -20,11 +20,11 @@ class DeletionCurve:
     """Result of `deletion_curve`. `print` shows it as a table.
 
     Args:
-        fractions: F fractions of deleted tokens. The first is 0.
-        probabilities: `(n, F)`, the probability of the class of the whole text when the tokens with
-            the highest weights are deleted.
-        random_probabilities: `(n, F)`, the same when the same number of random tokens is deleted,
-            averaged over several draws.
+        fractions: The F fractions of deleted tokens, beginning with 0.
+        probabilities: For each of n texts and each fraction, the probability of the class predicted
+            for the whole text, after the tokens with the highest weights are deleted, `(n, F)`.
+        random_probabilities: The same probability after as many random tokens are deleted, averaged
+            over several draws, `(n, F)`.
 
     Example:
 
@@ -44,7 +44,7 @@ class DeletionCurve:
 
     @property
     def random_area(self) -> float:
-        """The area for random deletions."""
+        """The area of the curve of random deletions."""
         return float(self._areas(self.random_probabilities).mean())
 
     @property
@@ -54,7 +54,7 @@ class DeletionCurve:
 
     @property
     def random_comprehensiveness(self) -> float:
-        """The comprehensiveness for random deletions."""
+        """The comprehensiveness of random deletions."""
         return float((self.random_probabilities[:, :1] - self.random_probabilities[:, 1:]).mean())
 
     def advantage(self, num_bootstrap: int = 1000, seed: int = 0) -> Estimate:
@@ -63,7 +63,7 @@ class DeletionCurve:
         Args:
             num_bootstrap: Number of bootstrap samples of the texts for the interval; 0 for no
                 interval.
-            seed: Seed of these samples.
+            seed: Seed of the bootstrap samples.
 
         Returns:
             `random_area - area` with its 95 % interval over the texts. If the interval contains 0,
@@ -84,10 +84,7 @@ class DeletionCurve:
         return Estimate(float(gaps.mean()), float(low), float(high))
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the means over the texts.
-
-        Returns:
-            A dict that can be written as JSON.
+        """Returns the fractions, and the means over the texts, as a dict for JSON.
 
         Example:
 
@@ -138,36 +135,39 @@ def deletion_curve(
 ) -> DeletionCurve:
     """Deletes the tokens with the highest weights and measures how much the probability decreases.
 
-    The class of a text is the one that the model predicts for the whole text. For each fraction f,
-    the `ceil(f * T)` of its T tokens with the highest weights are deleted, and the model predicts
-    the probability of that class again. If the weights identify the decisive tokens, the
-    probability decreases faster than when the same number of random tokens is deleted. The area
-    under the curve summarizes this (Samek et al., 2017, "Evaluating the Visualization of What a
-    Deep Neural Network Has Learned"). So does the mean decrease, which is called comprehensiveness
-    in DeYoung et al., 2020, "ERASER: A Benchmark to Evaluate Rationalized NLP Models":
+    The class of a text is the class that the model predicts for the whole text. For each fraction
+    f, the `ceil(f * T)` tokens with the highest weights, out of the T tokens of a text, are
+    deleted, and the model predicts the probability of that class again. If the weights identify the
+    decisive tokens, the probability decreases faster than when the same number of random tokens is
+    deleted. The area under the curve of probabilities summarizes the decrease (Samek et al., 2017,
+    "Evaluating the Visualization of What a Deep Neural Network Has Learned"). The mean decrease is
+    called comprehensiveness in DeYoung et al., 2020, "ERASER: A Benchmark to Evaluate Rationalized
+    NLP Models":
 
         comprehensiveness = mean_{f > 0} (p(class | x) - p(class | x without its top f))
 
-    A part of the decrease is only due to missing words, which the model has not seen in training.
-    Therefore always compare the curve with random deletions.
+    A part of the decrease occurs only because words are missing, which the model has not seen in
+    training. Therefore, always compare the curve with the curve of random deletions.
 
     Args:
         predict: Function from a list of lists of ids, which may be empty, to an array of
             probabilities `(n, C)`.
         ids: The ids of n texts without padding.
         weights: For each text, a weight for each id. Signed weights must refer to the predicted
-            class: the highest are deleted first, the negative ones last. Tokens of equal weight are
-            deleted in random order, so that the order of the text has no effect.
+            class: tokens with the highest weights are deleted first, and tokens with negative
+            weights last. Tokens of equal weight are deleted in random order, so that the order of
+            the text has no effect.
         fractions: Ascending fractions of the tokens from 0 to 1. If 0 is missing, it is added.
-        num_random: Number of random orders of each text.
-        keep: Ids that are never deleted and do not count, such as the ids of `[CLS]` and `[SEP]`.
+        num_random: Number of random orders in which the tokens of each text are deleted.
+        keep: Ids that are never deleted and not counted in T, such as those of `[CLS]` and `[SEP]`.
         seed: Seed of the random orders, and of the order of equal weights.
 
     Returns:
         A `DeletionCurve`.
 
     Raises:
-        ValueError: If texts, weights, fractions or probabilities do not match.
+        ValueError: If the numbers of texts, ids and weights differ, a fraction is out of range, or
+            the probabilities have the wrong shape.
 
     Example:
 

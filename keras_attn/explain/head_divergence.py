@@ -19,10 +19,10 @@ def head_divergence(
         M  = (P + Q) / 2
         JS = (KL(P || M) + KL(Q || M)) / 2 = H(M) - (H(P) + H(Q)) / 2
 
-    It is measured in nats and averaged over the words of all texts. It is 0 if two heads have the
-    same attention weights, and log 2 = 0.693 if they never attend to the same token. Its square
-    root is a distance. The computing time grows with the square of the number of heads: 72 heads
-    and 2,900 words in short sentences take about a second on one core.
+    The divergence is measured in nats and averaged over the words of all texts. It is 0 if two
+    heads have the same attention weights, and log 2 = 0.693 if they never attend to the same token.
+    The square root of the divergence is a distance. The computing time grows with the square of the
+    number of heads: 72 heads and 2,900 words in short sentences take about a second on one core.
 
     References:
         - [Clark et al., 2019](https://arxiv.org/abs/1906.04341): What Does BERT Look At?
@@ -39,7 +39,7 @@ def head_divergence(
         `layer * heads + head` belongs to head `head` of layer `layer`.
 
     Raises:
-        ValueError: If the maps and masks do not match, or there is no word.
+        ValueError: If the shapes of maps and masks do not match, or there is no word.
 
     Example:
 

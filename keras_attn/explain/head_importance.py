@@ -27,10 +27,10 @@ class HeadImportance:
     `print` shows a table, the most important head first.
 
     Args:
-        values: The importance of the heads of each multi-head layer, floats `(N,)`, keyed by its
-            path.
-        method: `"ablation"` or `"gradient"`.
-        score: With ablation, the score of the whole model.
+        values: The importance of the heads of each multi-head layer, floats `(N,)`, keyed by the
+            path of the layer.
+        method: How the importance was measured: `"ablation"` or `"gradient"`.
+        score: With ablation, the score of the model with all heads.
 
     Example:
 
@@ -53,7 +53,8 @@ class HeadImportance:
             count: Maximum number of heads.
 
         Returns:
-            (path of the layer, head, importance), the most important first.
+            A list of tuples (path of the layer, index of the head, importance), the most important
+            first.
 
         Example:
 
@@ -105,34 +106,37 @@ def head_importance(
 ) -> HeadImportance:
     """Measures how much a model needs each of its attention heads.
 
-    By ablation (Michel et al., 2019, section 3.2; see `keras_attn.ablate`), the importance is the
-    decrease of the score without the head, which is negative if the model is better without it:
+    With ablation (Michel et al., 2019, section 3.2), `keras_attn.ablate` switches off one head at a
+    time. The importance of a head is the decrease of the score, which is negative if the model is
+    better without the head:
 
         importance_n = score(model) - score(model without head n)
 
-    By gradients (section 4.1 of the same paper), the importance is the absolute derivative of the
-    loss with respect to a factor xi_n = 1 of the head's context, averaged over examples. With Wo_n,
-    the part of the output projection that belongs to the head, this is
+    With gradients (section 4.1 of the same paper), the importance is the absolute derivative of the
+    loss with respect to a factor xi_n = 1 of the head's context, averaged over examples. If Wo_n is
+    the part of the output projection that belongs to the head, the importance is
 
         importance_n = mean over examples | sum(Wo_n * dLoss / dWo_n) |
 
-    It takes one pass for all heads, and estimates how the loss changes without the head.
+    This method takes a single pass for all heads, and estimates how the loss would change without
+    each head.
 
     References:
         - [Michel et al., 2019](https://arxiv.org/abs/1905.10650): Are Sixteen Heads Really Better
           than One?
 
     Args:
-        model: A built Keras model. It must be compiled for gradients, or if there is no `score`.
+        model: A built Keras model. For gradients, or if there is no `score`, it must be compiled.
             For a task, pass `task.model`.
-        data: Batches `(x, y)` or `(x, y, sample_weight)`, such as `task.dataset(examples)`; not
-            needed if `score` is given.
-        score: Function of the model that returns a number, where higher is better, such as `lambda
-            model: task.evaluate(examples).accuracy`. If None, minus the loss on `data`.
+        data: Batches `(x, y)` or `(x, y, sample_weight)`, such as `task.dataset(examples)`. For
+            ablation with a `score`, they are not needed.
+        score: For ablation, a function of the model that returns a number, where higher is better,
+            such as `lambda model: task.evaluate(examples).accuracy`. If None, the score is minus
+            the loss on `data`.
         method: `"ablation"` or `"gradient"`.
 
     Returns:
-        `HeadImportance`.
+        A `HeadImportance`.
 
     Raises:
         ValueError: If the method is unknown, the model has no multi-head attention, or `data` or

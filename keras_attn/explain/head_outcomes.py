@@ -11,16 +11,16 @@ from keras_attn.visualize import HeadOutcomes, Outcome
 def head_outcomes(model: keras.layers.Layer, answer: Callable[[], Outcome]) -> HeadOutcomes:
     """Runs a model once with all heads, and once without each head.
 
-    The number of calls is the number of heads plus one, so this is for small models and single
-    inputs. The attention viewer shows the outcomes when its user switches heads off.
+    The number of calls is the number of heads plus one, so use this function with small models and
+    single inputs. The attention viewer shows the outcomes when its user switches heads off.
 
     Args:
         model: A built model. For a task, pass `task.whole`.
-        answer: Function that runs the model and returns an `Outcome`. `ablate` switches heads off
-            while it runs.
+        answer: Function without arguments that runs the model and returns an `Outcome`. While the
+            function runs, `keras_attn.ablate` switches a head off.
 
     Returns:
-        `HeadOutcomes`, for `AttentionView(outcomes=...)`.
+        A `HeadOutcomes`, for `AttentionView(outcomes=...)`.
 
     Raises:
         ValueError: If the model has no multi-head attention.

@@ -23,7 +23,8 @@ class HeadRoles:
     `print(roles)` prints a table. Notebooks display a coloured table.
 
     Args:
-        values: `(layers, heads, 5)`, numbers from 0 to 1 in the order of `measures`.
+        values: The five measures of each head in the order of `measures`, numbers from 0 to 1,
+            `(layers, heads, 5)`.
         tokens: Number of tokens over which the values are averaged.
         texts: Number of texts that contain these tokens.
 
@@ -64,7 +65,7 @@ class HeadRoles:
 
     @property
     def other(self) -> np.ndarray:
-        """The share of other words, `(layers, heads)`: 1 minus the four shares."""
+        """The share of attention to other words, 1 minus the four shares, `(layers, heads)`."""
         return np.clip(1 - self.values[..., : len(SHARES)].sum(axis=2), 0, 1)
 
     def role_of(
@@ -73,14 +74,14 @@ class HeadRoles:
         """Returns the role of a head.
 
         Args:
-            layer: Number of the layer, from 0.
-            head: Number of the head, from 0.
-            threshold: Minimum share of attention for a role.
+            layer: Index of the layer, from 0.
+            head: Index of the head, from 0.
+            threshold: Minimum share of attention for the roles other than `"spread"`.
             spread_threshold: Minimum spread for the role `"spread"`.
 
         Returns:
-            The name of the greatest share, `"previous"`, `"next"`, `"same"` or `"special"`, if it
-            is at least `threshold`. Otherwise `"spread"` if the spread is at least
+            If the greatest share is at least `threshold`, the name of this share: `"previous"`,
+            `"next"`, `"same"` or `"special"`. Otherwise, `"spread"` if the spread is at least
             `spread_threshold`, or else `"mixed"`.
 
         Example:
@@ -95,14 +96,14 @@ class HeadRoles:
         return SPREAD if spread >= spread_threshold else MIXED
 
     def strongest(self, measure: str, count: int = 5) -> list[tuple[int, int, float]]:
-        """Lists the heads with the largest values.
+        """Lists the heads with the largest values of a measure.
 
         Args:
             measure: One of `measures`.
             count: Maximum number of heads.
 
         Returns:
-            (layer, head, value), the greatest first.
+            A list of tuples (layer, head, value), the greatest value first.
 
         Raises:
             ValueError: If there is no such measure.
@@ -124,7 +125,8 @@ class HeadRoles:
         """Returns all values as a dict for JSON.
 
         Returns:
-            `tokens`, `texts` and `heads`: for each head its layer, number, values and role.
+            A dict with `tokens`, `texts`, and `heads`: a list with the layer, the index, the values
+            and the role of each head.
 
         Example:
 
@@ -194,9 +196,9 @@ def head_roles(
         next     = w[q + 1], or 0 if that token is special or there is none
         spread   = -sum_k w[k] log w[k] / log n, or 0 if n = 1
 
-    The four shares do not overlap; the rest is attention to other words. The spread is 1 if a head
-    attends uniformly to all n tokens, and 0 if it attends to a single token. Each number is the
-    mean over the words of all texts, so long texts count more than short ones.
+    The four shares do not overlap; the remaining share is attention to other words. The spread is 1
+    if a head attends uniformly to all n tokens, and 0 if it attends to a single token. Each number
+    is the mean over the words of all texts, so long texts count more than short texts.
 
     Clark et al. (2019) and Kovaleva et al. (2019) found heads of BERT that attend to the previous
     token, the next token or `[SEP]`, and heads that spread their attention widely. Attention shows
@@ -215,10 +217,10 @@ def head_roles(
             are none.
 
     Returns:
-        `HeadRoles`.
+        A `HeadRoles`.
 
     Raises:
-        ValueError: If the maps or masks do not fit each other, or there is no word.
+        ValueError: If the shapes of maps and masks do not match, or there is no word.
 
     Example:
 

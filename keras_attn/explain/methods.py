@@ -10,7 +10,7 @@ METHODS = ("attention", "gradient")
 
 
 def checked_method(model: keras.Model, method: str | None = None) -> str:
-    """Returns the method that weights the tokens of a text classifier."""
+    """Checks the method for a text classifier; None becomes the first supported method."""
     known = METHODS if has_attention(model) else METHODS[1:]
     if method is None:
         return known[0]
@@ -21,7 +21,7 @@ def checked_method(model: keras.Model, method: str | None = None) -> str:
 
 
 def check_label(label: str | None, method: str) -> None:
-    """Refuses a class if the method does not use it."""
+    """Raises an error if a class is given to a method that does not use it."""
     if label is not None and method == "attention":
         raise ValueError(
             "`label` requires method='gradient', because attention is the same for all "
@@ -38,7 +38,8 @@ def weighed_tokens(
 ) -> tuple[Tensor, Tensor]:
     """Computes the logits of rows of ids and the weight of each token, on every backend.
 
-    Gradients explain `classes (B,)`; where these are None or negative, the most probable classes.
+    Gradients explain `classes (B,)`. Where a class is negative, or if `classes` is None, they
+    explain the most probable class.
     """
     if method == "attention":
         return attention_function(model)(ids)

@@ -12,7 +12,7 @@ from keras_attn.text.registry import TextTokenizer
 
 
 class NBestTranslations(NamedTuple):
-    """The R best translations of one text, the best first."""
+    """The R best translations of one text, in descending order of their scores."""
 
     translations: list[str]
     scores: list[float]
@@ -45,7 +45,7 @@ def aligned(
     weights: np.ndarray,
     text: str | None = None,
 ) -> Alignment:
-    """Returns an alignment of ids by weights `(T, S)`; `text` defines the source words."""
+    """Creates an `Alignment` of ids with weights `(T, S)`; `text` defines the source words."""
     source_text, target_text = None, None
     if isinstance(source_tokenizer, BytePairTokenizer) and text is not None:
         source_text = source_tokenizer.normalized(text)

@@ -23,12 +23,12 @@ class Caption:
     Args:
         text: The caption.
         score: Log-probability divided by the length penalty `((5 + length) / 6) ** alpha`.
-        truncated: Whether it was cut at the maximum length, without an end token.
-        tokens: T readable tokens, as returned by `BytePairTokenizer.tokens`; the last one is `</s>`
-            unless the caption was cut.
-        attention: float32 `(T, rows, columns)`: the attention weights over the regions of the
-            encoder's `grid` when a token was predicted, which sum to 1. For a Transformer, the mean
-            over the heads of the last cross-attention.
+        truncated: Whether the caption was cut at the maximum length, without an end token.
+        tokens: The T readable tokens, as returned by `BytePairTokenizer.tokens`; the last one is
+            `</s>` unless the caption was cut.
+        attention: For each token, the attention weights over the regions of the encoder's `grid`
+            when the token was predicted, which sum to 1, float32 `(T, rows, columns)`. For a
+            Transformer, the weights are the mean over the heads of the last cross-attention.
 
     Example:
 
@@ -45,8 +45,8 @@ class Caption:
     attention: np.ndarray
 
     def words(self) -> list[tuple[str, np.ndarray]]:
-        """Returns the words, each with the mean `(rows, columns)` of the maps of its tokens,
-        without the end token.
+        """Returns each word with the mean of its tokens' maps `(rows, columns)`; the end token is
+        left out.
         """
         count, *grid = self.attention.shape
         regions = [f"▁{number}" for number in range(grid[0] * grid[1])]  # each of them a word
@@ -65,14 +65,12 @@ class Caption:
     def plot(
         self, image: Picture, path: str | os.PathLike[str] | None = None, title: str | None = None
     ) -> Any:
-        """Draws the image, and a copy of the image with its attention map for each word.
-
-        This needs matplotlib.
+        """Draws the image, and a copy of it with the attention map of each word, with matplotlib.
 
         Args:
             image: The image: a path, the bytes of a file or an array `(H, W, 3)`.
             path: File to write, if any.
-            title: Text above it; the caption if None.
+            title: Text above the figure; the caption if None.
 
         Returns:
             A `matplotlib.figure.Figure`, which notebooks show.
@@ -109,8 +107,8 @@ class VisualExplanation:
     Args:
         answer: The answer.
         tokens: The T words of the question that were read.
-        attention: float32 `(T, rows, columns)`: the attention weights of each word over the regions
-            of the image, which sum to 1; the mean over the heads of the last block.
+        attention: The attention weights of each word over the regions of the image, which sum to 1,
+            float32 `(T, rows, columns)`. They are the mean over the heads of the last block.
         view: The attention of all blocks and heads, for `attention_viewer`.
 
     Example:
@@ -138,17 +136,15 @@ class VisualExplanation:
         return f"{self.answer.question} {self.answer.answer} {percent(self.answer.probability)}"
 
     def words(self) -> list[tuple[str, np.ndarray]]:
-        """Returns the words, each with its map `(rows, columns)`."""
+        """Returns each word of the question with its map `(rows, columns)`."""
         return list(zip(self.tokens, self.attention, strict=True))
 
     def plot(self, path: str | os.PathLike | None = None, title: str | None = None) -> Any:
-        """Draws the image, and a copy of the image with its attention map for each word.
-
-        This needs matplotlib.
+        """Draws the image, and a copy of it with the attention map of each word, with matplotlib.
 
         Args:
             path: File to write, if any.
-            title: Text above it; the question and the answer if None.
+            title: Text above the figure; the question and the answer if None.
 
         Returns:
             A `matplotlib.figure.Figure`, which notebooks show.

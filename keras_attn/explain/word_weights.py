@@ -9,7 +9,7 @@ from keras_attn.text import split_words
 
 
 class WeightedWord(NamedTuple):
-    """A word, or a part of one, with its weight."""
+    """A word, or a part of a word, with its weight."""
 
     text: str
     place: tuple[int, int]
@@ -23,7 +23,7 @@ def weighted_words(
     weights: Sequence[float] | np.ndarray,
     marked: tuple[int, int] | None = None,
 ) -> list[WeightedWord]:
-    """Sums the weights of the pieces of each word."""
+    """Returns the words of a text, each with the sum of the weights of its pieces."""
     starts = [word.start for word in split_words(text)]
     parts: dict[tuple[int, bool], list] = {}
     for (start, end), weight in zip(places, weights, strict=False):

@@ -20,7 +20,7 @@ _TERMS = ("bias", "softcap", "sinks", "score_mod")
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class AttentionSteps:
-    """One head of an attention layer in one call, from `attention_steps`.
+    """The intermediate results of one attention head in one call, from `attention_steps`.
 
         products = query key^T                          (T, S)
         weights  = softmax(scale * products where visible)
@@ -31,15 +31,15 @@ class AttentionSteps:
     Args:
         path: Path of the layer.
         head: Number of the head, from 0.
-        query_tokens: T tokens.
-        key_tokens: S tokens.
+        query_tokens: The T tokens of the queries.
+        key_tokens: The S tokens of the keys.
         scale: Factor of the products.
-        query: `(T, H)`.
-        key: `(S, H)`.
-        value: `(S, Hv)`.
+        query: Queries `(T, H)`.
+        key: Keys `(S, H)`.
+        value: Values `(S, Hv)`.
         visible: Boolean `(T, S)`, True for keys that a query may attend to.
-        weights: `(T, S)`.
-        context: `(T, Hv)`.
+        weights: Attention weights `(T, S)`.
+        context: Contexts `(T, Hv)`.
 
     Example:
 
@@ -85,10 +85,11 @@ def attention_steps(
 ) -> AttentionSteps:
     """Calls a model and returns the intermediate results of one attention head.
 
-    It supports `SelfAttention`, `MultiHeadSelfAttention` and `MultiHeadAttention` anywhere in the
-    model. Rotary positions are already applied to the queries and keys. Layers that change the
-    products in other ways (an attention bias, ALiBi, relative positions, a soft cap, sinks, a
-    `score_mod`) are refused, because the formulas above do not describe them.
+    The head may belong to a `SelfAttention`, `MultiHeadSelfAttention` or `MultiHeadAttention`
+    anywhere in the model. Rotary positions are already applied to the queries and keys. Layers that
+    change the products in other ways (an attention bias, ALiBi, relative positions, a soft cap,
+    sinks, a `score_mod`) are not supported, because the formulas of `AttentionSteps` do not
+    describe them.
 
     Args:
         model: A Keras model or layer.
@@ -101,7 +102,7 @@ def attention_steps(
         row: Row of the batch.
 
     Returns:
-        `AttentionSteps`, for `attention_steps_page`.
+        An `AttentionSteps`, which `attention_steps_page` shows.
 
     Raises:
         ValueError: If there is no such layer, head or row, there are more tokens than queries or

@@ -34,13 +34,14 @@ class AttentionPart:
         name: Name of the attention, such as `"cross-attention"`.
         queries: The T query tokens.
         keys: The S key tokens, or None for the regions of the view's image.
-        weights: Non-negative weights of each layer, `(heads, T, S)`, or `(T, S)` for one head.
+        weights: Non-negative weights of each layer, `(heads, T, S)`, or `(T, S)` for a single head.
         query_name: Name of the queries, such as `"translation"`.
         key_name: Name of the keys, such as `"source"`.
         paths: Path of each layer in `attention_maps`, for `HeadOutcomes`; may be empty.
 
     Raises:
-        ValueError: If there is no query, no key or no layer, or weights or paths do not match.
+        ValueError: If there is no query, key or layer; if weights do not match the tokens; or if
+            the number of paths differs from the number of layers.
 
     Example:
 
@@ -95,16 +96,17 @@ class AttentionView:
 
     Args:
         parts: `AttentionPart`s, the most informative first.
-        title: Name of the input. If empty, the tokens of the first part.
-        image: The image if a part attends to regions: a path, the bytes of a file, or an array `(H,
-            W, 3)` with values from 0 to 255. Larger images are reduced to 640 pixels.
+        title: Name of the input. If empty, the tokens of the first part are used.
+        image: The image, if a part attends to regions: a path, the bytes of a file, or an array
+            `(H, W, 3)` with values from 0 to 255. Larger images are reduced to 640 pixels.
         grid: Rows and columns of the regions, which cover the whole image.
-        focus: Initial selection of the viewer. If None, the strongest link; see `Focus`.
+        focus: Initial selection of the viewer. If None, the strongest link between two words, as
+            `Focus` describes.
         outcomes: Predictions of the model without each head, shown for parts with `paths`.
 
     Raises:
-        ValueError: If there is no part, if an image or a grid is missing or not needed, or if the
-            grid or the focus does not match the parts.
+        ValueError: If there is no part; if an image or a grid is missing, or given without being
+            needed; or if the grid or the focus does not match the parts.
 
     Example:
 
@@ -166,18 +168,19 @@ class AttentionView:
 
         For a single text (of a classifier or a language model), pass `source_tokens`; for a pair of
         texts, also `target_tokens`; for a captioner, `target_tokens`, `image` and `grid`. Target
-        tokens are the predicted tokens, and each labels the query that predicted it.
+        tokens are the predicted tokens; each of them labels the query that predicted it.
 
-        Self-attention belongs to the decoder if cross-attention has the same parent in its layer's
-        path, as in `DecoderBlock`. Otherwise it belongs to the encoder. `TokenWeighting` is shown
-        as each token's share of the absolute weights. For other models, create `AttentionPart`s.
+        Self-attention belongs to the decoder if a cross-attention layer has the same parent in its
+        path, as in `DecoderBlock`. Otherwise, it belongs to the encoder. `TokenWeighting` is shown
+        as each token's share of the absolute weights. For other models, create the
+        `AttentionPart`s yourself.
 
         Args:
-            maps: `AttentionMaps` of one call.
+            maps: The `AttentionMaps` of one call of the model.
             source_tokens: The tokens of the source without padding, or None if it is an image.
             target_tokens: The tokens of the target, or None.
-            input_tokens: The input of the decoder at each target token. If None, `<start>` and all
-                target tokens except the last.
+            input_tokens: The decoder's input token for each target token. If None, `<start>` and
+                all target tokens except the last.
             image: The image, as in the constructor.
             grid: Rows and columns of the regions, as in the constructor.
             answer: The classifier's prediction, which labels the query of attention pooling.
@@ -234,13 +237,13 @@ class AttentionView:
 
     @classmethod
     def from_words(cls, image: Picture, words: WordMaps, title: str = "") -> "AttentionView":
-        """Creates a view of a caption from the arguments of `plot_caption`.
+        """Creates a view of a caption from an image and a map for each word.
 
         Args:
             image: The image, as in the constructor.
             words: (word, map `(rows, columns)`) for each word, or an object whose method `words()`
                 returns them.
-            title: Name of the image. If empty, the caption.
+            title: Name of the image. If empty, the caption is used.
 
         Returns:
             An `AttentionView` of one layer and one head.

@@ -24,11 +24,11 @@ def plot_caption(
 ) -> Any:
     """Draws an image and the attention map of each word of its caption.
 
-    It follows figure 2 of Xu et al., 2015. The image comes first, followed by a copy for each word
-    with the word's map over it, smoothed between the regions. A copy is brightest where the map is
-    greatest, and dark where the map is 0. Each map is scaled to its own maximum, so brightness
-    cannot be compared between words. Drawing needs matplotlib (extra `examples`) and Pillow (extra
-    `captioning`). It opens no window.
+    The figure follows figure 2 of Xu et al., 2015. The image comes first, followed by a copy for
+    each word, overlaid with the word's map, which is smoothed between the regions. A copy is
+    brightest where the map is greatest, and dark where the map is 0. Each map is scaled to its own
+    maximum, so that brightness cannot be compared between words. Drawing needs matplotlib (extra
+    `examples`) and Pillow (extra `captioning`), and opens no window.
 
     Args:
         image: A path, the bytes of a file, or an array `(H, W, 3)` with values from 0 to 255. It is
@@ -36,14 +36,15 @@ def plot_caption(
         words: (word, map `(rows, columns)`) for each word, or an object whose method `words()`
             returns them.
         path: File to write, if any. Its suffix chooses the format.
-        columns: Number of images in a row. If None, 4 to 6, whichever fits best.
-        title: Text above the figure. If None, the caption.
+        columns: Number of images in a row. If None, the number from 4 to 6 that fits best.
+        title: Text above the figure. If None, the caption is used.
 
     Returns:
         A `matplotlib.figure.Figure`, which notebooks show.
 
     Raises:
-        ValueError: If a map, `columns` or the image is not valid.
+        ValueError: If a map or the image has the wrong shape or values, or `columns` is not a
+            positive integer.
 
     Example:
 

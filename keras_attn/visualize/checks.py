@@ -21,7 +21,7 @@ WordMaps: TypeAlias = HasWords | Iterable[tuple[str, npt.ArrayLike]]
 def checked_weights(
     weights: npt.ArrayLike, source_tokens: Sequence[str], target_tokens: Sequence[str]
 ) -> np.ndarray:
-    """Returns the weights as float32 `(T, S)`, or raises a ValueError."""
+    """Checks weights, and returns them as float32 `(T, S)`."""
     weights = np.asarray(weights, "float32")
     if weights.shape != (len(target_tokens), len(source_tokens)):
         raise ValueError(
@@ -35,7 +35,7 @@ def checked_weights(
 def checked_layers(
     weights: Iterable[npt.ArrayLike], target_length: int, source_length: int
 ) -> list[np.ndarray]:
-    """Returns the weights of each layer as float32 `(N, T, S)`, or raises a ValueError."""
+    """Checks the weights of each layer, and returns them as float32 `(N, T, S)`."""
     layers = [_with_heads(layer, f"`weights[{i}]`") for i, layer in enumerate(weights)]
     if not layers:
         raise ValueError("`weights` must have at least one layer. Received: none.")
@@ -53,7 +53,7 @@ def checked_layers(
 
 
 def checked_words(words: WordMaps) -> list[tuple[str, np.ndarray]]:
-    """Returns the words with maps as float32 `(rows, columns)`, or raises a ValueError."""
+    """Checks words and their maps, and returns the maps as float32 `(rows, columns)`."""
     is_object = callable(getattr(words, "words", None))
     pairs: object = cast(HasWords, words).words() if is_object else words
     if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):

@@ -32,10 +32,10 @@ def coloured_tokens_html(
 ) -> str:
     """Returns an HTML page that shows how a tokenizer splits texts.
 
-    The page is a single file without scripts and external resources. The backgrounds of tokens
-    cycle through four colours. Pieces of a word are separated by a dotted line, and words by a
-    space. Special tokens have a frame, and unknown tokens a wavy line. Hovering over a token, or
-    reaching it with the tab key, shows its vocabulary entry and its id.
+    The page is a single file without scripts or external resources. The backgrounds of tokens cycle
+    through four colours. Dotted lines separate the pieces of a word, and spaces separate words.
+    Special tokens have a frame, and unknown tokens are underlined with a wavy line. Hovering over a
+    token, or reaching it with the tab key, shows its vocabulary entry and its id.
 
     Args:
         tokens: Readable tokens of a text, as returned by a tokenizer's `tokens`, or a list of such
@@ -87,7 +87,7 @@ def coloured_tokens_fragment(tokens: Sequence[str], ids: Sequence[int] | None = 
 
 
 def coloured_tokens_text(tokens: Sequence[str], colour: bool = True) -> str:
-    """Returns the tokens of a text for a terminal.
+    """Returns the tokens of a text as a line for a terminal.
 
     Dots separate the pieces of a word, and spaces separate words. With colours, the backgrounds of
     tokens alternate, and special and unknown tokens are inverted. Control characters are replaced
@@ -98,7 +98,7 @@ def coloured_tokens_text(tokens: Sequence[str], colour: bool = True) -> str:
         colour: Whether to write ANSI codes for a terminal with 256 colours.
 
     Returns:
-        One line.
+        The line, without a line break at the end.
 
     Example:
 
@@ -120,7 +120,7 @@ def coloured_tokens_text(tokens: Sequence[str], colour: bool = True) -> str:
 
 
 def tokens_card(tokens: Sequence[str], ids: Sequence[int] | None = None, more: str = "") -> str:
-    """Returns the card of one text, without the style sheet `tokens.css`."""
+    """Returns the HTML card of one text, without the style sheet `tokens.css`."""
     pieces = _pieces(tokens, ids)
     spans = []
     for i, piece in enumerate(pieces):

@@ -34,8 +34,8 @@ def contextual_page(
 
     The page is a single file without external resources. It begins with the neighbours of the
     word's static vector. A plot for each layer follows, in which each point is the word in one
-    sentence (the two main directions of the unit vectors), then the sentences, each with a button
-    that shows the attention of the word in the viewer below.
+    sentence, projected onto the two main directions of the unit vectors. The sentences come last,
+    each with a button that shows the attention of the word in the viewer at the end of the page.
 
     Args:
         word: The word.
@@ -46,11 +46,11 @@ def contextual_page(
             queries.
         places: Index of the word's token in each sentence.
         senses: The sense of the word in each sentence, or None.
-        accuracies: For each layer, how often the nearest other sentence has the same sense, or
-            None. The layers with the highest accuracy are marked.
+        accuracies: For each layer, the fraction of sentences whose nearest other sentence has the
+            same sense, or None. The layers with the highest accuracy are marked.
         chance: The accuracy if all other sentences were equally near, or None.
-        neighbours: Words nearest to the static vector, with their cosines.
-        title: Heading of the page; if empty, it names the word.
+        neighbours: Words nearest to the static vector of the word, with their cosines.
+        title: Heading of the page; if empty, the heading names the word.
 
     Returns:
         The page as an HTML string; write it as UTF-8.
@@ -118,10 +118,11 @@ def main_directions(vectors: npt.ArrayLike) -> np.ndarray:
     """Scales vectors to length 1, and projects them onto their two main directions (PCA).
 
     Args:
-        vectors: `(S, D)`.
+        vectors: Vectors `(S, D)`.
 
     Returns:
-        float64 `(S, 2)`. In each column, the entry with the largest absolute value is positive.
+        The coordinates, float64 `(S, 2)`. In each column, the entry with the largest absolute value
+        is positive.
 
     Example:
 

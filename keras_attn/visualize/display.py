@@ -25,7 +25,7 @@ def percent(probability: float) -> str:
 
 
 class DisplayedToken(NamedTuple):
-    """A token for display."""
+    """The displayed form of a token, and whether it continues a word."""
 
     text: str
     joined: bool
@@ -37,9 +37,9 @@ class DisplayedToken(NamedTuple):
 def displayed_tokens(tokens: Sequence[str]) -> list[DisplayedToken]:
     """Determines which tokens form words, and how each token is displayed.
 
-    If a token begins with `▁`, as tokens of `BytePairTokenizer` do, then `▁` is the space before a
-    word, and tokens without it continue a word. If a token begins with `##`, as in WordPiece, it
-    continues a word. Otherwise each token is a word.
+    If any token begins with `▁`, as in `BytePairTokenizer`, then `▁` stands for the space before a
+    word, and tokens without `▁` continue a word. If any token begins with `##`, as in WordPiece,
+    such tokens continue a word. Otherwise, each token is a word.
     """
     spaces = any(token.startswith("▁") for token in tokens)
     pieces = any(token.startswith("##") and len(token) > 2 for token in tokens)

@@ -21,7 +21,7 @@ class LookAt(Protocol):
 
     @property
     def query(self) -> str:
-        """The word whose attention is shown."""
+        """The word whose attention the viewer shows."""
 
     @property
     def note(self) -> str:
@@ -41,8 +41,8 @@ def encoder_page(
 
     The page is a single file without external resources. It begins with the tokens of each text, as
     in `coloured_tokens_html`. If a text has a note, a button shows the word of the note in the
-    viewer, in the head with its strongest link. The viewer of `attention_viewer`, the head roles
-    and the map of head pairs, as in `head_roles_html`, follow.
+    attention viewer, in the head in which the word has its strongest link. The attention viewer
+    follows, and then the head roles and the map of head pairs, as in `head_roles_html`.
 
     Args:
         views: An `AttentionView` for each text, whose first part has the text's tokens as queries.
@@ -50,15 +50,16 @@ def encoder_page(
         divergence: The result of `keras_attn.explain.head_divergence`. If None, the page has no map
             of pairs.
         ids: The ids of the tokens of each text, shown next to the tokens.
-        notes: A `LectureSentence`, any object with a `query` and a `note`, or None for each text.
+        notes: A note for each text: a `LectureSentence`, any object with a `query` and a `note`, or
+            None.
         title: Heading of the page.
 
     Returns:
         The page as an HTML string; write it as UTF-8.
 
     Raises:
-        ValueError: If there is no view, if ids or notes do not match the views, or if a text lacks
-            the word of its note.
+        ValueError: If there is no view; if the number of ids or notes does not match the views; or
+            if a text lacks the word of its note.
 
     Example:
 

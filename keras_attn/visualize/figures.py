@@ -24,7 +24,7 @@ _BOXES = (
 
 @functools.cache
 def figure_class() -> type:
-    """Creates the figure class; matplotlib is imported only here and in the plots."""
+    """Returns the figure class; matplotlib is only imported here and in the plots."""
     with needed("A drawing"):
         from matplotlib import figure
 
@@ -40,10 +40,10 @@ def figure_class() -> type:
 
 
 def label(text: str, fonts: Sequence[str] | None = None) -> str:
-    """Replaces characters that matplotlib cannot draw without warnings of its own.
+    """Replaces characters that matplotlib would not draw, or would draw with a warning.
 
-    Letters that no installed font has become boxes, with a warning. Dollar signs are escaped, so
-    that they do not start a formula.
+    Letters that no installed font contains become boxes, and a warning is issued. Dollar signs are
+    escaped, so that they do not start a formula.
     """
     import matplotlib
 
@@ -56,7 +56,7 @@ def label(text: str, fonts: Sequence[str] | None = None) -> str:
 
 
 def finished(figure: Figure, path: str | os.PathLike[str] | None) -> Figure:
-    """Gives the texts of a figure fonts that have their letters; saves it if there is a path."""
+    """Sets fonts that contain the letters of a figure's texts, and saves it if there is a path."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
@@ -73,7 +73,7 @@ def finished(figure: Figure, path: str | os.PathLike[str] | None) -> Figure:
 
 @functools.cache
 def font_of(character: str) -> str:
-    """Finds an installed font that has a character; returns its name, empty if there is none."""
+    """Returns the name of an installed font that contains a character; empty if there is none."""
     from matplotlib import font_manager
 
     for font in sorted(font_manager.fontManager.ttflist, key=lambda font: font.name):

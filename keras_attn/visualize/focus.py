@@ -17,14 +17,14 @@ MEAN = "mean"
 class Focus:
     """The initial selection of the attention viewer.
 
-    Fields that are None are chosen by the strongest link: the largest weight between the word and
-    another word in the remaining layers and heads. Links from and to special tokens such as `[CLS]`
-    are ignored. In self-attention, links of a token to itself and to its neighbours are also
-    ignored, because some heads attend to them in every text.
+    The strongest link determines fields that are None: the largest weight between the word and
+    another word in the layers and heads that the other fields allow. Links from and to special
+    tokens such as `[CLS]` are ignored. In self-attention, links of a token to itself and to its
+    neighbours are also ignored, because some heads attend to them in every text.
 
     Args:
         word: The query word, in upper or lower case, or the index of its token, from 0.
-        on: The key word, or the index of its token.
+        on: The key word, in upper or lower case, or the index of its token, from 0.
         layer: Index of the layer (negative indices count from the end), or `"mean"`.
         head: Index of the head, or `"mean"`. The mean over layers requires the mean over heads.
         part: Index of the part of the view.
@@ -52,8 +52,8 @@ def find_focus(parts: Sequence[Any], focus: Focus | None) -> dict[str, int]:
         focus: The focus, such as `view.focus`. If None, the strongest link is chosen.
 
     Returns:
-        A dict of indices from 0: `part`, `layer`, `head` and `query`, the query word. A layer or
-        head of -1 is the mean.
+        A dict of indices from 0: `part`, `layer`, `head` and `query` (the token of the query word).
+        A layer or head of -1 stands for the mean.
 
     Raises:
         ValueError: If the view does not have the part, layer, head or word.
@@ -130,7 +130,7 @@ def _numbers(wanted: int | str | None, count: int, argument: str) -> list[int]:
 
 
 def place_of(shown: Sequence[DisplayedToken], word: str) -> int | None:
-    """The first token of a word's first occurrence, ignoring case; None if there is none."""
+    """Returns the first token of the first occurrence of a word, ignoring case; None if missing."""
     words: list[tuple[int, str]] = []
     for i, token in enumerate(shown):
         if token.joined and words:

@@ -14,8 +14,9 @@ def plot_head_importance(
 ) -> Any:
     """Draws the importance of heads, with layers as rows and heads as columns.
 
-    Red heads help and blue heads harm, on a common scale. Drawing needs matplotlib (extra
-    `examples`). It opens no window.
+    Heads with positive importance, which help the model, are red, and heads with negative
+    importance are blue; all layers share one colour scale. Drawing needs matplotlib (extra
+    `examples`), and opens no window.
 
     Args:
         values: The importance `(N,)` of the heads of each layer, keyed by the layer's name. Layers

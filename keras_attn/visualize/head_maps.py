@@ -29,15 +29,15 @@ def plot_attention_heads(
 
     Each layer is a row of maps and each head a column. In a map, rows are queries (target tokens)
     and columns are keys (source tokens). All maps share one colour scale, the square root of the
-    weight, so that attention spread evenly over a hundred tokens remains visible. Tokens are
-    written at the outer maps if there is room, which is the case for a few dozen tokens. Drawing
-    needs matplotlib (extra `examples`). It opens no window.
+    weight, so that attention spread evenly over a hundred tokens remains visible. The outer maps
+    are labelled with the tokens if there is room, which is the case for a few dozen tokens. Drawing
+    needs matplotlib (extra `examples`), and opens no window.
 
     Args:
         weights: Weights `(heads, T, S)` of each layer, or the result of `AttentionMaps.select` for
-            a batch of one. Layers may have different numbers of heads.
-        source_tokens: S labels.
-        target_tokens: T labels.
+            a batch of one text. Layers may have different numbers of heads.
+        source_tokens: The S source tokens, as labels.
+        target_tokens: The T target tokens, as labels.
         path: File to write, if any. Its suffix chooses the format.
         title: Text above the maps.
 
@@ -45,7 +45,7 @@ def plot_attention_heads(
         A `matplotlib.figure.Figure`, which notebooks show.
 
     Raises:
-        ValueError: If the weights do not fit the labels.
+        ValueError: If the shapes of the weights do not match the numbers of tokens.
 
     Example:
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Outcome(NamedTuple):
-    """A prediction of a model.
+    """A prediction of a model as a text, and its probability.
 
     Example:
 
@@ -42,7 +42,7 @@ class HeadOutcomes:
     without: Mapping[str, Sequence[Outcome]]
 
     def changed(self) -> list[tuple[str, int]]:
-        """Lists the heads (path, index) whose removal changes the text of the prediction."""
+        """Returns the heads (path, index) whose removal changes the text of the prediction."""
         return [
             (path, number)
             for path, answers in self.without.items()

@@ -34,18 +34,18 @@ class RolesOfHeads(Protocol):
 
     @property
     def other(self) -> np.ndarray:
-        """The share of other words, `(layers, heads)`."""
+        """The share of attention to other words, `(layers, heads)`."""
 
     @property
     def tokens(self) -> int:
-        """Number of tokens."""
+        """Number of tokens over which the measures are averaged."""
 
     @property
     def texts(self) -> int:
-        """Number of texts."""
+        """Number of texts that contain these tokens."""
 
     def role_of(self, layer: int, head: int) -> str:
-        """Returns the name of the head's role."""
+        """Returns the name of the role of a head."""
 
 
 def head_roles_html(
@@ -55,13 +55,14 @@ def head_roles_html(
 ) -> str:
     """Returns an HTML page with the role of each head and the divergence of heads.
 
-    The page is one file, has no scripts and fetches nothing. In the table of roles, layers are rows
-    and heads are columns. Each cell has the name of the role, its value, and the colour of the
-    role, which is deeper for greater values. Tables with the numbers of all measures follow.
+    The page is a single file without scripts or external resources. In the table of roles, layers
+    are rows and heads are columns. Each cell has the name of the role, its value, and the colour of
+    the role, which is deeper for greater values. Tables with the numbers of all measures follow.
 
-    In the map of pairs, each row and each column is a head, layer by layer. A pair is deep blue if
-    the heads attend to the same tokens, and white if they never do. In between, the colour follows
-    the square root of the divergence, which is a distance. The most similar pairs are listed.
+    In the map of head pairs, each row and each column is a head, ordered by layer. The cell of a
+    pair is deep blue if both heads have the same attention weights, and white if they never attend
+    to the same token. Between these extremes, the colour follows the square root of the divergence,
+    which is a distance. The most similar pairs are listed.
 
     Args:
         roles: A `HeadRoles`.
@@ -73,7 +74,7 @@ def head_roles_html(
         The page as an HTML string; write it as UTF-8.
 
     Raises:
-        ValueError: If the divergence does not match the heads.
+        ValueError: If the shape of the divergence does not match the number of heads.
 
     Example:
 
@@ -96,7 +97,7 @@ def head_roles_fragment(roles: RolesOfHeads) -> str:
         roles: A `HeadRoles`.
 
     Returns:
-        A string of HTML: the card, and a style sheet that applies only to the card.
+        An HTML string: the card, and a style sheet that applies only to the card.
 
     Example:
 
@@ -108,7 +109,7 @@ def head_roles_fragment(roles: RolesOfHeads) -> str:
 
 
 def roles_card(roles: RolesOfHeads) -> str:
-    """Returns the tables of roles, without the style sheets `levels.css` and `heads.css`."""
+    """Returns the tables of roles in HTML, without `levels.css` and `heads.css`."""
     layers, heads, _ = roles.values.shape
     measures = {name: roles.values[..., i] for i, name in enumerate(roles.measures)}
     cells = []
@@ -140,7 +141,7 @@ def roles_card(roles: RolesOfHeads) -> str:
 
 
 def pairs_card(divergence: npt.ArrayLike, layers: int, heads: int) -> str:
-    """Returns the map of all pairs of heads, without `levels.css` and `heads.css`."""
+    """Returns the map of all pairs of heads in HTML, without `levels.css` and `heads.css`."""
     table = np.asarray(divergence, "float64")
     count = layers * heads
     if table.shape != (count, count) or not ((table >= 0) & (table <= np.log(2) + 1e-6)).all():

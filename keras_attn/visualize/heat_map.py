@@ -20,13 +20,13 @@ def plot_attention(
 ) -> Any:
     """Draws a heat map of attention weights, as in figure 3 of Bahdanau et al., 2015.
 
-    Rows are queries (target tokens), columns are keys (source tokens). The darkest colour means 1,
-    and white means 0. Drawing needs matplotlib (extra `examples`). It opens no window.
+    Rows are queries (target tokens), and columns are keys (source tokens). The darkest colour means
+    1, and white means 0. Drawing needs matplotlib (extra `examples`), and opens no window.
 
     Args:
-        weights: `(T, S)`.
-        source_tokens: S labels.
-        target_tokens: T labels.
+        weights: Attention weights `(T, S)`.
+        source_tokens: The S source tokens, as labels.
+        target_tokens: The T target tokens, as labels.
         path: File to write, if any. Its suffix chooses the format.
         title: Title of the figure.
 
@@ -34,7 +34,7 @@ def plot_attention(
         A `matplotlib.figure.Figure`, which notebooks show.
 
     Raises:
-        ValueError: If the weights do not fit the labels.
+        ValueError: If the shape of the weights does not match the numbers of tokens.
 
     Example:
 

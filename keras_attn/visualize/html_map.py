@@ -18,20 +18,20 @@ def attention_html(
 ) -> str:
     """Returns attention weights as an HTML heat map for notebooks and web pages.
 
-    Rows are queries (target tokens), columns are keys (source tokens). The darkest colour means 1.
-    Hovering over a cell shows its weight. The table needs no scripts, style sheets or external
+    Rows are queries (target tokens), and columns are keys (source tokens). The darkest colour means
+    1. Hovering over a cell shows its weight. The table needs no scripts, style sheets or external
     resources. Tokens are escaped.
 
     Args:
-        weights: `(T, S)`.
-        source_tokens: S labels.
-        target_tokens: T labels.
+        weights: Attention weights `(T, S)`.
+        source_tokens: The S source tokens, as labels.
+        target_tokens: The T target tokens, as labels.
 
     Returns:
-        An HTML string.
+        The table as an HTML string.
 
     Raises:
-        ValueError: If the weights do not fit the labels.
+        ValueError: If the shape of the weights does not match the numbers of tokens.
 
     Example:
 

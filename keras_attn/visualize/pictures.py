@@ -19,7 +19,7 @@ _SMALL = 160
 
 
 def as_image(image: Picture) -> np.ndarray:
-    """Reads an image."""
+    """Reads an image from a path, bytes or an array, and returns it as uint8 `(H, W, 3)`."""
     if isinstance(image, str | os.PathLike | bytes):
         return load_image(image)
     image = np.asarray(image)

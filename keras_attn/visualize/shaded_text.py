@@ -13,9 +13,9 @@ _AGAINST = (107, 174, 214)
 
 
 class TextWeights(Protocol):
-    """An `Explanation`, or any object with the same fields.
+    """Interface of `Explanation`, or of any object with the same fields.
 
-    For pairs of texts, it also has the fields `second` and `segments`.
+    For pairs of texts, the object also has the fields `second` and `segments`.
     """
 
     @property
@@ -24,11 +24,11 @@ class TextWeights(Protocol):
 
     @property
     def tokens(self) -> Sequence[str]:
-        """Its readable tokens."""
+        """The readable tokens of the text."""
 
     @property
     def offsets(self) -> Sequence[tuple[int, int]]:
-        """The characters of each token."""
+        """The range of characters of each token."""
 
     @property
     def weights(self) -> np.ndarray:
@@ -44,13 +44,13 @@ class TextWeights(Protocol):
 
     @property
     def method(self) -> str:
-        """Name of the method."""
+        """Name of the method that computed the weights."""
 
 
 def explained_pieces(
     explanation: TextWeights, prepare: Callable[[str], str] = str
 ) -> list[list[TextSegment]]:
-    """Splits the text of an explanation, or both texts of a pair, at the borders of the tokens."""
+    """Splits the text of an explanation, or each text of a pair, at the borders of the tokens."""
     second = getattr(explanation, "second", None)
     texts = [explanation.text] if second is None else [explanation.text, second]
     segments = getattr(explanation, "segments", None) or [0] * len(explanation.tokens)

@@ -23,10 +23,10 @@ def attention_steps_page(
 ) -> str:
     """Returns an HTML page that shows how attention is computed for one query, step by step.
 
-    The page is a single file without external resources. The steps are the query with all keys and
+    The page is a single file without external resources. Its steps are: the query with all keys and
     values, the scores, the scale, the mask, the softmax and the weighted sum. Each step shows its
     formula with the numbers of the layer. Buttons and the arrow keys move between steps. Users can
-    choose the query, and click a key to see its calculation.
+    choose the query, and click a key to see the calculation of its weight.
 
     Args:
         steps: The result of `attention_steps`.
@@ -37,7 +37,7 @@ def attention_steps_page(
         The page as an HTML string; write it as UTF-8.
 
     Raises:
-        ValueError: If there is no such word or token.
+        ValueError: If `query` is not a word of the query tokens, or not an index of one.
 
     Example:
 

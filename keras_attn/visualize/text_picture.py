@@ -30,15 +30,16 @@ def plot_text_weights(
 ) -> Any:
     """Draws a text with its tokens shaded by weight.
 
-    Drawing needs matplotlib (extra `examples`). It opens no window. Letters that its fonts lack are
-    drawn as boxes, and all text runs from left to right. For emoji, Chinese or Arabic, use
-    `text_weights_html`.
+    Drawing needs matplotlib (extra `examples`), and opens no window. Letters that matplotlib's
+    fonts lack are drawn as boxes, and all text runs from left to right. For emoji, Chinese or
+    Arabic, use `text_weights_html`.
 
     Args:
         explanation: An `Explanation`.
         path: File to write, if any. Its suffix chooses the format.
-        title: Title of the figure. If None, the label with its probability.
-        max_lines: Maximum number of lines. An ellipsis replaces the rest of a longer text.
+        title: Title of the figure. If None, the label with its probability is used.
+        max_lines: Maximum number of lines. In a longer text, an ellipsis replaces the remaining
+            lines.
 
     Returns:
         A `matplotlib.figure.Figure`, which notebooks show.

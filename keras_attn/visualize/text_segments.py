@@ -23,11 +23,11 @@ def text_segments(
 ) -> list[TextSegment]:
     """Splits a text at the borders of its tokens.
 
-    Tokens that share a character, such as the bytes of an emoji, form one piece. Its weight is the
-    sum of the tokens' weights. Tokens that meet within one visible character also form one piece: a
-    letter and its accent, two halves of a flag, or characters with a zero-width joiner between
-    them. A token that is not in the text, such as `[CLS]`, is a separate piece before or after the
-    text, in the order of the tokens.
+    Tokens that share a character, such as the bytes of an emoji, form one piece, whose weight is
+    the sum of the tokens' weights. Tokens that meet within one visible character also form one
+    piece: a letter and its accent, two halves of a flag, or characters with a zero-width joiner
+    between them. A token that is not in the text, such as `[CLS]`, is a separate piece before or
+    after the text, in the order of the tokens.
     """
     before: list[TextSegment] = []
     after: list[TextSegment] = []
@@ -61,7 +61,7 @@ def text_segments(
 
 
 def strongest_pieces(segments: Iterable[TextSegment]) -> list[tuple[str, float]]:
-    """Sorts the pieces that have a weight by its absolute value."""
+    """Returns the pieces that have a weight, sorted by its absolute value, the greatest first."""
     weighed = [(s.text.strip() or s.text, s.weight) for s in segments if s.weight is not None]
     return sorted(weighed, key=lambda piece: -abs(piece[1]))
 

@@ -19,15 +19,15 @@ def text_weights_html(
 ) -> str:
     """Returns an HTML page of texts whose tokens are shaded by weight.
 
-    The page is a single file without scripts and external resources, so it can be sent by mail and
-    opened offline. Texts and labels are escaped. The deepest colour is the text's largest weight;
-    the scale shows its value. Hovering over a piece, or reaching it with the tab key, shows its
-    weight. The strongest pieces are listed. The marked range of an explanation, such as the answer
-    to a question, has a frame. Negative weights, which speak against the class, are blue with a
-    dotted line. Text that was truncated is grey.
+    The page is a single file without scripts or external resources, so it can be sent by mail and
+    opened offline. Texts and labels are escaped. The deepest colour stands for the largest weight
+    of the text; a scale shows its value. Hovering over a piece, or reaching it with the tab key,
+    shows its weight. The strongest pieces are listed. The marked range of an explanation, such as
+    the answer to a question, has a frame. Negative weights, which speak against the class, are blue
+    with a dotted line. Text that was truncated is grey.
 
     Args:
-        explanations: One or several `Explanation`s. Each becomes a card.
+        explanations: One or several `Explanation`s, each of which becomes a card.
         title: Heading of the page.
 
     Returns:
@@ -55,7 +55,7 @@ def text_weights_fragment(explanation: TextWeights) -> str:
         explanation: An `Explanation`.
 
     Returns:
-        A string of HTML: the card, and a style sheet that applies only to the card.
+        An HTML string: the card, and a style sheet that applies only to the card.
 
     Example:
 

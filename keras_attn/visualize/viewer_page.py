@@ -21,7 +21,7 @@ _SCRIPTS = (
 
 
 class View(Protocol):
-    """An `AttentionView`, or an object with the same fields."""
+    """Interface of `AttentionView`, or of any object with the same fields."""
 
     @property
     def title(self) -> str:
@@ -61,24 +61,24 @@ def attention_viewer(
     matrix or as lines between words, for one head or for two heads side by side. Hovering over a
     query word, clicking it, or reaching it with the arrow keys shows the attention of that word.
     Hovering over a key shows which words attend to it. Users can choose the view, the kind of
-    attention, the layer and the head, or means over layers and heads. They can download the current
-    view as SVG or PNG, and copy a link that opens it. If a view has `outcomes`, they can switch
-    heads off and see the prediction of the model without them.
+    attention, the layer and the head, or means over layers and heads. Users can also download the
+    current view as SVG or PNG, and copy a link that opens it. If a view has `outcomes`, users can
+    switch heads off and see the prediction of the model without these heads.
 
     All views use the same colour scale: the intensity is the square root of the weight, and a
-    weight of 1 has the deepest colour. A weight of 1 / n is therefore always pale. In an image,
-    regions with small weights are darker than the region with the greatest weight.
+    weight of 1 has the deepest colour. In an image, regions with small weights are darker than the
+    region with the greatest weight.
 
     The page stores the square roots of the weights, rounded to multiples of 1 / 255 and compressed.
-    If it would be larger than `max_megabytes`, it uses larger steps and leaves out weights below a
-    limit, which the page states. Tokens and titles are escaped. A content security policy allows
-    only the page's own script.
+    If the page would be larger than `max_megabytes`, it uses a coarser rounding and leaves out
+    weights below a limit, which the page states. Tokens and titles are escaped. A content security
+    policy allows only the page's own script.
 
     Args:
-        views: An `AttentionView`, or several.
+        views: One or several `AttentionView`s.
         title: Heading of the page.
         focus: A `Focus` or a word: the initial selection of views that have no focus of their own.
-            If None, the strongest link between two words; see `Focus`.
+            If None, the strongest link between two words, as `Focus` describes.
         max_megabytes: Maximum size of the page without images, in 10^6 bytes, estimated from a
             sample of the weights.
 
@@ -109,7 +109,7 @@ def page_with_viewer(
     styles: Sequence[str] = (),
     scripts: Sequence[str] = (),
 ) -> str:
-    """Returns the viewer with additional content above and below it."""
+    """Returns the page of the viewer, with additional content above and below the viewer."""
     one = hasattr(views, "parts")
     every = [cast(View, views)] if one else list(cast(Sequence[View], views))
     if not every:

@@ -11,7 +11,7 @@ _SAMPLED = 1 << 21  # weights of a part from which the size of the page is estim
 
 
 class Precision(NamedTuple):
-    """Rounding of weights: `round(levels * sqrt(w))`, and 0 below the least weight."""
+    """Rounding of weights to `round(levels * sqrt(w))`; weights below the least weight become 0."""
 
     levels: int
     least: float
@@ -32,7 +32,7 @@ PRECISIONS = [
 
 
 def choose_precision(parts: Sequence[Sequence[np.ndarray]], most_bytes: float) -> Precision:
-    """The finest precision that fits the size limit, or the coarsest if none does."""
+    """Returns the finest precision that meets the size limit, or the coarsest if none does."""
     for precision in PRECISIONS[:-1]:
         total = 0.0
         for layers in parts:

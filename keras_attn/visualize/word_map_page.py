@@ -33,10 +33,10 @@ def word_places(vectors: npt.ArrayLike, seed: int = 0) -> np.ndarray:
 
     Args:
         vectors: At least five unit vectors `(N, D)`, so that distances correspond to cosines.
-        seed: Seed of the map.
+        seed: Seed of t-SNE.
 
     Returns:
-        float64 `(N, 2)`, from 0 to 1 along the longer side.
+        The positions, float64 `(N, 2)`, from 0 to 1 along the longer side of the map.
 
     Raises:
         ImportError: If scikit-learn is not installed.
@@ -68,21 +68,22 @@ def word_map_page(
     title: str = "Words",
     seed: int = 0,
 ) -> str:
-    """Returns a self-contained HTML page with a map of words.
+    """Returns a self-contained HTML page with a map of words, in which similar words are near.
 
     Args:
         space: A `keras_attn.metrics.WordSpace`.
         words: The words on the map, or a number n for the first n words.
-        top_k: Number of neighbours that a click shows, among all words of the space.
+        top_k: Number of nearest neighbours, among all words of the space, that a click on a word
+            shows.
         places: Positions of the words `(N, 2)`; computed by `word_places` if None.
         title: Heading of the page.
-        seed: Seed of the map.
+        seed: Seed of `word_places`.
 
     Returns:
         The page as an HTML string; write it as UTF-8.
 
     Raises:
-        ImportError: If scikit-learn is needed and not installed.
+        ImportError: If `places` is None, and scikit-learn is not installed.
         ValueError: If a word has no vector, there are fewer than five words, or `places` has the
             wrong shape.
 
