@@ -176,7 +176,7 @@ class AnswerSelectionUse(PageUse):
 
     @property
     def weight(self) -> float:
-        """Weight of the search by words in a search by both; the rest is the weight of vectors."""
+        """Weight of words in a search by words and vectors; the vectors have the rest."""
         return 0.5 if self.lexical_weight is None else self.lexical_weight
 
 
@@ -554,11 +554,11 @@ class AnswerSelector(TextVectors):
         """Finds the best answers to questions.
 
         Answers are searched by vectors (cosines), by words (BM25, see
-        `keras_attn.text.WordScores`), or by both. The score of a search by both is
-        `w * words + (1 - w) * vectors`, where each term is scaled to the range from 0 to 1 over the
-        candidates of the question. A second model that reads question and answer together can
-        rerank the best answers: `reranker` is a `SimilarityScorer`, such as one of `kind="cross"`,
-        or the path of its file.
+        `keras_attn.text.WordScores`), or by words and vectors. The score of a search by words and
+        vectors is `w * words + (1 - w) * vectors`, where each term is scaled to the range from 0 to
+        1 over the candidates of the question. A second model that reads question and answer
+        together can rerank the best answers: `reranker` is a `SimilarityScorer`, such as one of
+        `kind="cross"`, or the path of its file.
 
         Args:
             questions: A question, or a list of questions.

@@ -466,9 +466,10 @@ class Captioner(PictureTask, SequenceToSequence):
         return batches, whole, notes
 
     def objective(self, training: CaptioningTraining) -> dict[str, Any]:
-        """Returns the cross-entropy and the perplexity of real tokens.
+        """Returns the loss and the metric: cross-entropy and perplexity of real tokens.
 
-        Soft attention adds its doubly stochastic loss to the loss, but not to the perplexity.
+        The doubly stochastic loss of soft attention is added to the loss, and not part of the
+        perplexity.
         """
         return {
             "loss": MaskedCrossEntropy(training.label_smoothing),
@@ -476,7 +477,8 @@ class Captioner(PictureTask, SequenceToSequence):
         }
 
     def scored_by(self, training: CaptioningTraining) -> tuple[str, int]:
-        """Returns `training.score`, and 1 for CIDEr and BLEU-4 or -1 for the perplexity."""
+        """Returns `training.score`; and 1 for CIDEr and BLEU-4, where higher is better, or -1 for
+        the perplexity."""
         return training.score, -1 if training.score == "perplexity" else 1
 
     def scorer(

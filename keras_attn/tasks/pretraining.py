@@ -348,8 +348,8 @@ class Pretrainer(EncoderTask):
         return MaskedBatches(ids.shards, self.tokenizer, **settings)
 
     def objective(self, training: PretrainingTraining) -> dict[str, Any]:
-        """Returns the cross-entropies, which are added, and the accuracies of masked words and of
-        next sentences."""
+        """Returns the losses, which are added, and the metrics: cross-entropy and accuracy of
+        masked words, and of next sentences."""
         heads = list(self.model.output)
         return {
             "loss": {head: MaskedCrossEntropy(ignore_id=None, name=head) for head in heads},

@@ -107,7 +107,7 @@ class SummarizationLearned(Learned):
 
 
 class Summarizer(TextToText):
-    """An encoder-decoder that reads a long text and writes a short one.
+    """An encoder-decoder that reads a long text and writes a summary.
 
     `.model` is the plain Keras model from ids to logits, and `.dataset(pairs)` returns the data for
     its `fit`. Each run of white space in a text, including line breaks, is read as one space. Texts

@@ -223,7 +223,8 @@ class Tagger(WindowedTask):
 
     @classmethod
     def split(cls, examples: Sequence[TaggedText], data: TaggingData) -> Any:
-        """Splits sentences into training and development sentences; equal ones stay together."""
+        """Splits sentences into training and development sentences; equal sentences stay
+        together."""
         return split_tagged(examples, data.dev_share, data.split_seed)
 
     @classmethod
@@ -314,7 +315,7 @@ class Tagger(WindowedTask):
         return every
 
     def objective(self, training: TaggingTraining) -> dict[str, Any]:
-        """Returns the cross-entropy and the accuracy of the labels of all words."""
+        """Returns the loss and the metric: cross-entropy and accuracy of the labels of words."""
         return {
             "loss": {"tags": MaskedCrossEntropy(ignore_id=None, name="tags")},
             "weighted_metrics": {"tags": keras.metrics.SparseCategoricalAccuracy(name="accuracy")},
@@ -339,7 +340,8 @@ class Tagger(WindowedTask):
     # Measuring
 
     def scored_by(self, training: TaggingTraining) -> tuple[str, int]:
-        """Returns `"entity F1"`, or `"accuracy"` if the labels do not mark entities, and 1."""
+        """Returns `"entity F1"`, or `"accuracy"` if the labels do not mark entities; and 1, because
+        higher is better."""
         return ("entity F1" if self.scheme else "accuracy"), 1
 
     def scorer(

@@ -112,7 +112,7 @@ class TextClassificationTest(SplitTest):
     """Settings for evaluating a text classifier."""
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises a FileNotFoundError if the data do not exist."""
+        """Raises an error if the data do not exist, or `split` is given with a file."""
         if os.path.isdir(os.path.expanduser(self.data)):
             return
         existing(self.data, "a file or a folder of labelled texts")
@@ -125,7 +125,7 @@ class TextClassificationTest(SplitTest):
 
 @dataclass(frozen=True)
 class TextClassificationLearned(ClassLearned):
-    """Learned values of a text classifier."""
+    """Learned values of a text classifier: its tokenizer, classes, temperature and thresholds."""
 
     multi_label: bool = False
     """Whether a text may have several labels, or none."""
@@ -148,8 +148,8 @@ class TextClassificationLearned(ClassLearned):
 class TextClassifier(ClassTask, TextRowsTask):
     """A classifier of texts, or of pairs of texts, with its tokenizer.
 
-    A pair is read as one row, `first [SEP] second`. If it is too long, the longer text is cut at
-    its end; see `keras_attn.fields.EncoderInput`. `.model` is the plain Keras model from ids to
+    A pair is read as one row, `first [SEP] second`. If the row is too long, the longer text is cut
+    at its end; see `keras_attn.fields.EncoderInput`. `.model` is the plain Keras model from ids to
     logits, and `.dataset(examples)` returns the data for its `fit`.
 
     Args:
@@ -168,7 +168,7 @@ class TextClassifier(ClassTask, TextRowsTask):
             `ModernBertClassifierConfig`, or a dict of some settings with the name of the model,
             `{"model": "rnn", ...}`: `"bag"` (the default), `"rnn"`, `"transformer"`, `"bert"`,
             `"roberta"` or `"modern_bert"`. The other arguments determine the vocabulary size, the
-            number of classes and, if it is None, the `sequence_length`.
+            number of classes and, unless it is given, the `sequence_length`.
         data: Settings of the data: a `TextClassificationData`, or a dict of some of its settings,
             such as `max_length`. Longer texts are cut; `truncation` is the part that is kept:
             `"head"`, `"tail"` or `"head_tail"` (the default, with a quarter from the head).

@@ -647,6 +647,7 @@ class TextGenerator(Task[Texts]):
         Args:
             prompts: A string or a list of strings; `""` is a valid prompt. The last
                 `longest_prompt` tokens of each prompt are read. Prompts may contain stop strings.
+            use: Settings of class `Use`.
             seed: An integer from which the seed of each prompt is derived, or a list of seeds.
 
         Returns:
@@ -764,7 +765,7 @@ class TextGenerator(Task[Texts]):
         num_characters: int = TextGenerationUse.num_characters,
         **settings: Any,
     ) -> Iterator[str]:
-        """Continues a text, and yields pieces of it while it is written.
+        """Continues a prompt, and yields the pieces of the text as they are generated.
 
         Joined, the pieces equal the text that `generate` adds to the prompt with the same settings.
         Tokens are generated when a piece is requested: 64 at once, 16 with more than 2 million

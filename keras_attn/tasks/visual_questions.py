@@ -389,7 +389,7 @@ class VisualQuestionAnswerer(PictureTask):
         return batches, [example for example, _ in kept], notes
 
     def objective(self, training: VisualQuestionsTraining) -> dict[str, Any]:
-        """Returns the cross-entropy and the accuracy of the answers."""
+        """Returns the loss and the metric: cross-entropy and accuracy of the answers."""
         # Places without a question have no weight; no class is padding.
         return {
             "loss": MaskedCrossEntropy(training.label_smoothing, ignore_id=None),

@@ -106,7 +106,7 @@ class Backbone(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class BackboneStart(Settings):
-    """Settings of pretrained weights that a training starts from."""
+    """Settings of the pretrained weights that training starts from."""
 
     backbone: str = setting(
         "", "{backbones}, or folder of Hugging Face weights, to start from: its sizes, {tokens} "
@@ -122,7 +122,7 @@ class BackboneStart(Settings):
     }
 )
 class SavedStart(BackboneStart):
-    """Settings of a saved task that a training continues from."""
+    """Settings of the saved task that training continues from."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Beginning(NamedTuple):
 
 
 class Constructed(Saved, Tabular, Generic[Given]):
-    """Construction of tasks, a base class of `Task`."""
+    """Base class of `Task`: creates tasks from examples, from learned values or from a config."""
 
     Data: ClassVar[type[Settings]]
     learns_labels: ClassVar[bool] = True
@@ -57,7 +57,7 @@ class Constructed(Saved, Tabular, Generic[Given]):
     __signature__: ClassVar[inspect.Signature]
 
     data: Any
-    """The settings `Data` of the task."""
+    """The data settings of the task, of class `Data`."""
     learned: Any
     """The values learned from the examples, an instance of `Learned`."""
     config: Any
@@ -65,7 +65,7 @@ class Constructed(Saved, Tabular, Generic[Given]):
     loaded: LoadReport | None = None
     """The weights that the task started from; None for random weights."""
     word_vectors: VectorStart | None = None
-    """The word vectors that its embedding started from, or None."""
+    """The word vectors that the embedding started from; None for random vectors."""
     _parts: Mapping[str, Settings] = {}
     _created = False
     """Whether the settings of the data were used to create the task."""
@@ -253,7 +253,7 @@ class Constructed(Saved, Tabular, Generic[Given]):
             labels: The target of each input, if `examples` are only inputs.
             data: Settings of the data: an object of class `Data`, or a dict of some of its
                 settings. With a `backbone`, the task starts from its vocabulary and weights; with
-                `word_vectors`, the embedding starts from them.
+                `word_vectors`, the embedding starts from these vectors.
             model: The model: the name of one of `kinds` such as `"rnn"`, a settings object, a dict
                 of settings such as `{"model": "rnn", "units": 64}`, or None for the default.
             dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
@@ -334,5 +334,5 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
 
 def made(kind: Any, given: Any) -> Any:
-    """Creates settings from an argument."""
+    """Returns settings of class `kind`: `given`, or settings made from a dict or None."""
     return given if isinstance(given, kind) else kind.made(given or {})

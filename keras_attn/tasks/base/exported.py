@@ -42,7 +42,7 @@ _BATCH_SIZE = 64  # rows that a SavedModel computes at a time, where no setting 
 
 
 class Exported(Saved, Keeper):
-    """Predictions and SavedModels, a base class of `Task`."""
+    """Base class of `Task`: computes outputs from declared inputs, and exports SavedModels."""
 
     Use: ClassVar[type[Settings]] = Settings
     signature_inputs: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -53,19 +53,19 @@ class Exported(Saved, Keeper):
     parts_rows: ClassVar[bool] = True
     """Whether the SavedModel processes `batch_size` rows at a time; False if `serve` does this."""
     limits: ClassVar[tuple[str, ...]] = ()
-    """Names of the settings `Use` that limit requests to an export, written to `limits.json`."""
+    """Names of settings of class `Use` that limit requests to an export, for `limits.json`."""
     _own_use: Mapping[str, Any] = {}
 
     # Settings of use
 
     @property
     def own_use(self) -> Mapping[str, Any]:
-        """Settings `Use` of this object that override the defaults of the class.
+        """Settings of class `Use` with which this object overrides the defaults of the class.
 
         An imported model has its own search settings, such as beams, length penalty, and forced or
-        suppressed tokens. `predict`, `evaluate`, `explain`, `export` and the command use these
-        settings unless a caller gives others. They are saved with the task. Assign a dict of some
-        settings:
+        suppressed tokens. `predict`, `evaluate`, `explain`, `export` and the command use the
+        settings in `own_use` unless a caller gives others. `save` stores them with the task. Assign
+        a dict of some settings:
 
             translator.own_use = {"beams": 6, "length_penalty_kind": "power", "alpha": 1.0}
 

@@ -18,7 +18,7 @@ _BELOW = ("embedding", "positions")
 
 @dataclass(frozen=True)
 class LoraTraining(Settings):
-    """Settings of LoRA."""
+    """Settings of training with LoRA."""
 
     lora_rank: int = setting(
         0, "rank of LoRA in the attention, with all other weights frozen; 0 trains all weights",

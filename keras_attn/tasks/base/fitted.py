@@ -66,7 +66,7 @@ ENCODERS = ("bert", "roberta", "modern_bert")
 
 
 class Fitted(Measured[Given]):
-    """Training of tasks, a base class of `Task`."""
+    """Base class of `Task`: trains tasks."""
 
     Data: ClassVar[type[Settings]] = Settings
     Training: ClassVar[type[RunSettings]] = TrainingSettings
@@ -190,7 +190,7 @@ class Fitted(Measured[Given]):
         callbacks: Sequence[keras.callbacks.Callback] = (),
         **settings: Any,
     ) -> TrainingRun:
-        """Trains the task.
+        """Trains the task on examples.
 
         With `run_dir`, the run is saved in this folder, and the same call resumes a run that was
         interrupted (by Ctrl-C, SIGTERM or the end of the process). The folder contains
@@ -203,24 +203,23 @@ class Fitted(Measured[Given]):
                 DataFrame, a table of Arrow or of `datasets`, a dict of columns, or a
                 `tf.data.Dataset` of dicts. Data settings give the names of its columns, as in the
                 command: `fit(frame, text="review", label="stars")`.
-            dev: Development examples. They are scored after each epoch, and training ends with the
-                weights that scored best, or with the last weights if there are no development
-                examples.
+            dev: Development examples, which are scored after each epoch. The best weights are kept;
+                without development examples, the last weights.
             labels: The target of each input, if `examples` contains only inputs.
             validation_data: The same as `dev`, under its Keras name; callbacks also get the loss
                 `val_loss`.
             validation_split: Fraction of the examples to hold out as `dev`, above 0 and below 1.
-                Like `dev_share` of the command, it is drawn with `data.split_seed`, and keeps equal
-                and nearly equal examples together.
+                The examples are split as by `dev_share` of the command: with `data.split_seed`, and
+                with equal and nearly equal examples on the same side.
             run_dir: Folder of the run.
             log: Function that is called with a message about each step.
             verbose: See `keras.Model.fit`; None shows a progress bar in a terminal and a line for
                 each epoch elsewhere.
-            callbacks: Additional Keras callbacks. If there are any, the loss of the development
-                examples is computed after each epoch; their logs contain it as `val_loss`, in
-                addition to the scores of the task. If `EarlyStopping(monitor="val_loss")` ends a
-                run, the run is complete. A resumed run calls `on_train_begin` again, and restores
-                the state of callbacks with `memory()` and `remember(memory)`.
+            callbacks: Additional Keras callbacks. If there are any, the logs after each epoch
+                contain the loss of the development examples as `val_loss`, in addition to the
+                scores of the task. If `EarlyStopping(monitor="val_loss")` ends a run, the run is
+                complete. A resumed run calls `on_train_begin` again, and restores the state of
+                callbacks with `memory()` and `remember(memory)`.
             **settings: Settings for reading a table, and settings of class `Training`, such as
                 `epochs` and `learning_rate`. A model that you compiled, with `compile` or
                 `.model.compile`, is used unchanged unless settings of the optimizer are given.
@@ -229,7 +228,7 @@ class Fitted(Measured[Given]):
                 has its own learning rate, clipping and averaging.
 
         Returns:
-            A `TrainingRun`, with `history` as in Keras.
+            A `TrainingRun`, whose `history` has the logs of all epochs, as in Keras.
 
         Raises:
             TypeError: If a setting is unknown or has the wrong type.

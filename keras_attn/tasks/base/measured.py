@@ -26,7 +26,7 @@ class Figures(dict):
 
 
 class Measured(Constructed[Given]):
-    """Batches, losses and scores of tasks, a base class of `Task`."""
+    """Base class of `Task`: batches, losses and scores."""
 
     examples_are: ClassVar[str] = "examples"
     """Name of the examples in messages, such as `"texts"`."""
@@ -37,7 +37,7 @@ class Measured(Constructed[Given]):
     `("accuracy", "max")`, `("mean_absolute_error", "min")`."""
 
     batched_by: ClassVar[tuple[str, ...]] = ("batch_size", "seed")
-    """Names of the settings `Training` that `dataset` accepts."""
+    """Names of settings of class `Training` that `dataset` accepts."""
 
     def dataset(self, *examples: Any, **settings: Any) -> Any:
         """Creates batches of examples for `model.fit`.

@@ -18,13 +18,13 @@ _LABELS = {"labels": "the right result for each input, if `examples` contains on
 
 
 class Predicting(Fitted[Given], Exported):
-    """Predictions, evaluation and explanations, a base class of `Task`.
+    """Base class of `Task`: predictions, evaluation and explanations.
 
-    `predict`, `evaluate` and `explain` accept the settings `Use` of the corresponding step as
-    keyword arguments; `own_use` overrides defaults. Their signatures and docstrings are made from
-    the settings and from the hooks that they call: `results`, `report` and `explained`.
-    Keyword-only parameters of a hook are also arguments of the call; for `report`, settings `Test`
-    provide their defaults.
+    `predict`, `evaluate` and `explain` accept the settings of class `Use` of the corresponding step
+    as keyword arguments; `own_use` overrides defaults. The signatures and docstrings of the three
+    methods are made from the settings and from the hooks that they call: `results`, `report` and
+    `explained`. Keyword-only parameters of a hook are also arguments of the method; for `report`,
+    the settings of class `Test` provide the defaults of these arguments.
     """
 
     inputs_are: ClassVar[str] = "texts"
@@ -150,8 +150,8 @@ class Predicting(Fitted[Given], Exported):
             use: Settings of class `Use`.
 
         Returns:
-            An explanation for one input, and for a list of inputs a list of explanations or one
-            object that explains all of them.
+            An explanation for one input; for a list of inputs, a list of explanations or one object
+            that explains all inputs.
         """
         raise NotImplementedError
 

@@ -28,7 +28,7 @@ from keras_attn.trained import find
 
 
 class Saved:
-    """Saving and loading, a base class of `Task`."""
+    """Base class of `Task`: saves, loads and copies tasks."""
 
     kinds: ClassVar[Kinds]
     examples_are: ClassVar[str]
@@ -37,7 +37,7 @@ class Saved:
     parts: ClassVar[Mapping[str, type[Settings]]] = {}
     """Further settings of `create`, keyed by name: `{"encoder": ImageEncoderConfig}`."""
     main_layer: ClassVar[str] = "head"
-    """Name of a layer whose dtype represents the task."""
+    """Name of the layer whose dtype policy is saved as the policy of the task."""
 
     model: keras.Model
     learned: Learned

@@ -18,7 +18,7 @@ from keras_attn.settings import Settings
 
 
 class Tabular:
-    """Reading of files and tables, a base class of `Task`."""
+    """Base class of `Task`: reads examples and inputs from files and tables."""
 
     Data: ClassVar[type[Settings]] = Settings
     Test: ClassVar[type[Settings]] = Settings
@@ -118,7 +118,7 @@ class Tabular:
         return self.read_inputs(rows, self.columns_of(self.data, columns))
 
     def held_out(self, examples: Any, share: float) -> tuple[Any, Any]:
-        """Splits examples into training and development examples, a fraction `share` of them."""
+        """Splits examples into training examples and a fraction `share` of development examples."""
         kind = type(self)
         if vars(Tabular)["split"] is inspect.getattr_static(kind, "split"):
             raise ValueError(

@@ -197,7 +197,7 @@ def config_of(path: str | os.PathLike, task: str) -> dict[str, Any]:
 
 
 def read_task(path: str | os.PathLike, task: str | None) -> SavedTask:
-    """Reads a task file."""
+    """Reads a task file, whose class must be `task` if this is given."""
     with _open(path, task) as archive:
         header = _settings(archive, task)
         quantization = header.get("quantization", {})

@@ -55,8 +55,8 @@ class TrainingRun(NamedTuple):
     """
 
     complete: bool
-    """Whether the training is complete. If not, a signal interrupted it, and the same call resumes
-    it."""
+    """Whether the run is complete. If False, a signal interrupted the run, and the same call
+    resumes it."""
     interrupted_by: int | None
     """Number of the signal; None if no signal interrupted the run."""
     best_score: float | None

@@ -1,4 +1,4 @@
-"""Callbacks that report progress, and stop a training whose loss is not finite."""
+"""Callbacks that report progress, and stop training if the loss is not finite."""
 
 from __future__ import annotations
 

@@ -192,7 +192,8 @@ class ClassPredictions(RowPredictions):
         """Computes the logits of inputs.
 
         Args:
-            inputs: See `predict`. A single input is treated as a list of one.
+            inputs: Texts or pairs of texts, as in `predict`; a single input is read as a list of
+                one input.
             batch_size: Number of inputs that are computed at once.
 
         Returns:
@@ -203,10 +204,11 @@ class ClassPredictions(RowPredictions):
     def predict_probabilities(
         self, inputs: Any, batch_size: int = ClassUse.batch_size
     ) -> np.ndarray:
-        """Computes the probabilities of the classes.
+        """Computes the probabilities of all classes for inputs.
 
         Args:
-            inputs: See `predict`. A single input is treated as a list of one.
+            inputs: Texts or pairs of texts, as in `predict`; a single input is read as a list of
+                one input.
             batch_size: Number of inputs that are computed at once.
 
         Returns:

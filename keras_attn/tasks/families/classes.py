@@ -112,8 +112,8 @@ class ClassTask(ClassPredictions):
         return dataclasses.replace(training, class_weight=table)
 
     def objective(self, training: ClassTraining) -> dict[str, Any]:
-        """Returns the cross-entropy and the accuracy, or the binary cross-entropy and the accuracy
-        of each label if an example may have several labels."""
+        """Returns the loss and the metric: cross-entropy and accuracy or, if an example may have
+        several labels, binary cross-entropy and accuracy of the decisions on all labels."""
         loss: keras.losses.Loss
         metric: keras.metrics.Metric
         if self.multi_label:

@@ -64,9 +64,9 @@ class TargetScore(NamedTuple):
 class SequenceToSequence(Task[Given]):
     """Base class of tasks that generate a text from a source, which is a text or an image.
 
-    `run` performs the search in predictions and in the SavedModel. If the setting
-    `num_return_sequences` is not None, it returns that many sequences and their attention to the
-    source, otherwise only the best sequence. A subclass defines how its model reads a source. By
+    `run` performs the search in predictions and in the SavedModel. With the setting
+    `num_return_sequences`, the search returns this number of sequences and their attention to the
+    source; otherwise, only the best sequence. A subclass defines how its model reads a source. By
     default, an encoder-decoder reads rows of ids.
     """
 

@@ -72,7 +72,7 @@ class ImageUse(Settings):
 
 @dataclass(frozen=True)
 class TokenRulesUse(Settings):
-    """Rules for the tokens of generated texts; see `keras_attn.generation.beam_search`."""
+    """Settings of rules for generated tokens; see `keras_attn.generation.beam_search`."""
 
     min_length: int = setting(
         0, "minimum number of new tokens, including the end token", at_least=0
@@ -95,7 +95,7 @@ class TokenRulesUse(Settings):
 
 @dataclass(frozen=True)
 class AnswerRulesUse(TokenRulesUse):
-    """Rules for the tokens of an answer, the target of an encoder-decoder or of a prompt."""
+    """Settings of rules for the tokens of the target of an encoder-decoder, or of an answer."""
 
     forced_first_id: int | None = setting(
         None, "id of the first token of every result, such as a language mark", kind=int,
