@@ -216,7 +216,7 @@ class ConversationTest(Settings):
 
 @dataclass(frozen=True)
 class ConversationLearned(Learned):
-    """Learned values of a conversation model, in addition to its weights.
+    """Learned values of a conversation model: its tokenizer, and `empty_contexts`.
 
     Raises:
         TypeError: If the class of the tokenizer is not supported.
@@ -297,7 +297,7 @@ class Talker(SequenceToSequence):
 
     @property
     def tokenizer(self) -> PieceTokenizer:
-        """The tokenizer."""
+        """The tokenizer that converts texts to ids."""
         return self.learned.tokenizer
 
     @property

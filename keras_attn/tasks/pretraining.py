@@ -150,7 +150,7 @@ class PretrainingTest(Settings):
 
 @dataclass(frozen=True)
 class PretrainingLearned(EncoderLearned):
-    """Learned values of pretraining, in addition to the weights: the tokenizer."""
+    """Learned values of a pretrainer: its tokenizer."""
 
     tokenizers: ClassVar = (WordPieceTokenizer,)
     tokenizer: WordPieceTokenizer
@@ -226,7 +226,7 @@ class Pretrainer(EncoderTask):
 
     @property
     def tokenizer(self) -> WordPieceTokenizer:
-        """The tokenizer."""
+        """The tokenizer that converts texts to ids."""
         return self.learned.tokenizer
 
     @property

@@ -92,7 +92,7 @@ class SummarizationTest(BootstrapTest):
 
 @dataclass(frozen=True)
 class SummarizationLearned(Learned):
-    """Learned values of a summarizer, in addition to its weights."""
+    """Learned values of a summarizer: its tokenizer, and the prefix and end of texts."""
 
     tokenizers: ClassVar = tuple(PIECES.values())
     tokenizer: PieceTokenizer

@@ -211,7 +211,7 @@ def check_prompts(files: Sequence[Path], predict: Prompts) -> None:
 
 @dataclass(frozen=True)
 class GeneratorLearned(Learned):
-    """Learned values of a text generator, in addition to its weights."""
+    """Learned values of a text generator: its tokenizer, end tokens and window length."""
 
     tokenizers: ClassVar = tuple(TOKENIZERS.values())
     tokenizer: TextTokenizer
@@ -290,7 +290,7 @@ class TextGenerator(Task[Texts]):
 
     @property
     def tokenizer(self) -> TextTokenizer:
-        """The tokenizer."""
+        """The tokenizer that converts texts to ids."""
         return self.learned.tokenizer
 
     @property

@@ -266,7 +266,7 @@ def check_translation_files(to: Path | None, predict: TranslationFiles) -> None:
 
 @dataclass(frozen=True)
 class TranslationLearned(Learned):
-    """Learned values of a translator, in addition to its weights: its tokenizers.
+    """Learned values of a translator: its tokenizers, and the prefixes and end of sources.
 
     Raises:
         TypeError: If the class of a tokenizer is not supported.

@@ -85,7 +85,7 @@ class LimitedFiles(Files):
 
 @dataclass(frozen=True)
 class FileFormat(Settings):
-    """The format of the files."""
+    """Settings of the format of the files."""
 
     format: str = setting("auto", "format of the files", choices=FORMATS, steps=READ)
 

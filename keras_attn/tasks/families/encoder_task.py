@@ -78,7 +78,7 @@ class EncoderTask(Task):
 
     @property
     def tokenizer(self) -> EncoderTokenizer:
-        """The tokenizer."""
+        """The tokenizer that converts texts to ids."""
         return self.learned.tokenizer
 
     @property

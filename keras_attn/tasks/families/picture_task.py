@@ -84,7 +84,7 @@ class PictureTask(Task):
 
     @property
     def tokenizer(self) -> Any:
-        """The tokenizer."""
+        """The tokenizer that converts texts to ids."""
         return self.learned.tokenizer
 
     @property

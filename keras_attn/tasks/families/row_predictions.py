@@ -34,7 +34,7 @@ class RowPredictions(Task):
 
     @property
     def tokenizer(self) -> Any:
-        """The tokenizer."""
+        """The tokenizer that converts texts to ids."""
         return self.learned.tokenizer
 
     @property
