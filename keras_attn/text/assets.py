@@ -15,7 +15,7 @@ Made = TypeVar("Made")
 
 
 def write_assets(path: str | os.PathLike[str], kind: str, config: dict[str, Any]) -> None:
-    """Writes the file of a tokenizer, and creates its folder if it does not exist."""
+    """Writes the JSON file of a tokenizer, and creates its folder if it does not exist."""
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {"format": kind, "version": ASSETS_VERSION, **config}
@@ -50,9 +50,9 @@ def read_assets(
 
 
 class SavedTokenizer:
-    """Base class of tokenizers that are saved as their config.
+    """Base class of tokenizers that are saved as the JSON of their config.
 
-    A subclass implements `get_config`, which returns its arguments as JSON-compatible values.
+    A subclass implements `get_config`, which returns the arguments of its constructor.
     """
 
     assets_name: ClassVar[str]
@@ -71,7 +71,7 @@ class SavedTokenizer:
         """Writes the tokenizer to a directory, which is created if it does not exist.
 
         Args:
-            directory: The directory for a JSON file, such as `byte_pair.json`.
+            directory: The directory in which a JSON file such as `byte_pair.json` is written.
         """
         path = pathlib.Path(directory) / f"{self.assets_name}.json"
         write_assets(path, f"keras_attn.{self.assets_name}", self.get_config())
@@ -87,7 +87,7 @@ class SavedTokenizer:
             A tokenizer of this class.
 
         Raises:
-            ValueError: If the file is missing, damaged, or of a newer version.
+            ValueError: If the file is missing, damaged, or in a newer format.
         """
 
         def make(content: dict[str, Any]) -> Any:

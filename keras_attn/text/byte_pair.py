@@ -44,11 +44,11 @@ _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_ALPHABET)}
 class BytePairTokenizer(PlacedTokenizer):
     """Tokenizer by byte-level byte-pair encoding.
 
-    The tokenizer splits the UTF-8 bytes of a text into pre-tokens (a word, a number or a run of
-    symbols, each with the preceding space; see `pattern`). In each pre-token, it repeatedly merges
-    the adjacent pair `(a, b)` that comes first in the list of merges into one token `ab`, until no
-    pair of the list is left. The list contains the most frequent pairs of the training texts, in
-    order of frequency.
+    The tokenizer splits the UTF-8 bytes of a text into pre-tokens: words, numbers and runs of
+    symbols, each with the preceding space (`pattern` defines them). In each pre-token, it
+    repeatedly merges the adjacent pair `(a, b)` that comes first in the list of merges into one
+    token `ab`, until the pre-token contains no pair of the list. The list contains the most
+    frequent pairs of the training texts, in order of frequency.
 
     All 256 bytes are tokens, so there is no unknown token. By default, texts are normalized first.
     With `normalize=False`, `decode` restores every text including spaces, line breaks and control
@@ -62,8 +62,8 @@ class BytePairTokenizer(PlacedTokenizer):
 
     Args:
         vocabulary: The tokens in the order of their ids, written in GPT-2's byte alphabet (a space
-            is `Ġ`): the special tokens, all 256 bytes and the merged tokens. The three special
-            tokens of this package come first; others may be anywhere.
+            is `Ġ`): the special tokens, all 256 bytes and the merged tokens. The default special
+            tokens come first; other `special_tokens` may be anywhere.
         merges: Pairs of tokens, the most frequent first. Both tokens and their concatenation must
             be in `vocabulary`.
         normalize: Whether texts are normalized before they are encoded, in Python and in a graph,
@@ -72,11 +72,11 @@ class BytePairTokenizer(PlacedTokenizer):
             one character, as in NFC. If False, every byte of a text is kept, which is needed for
             source code, poems and other texts with lines.
         pattern: Pattern that splits texts into pre-tokens. `"keras_attn"`: pre-tokens of bounded
-            length, the same in every version of Unicode. `"gpt2"` and `"llama3"`: as in these
-            models. A graph uses the classes of letters, numbers and blanks of the `tokenizers`
-            library with which it was created.
+            length, the same in every version of Unicode. `"gpt2"` and `"llama3"`: the pre-tokens of
+            these models. A graph uses the classes of letters, numbers and blanks of the
+            `tokenizers` version with which it was created.
         special_tokens: Tokens without text: padding, start and end (which may be the same token),
-            followed by others that never result from a text.
+            followed by other tokens that never result from a text.
         ignore_merges: Whether a pre-token in the vocabulary is one token even if the merges do not
             produce it, as in Llama 3.
         end_tokens: Special tokens that end a text in addition to the end token, such as the end of
@@ -173,8 +173,10 @@ class BytePairTokenizer(PlacedTokenizer):
             min_frequency: Minimum number of occurrences of a pair that is merged.
             allow_fewer: Whether the result may have fewer ids than `vocabulary_size` if the texts
                 do not provide more.
-            normalize: See the class; the training texts are normalized too.
-            pattern: See the class.
+            normalize: Whether texts are normalized before they are encoded. If True, the training
+                texts are also normalized.
+            pattern: Pattern that splits texts into pre-tokens: `"keras_attn"`, `"gpt2"` or
+                `"llama3"`.
 
         Returns:
             A `BytePairTokenizer`.
@@ -237,11 +239,10 @@ class BytePairTokenizer(PlacedTokenizer):
             text: A string.
 
         Returns:
-            The string, normalized if `normalize` is True; see the class. It equals
-            `decode(encode(text))`.
+            The string, normalized if `normalize` is True. It equals `decode(encode(text))`.
 
         Raises:
-            TypeError: If it is not a string.
+            TypeError: If `text` is not a string.
         """
         text = _read(text, self.normalize)
         return compose_with_offsets(text)[0] if self.compose and not self.normalize else text

@@ -21,13 +21,13 @@ _SEPARATOR = b"\xff"
 class GraphBytePair(GraphTokenizer):
     """`BytePairTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
-    For every text, its ids are the same as in Python. It uses core TensorFlow ops, and its tables
-    are part of the module, so a SavedModel with it needs only `import tensorflow`. It runs on the
-    CPU, because TensorFlow keeps strings there.
+    For every text, the ids are the same as in Python. The module uses only core TensorFlow ops and
+    contains its tables, so a SavedModel with it needs only `import tensorflow`. The module runs on
+    the CPU, because TensorFlow keeps strings there.
 
     Pre-tokens that are single tokens are looked up. All other distinct pre-tokens of the batch are
-    merged in one loop, each round of which merges the best pair of every pre-token. Pre-tokens are
-    short, so there are few rounds for texts of any length.
+    merged in one loop, each round of which merges the best pair in every pre-token. Pre-tokens are
+    short, so few rounds are needed for texts of any length.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -56,7 +56,7 @@ class GraphBytePair(GraphTokenizer):
 
     @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings into ids, without start and end tokens."""
+        """Converts strings `(B,)` to ragged int32 ids `(B, None)`, without start and end tokens."""
         with tf.device("CPU:0"):
             return self._ids(self._words_of(self._read(text)))
 
@@ -65,11 +65,11 @@ class GraphBytePair(GraphTokenizer):
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Turns strings into ids and their start and end bytes: ragged `(B, None)`.
+        """Converts strings `(B,)` to ids and their start and end bytes, each ragged `(B, None)`.
 
         A token that is a part of a character has the position of the whole character. Bytes that
-        are not UTF-8 are read as U+FFFD, and positions refer to the resulting text. Tokenizers that
-        normalize are not supported.
+        are not UTF-8 are read as U+FFFD, and positions refer to the resulting text. Tokenizers with
+        `normalize=True` are not supported.
         """
         if self._normalize:
             raise ValueError(
@@ -99,9 +99,10 @@ class GraphBytePair(GraphTokenizer):
             return ids, ids.with_flat_values(starts - before), ids.with_flat_values(ends - before)
 
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
-        """Turns the start of strings into ids, like `encode(text)[:, :count]`.
+        """Converts the start of strings `(B,)` to ids, like `encode(text)[:, :count]`.
 
-        It reads only the bytes that `count` pre-tokens can have, because each has at least one id.
+        Only the bytes that `count` pre-tokens can have are read, because each pre-token has at
+        least one id.
         """
         with tf.device("CPU:0"):
             text = self._read(text)
@@ -112,7 +113,10 @@ class GraphBytePair(GraphTokenizer):
 
     @graph_method(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Turns ids `(..., T)` into strings, without special ids; broken UTF-8 becomes U+FFFD."""
+        """Converts ids `(..., T)` to strings `(...)` without special tokens.
+
+        Bytes that are not UTF-8 become U+FFFD.
+        """
         with tf.device("CPU:0"):
             text = tf.strings.reduce_join(tf.gather(self._pieces, ids), axis=-1)
             return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")

@@ -37,12 +37,12 @@ class GraphPattern(NamedTuple):
 def graph_pattern(name: str) -> GraphPattern:
     r"""Returns the form of a pattern for TensorFlow's regular expressions.
 
-    RE2 has no lookahead such as `\s+(?!\S)`, which matches a run of blanks without its last one if
-    another character follows. Instead, a separator is inserted before this last blank, and runs of
-    blanks are then matched completely.
+    RE2 has no lookahead such as `\s+(?!\S)`, which matches a run of blanks without its last blank
+    if another character follows. Instead, a separator is inserted before this last blank, and runs
+    of blanks are then matched completely.
 
-    The classes `\p{L}`, `\p{N}` and `\s` are written out as the code points that the `tokenizers`
-    library uses for them, because other engines and releases follow other versions of Unicode.
+    The classes `\p{L}`, `\p{N}` and `\s` are written as the code points that the `tokenizers`
+    library assigns to them, because other engines and releases use other versions of Unicode.
     """
     pattern = PATTERNS[name]
     if name == "keras_attn":  # a space and the longest match of a branch
@@ -61,7 +61,7 @@ def graph_pattern(name: str) -> GraphPattern:
 
 
 def pre_tokenizer(name: str) -> Any:
-    """Returns a pre-tokenizer of the `tokenizers` library."""
+    """Returns the pre-tokenizer of the `tokenizers` library for a pattern."""
     with needed("A byte-pair tokenizer"):
         from tokenizers import Regex, pre_tokenizers
 

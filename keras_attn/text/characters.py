@@ -26,7 +26,7 @@ class CharacterTokenizer(RowTokenizer):
 
     Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`. If a text contains these strings,
     they are not read as special tokens. Characters are neither lower-cased nor normalized, so `e`
-    with a combining accent is two characters. A character that is not in the vocabulary becomes
+    and its combining accent are two characters. A character that is not in the vocabulary becomes
     `<unknown>`, which is decoded as U+FFFD.
 
     Args:
@@ -71,7 +71,8 @@ class CharacterTokenizer(RowTokenizer):
                 None.
 
         Returns:
-            A `CharacterTokenizer`. It has fewer ids if the texts have fewer characters.
+            A `CharacterTokenizer`, which has fewer than `vocabulary_size` ids if the texts have
+            fewer characters.
 
         Raises:
             TypeError: If an element of `texts` is not a string.

@@ -12,9 +12,9 @@ from keras_attn.text.graph_tokenizer import GraphTokenizer, graph_method, lookup
 class GraphCharacters(GraphTokenizer):
     """`CharacterTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
-    For every text, its ids are the same as in Python. Bytes that are not UTF-8 are read as the
-    U+FFFDs of Python's `bytes.decode("utf-8", "replace")`. It uses core TensorFlow ops, and its
-    table is part of the module, so a SavedModel with it needs only `import tensorflow`. It runs on
+    For every text, the ids are the same as in Python. Bytes that are not UTF-8 are read as U+FFFD,
+    as by Python's `bytes.decode("utf-8", "replace")`. The module uses only core TensorFlow ops and
+    contains its table, so a SavedModel with it needs only `import tensorflow`. The module runs on
     the CPU, because TensorFlow keeps strings there.
     """
 
@@ -30,16 +30,16 @@ class GraphCharacters(GraphTokenizer):
 
     @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings into ids, without start and end tokens."""
+        """Converts strings `(B,)` to ragged int32 ids `(B, None)`, without start and end tokens."""
         with tf.device("CPU:0"):
             codes = tf.strings.unicode_decode(text, "UTF-8", errors="replace")
             ids = self._ids.lookup(tf.cast(codes.flat_values, tf.int64))
             return codes.with_flat_values(tf.cast(ids, tf.int32)).with_row_splits_dtype(tf.int64)
 
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
-        """Turns the start of strings into ids, like `encode(text)[:, :count]`.
+        """Converts the start of strings `(B,)` to ids, like `encode(text)[:, :count]`.
 
-        It reads only the bytes that `count` characters can take.
+        Only the bytes that `count` characters can have are read.
         """
         with tf.device("CPU:0"):
             # A character has at most four bytes; one that is cut comes after the last needed one.
@@ -47,6 +47,9 @@ class GraphCharacters(GraphTokenizer):
 
     @graph_method(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Turns ids `(..., T)` into strings, without pad, start and end; `<unknown>` is U+FFFD."""
+        """Converts ids `(..., T)` to strings `(...)` without padding, start and end tokens.
+
+        `<unknown>` becomes U+FFFD.
+        """
         with tf.device("CPU:0"):
             return tf.strings.reduce_join(tf.gather(self._pieces, ids), axis=-1)

@@ -8,7 +8,7 @@ from keras_attn.hints import TensorLike
 
 
 def well_formed(text: object) -> str:
-    """Returns a text without lone surrogates, which UTF-8 cannot encode."""
+    """Replaces lone surrogates, which UTF-8 cannot encode; raises a TypeError for other types."""
     if not isinstance(text, str):
         raise TypeError(
             f"Texts must be strings. Received: {text!r} of type {type(text).__name__}. "
@@ -38,7 +38,7 @@ def readable(piece: bytes) -> str:
 
 
 def checked_ids(ids: list[Any], vocabulary_size: int) -> list[int]:
-    """Returns a row of ids as Python integers."""
+    """Checks a row of ids, and returns them as Python integers."""
     row = [operator.index(index) for index in ids]
     if row and not 0 <= min(row) <= max(row) < vocabulary_size:
         wrong = next(index for index in row if not 0 <= index < vocabulary_size)

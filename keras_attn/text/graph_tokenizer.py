@@ -27,10 +27,10 @@ class _GraphMethod:
 
 
 def graph_method(**options: Any) -> Callable[[Method], Method]:
-    """A decorator like `tf.function(**options)` whose bound functions keep their object alive.
+    """A decorator like `tf.function(**options)` for methods, which keeps their object alive.
 
-    `tf.function` keeps only a weak reference, so that `tokenizer.to_graph().encode(text)` would
-    fail.
+    `tf.function` keeps only a weak reference to the object, so that
+    `tokenizer.to_graph().encode(text)` would fail.
     """
 
     def decorate(method: Method) -> Method:
@@ -43,7 +43,7 @@ def graph_method(**options: Any) -> Callable[[Method], Method]:
 class GraphTokenizer(tf.Module):
     """Base class of tokenizers in TensorFlow graphs, from strings to ids and back.
 
-    It runs on the CPU, because TensorFlow keeps strings there.
+    The ops run on the CPU, because TensorFlow keeps strings there.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -57,20 +57,20 @@ class GraphTokenizer(tf.Module):
             self._tokens = tf.constant(tokenizer.tokens(list(range(self.vocabulary_size))))
 
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings `(B,)` into ids, ragged int32 `(B, None)`, without start and end tokens.
+        """Converts strings `(B,)` to ids, ragged int32 `(B, None)`, without start and end tokens.
 
         Bytes that are not UTF-8 are read as U+FFFD.
         """
         raise NotImplementedError
 
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
-        """Turns the start of strings into ids, like `encode(text)[:, :count]`."""
+        """Converts the start of strings `(B,)` to ids, like `encode(text)[:, :count]`."""
         with tf.device("CPU:0"):
             return self.encode(text)[:, :count]
 
     @graph_method(reduce_retracing=True, autograph=False)
     def tokens(self, ids: tf.Tensor) -> tf.Tensor:
-        """Turns ids of any shape into readable pieces, like `tokens` of the tokenizer."""
+        """Converts ids of any shape to readable pieces, like `tokens` of the Python tokenizer."""
         with tf.device("CPU:0"):
             return tf.gather(self._tokens, ids)
 
@@ -78,7 +78,7 @@ class GraphTokenizer(tf.Module):
 def lookup_table(
     keys: Iterable, values: Iterable[int], key_dtype: tf.DType, default: int
 ) -> tf.lookup.StaticHashTable:
-    """Makes a table from keys to int64 numbers."""
+    """Creates a table from keys to int64 numbers, with a default for all other keys."""
     initializer = tf.lookup.KeyValueTensorInitializer(
         tf.constant(list(keys), key_dtype),
         tf.constant(np.fromiter(values, np.int64), tf.int64),

@@ -15,7 +15,7 @@ IN_FRONT = rf"(?s)[ \t\r\n]*({MARK})(.*)"
 
 
 def language_marks(tokenizer: object) -> dict[str, int]:
-    """Returns the language marks of a vocabulary, with their ids."""
+    """Returns the ids of a vocabulary's language marks, keyed by mark."""
     if not isinstance(tokenizer, SentencePieceTokenizer):
         return {}
     marks = [token for token in tokenizer.special_tokens if re.fullmatch(MARK, token)]
@@ -23,14 +23,14 @@ def language_marks(tokenizer: object) -> dict[str, int]:
 
 
 def unknown_mark(mark: str, marks: Mapping[str, int]) -> str:
-    """Returns the error message for a mark that a model lacks."""
+    """Returns the error message for a mark that is not in `marks`."""
     names = list(marks)
     more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
     return f"The model has no language mark {mark!r}. It has {str(names[:20])[1:-1]}{more}."
 
 
 def checked_mark(language: str, marks: Mapping[str, int]) -> str:
-    """Returns the mark of a language, such as `"fra"` or `">>fra<<"`; empty for none."""
+    """Returns the mark of a language given as `"fra"` or `">>fra<<"`; empty for no language."""
     if not language:
         return ""
     mark = language if re.fullmatch(MARK, language) else f">>{language}<<"
@@ -41,9 +41,9 @@ def checked_mark(language: str, marks: Mapping[str, int]) -> str:
 
 
 def parted(text: str, marks: Mapping[str, int], default: str = "") -> tuple[str, str]:
-    """Returns the leading language mark of a text (or the default mark) and the rest of the text.
+    """Splits a text into its leading language mark (or the default mark) and the remaining text.
 
-    Raises a ValueError if the model needs a mark and there is none.
+    Raises a ValueError if the mark is not in `marks`.
     """
     found = re.fullmatch(IN_FRONT, text) if marks else None
     mark, rest = (found[1], found[2]) if found else (default, text)
@@ -53,13 +53,14 @@ def parted(text: str, marks: Mapping[str, int], default: str = "") -> tuple[str,
 
 
 def ended(row: list[int], end_id: int, ends: bool, max_length: int | None = None) -> list[int]:
-    """Returns the ids of a source with or without an end token; an empty source always has one.
+    """Adds the end token to the ids of a source text, if it is needed.
 
     Args:
         row: Ids of a text.
         end_id: Id of the end token.
-        ends: Whether sources have an end token.
-        max_length: Maximum number of ids, including the end token; longer rows are cut.
+        ends: Whether the end token is added to each text. If False, it is only added to empty
+            texts.
+        max_length: Maximum number of ids, including the end token; longer rows are truncated.
 
     Example:
 
@@ -73,7 +74,7 @@ def ended(row: list[int], end_id: int, ends: bool, max_length: int | None = None
 def encode_marked(
     tokenizer: Tokenizer, texts: Sequence[str], language: str = ""
 ) -> list[list[int]]:
-    """Returns the ids of sources without end tokens. A leading language mark is one token."""
+    """Returns the ids of source texts without end tokens; a leading language mark is one token."""
     marks = language_marks(tokenizer)
     default = checked_mark(language, marks)
     if not texts:

@@ -32,9 +32,9 @@ def normalize_text(text: str) -> str:
     """Normalizes white space and combining marks.
 
     Each run of white space becomes one space, and white space at both ends is removed. If Unicode
-    has a composed character for a combining mark and the character before it, they are composed, as
-    in NFC: `e` and U+0301 become `é`. Unlike in NFC, a mark is not composed across another mark.
-    NFC text therefore keeps its characters, and NFD text becomes NFC except for rare sequences of
+    has a composed character for a character and the combining mark after it, the two are composed,
+    as in NFC: `e` and U+0301 become `é`. Unlike in NFC, a mark is not composed across another mark.
+    Therefore, NFC text keeps its characters, and NFD text becomes NFC, except for rare sequences of
     marks.
     """
     if _marks().search(text):
@@ -43,7 +43,7 @@ def normalize_text(text: str) -> str:
 
 
 def compose_with_offsets(text: str) -> tuple[str, Offsets]:
-    """Composes marks with the characters before them, and returns the original positions."""
+    """Composes combining marks with the characters before them; also returns original positions."""
     characters, lengths = [], []
     for character, length in _composed(text) if _marks().search(text) else [(c, 1) for c in text]:
         characters.append(character)
@@ -55,10 +55,10 @@ def compose_with_offsets(text: str) -> tuple[str, Offsets]:
 
 
 def compose_in_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Composes marks with TensorFlow ops.
+    """Composes combining marks with the characters before them, with TensorFlow ops.
 
     Returns:
-        The texts, and the number of original bytes of each character.
+        The composed texts, and the number of original bytes of each of their characters.
     """
     codes = tf.strings.unicode_decode(text, "UTF-8")
     sizes = 1 + sum(tf.cast(codes.flat_values > most, tf.int32) for most in (0x7F, 0x7FF, 0xFFFF))
@@ -70,7 +70,7 @@ def compose_in_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.Tensor, tf.Ten
 
 
 def normalize_with_offsets(text: str) -> tuple[str, Offsets]:
-    """Normalizes a text, and returns the original position of each character."""
+    """Normalizes a text like `normalize_text`; also returns each character's original position."""
     characters: list[str] = []
     offsets: Offsets = []
     start = 0
@@ -155,7 +155,7 @@ def _marks() -> re.Pattern[str]:
 
 
 def places_in_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns original positions of the characters of normalized texts, with TensorFlow ops."""
+    """Returns the original positions of normalized texts' characters, with TensorFlow ops."""
     codes = tf.strings.unicode_decode(text, "UTF-8")
     sizes = 1 + sum(tf.cast(codes.flat_values > most, tf.int32) for most in (0x7F, 0x7FF, 0xFFFF))
     x, row, sizes = _composed_codes(tf, codes, sizes)

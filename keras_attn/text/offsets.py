@@ -20,7 +20,7 @@ Offsets = list[tuple[int, int]]
 def ids_and_places(
     tokenizer: OffsetTokenizer, texts: Sequence[str]
 ) -> tuple[list[list[int]], list[Offsets]]:
-    """Turns texts into ids and the character spans of the tokens, without leading blanks."""
+    """Converts texts to ids and the character spans of the tokens, without leading blanks."""
     ids, offsets = tokenizer.encode_with_offsets(list(texts))
     blanks = getattr(tokenizer, "leading_blanks", None)
     if blanks is None:
@@ -44,7 +44,7 @@ def leading_blanks_graph(
 def original_offsets(text: str, offsets: Iterable[tuple[int, int]]) -> Offsets:
     """Converts offsets in `well_formed(text)` to offsets in the text itself.
 
-    They differ only after lone surrogates, each of which becomes three U+FFFD.
+    The offsets differ only after lone surrogates, each of which becomes three U+FFFD.
     """
     given = [(start, end) for start, end in offsets]
     codes = np.array([*map(ord, text)], "int64")

@@ -26,8 +26,8 @@ class TokenReader:
     """Converts a stream of ids to text, one complete character at a time.
 
     The concatenated results of all calls equal `tokenizer.decode` of all ids. A character whose
-    bytes are spread over several tokens is returned with the last of them. A space at the start is
-    kept, unlike in `decode` of SentencePiece, because the ids continue a text.
+    bytes are spread over several tokens is returned when its last token is read. Unlike `decode` of
+    SentencePiece, the reader keeps a space at the start, because the ids continue a text.
     """
 
     def __init__(self, tokenizer: Tokenizer):
@@ -43,12 +43,12 @@ class TokenReader:
         return self._decoder.decode(b"".join(pieces[index] for index in ids))
 
     def end(self) -> str:
-        """Returns the rest: U+FFFD for an incomplete character."""
+        """Returns U+FFFD for an incomplete character at the end; otherwise, an empty string."""
         return self._decoder.decode(b"", final=True)
 
 
 def checked_stops(stops: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Returns stop strings as a tuple."""
+    """Checks stop strings (one, several or None), and returns them as a tuple."""
     if stops is not None and not isinstance(stops, Sequence):
         raise TypeError(
             "`stop` must be a string or a list of strings. Received: "
@@ -79,7 +79,7 @@ def cut_at_stop(text: str, stops: Sequence[str]) -> str:
 
 
 def stop_pattern(stops: Sequence[str]) -> str:
-    """Returns the RE2 pattern that `tf.strings.regex_replace` removes for `cut_at_stop`."""
+    """Returns an RE2 pattern that matches the first stop string and all text after it."""
     codes = ("".join(f"\\x{{{ord(character):x}}}" for character in stop) for stop in stops)
     return f"(?s)(?:{'|'.join(codes)}).*"
 
@@ -88,7 +88,7 @@ class StopReader:
     """Finds the first stop string in a streamed text.
 
     The concatenated results of all calls equal `cut_at_stop` of the whole text. The end of a piece
-    is held back as long as it may be the beginning of a stop string.
+    is held back while it may be the beginning of a stop string.
     """
 
     def __init__(self, stops: Sequence[str]):
@@ -98,7 +98,7 @@ class StopReader:
         """Whether a stop string was found."""
 
     def read(self, piece: str) -> str:
-        """Reads a further piece, and returns the text that cannot belong to a stop string."""
+        """Reads the next piece, and returns the text that cannot belong to a stop string."""
         if self.stopped:
             return ""
         text, place = self._held + piece, 0
@@ -113,7 +113,7 @@ class StopReader:
         return text[:place]
 
     def end(self) -> str:
-        """Returns the text that was held back, up to a stop string."""
+        """Returns the text that is still held back, cut before a stop string."""
         held, self._held = self._held, ""
         text = cut_at_stop(held, self._stops)  # a shorter one in the beginning of a longer one
         self.stopped = self.stopped or len(text) < len(held)
@@ -121,6 +121,6 @@ class StopReader:
 
 
 def from_the_beginning(pieces: Iterator[str]) -> Iterator[str]:
-    """The pieces of a text from its beginning, where SentencePiece has a space that is none."""
+    """Yields the pieces of a text without the space that SentencePiece puts at its beginning."""
     first = next(pieces, "").removeprefix(" ")
     return itertools.chain([first] if first else [], pieces)

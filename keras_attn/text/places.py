@@ -34,7 +34,7 @@ _SPACE = re.compile(f"[{_SPACES}]")
 
 
 class Word(NamedTuple):
-    """A word and its position.
+    """A word and its position in a text.
 
     Example:
 
@@ -52,9 +52,9 @@ class Word(NamedTuple):
 def split_words(text: str) -> list[Word]:
     """Splits a text into words and punctuation marks.
 
-    White space separates words. A punctuation mark or symbol is a separate word, unless it stands
-    directly between letters or digits and is one of ' ’ & / @ _ : , . - ("don't", "AT&T", "3.5",
-    "well-known"). Single letters that are each followed by a full stop form one word ("U.S."). Each
+    White space separates words. A punctuation mark or symbol is a separate word, unless it is one
+    of ' ’ & / @ _ : , . - and stands directly between letters or digits ("don't", "AT&T", "3.5",
+    "well-known"). Single letters that are each followed by a period form one word ("U.S."). Each
     Chinese or Japanese character is a word. The words and the white space between them cover the
     whole text.
 
@@ -81,10 +81,10 @@ def byte_places(text: str, places: Sequence[int]) -> list[int]:
 
     Args:
         text: A string. A lone surrogate counts as the three bytes of U+FFFD.
-        places: Character positions, 0 to the length of the text.
+        places: Character positions, from 0 to the length of the text.
 
     Returns:
-        Byte positions.
+        The byte positions, in the same order.
 
     Example:
 
@@ -108,7 +108,7 @@ def split_words_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.RaggedTensor,
         text: Strings `(B,)` of valid UTF-8.
 
     Returns:
-        The words, a ragged string tensor `(B, None)`, and their start bytes, int32.
+        The words, ragged strings `(B, None)`, and their start bytes, ragged int32 `(B, None)`.
 
     Example:
 
@@ -141,9 +141,9 @@ def character_places_graph(
     Args:
         tf: The module `tensorflow`.
         text: Strings `(B,)` of valid UTF-8.
-        places: Byte positions in them, int32 `(N,)`.
-        rows: For each position, the index of its text, int32 `(N,)`; if None, position i is in text
-            i.
+        places: Byte positions in the texts, int32 `(N,)`.
+        rows: For each position, the index of its text, int32 `(N,)`. If None, N must be B, and
+            position i refers to text i.
 
     Returns:
         Character positions, int32 `(N,)`.
@@ -170,7 +170,7 @@ def cut_texts_graph(
 ) -> tf.Tensor:
     """Extracts parts of texts with TensorFlow ops.
 
-    Unlike `tf.strings.substr`, it does not need a copy of the text for each part.
+    Unlike `tf.strings.substr`, this function does not need a copy of the text for each part.
     """
     letters = tf.strings.bytes_split(tf.strings.reduce_join(text)[None]).flat_values
     first = tf.gather(tf.cumsum(tf.strings.length(text), exclusive=True), rows)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def row_numbers(tf: ModuleType, ragged: "tf.RaggedTensor") -> "tf.Tensor":
-    """Returns the row of each value, like `value_rowids`."""
+    """Returns the row number of each value, like `value_rowids`."""
     splits = ragged.row_splits
     places = tf.range(tf.shape(ragged.values, splits.dtype)[0])
     return tf.searchsorted(splits, places, side="right", out_type=splits.dtype) - 1
@@ -25,7 +25,7 @@ def join_rows(tf: ModuleType, ragged: "tf.RaggedTensor") -> "tf.Tensor":
 
 
 def masked_rows(tf: ModuleType, ragged: "tf.RaggedTensor", mask: "tf.Tensor") -> "tf.RaggedTensor":
-    """Keeps some values of each row, like `tf.ragged.boolean_mask`."""
+    """Keeps the values of each row where the mask is True, like `tf.ragged.boolean_mask`."""
     before = tf.concat([[0], tf.cumsum(tf.cast(mask, ragged.row_splits.dtype))], 0)
     return tf.RaggedTensor.from_row_splits(
         tf.boolean_mask(ragged.values, mask), tf.gather(before, ragged.row_splits), validate=False

@@ -41,7 +41,7 @@ def tokenizer_name(tokenizer: object) -> str:
         The name, such as `"byte_pair"`.
 
     Raises:
-        TypeError: If its class is not in `TOKENIZERS`.
+        TypeError: If the class of the tokenizer is not in `TOKENIZERS`.
 
     Example:
 
@@ -58,7 +58,7 @@ def tokenizer_name(tokenizer: object) -> str:
 def train_pieces(
     name: str, texts: Iterable[str], vocabulary_size: int, vocabulary_file: str = ""
 ) -> BytePairTokenizer | SentencePieceTokenizer | WordPieceTokenizer:
-    """Trains a subword tokenizer, or reads a `vocab.txt` of BERT (`vocabulary_file`)."""
+    """Trains a subword tokenizer; if there is a `vocabulary_file`, reads BERT's `vocab.txt`."""
     if vocabulary_file:
         return WordPieceTokenizer.from_vocabulary_file(vocabulary_file)
     if name == "word_piece":
@@ -69,7 +69,7 @@ def train_pieces(
 
 
 def load_tokenizer(directory: str | os.PathLike[str]) -> TextTokenizer:
-    """Loads the tokenizer of a generating model, written by `save_assets`."""
+    """Loads a tokenizer of any class for text generation, as written by `save_assets`."""
     for kind in (*PIECES.values(), CharacterTokenizer):
         if Path(directory, f"{kind.assets_name}.json").exists():
             return kind.load_assets(directory)

@@ -48,13 +48,13 @@ class RowTokenizer(SavedTokenizer):
     def encode(
         self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
     ) -> Any:
-        """Turns texts into ids.
+        """Converts texts to ids.
 
         Args:
             texts: A string, or a sequence of strings. A lone surrogate, which UTF-8 cannot encode,
                 is read as three U+FFFD; WordPiece drops it.
             add_start: Whether to put `start_id` before the ids of each text.
-            add_end: Whether to put `end_id` after them.
+            add_end: Whether to put `end_id` after the ids of each text.
 
         Returns:
             A list of ids for a string; a list of such lists for a sequence.
@@ -77,7 +77,7 @@ class RowTokenizer(SavedTokenizer):
         return [self.start_id] * bool(add_start) + row + [self.end_id] * bool(add_end)
 
     def decode(self, ids: TensorLike) -> Any:
-        """Turns ids into texts.
+        """Converts ids to texts.
 
         Padding, start and end tokens are skipped. Words and WordPiece tokens are joined with
         spaces; byte pairs and characters contain the original spaces. Bytes that are not UTF-8, and
@@ -88,7 +88,7 @@ class RowTokenizer(SavedTokenizer):
                 empty list is one empty row.
 
         Returns:
-            A string for one row; nested lists of strings otherwise.
+            A string for one row; nested lists of strings for several rows.
 
         Raises:
             TypeError: If `ids` are not integers.
@@ -103,15 +103,15 @@ class RowTokenizer(SavedTokenizer):
         return for_each_row(ids, lambda row: self._text(checked_ids(row, self.vocabulary_size)))
 
     def tokens(self, ids: TensorLike) -> Any:
-        """Turns each id into a readable piece, for the labels of a plot.
+        """Converts each id to a readable piece, for example for the labels of a plot.
 
         Args:
-            ids: One row of ids, or any nested structure of rows; see `decode`.
+            ids: One row of ids, or any nested structure of rows: lists, NumPy arrays, tensors.
 
         Returns:
-            A list of readable pieces for each row: words or word pieces. For characters and byte
-            pairs, a space is shown as `▁`, and a control character or a part of a character as its
-            bytes, such as `<0x0A>`.
+            A list of readable pieces, such as words or word pieces, for each row. For characters
+            and byte pairs, a space is shown as `▁`, and a control character or a part of a
+            character as its bytes, such as `<0x0A>`.
 
         Raises:
             TypeError: If `ids` are not integers.
@@ -130,7 +130,7 @@ class RowTokenizer(SavedTokenizer):
 
 
 class PlacedTokenizer(RowTokenizer):
-    """Base class of tokenizers that can return the characters of each id."""
+    """Base class of tokenizers that can return the character span of each id."""
 
     def _placed_rows(self, texts: list[str]) -> tuple[Rows, list[Offsets]]:
         """The ids of each text, and the characters of each id."""
@@ -139,18 +139,21 @@ class PlacedTokenizer(RowTokenizer):
     def encode_with_offsets(
         self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
     ) -> tuple[Any, Any]:
-        """Turns texts into ids and the character span of each id.
+        """Converts texts to ids and the character span of each id.
 
         Args:
-            texts: See `encode`.
-            add_start: See `encode`; the span of the start token is `(0, 0)`.
-            add_end: See `encode`; the span of the end token is `(n, n)` in a text of length n.
+            texts: A string, or a sequence of strings, as in `encode`.
+            add_start: Whether to put `start_id` before the ids of each text, with the span
+                `(0, 0)`.
+            add_end: Whether to put `end_id` after the ids of each text, with the span `(n, n)` in a
+                text of length n.
 
         Returns:
-            `(ids, offsets)`: the ids of `encode`, and `(start, end)` of each id, which stands for
-            `text[start:end]` in the original string. All pieces of one character, such as an emoji
-            or a Korean syllable, have the span of the whole character. Spans of byte pairs leave no
-            gaps. Combining accents that WordPiece removes belong to the preceding piece.
+            A tuple `(ids, offsets)`: the ids of `encode`, and the span `(start, end)` of each id,
+            which stands for `text[start:end]` in the original string. All pieces of one character,
+            such as an emoji or a Korean syllable, have the span of the whole character. Spans of
+            byte pairs leave no gaps. Combining accents that WordPiece removes belong to the
+            preceding piece.
 
         Raises:
             TypeError: If an element of `texts` is not a string.

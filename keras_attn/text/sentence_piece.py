@@ -29,37 +29,40 @@ class SentencePieceTokenizer(PlacedTokenizer):
     r"""Tokenizer with a SentencePiece model.
 
     The model defines the normalization of texts: `nmt_nfkc` unifies characters that look the same
-    and collapses white space, and `identity` keeps the text. The tokenizer then adds a space in
-    front, writes spaces as `▁`, and splits the text into the most probable pieces (unigram) or by
-    merges (BPE). Pieces cross word boundaries only if the model was trained that way. A character
-    that the model lacks becomes its UTF-8 bytes (`<0xE2>`) if the model has byte fallback;
-    otherwise, a run of such characters is one unknown token, which decodes as `" ⁇ "`. Control
-    symbols such as `</s>` never result from a text; user-defined symbols in a text are always
-    recognized.
+    and collapses white space, and `identity` keeps the text. The tokenizer then puts a space before
+    the text, writes spaces as `▁`, and splits the text into the most probable pieces (unigram) or
+    by merges (BPE). Pieces cross word boundaries only if the model was trained that way. A
+    character that the model lacks becomes its UTF-8 bytes (`<0xE2>`) if the model has byte
+    fallback; otherwise, a run of such characters is one unknown token, which is decoded as `" ⁇ "`.
+    Control symbols such as `</s>` never result from a text; user-defined symbols in a text are
+    always recognized.
 
     In Python, the tokenizer uses the `sentencepiece` library; graphs use the ops of
-    `tensorflow_text`. Their ids are equal, except where two segmentations of a text have the same
-    probability up to rounding.
+    `tensorflow_text`. Both give the same ids, except where two segmentations of a text have the
+    same probability up to rounding.
 
     References:
         - [Kudo and Richardson, 2018](https://arxiv.org/abs/1808.06226): SentencePiece.
         - [Kudo, 2018](https://arxiv.org/abs/1804.10959): unigram language models.
 
     Args:
-        model: The serialized SentencePiece model: the bytes of `tokenizer.model`, `source.spm`, ...
+        model: The serialized SentencePiece model: the bytes of a file such as `tokenizer.model` or
+            `source.spm`.
         vocabulary: The pieces in the order of the ids that the neural network uses, if these are
             not the ids of the SentencePiece model. Pieces of the model that are not in the
             vocabulary are unknown. The vocabulary may have further entries, such as language marks;
-            a piece that is unknown to the model is looked up among them, as in Marian.
-        pad_token: The padding token. By default `<pad>` if it is in the vocabulary, and the end
-            token otherwise.
-        start_token: The token that begins a text. By default the model's (`<s>`); if this is not in
-            the vocabulary, the padding token, which begins the targets of Marian and T5.
-        end_token: The token that ends a text. By default the model's (`</s>`).
-        unknown_token: The token for unknown pieces. By default the model's (`<unk>`).
+            a piece that is unknown to the model is looked up among these entries, as in Marian.
+        pad_token: The padding token. By default, `<pad>` if it is in the vocabulary, otherwise the
+            end token.
+        start_token: The token that begins a text. By default, the start token of the model (`<s>`)
+            if it is in the vocabulary, otherwise the padding token, which begins the targets of
+            Marian and T5.
+        end_token: The token that ends a text. By default, the end token of the model (`</s>`).
+        unknown_token: The token for unknown pieces. By default, the unknown token of the model
+            (`<unk>`).
         mask_token: The token that masks a word, if there is one.
-        special_tokens: Other tokens that never result from a text and decode to nothing, such as
-            language marks and sentinels. They always include the control symbols of the model.
+        special_tokens: Other tokens that never result from a text and are decoded to nothing, such
+            as language marks and sentinels. The control symbols of the model are always included.
         end_tokens: Tokens that end a text in addition to `end_token`.
 
     Raises:
@@ -179,7 +182,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
             texts: The training texts, such as a list of strings or a generator of lines.
             vocabulary_size: Number of ids: 4 special tokens, 256 bytes with `byte_fallback`, the
                 characters of the texts and longer pieces.
-            model_type: `"unigram"`, or `"bpe"`.
+            model_type: Type of the model, `"unigram"` or `"bpe"`.
             normalize: Whether texts are normalized by `nmt_nfkc`, and runs of white space become
                 one space. If False, all characters are kept.
             byte_fallback: Whether rare characters are encoded as bytes, so that nothing is unknown.
@@ -216,17 +219,17 @@ class SentencePieceTokenizer(PlacedTokenizer):
             text: A string.
 
         Returns:
-            The string normalized by the model, without the space that it adds in front.
+            The string normalized by the model, without the space that the model puts before it.
 
         Raises:
-            TypeError: If it is not a string.
+            TypeError: If `text` is not a string.
         """
         read = self._processor.normalize(well_formed(text)).replace(SPACE, " ")
         return read.removeprefix(" ") if self.dropped_spaces else read
 
     @cached_property
     def dropped_spaces(self) -> int:
-        """Number of leading pieces whose space `decode` drops: 0, 1, or 2 for all."""
+        """How many leading pieces lose their space in `decode`: 0, 1, or 2 if all of them do."""
         if SPACE in self._processor_ids:
             return 3 - len(self._processor.decode_pieces([SPACE, SPACE, "."]))
         spaced = next((piece for piece in self._processor_ids if piece.startswith(SPACE)), "")
@@ -234,7 +237,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
 
     @cached_property
     def token_bytes(self) -> list[bytes]:
-        """The bytes of each id inside a text; special tokens have none."""
+        """The bytes that each id stands for inside a text; empty for special tokens."""
         return [b"".join(map(self._bytes, pieces)) for pieces in self.spelled]
 
     @cached_property
@@ -297,10 +300,13 @@ class SentencePieceTokenizer(PlacedTokenizer):
         """Decodes ids like `decode`, but keeps the space at the start of each text.
 
         `decode` drops this space, because it is not part of the encoded text. If the ids continue
-        another text, however, it separates two words.
+        another text, however, the space separates two words.
 
         Args:
-            ids: See `decode`.
+            ids: One row of ids, or any nested structure of rows.
+
+        Returns:
+            A string for one row; nested lists of strings for several rows.
 
         Example:
 
@@ -321,9 +327,9 @@ class SentencePieceTokenizer(PlacedTokenizer):
         return self._processor.decode_pieces(pieces)
 
     def to_graph(self) -> GraphSentencePiece:
-        """Returns the tokenizer as a `tf.Module` of TensorFlow Text's ops, which it needs.
+        """Returns the tokenizer as a `tf.Module` of TensorFlow Text's ops. Needs `tensorflow_text`.
 
-        Before a process loads a SavedModel with it, it must `import tensorflow_text`.
+        A process that loads a SavedModel with this module must first `import tensorflow_text`.
 
         Returns:
             A `GraphSentencePiece`, for `tf.data` pipelines and SavedModels.
@@ -343,7 +349,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
         return GraphSentencePiece(self)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of `__init__` as JSON-compatible values; the model is base64."""
+        """Returns the arguments of `__init__` as JSON-compatible values; the model is in base64."""
         return {
             "model": base64.b64encode(self.model).decode("ascii"),
             "vocabulary": list(self.vocabulary) if self.renumbered else None,

@@ -21,11 +21,11 @@ _BLANKS = [code for code in range(0x3001) if chr(code).isspace()]
 class GraphSentencePiece(GraphTokenizer):
     """`SentencePieceTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
-    It uses `tensorflow_text.SentencepieceTokenizer`, whose ids are the same as in Python, except
-    where two segmentations of a text have the same probability up to rounding.
-    (`FastSentencepieceTokenizer` has other ids for byte-pair models and byte fallback.) A
-    SavedModel with it needs `import tensorflow_text`. It runs on the CPU, because TensorFlow keeps
-    strings there.
+    The module uses `tensorflow_text.SentencepieceTokenizer`, whose ids are the same as in Python,
+    except where two segmentations of a text have the same probability up to rounding.
+    (`FastSentencepieceTokenizer` gives other ids for byte-pair models and byte fallback.) A
+    SavedModel with this module needs `import tensorflow_text`. The module runs on the CPU, because
+    TensorFlow keeps strings there.
 
     Example:
 
@@ -67,7 +67,7 @@ class GraphSentencePiece(GraphTokenizer):
 
     @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings into ids, without start and end tokens."""
+        """Converts strings `(B,)` to ragged int32 ids `(B, None)`, without start and end tokens."""
         with tf.device("CPU:0"):
             return self._numbers(self._encoder.tokenize(_valid(text)))
 
@@ -75,7 +75,7 @@ class GraphSentencePiece(GraphTokenizer):
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Turns strings into ids and their start and end bytes: ragged `(B, None)`.
+        """Converts strings `(B,)` to ids and their start and end bytes, each ragged `(B, None)`.
 
         Leading blanks are not a part of a token. A token that is a part of a character has the
         position of the whole character. Bytes that are not UTF-8 are read as U+FFFD, and positions
@@ -97,7 +97,10 @@ class GraphSentencePiece(GraphTokenizer):
             return ids, ids.with_flat_values(start - before), ids.with_flat_values(end - before)
 
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Turns ids `(..., T)` into strings, without special ids; broken UTF-8 becomes U+FFFD."""
+        """Converts ids `(..., T)` to strings `(...)` without special tokens.
+
+        Bytes that are not UTF-8 become U+FFFD.
+        """
         with tf.device("CPU:0"):
             if isinstance(ids, tf.RaggedTensor):
                 if ids.ragged_rank > 1:
@@ -108,7 +111,7 @@ class GraphSentencePiece(GraphTokenizer):
     # Rows alone: a function of any rank would lose the rank of what it returns.
     @graph_method(input_signature=[_ROWS], autograph=False)
     def texts(self, ids: tf.RaggedTensor) -> tf.Tensor:
-        """Turns rows of ids into strings; in SavedModels, it replaces `decode`.
+        """Converts rows of ids to strings; SavedModels use this method instead of `decode`.
 
         Args:
             ids: Ragged int32 `(B, None)`, all in the vocabulary.
@@ -126,7 +129,7 @@ class GraphSentencePiece(GraphTokenizer):
             return tf.strings.substr(text, tf.cast(begins, tf.int32), tf.strings.length(text))
 
     def continuation(self, ids: tf.Tensor) -> tf.Tensor:
-        """Turns ids `(..., T)` that continue texts into strings, keeping a leading space."""
+        """Converts ids `(..., T)` that continue texts to strings `(...)`, with leading spaces."""
         with tf.device("CPU:0"):
             return _for_rows(lambda rows: self._whole(self._pieces_of(rows)), ids)
 

@@ -22,7 +22,7 @@ _LONG_WORD = re.compile(r"(\S{100})(?=\S)")
 
 
 def read_model(model: bytes) -> tuple[SentencePieceProcessor, list[str]]:
-    """Reads a serialized model, and returns the library's object and its pieces."""
+    """Reads a serialized model, and returns the library's processor and the pieces."""
     with needed("A SentencePiece tokenizer"):
         import sentencepiece
 
@@ -56,7 +56,7 @@ def train_model(
     user_defined: Iterable[str],
     allow_fewer: bool,
 ) -> bytes:
-    """Trains a SentencePiece model; see `SentencePieceTokenizer.train`."""
+    """Trains a model for `SentencePieceTokenizer.train`, and returns its serialized bytes."""
     with needed("A SentencePiece tokenizer"):
         import sentencepiece
 

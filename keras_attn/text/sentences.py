@@ -27,21 +27,21 @@ _WORD = re.compile(r"[^\s(\[\"'\u201c\u201e\u2018\u201a\u00ab]+")
 def split_sentences(text: str) -> list[str]:
     """Splits a text into sentences by rules.
 
-    A sentence ends at a line break (or `<br>`), and after a run of `.`, `!`, `?` or `…` with any
-    closing quotation marks and brackets, if it is followed by white space and anything except a
-    lower-case Latin letter. A single period does not end one after a single letter ("J. Smith"), a
-    word with a period inside ("U.S.") or one of `ABBREVIATIONS`. `。`, `！` and `？` always end a
-    sentence.
+    A sentence ends at a line break (or `<br>`). It also ends after a run of `.`, `!`, `?` or `…`
+    with any closing quotation marks and brackets, if white space and anything except a lower-case
+    Latin letter follows. A single period does not end a sentence after a single letter
+    ("J. Smith"), a word with a period inside ("U.S.") or one of `ABBREVIATIONS`. The marks `。`,
+    `！` and `？` always end a sentence.
 
     Rules make mistakes that a model would not make ("She lives in the U.S. He does not."), but they
     are deterministic and process a gigabyte in about two minutes. If your texts are already split,
     use one sentence per line.
 
     Args:
-        text: A text.
+        text: A string.
 
     Returns:
-        The sentences, without white space at their ends; none for a blank text.
+        A list of the sentences, without white space at their ends; empty for a blank text.
 
     Example:
 

@@ -25,7 +25,7 @@ _NAMES = (
 
 
 def pattern_of(names: Iterable[str]) -> re.Pattern[str]:
-    """A regular expression group that matches any of several names, the longest first."""
+    """Returns a pattern with a group that matches any of several names, the longest first."""
     return re.compile(
         "(" + "|".join(map(re.escape, sorted(set(names), key=len, reverse=True))) + ")"
     )
@@ -66,9 +66,9 @@ def say_written(
 ) -> None:
     """Reports how special tokens in texts are read.
 
-    By default they are ordinary text, which is seldom intended, so a warning reports them. A
-    setting reads the tokens of `known` as tokens; a tokenizer with `mask_in_text` does so for
-    `[MASK]`.
+    By default, special tokens in texts are read as ordinary text, which is seldom intended, so a
+    warning reports them. The tokens in `known` are read as tokens, and so is `[MASK]` by a
+    tokenizer with `mask_in_text`.
     """
     settable = known is not None
     if known is None:
@@ -89,10 +89,10 @@ def say_written(
 
 
 def readable_tokens(tokenizer: PieceTokenizer | CharacterTokenizer) -> dict[str, int]:
-    """The special tokens that a text may contain, with their ids.
+    """Returns the ids of the special tokens that may be read in a text, keyed by token.
 
-    For imported tokenizers such as GPT-2's, these are their own special tokens. For tokenizers
-    trained by this package, any of `ENDS` stands for the end token, and padding and start are
+    Imported tokenizers such as GPT-2's have their own special tokens. For tokenizers trained by
+    this package, any of `ENDS` stands for the end token, and the padding and start tokens are
     ordinary text.
     """
     own = getattr(tokenizer, "special_tokens", ())
@@ -103,7 +103,7 @@ def readable_tokens(tokenizer: PieceTokenizer | CharacterTokenizer) -> dict[str,
 
 
 class SpecialTokenReader:
-    """Encodes texts, and with `as_tokens` reads the special tokens of `readable_tokens` in them."""
+    """Encodes texts; with `as_tokens`, special tokens in them (`readable_tokens`) become one id."""
 
     def __init__(self, tokenizer: PieceTokenizer | CharacterTokenizer, as_tokens: bool):
         self.tokenizer = tokenizer

@@ -28,13 +28,13 @@ class Tokenizer(Protocol):
     def encode(
         self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
     ) -> Any:
-        """Turns a text into a list of ids, or texts into a list of such lists."""
+        """Converts a text to a list of ids, or several texts to a list of such lists."""
 
     def decode(self, ids: TensorLike) -> Any:
-        """Turns a row of ids into a text, or a nested structure of rows into one of texts."""
+        """Converts a row of ids to a text, or nested rows to nested lists of texts."""
 
     def tokens(self, ids: TensorLike) -> Any:
-        """Turns each id into a readable piece of text."""
+        """Converts each id to a readable piece of text."""
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor as JSON-compatible values."""
@@ -44,7 +44,7 @@ class Tokenizer(Protocol):
 
 
 class OffsetTokenizer(Tokenizer, Protocol):
-    """The interface of tokenizers that return the characters of each token."""
+    """The interface of tokenizers that return the character span of each token."""
 
     @property
     def unknown_id(self) -> int | None:
@@ -57,4 +57,4 @@ class OffsetTokenizer(Tokenizer, Protocol):
     def encode_with_offsets(
         self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
     ) -> tuple[Any, Any]:
-        """Returns the ids of `encode`, and the `(start, end)` of each of them."""
+        """Returns the ids of `encode`, and the character span `(start, end)` of each id."""

@@ -24,17 +24,18 @@ def truncate(ids: Sequence[T], max_length: int, strategy: str = "head") -> Seque
 def truncate(
     ids: Sequence[T] | np.ndarray, max_length: int, strategy: str = "head"
 ) -> Sequence[T] | np.ndarray:
-    """Shortens a text to at most `max_length` tokens.
+    """Truncates the ids of a text to at most `max_length` ids.
 
     References:
-        - [Sun et al., 2019](https://arxiv.org/abs/1905.05583): on IMDB, BERT does best with a
-          quarter of the tokens from the head and the others from the tail.
+        - [Sun et al., 2019](https://arxiv.org/abs/1905.05583): on IMDB, BERT performs best with a
+          quarter of the tokens from the start of a text and three quarters from the end.
 
     Args:
         ids: The ids of a text: a list, or a vector.
         max_length: Maximum number of ids that are kept.
-        strategy: `"head"` keeps the first tokens, `"tail"` the last ones, and `"head_tail"` a
-            quarter of `max_length` (rounded down) from the start and the rest from the end.
+        strategy: `"head"` keeps the first ids, and `"tail"` the last ids. `"head_tail"` keeps a
+            quarter of `max_length` (rounded down) from the start, and the remaining number from the
+            end.
 
     Returns:
         A list or a vector of at most `max_length` ids, in their order.
@@ -81,7 +82,7 @@ def _head(max_length: int, strategy: str) -> int:
 
 
 def checked_truncation(truncation: str | None, pairs: bool) -> str:
-    """Checks and returns the truncation strategy."""
+    """Checks a truncation strategy; None becomes `"head"` for pairs, `"head_tail"` otherwise."""
     if truncation is None:
         return "head" if pairs else "head_tail"
     if truncation not in TRUNCATIONS:

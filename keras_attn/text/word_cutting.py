@@ -54,7 +54,7 @@ def in_graph(pattern: str) -> str:
 
 
 def cut_words(text: str) -> list[tuple[int, int]]:
-    """Splits a text into words and punctuation marks; see `WordTokenizer`."""
+    """Returns the spans of words and punctuation marks in a text, by `WordTokenizer`'s rules."""
     found = []
     for match in _WORD.finditer(text):
         start, end = match.span()

@@ -37,19 +37,20 @@ class WordPieceTokenizer(PlacedTokenizer):
     """WordPiece tokenizer with the ids of BERT's tokenizer.
 
     A text is cleaned (control characters are removed, white space becomes spaces) and, depending on
-    the settings, lower-cased and stripped of accents. It is split into words at white space and
-    around each punctuation mark and Chinese character. Each word is split from the left into the
-    longest pieces in the vocabulary; pieces inside a word start with `##`. A word that has no such
-    split, or has more than 100 characters, becomes `[UNK]`.
+    the settings, lower-cased and stripped of accents. The text is then split into words at white
+    space and around each punctuation mark and Chinese character. Each word is split from the left
+    into the longest pieces in the vocabulary; pieces inside a word start with `##`. A word that
+    cannot be split into such pieces, or has more than 100 characters, becomes `[UNK]`.
 
     Case, accents, spaces and rare characters are therefore lost, and `decode` puts a space between
-    all words. `BytePairTokenizer` keeps everything, optionally including spaces. Use this tokenizer
-    for BERT's vocabularies, and for short sequences of clean text. If accents are kept, `é` and `e`
-    with a combining accent have different ids, as in BERT's own tokenizer. Special tokens come only
-    from `add_start` and `add_end`; unlike in BERT's own tokenizer, "[SEP]" in a text is not a
-    special token. With `mask_in_text`, "[MASK]" in a text is one. In all other respects, the ids
-    are the same as in Hugging Face's `BertTokenizer`. Its older Python version differs for
-    characters that are missing in one of the two Unicode tables.
+    all words. `BytePairTokenizer` keeps all characters, optionally including spaces. Use
+    `WordPieceTokenizer` for BERT's vocabularies, and for short sequences of clean text. If accents
+    are kept, `é` and `e` with a combining accent have different ids, as in BERT's own tokenizer.
+    Special tokens come only from `add_start` and `add_end`; unlike in BERT's own tokenizer, "[SEP]"
+    in a text is not a special token. With `mask_in_text`, "[MASK]" in a text is a special token. In
+    all other respects, the ids are the same as in Hugging Face's `BertTokenizer`. The older Python
+    version of `BertTokenizer` differs for characters that are missing in one of the two Unicode
+    tables.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): BERT.
@@ -131,14 +132,14 @@ class WordPieceTokenizer(PlacedTokenizer):
 
         Args:
             texts: The training texts, which are iterated twice.
-            vocabulary_size: Number of ids: 5 special tokens, each character twice (alone and
-                inside a word) and the merged pieces.
-            lowercase: See the class.
-            strip_accents: See the class.
+            vocabulary_size: Number of ids: 5 special tokens, each character twice (at the start of
+                a word and inside a word) and the merged pieces.
+            lowercase: Whether letters are lower-cased.
+            strip_accents: Whether accents are removed; `lowercase` if None.
             min_frequency: Minimum number of occurrences of a pair that is merged.
             allow_fewer: Whether the result may have fewer ids than `vocabulary_size` if the texts
                 do not provide more.
-            mask_in_text: See the class.
+            mask_in_text: Whether "[MASK]" in a text is read as the token `[MASK]`.
 
         Returns:
             A `WordPieceTokenizer`.
@@ -218,10 +219,10 @@ class WordPieceTokenizer(PlacedTokenizer):
 
         Args:
             path: The file.
-            lowercase: True for "uncased" vocabularies, False for "cased" ones. The file does not
-                contain this.
-            strip_accents: See the class.
-            mask_in_text: See the class.
+            lowercase: True for "uncased" vocabularies, and False for "cased" vocabularies. The file
+                does not contain this setting.
+            strip_accents: Whether accents are removed; `lowercase` if None.
+            mask_in_text: Whether "[MASK]" in a text is read as the token `[MASK]`.
 
         Returns:
             A `WordPieceTokenizer`, whose ids are the line numbers from 0.

@@ -33,7 +33,7 @@ def make_engine(
     strip_accents: bool | None,
     whole: Sequence[str] = (),
 ) -> Any:
-    """Creates an encoder and trainer of the `tokenizers` library with BERT's normalization."""
+    """Creates a tokenizer of the `tokenizers` library with BERT's normalization."""
     with needed("A WordPiece tokenizer"):
         from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
@@ -58,13 +58,13 @@ def make_engine(
 
 @functools.lru_cache(maxsize=4)
 def removed_marks(lowercase: bool, strip_accents: bool | None) -> frozenset[str]:
-    """Returns the combining marks that cleaning removes."""
+    """Returns the combining marks that BERT's cleaning removes."""
     clean = make_engine({"[UNK]": 0}, lowercase, strip_accents).normalizer.normalize_str
     marks = [c for c in map(chr, range(0x110000)) if unicodedata.category(c) == "Mn"]
     return frozenset(mark for mark in marks if not clean(mark))
 
 
 def is_alone(engine: "tokenizers.Tokenizer", character: str) -> bool:
-    """Whether a cleaned character is always a word of its own."""
+    """Returns whether a cleaned character always is a separate word."""
     around = engine.normalizer.normalize_str(f"a{character}a")
     return len(engine.pre_tokenizer.pre_tokenize_str(around)) > 1

@@ -21,16 +21,16 @@ _MASK_SPACED = " \x01    "  # as many bytes as [MASK] has
 class GraphWordPiece(GraphTokenizer):
     """`WordPieceTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
-    Its ids are the same as in Python. It uses core TensorFlow ops, and its tables are part of the
-    module, so a SavedModel with it needs only `import tensorflow`. (The ops of `tensorflow_text`
-    use another Unicode version, and give other ids for some characters.) It runs on the CPU,
-    because TensorFlow keeps strings there.
+    The ids are the same as in Python, with the one exception below. The module uses only core
+    TensorFlow ops and contains its tables, so a SavedModel with it needs only `import tensorflow`.
+    (The ops of `tensorflow_text` use another Unicode version, and give other ids for some
+    characters.) The module runs on the CPU, because TensorFlow keeps strings there.
 
-    A table that is created from the Python object cleans each character. Such a table cannot
-    reorder characters. If accents are stripped, the Python object sorts the remaining marks of a
-    character into Unicode's order (BERT keeps spacing marks, such as the Korean tones U+302E and
-    U+302F, and marks newer than Unicode 8); here, they keep their order. For normalized text (NFC,
-    NFD), the ids are the same.
+    A table that is created from the Python object cleans each character, but cannot reorder
+    characters. If accents are stripped, some marks of a character remain (BERT keeps spacing marks,
+    such as the Korean tones U+302E and U+302F, and marks newer than Unicode 8). The Python object
+    sorts the remaining marks into Unicode's order, whereas the graph keeps their order. For
+    normalized text (NFC, NFD), the ids are the same.
 
     Words that are single tokens are looked up. All other distinct words of the batch are split into
     pieces in one loop.
@@ -59,7 +59,7 @@ class GraphWordPiece(GraphTokenizer):
 
     @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings into ids, without start and end tokens."""
+        """Converts strings `(B,)` to ragged int32 ids `(B, None)`, without start and end tokens."""
         with tf.device("CPU:0"):
             return self._ids(self._words_of(text)[0])[0]
 
@@ -67,11 +67,11 @@ class GraphWordPiece(GraphTokenizer):
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Turns strings into ids and their start and end bytes: ragged `(B, None)`.
+        """Converts strings `(B,)` to ids and their start and end bytes, each ragged `(B, None)`.
 
-        To convert them to character positions, use `keras_attn.text.character_places_graph`. In
-        invalid UTF-8, each bad byte is a character. If accents are stripped next to marks that BERT
-        keeps, the Python object reorders the marks, and its positions refer to the new order.
+        `keras_attn.text.character_places_graph` converts bytes to character positions. In invalid
+        UTF-8, each bad byte is a character. If accents are stripped next to marks that BERT keeps,
+        the Python object reorders the marks, and its positions refer to the new order.
         """
         with tf.device("CPU:0"):
             words, owners, begins, ends = self._words_of(text, offsets=True)
@@ -83,16 +83,16 @@ class GraphWordPiece(GraphTokenizer):
             return ids, ids.with_flat_values(start), ids.with_flat_values(end)
 
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
-        """Turns the start of strings into ids, like `encode(text)[:, :count]`.
+        """Converts the start of strings `(B,)` to ids, like `encode(text)[:, :count]`.
 
-        It splits only the first `count` words into pieces, because each has at least one id.
+        Only the first `count` words are split into pieces, because each word has at least one id.
         """
         with tf.device("CPU:0"):
             return self._ids(self._words_of(text)[0][:, :count])[0][:, :count]
 
     @graph_method(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Turns ids `(..., T)` into strings, with a space between words and punctuation marks."""
+        """Converts ids `(..., T)` to strings, with spaces between words and punctuation marks."""
         with tf.device("CPU:0"):
             text = tf.strings.reduce_join(tf.gather(self._pieces, ids), axis=-1)
             return tf.strings.regex_replace(text, "^ ", "")

@@ -25,7 +25,7 @@ def search_words(text: str) -> list[str]:
     """Splits a text into search words.
 
     Words are case-folded runs of letters, digits and marks of any script. In scripts without
-    spaces, such as Chinese or Thai, each character is a word. There are no stop words, and words
+    spaces, such as Chinese or Thai, each character is a word. Stop words are not removed, and words
     are not stemmed.
 
     Args:

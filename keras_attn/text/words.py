@@ -28,34 +28,35 @@ _HASHED = 64  # characters of a word that its bucket depends on
 class WordTokenizer(PlacedTokenizer):
     """Tokenizer with one id for each word and punctuation mark.
 
-    Use it for word vectors, such as GloVe and word2vec, and for explanations at word level. A text
-    is normalized (white space becomes single spaces, combining marks are composed with their
-    letters) and split by rules similar to the Penn Treebank's, which most such vocabularies follow:
+    Use this tokenizer with word vectors such as GloVe and word2vec, and for explanations at word
+    level. A text is normalized (white space becomes single spaces, combining marks are composed
+    with their letters) and split by rules similar to those of the Penn Treebank, which most
+    vocabularies of word vectors follow:
 
-    - A run of letters and digits is a word. Periods, commas and colons between digits belong to it
-      (`3.5`, `1,000`, `10:30`), and so do hyphens and apostrophes between letters (`well-known`,
-      `o'clock`).
-    - English contractions are separate words: `don't` is `do`, `n't`; `she's` is `she`, `'s`; so
-      are `'m`, `'d`, `'re`, `'ve` and `'ll`. A typographic apostrophe in a word becomes `'`.
+    - A run of letters and digits is a word. Periods, commas and colons between digits belong to the
+      word (`3.5`, `1,000`, `10:30`), and so do hyphens and apostrophes between letters
+      (`well-known`, `o'clock`).
+    - English contractions are separate words: `don't` is split into `do` and `n't`, and `she's`
+      into `she` and `'s`; `'m`, `'d`, `'re`, `'ve` and `'ll` are also separate. A typographic
+      apostrophe in a word becomes `'`.
     - Two or more single letters that are each followed by a period are one word: `u.s.`, `e.g.`
-    - `...`, `--`, two backticks and two apostrophes are marks of two or three characters. Any other
-      symbol is a separate mark, and so is a character of a script without spaces, such as Chinese
-      or Thai.
+    - `...`, `--`, two backticks and two apostrophes are single marks. Any other symbol is a
+      separate mark, and so is each character of a script without spaces, such as Chinese or Thai.
 
-    A word that is not in the vocabulary becomes `<unknown>`. With `hash_buckets`, a hash of its
-    letters chooses one of this number of additional ids instead, so that two unknown words seldom
-    have the same id.
+    A word that is not in the vocabulary becomes `<unknown>`. With `hash_buckets`, such a word gets
+    one of `hash_buckets` additional ids instead, chosen by a hash of its letters, so that two
+    unknown words seldom have the same id.
 
     Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`. They never result from a text,
     because `<` and `>` are split off.
 
     Args:
-        vocabulary: The words in the order of their ids: the four special tokens, then others. Words
-            that the rules never produce, such as `New York` or capitals with `lowercase`, are never
-            found in a text.
+        vocabulary: The words in the order of their ids, beginning with the four special tokens.
+            Words that the rules never produce, such as `New York`, or words with capitals if
+            `lowercase` is True, are never found in a text.
         lowercase: Whether letters are lower-cased.
-        hash_buckets: Number of additional ids for words that are not in the vocabulary; if 0, they
-            are `<unknown>`.
+        hash_buckets: Number of additional ids for words that are not in the vocabulary. If 0, all
+            such words become `<unknown>`.
 
     Raises:
         TypeError: If a word is not a string.
@@ -111,12 +112,12 @@ class WordTokenizer(PlacedTokenizer):
             texts: The training texts, such as a list of strings or a generator of lines.
             vocabulary_size: Maximum number of ids, including the 4 special tokens and
                 `hash_buckets`; no limit if None.
-            lowercase: See the class.
+            lowercase: Whether letters are lower-cased.
             min_frequency: Minimum number of occurrences of a word that gets an id. Rarer words
-                train `<unknown>`.
-            allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
-                have more words.
-            hash_buckets: See the class.
+                become `<unknown>`.
+            allow_fewer: Whether the result may have fewer ids than `vocabulary_size` if the texts
+                do not have enough words.
+            hash_buckets: Number of additional ids for words that are not in the vocabulary.
 
         Returns:
             A `WordTokenizer`.

@@ -15,10 +15,10 @@ from keras_attn.text.word_cutting import CLITIC, ENDING, QUOTED, ROUNDS, WORD, i
 class GraphWords(GraphTokenizer):
     """`WordTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
-    For every text, its words and ids are the same as in Python. Bytes that are not UTF-8 are read
-    as the U+FFFDs of Python's `bytes.decode("utf-8", "replace")`. It uses core TensorFlow ops, and
-    its tables are part of the module, so a SavedModel with it needs only `import tensorflow`. It
-    runs on the CPU, because TensorFlow keeps strings there.
+    For every text, the words and ids are the same as in Python. Bytes that are not UTF-8 are read
+    as U+FFFD, as by Python's `bytes.decode("utf-8", "replace")`. The module uses only core
+    TensorFlow ops and contains its tables, so a SavedModel with it needs only `import tensorflow`.
+    The module runs on the CPU, because TensorFlow keeps strings there.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -41,7 +41,7 @@ class GraphWords(GraphTokenizer):
 
     @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings into ids, without start and end tokens."""
+        """Converts strings `(B,)` to ragged int32 ids `(B, None)`, without start and end tokens."""
         with tf.device("CPU:0"):
             words = self.words(text)
             unique, index = tf.unique(words.flat_values)
@@ -52,10 +52,10 @@ class GraphWords(GraphTokenizer):
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Turns strings into ids and their start and end bytes: ragged `(B, None)`.
+        """Converts strings `(B,)` to ids and their start and end bytes, each ragged `(B, None)`.
 
-        To convert them to character positions, use `keras_attn.text.character_places_graph`. Bytes
-        that are not UTF-8 are read as U+FFFD, and positions refer to the resulting text.
+        `keras_attn.text.character_places_graph` converts bytes to character positions. Bytes that
+        are not UTF-8 are read as U+FFFD, and positions refer to the resulting text.
         """
         with tf.device("CPU:0"):
             text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
@@ -69,7 +69,7 @@ class GraphWords(GraphTokenizer):
 
     @graph_method(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def words(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Splits strings `(B,)` into the words that are looked up: ragged `(B, None)`."""
+        """Splits strings `(B,)` into the words that are looked up, ragged strings `(B, None)`."""
         with tf.device("CPU:0"):
             words = self._words_as_written(text)
             unique, again = tf.unique(words.flat_values, tf.int64)
@@ -77,7 +77,7 @@ class GraphWords(GraphTokenizer):
 
     @graph_method(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Turns ids `(..., T)` into strings, with a space between words and punctuation marks."""
+        """Converts ids `(..., T)` to strings, with spaces between words and punctuation marks."""
         with tf.device("CPU:0"):
             text = tf.strings.reduce_join(tf.gather(self._texts, ids), axis=-1)
             return tf.strings.regex_replace(text, "^ ", "")
