@@ -79,31 +79,31 @@ def enable_lora(
         y = x (W + alpha / rank A B) + b,    W (D, U), A (D, rank), B (rank, U)
 
     A is initialized randomly and B with zeros, so that the outputs do not change at first. Only A
-    and B are trained, `rank (D + U)` weights instead of `D U`; everything else is frozen. LoRA is
-    applied to the projections of queries, keys, values and outputs in all attention layers of this
-    package. If queries, keys and values have a fused projection, they share A, and each has a part
-    of B. Recurrent cells do not support LoRA. `keras.layers.Dense.enable_lora` computes the
-    low-rank change.
+    and B are trained, which are `rank (D + U)` weights instead of `D U` weights; all other weights
+    are frozen. LoRA is applied to the projections of queries, keys, values and outputs in all
+    attention layers of this package. If queries, keys and values have a fused projection, they
+    share A, and each of them has a part of B. Recurrent cells do not support LoRA.
+    `keras.layers.Dense.enable_lora` computes the low-rank change.
 
     Compile the model afterwards; the `fit` methods of tasks do this. Layers that are already frozen
-    do not change. `save` of a model or task writes merged kernels, so that loading it gives a plain
-    model with the same outputs. (Load a compiled `.keras` file with `compile=False`, because its
-    optimizer has only states for A and B.) `save_lora` writes A and B; `save_training_state` writes
-    everything.
+    do not change. The `save` method of a model or task writes merged kernels, so that loading the
+    file gives a plain model with the same outputs. (Load a compiled `.keras` file with
+    `compile=False`, because its optimizer has only states for A and B.) `save_lora` writes only A
+    and B; `save_training_state` writes all weights.
 
     Args:
         model: A Keras model with layers of this package, or a task. It is changed in place.
         rank: Rank of the changes.
-        alpha: Scale of the changes; if None, `rank`, so that the factor is 1.
+        alpha: Scale of the changes. If None, it is `rank`, so that the factor is 1.
         feed_forward: Whether LoRA is also applied to feed-forward networks.
-        also: Regular expression. LoRA is also applied to `Dense` layers whose path contains a
+        also: Regular expression: LoRA is also applied to `Dense` layers whose path contains a
             match.
 
     Returns:
         A `LoraReport`.
 
     Raises:
-        ValueError: If a setting is wrong, or the model already has LoRA or has no suitable layer.
+        ValueError: If a setting is invalid, or the model already has LoRA or has no suitable layer.
 
     Example:
 
@@ -255,7 +255,7 @@ def merge_lora(model: keras.layers.Layer) -> None:
 
     Raises:
         ValueError: If the model has no LoRA, or is only a part of the model that was passed to
-            `enable_lora`, so that the rest would stay frozen.
+            `enable_lora`, so that the other layers would stay frozen.
 
     Example:
 
@@ -351,13 +351,13 @@ def save_lora(model: keras.layers.Layer, path: str | os.PathLike) -> None:
 
 
 def load_lora(model: keras.layers.Layer, path: str | os.PathLike) -> LoraReport:
-    """Enables LoRA with the settings and weights from a file of `save_lora`.
+    """Enables LoRA with the settings and weights from a file written by `save_lora`.
 
-    If the file does not match the model, nothing is changed.
+    If the file does not match the model, the model is not changed.
 
     Args:
         model: A Keras model or task with the weights that the saved model had before LoRA, because
-            the file contains only differences.
+            the file contains only the changes of the weights.
         path: The file.
 
     Returns:
@@ -365,8 +365,8 @@ def load_lora(model: keras.layers.Layer, path: str | os.PathLike) -> LoraReport:
 
     Raises:
         FileNotFoundError: If there is no file.
-        ValueError: If the file is of another kind, has a newer format or does not match the model,
-            or the model already has LoRA.
+        ValueError: If the file is no file of LoRA weights, has a newer format or does not match the
+            model; or if the model already has LoRA.
 
     Example:
 

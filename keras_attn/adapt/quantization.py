@@ -17,13 +17,13 @@ def quantize(
     filters: Callable[[Any], bool] | None = None,
     others: Sequence[keras.Model] = (),
 ) -> None:
-    """Quantizes a trained model in place; see `Task.quantize` for the effects.
+    """Quantizes the kernels and embeddings of a trained model in place.
 
     Args:
         whole: The model.
         mode: `"int8"`, `"int4"` or `"float8"` (which does not change embeddings).
         filters: Function that returns whether a layer is quantized; all layers if None.
-        others: Further models that share some of its layers.
+        others: Further models that share some of the model's layers.
 
     Raises:
         ValueError: If the mode is unknown, no layer can be quantized, or layers have LoRA, which

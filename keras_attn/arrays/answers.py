@@ -14,11 +14,12 @@ WINDOW = "row_seconds", "window_start", "window_size", "window_first", "window_b
 
 
 def window_spans(xp: ArrayModule, tensors: Arrays, longest: int, n_best: int) -> dict[str, Array]:
-    """Finds the `n_best` spans of each row, and the score of no answer.
+    """Finds the `n_best` spans of each row, and the score of no answer of each row.
 
-    `tensors` has the arrays `WINDOW`; `tokens (N, 2)`, the scores of all ids as the first and the
-    last id of a span; and `token_starts (R,)`, the first id of each row. Returns `scores`, `first`
-    and `last (R, n_best)`, `whole (R,)` (see `BestSpans`) and `none (R,)`.
+    `tensors` has the arrays named in `WINDOW`; `tokens (N, 2)`, the scores of all ids as the first
+    and the last id of a span; and `token_starts (R,)`, the first id of each row. Returns the arrays
+    `scores`, `first` and `last (R, n_best)` and `whole (R,)` of the `BestSpans`, and the scores of
+    no answer, `none (R,)`.
     """
     starts = xp.expand_dims(tensors["token_starts"], 1)  # (R, 1)
     seconds, start, size, first, behind = (xp.expand_dims(tensors[name], 1) for name in WINDOW)
@@ -40,10 +41,10 @@ def text_answers(
 ) -> dict[str, Array]:
     """Finds the best answers of texts among the answers of their windows.
 
-    `tensors` has the result of `window_spans`, `begins`, `pieces`, `rooms` and `margins (B,)`, and
-    `piece_starts` and `piece_ends` of all pieces. Returns `starts`, `ends`, `probabilities` and
-    `there (B, n)`; `answer_start`, `answer_end`, `probability`, `no_answer`, `refused`, `margin`,
-    `window`, `first_piece` and `last_piece (B,)`.
+    `tensors` has the result of `window_spans`; `begins`, `pieces`, `rooms` and `margins (B,)`; and
+    the `piece_starts` and `piece_ends` of all pieces. Returns a dict of arrays: `starts`, `ends`,
+    `probabilities` and `there (B, n)`; and `answer_start`, `answer_end`, `probability`,
+    `no_answer`, `refused`, `margin`, `window`, `first_piece` and `last_piece (B,)`.
     """
     spans = BestSpans(*(tensors[name] for name in ("scores", "first", "last", "whole")))
     found = spans_of_texts(xp, spans, tensors["none"], windows)

@@ -15,7 +15,7 @@ SCHEMES = {"BIO": "BIIB", "BIOES": "BIES", "BILOU": "BILU"}
 
 
 class LabelTables(NamedTuple):
-    """The meaning of each label, in arrays `(C,)`.
+    """The type of each label and its position in an entity, as arrays `(C,)`.
 
     Example:
 
@@ -42,11 +42,11 @@ def scheme_of(labels: Iterable[str]) -> str:
         labels: The different labels.
 
     Returns:
-        `"BIO"`, `"BIOES"` or `"BILOU"`, the first that has all prefixes; `""` if any other label
-        except `O` occurs, or no label has a prefix.
+        The first of `"BIO"`, `"BIOES"` and `"BILOU"` that has all prefixes of the labels; `""` if a
+        label other than `O` has no prefix, or no label has a prefix.
 
     Raises:
-        ValueError: If all labels have prefixes, but no scheme has all of them.
+        ValueError: If all labels except `O` have prefixes, but no scheme has all of these prefixes.
 
     Example:
 
@@ -71,12 +71,13 @@ def label_tables(labels: Sequence[str], scheme: str = "BIO") -> LabelTables:
     """Parses the names of labels.
 
     Args:
-        labels: Labels with prefix and type, such as `B-X`; any other label, such as `O`, belongs to
-            no entity. If a repair needs a label that does not exist, the original label is kept.
+        labels: The C labels, with prefix and type, such as `B-X`; any other label, such as `O`,
+            belongs to no entity. If a repair needs a label that does not exist, the original label
+            is kept.
         scheme: One of `SCHEMES`, or `""` if the labels do not mark entities.
 
     Returns:
-        The `LabelTables`.
+        A `LabelTables`.
 
     Example:
 
@@ -109,12 +110,12 @@ def label_tables(labels: Sequence[str], scheme: str = "BIO") -> LabelTables:
 def entities(
     xp: ArrayModule, labels: Array, lengths: Array, tables: LabelTables
 ) -> dict[str, Array]:
-    """Finds the entities in labels.
+    """Finds the entities that the labels of words mark.
 
-    A word continues the entity of the previous word if both have the same type, its own prefix does
-    not begin an entity, and the previous prefix does not end one. The entities are the same as in
-    `seqeval` without strict mode. Labels are repaired so that strict mode finds the same
-    entities.
+    A word continues the entity of the previous word if both words have the same type, the prefix of
+    the word does not begin an entity, and the prefix of the previous word does not end an entity.
+    The entities are the same as in `seqeval` without strict mode. Labels are repaired so that
+    strict mode finds the same entities.
 
     Args:
         xp: `numpy` or `keras.ops`.

@@ -10,14 +10,14 @@ from keras_attn.arrays.modules import Array, ArrayModule
 
 
 def starts_of(xp: ArrayModule, lengths: Array) -> Array:
-    """Returns the start of each row.
+    """Returns the index of each row's first value in the flat array.
 
     Args:
         xp: `numpy` or `keras.ops`.
         lengths: Number of values of each row, int32 `(B,)`.
 
     Returns:
-        int32 `(B,)`.
+        The indices, int32 `(B,)`.
 
     Example:
 
@@ -28,14 +28,14 @@ def starts_of(xp: ArrayModule, lengths: Array) -> Array:
 
 
 def owners(xp: ArrayModule, lengths: Array) -> Array:
-    """Returns the row of each value.
+    """Returns the index of the row to which each value belongs.
 
     Args:
         xp: `numpy` or `keras.ops`.
         lengths: Number of values of each row, int32 `(B,)`.
 
     Returns:
-        int32 `(N,)`.
+        The row indices of all N values, int32 `(N,)`.
 
     Example:
 
@@ -49,14 +49,14 @@ def owners(xp: ArrayModule, lengths: Array) -> Array:
 
 
 def places_in_rows(xp: ArrayModule, lengths: Array) -> tuple[Array, Array]:
-    """Returns the row of each value, and its position in the row.
+    """Returns the index of each value's row, and the position of the value in the row.
 
     Args:
         xp: `numpy` or `keras.ops`.
         lengths: Number of values of each row, int32 `(B,)`.
 
     Returns:
-        int32 `(N,)` each.
+        The row indices and the positions of all N values, int32 `(N,)` each.
 
     Example:
 
@@ -73,11 +73,11 @@ def row_sums(xp: ArrayModule, values: Array, lengths: Array) -> Array:
 
     Args:
         xp: `numpy` or `keras.ops`.
-        values: int32 `(N,)`.
+        values: The values of all rows, int32 `(N,)`.
         lengths: Number of values of each row, int32 `(B,)`.
 
     Returns:
-        int32 `(B,)`.
+        The sums, int32 `(B,)`.
 
     Example:
 
@@ -98,8 +98,8 @@ def kept(xp: ArrayModule, mask: Array, lengths: Array) -> tuple[Array, Array]:
         lengths: Number of values of each row, int32 `(B,)`.
 
     Returns:
-        The indices of the values that are kept, int32 `(M,)`, and their number in each row, int32
-        `(B,)`.
+        The indices of the values that are kept, int32 `(M,)`, and the number of kept values in each
+        row, int32 `(B,)`.
 
     Example:
 
@@ -114,17 +114,17 @@ def kept(xp: ArrayModule, mask: Array, lengths: Array) -> tuple[Array, Array]:
 def padded(
     xp: ArrayModule, values: Array, lengths: Array, blank: float = 0, least: int = 0
 ) -> Array:
-    """Pads rows to a table.
+    """Pads rows on the right to a table.
 
     Args:
         xp: `numpy` or `keras.ops`.
-        values: Numbers `(N,)`.
+        values: The values of all rows `(N,)`.
         lengths: Number of values of each row, int32 `(B,)`.
         blank: Padding value.
-        least: Minimum width.
+        least: Minimum width W of the table.
 
     Returns:
-        `(B, W)`. W is the greatest length.
+        The table `(B, W)`, where W is the greatest length, or `least` if it is greater.
 
     Example:
 
@@ -140,16 +140,16 @@ def padded(
 
 
 def places_of(xp: ArrayModule, table: Array, value: int) -> Array:
-    """Finds the columns of a value in each row.
+    """Finds the columns in which each row of a table has a value.
 
     Args:
         xp: `numpy` or `keras.ops`.
-        table: int32 `(B, T)`.
-        value: The value.
+        table: Integers, int32 `(B, T)`.
+        value: The value to find.
 
     Returns:
-        int32 `(B, M)`, in ascending order, padded with zeros; M is the maximum number of columns of
-        a row, at least 1.
+        The columns in ascending order, padded with zeros, int32 `(B, M)`; M is the greatest number
+        of such columns in a row, at least 1.
 
     Example:
 
@@ -166,12 +166,12 @@ def places_of(xp: ArrayModule, table: Array, value: int) -> Array:
 def joined(
     xp: ArrayModule, parts: Sequence[tuple[Array, Array, Array]], blank: int
 ) -> tuple[Array, Array]:
-    """Concatenates parts of flat arrays to rows.
+    """Concatenates parts of flat arrays to rows, and pads the rows to a table.
 
     Args:
         xp: `numpy` or `keras.ops`.
-        parts: For each part, a flat array, int32 `(N,)`, and the start and size of the part of each
-            row in it, int32 `(R,)`.
+        parts: For each part of a row, a tuple of a flat array, int32 `(N,)`, and the start and the
+            size of each row's part in this array, int32 `(R,)` each.
         blank: Padding value.
 
     Returns:
@@ -201,7 +201,7 @@ def joined(
 
 
 def order(xp: ArrayModule, values: Array) -> Array:
-    """Returns the stable sorting order of the values of each row.
+    """Returns the indices that sort the values of each row, with a stable sort.
 
     Equal values keep their order on every backend. (NumPy needs an argument for this, which
     `keras.ops` does not have.)

@@ -57,10 +57,10 @@ def log_sum(xp: ArrayModule, scores: Array) -> Array:
 
     Args:
         xp: `numpy` or `keras.ops`.
-        scores: float32 `(R, M)`, M at least 1; minus infinity is ignored.
+        scores: Scores, float32 `(R, M)`, with M at least 1; scores of minus infinity are ignored.
 
     Returns:
-        float32 `(R,)`; minus infinity if all are ignored.
+        The logarithms, float32 `(R,)`; minus infinity for rows whose scores are all ignored.
 
     Example:
 
@@ -76,7 +76,7 @@ def log_sum(xp: ArrayModule, scores: Array) -> Array:
 def best_spans(
     xp: ArrayModule, starts: Array, ends: Array, begin: Array, longest: int, n_best: int
 ) -> BestSpans:
-    """Finds the best spans of each window, and among equal scores the first ones.
+    """Finds the spans of each window with the greatest scores; among equal scores, the first spans.
 
     The score of the span from position i to position j is `starts[i] + ends[j]`.
 
@@ -84,13 +84,13 @@ def best_spans(
         xp: `numpy` or `keras.ops`.
         starts: Scores of first positions, float32 `(R, K)`, K at least 1; minus infinity outside
             the window.
-        ends: Scores of last positions, in the same way.
+        ends: Scores of last positions, in the same form.
         begin: Whether a span may begin at a position, booleans `(R, K)`.
         longest: Maximum length L of a span.
-        n_best: Number of spans.
+        n_best: Number of spans to find in each window.
 
     Returns:
-        The `BestSpans`.
+        A `BestSpans`.
 
     Example:
 
@@ -124,10 +124,10 @@ def spans_of_texts(xp: ArrayModule, spans: BestSpans, none: Array, windows: Wind
         xp: `numpy` or `keras.ops`.
         spans: The `BestSpans` of R windows, with positions in the whole text.
         none: Score of no answer in each window, float32 `(R,)`.
-        windows: The `Windows`.
+        windows: The `Windows` of the texts.
 
     Returns:
-        The `TextSpans` of B texts.
+        A `TextSpans` with the best spans of B texts.
 
     Example:
 

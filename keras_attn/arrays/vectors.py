@@ -13,10 +13,10 @@ def unit_length(xp: ArrayModule, vectors: Array) -> Array:
 
     Args:
         xp: `numpy` or `keras.ops`.
-        vectors: float32 `(..., D)`; zero vectors do not change.
+        vectors: Vectors, float32 `(..., D)`; zero vectors do not change.
 
     Returns:
-        float32 `(..., D)`.
+        The scaled vectors, float32 `(..., D)`.
 
     Example:
 
@@ -28,14 +28,15 @@ def unit_length(xp: ArrayModule, vectors: Array) -> Array:
 
 
 def greatest(xp: ArrayModule, scores: Array, count: int) -> Array:
-    """Finds the greatest scores of each row, and among equal ones the first.
+    """Finds the greatest scores of each row; among equal scores, the first ones.
 
     (PyTorch does not define the order of equal scores.)
 
     Args:
         xp: `numpy` or `keras.ops`.
-        scores: float32 `(..., N)`.
-        count: Number of scores, at most N; with NumPy, all if there are fewer.
+        scores: Scores, float32 `(..., N)`.
+        count: Number of scores to find, at most N. With NumPy, it may be greater than N, and then
+            all scores are returned.
 
     Returns:
         The indices of the scores, the greatest first, int32 `(..., count)`.

@@ -15,7 +15,7 @@ from keras_attn.arrays.rows import places_in_rows, starts_of
 
 
 class Windows(NamedTuple):
-    """The windows of several sequences, in the order of the sequences; int32 `(R,)` each.
+    """The windows of several sequences, in the order of the sequences, as int32 arrays.
 
     Example:
 
@@ -50,10 +50,11 @@ def windows(xp: ArrayModule, lengths: Array, room: Array | int, margin: Array | 
         xp: `numpy` or `keras.ops`.
         lengths: Number of positions of each sequence, int32 `(B,)`.
         room: Maximum number of positions of a window, or int32 `(B,)` for each sequence.
-        margin: Number of context positions on each side, less than half of `room`, or int32 `(B,)`.
+        margin: Number of context positions on each side, less than half of `room`; or int32 `(B,)`
+            for each sequence.
 
     Returns:
-        The `Windows`. An empty sequence has one window.
+        A `Windows`. An empty sequence has one window.
 
     Example:
 
@@ -83,11 +84,13 @@ def window_numbers(
         xp: `numpy` or `keras.ops`.
         places: Positions in their sequences, int32.
         lengths: The length of the sequence of each position, int32.
-        room: See `windows`; for each position, or one for all.
-        margin: See `windows`; for each position, or one for all.
+        room: Maximum number of positions of a window, as in `windows`: one number, or a number for
+            each position.
+        margin: Number of context positions on each side, as in `windows`: one number, or a number
+            for each position.
 
     Returns:
-        Indices, int32.
+        The index of the window of each position, int32.
 
     Example:
 

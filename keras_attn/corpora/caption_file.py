@@ -87,7 +87,7 @@ class CaptionFile:
         return {} if set(counts) == {""} else counts
 
     def read(self, split: str = "", check_files: bool = True) -> CaptionedImages:
-        """Reads the images and their captions."""
+        """Reads the images of a part (of all parts if `split` is empty) and their captions."""
         return self._read(split, {"on_error": self.on_error, "check_files": check_files})
 
     def _read(self, split: str, checks: CaptionChecks) -> CaptionedImages:

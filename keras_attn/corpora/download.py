@@ -53,7 +53,7 @@ class PackageFile:
     def find(
         self, given: str | os.PathLike[str] | None, cache_dir: str | os.PathLike[str] | None
     ) -> Path:
-        """Returns the path of the file, given, or in the cache (downloaded if necessary)."""
+        """Returns the given path or the path in the cache; downloads the file if necessary."""
         if given is not None:
             if not Path(given).is_file():
                 raise FileNotFoundError(
@@ -107,7 +107,7 @@ class PackageFile:
         return found
 
     def another(self, path: Path, found: object) -> ValueError:
-        """Returns the error for a different or damaged file."""
+        """Returns the error for a file that is damaged or not the expected one."""
         return ValueError(
             f"Expected a whole {self.kind} {self.file_name}. Received: {path} ({found}). Delete it "
             "and fetch it again."

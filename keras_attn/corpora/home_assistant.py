@@ -38,17 +38,19 @@ def load_home_assistant(
     """Loads sentence pairs of Home Assistant's user interface (Apache-2.0).
 
     The texts, translated by people, come from the wheel `homeassistant==2026.11.0` (67 MB). `pip`
-    downloads it once; it is read as a zip archive without being installed. Strings of two languages
-    form a pair if an integration has them under the same key.
+    downloads the wheel once; it is read as a zip archive without being installed. Strings of two
+    languages form a pair if an integration has them under the same key.
 
     White space is stripped, and runs of white space (including newlines) become one space. A
-    repeated pair is kept once; its `groups` are the names of all integrations that have it. Pairs
-    are dropped if either text is empty, both are equal, the source has fewer than `min_words`
-    words, or a text has an unresolved reference to another string (`[%key:...%]`). Placeholders
-    such as `{name}` and Markdown links are kept, because a good translation copies them.
+    repeated pair is kept once; its `groups` are the names of all integrations that contain the
+    pair. A pair is dropped if one of its texts is empty, if both texts are equal, if the source has
+    fewer than `min_words` words, or if a text has an unresolved reference to another string
+    (`[%key:...%]`). Placeholders such as `{name}` and Markdown links are kept, because a good
+    translation copies them.
 
-    With `min_words=3`, there are 24,350 pairs of English and German, 19,657 with French, 24,362
-    with Spanish and 9,420 with Italian. They are sorted by the integrations' names and by key.
+    With `min_words=3`, there are 24,350 pairs of English and German, 19,657 of English and French,
+    24,362 of English and Spanish, and 9,420 of English and Italian. The pairs are sorted by the
+    names of the integrations and by key.
 
     Args:
         target: Language code of the translations, as in the file names: "de", "fr", "es", "it",

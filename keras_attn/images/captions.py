@@ -31,9 +31,9 @@ def read_karpathy(
 ) -> CaptionedImages:
     """Reads the JSON of Karpathy's splits, such as `dataset_flickr8k.json` and `dataset_coco.json`.
 
-    For each image, it has the file name (and in COCO the folder), the part of the dataset, and the
-    sentences. RSICD, Sydney-Captions and UCM-Captions also have this format. White space in
-    captions becomes single spaces; they are otherwise unchanged.
+    For each image, the file contains the file name (and in COCO the folder), the part of the
+    dataset, and the sentences. RSICD, Sydney-Captions and UCM-Captions also have this format. White
+    space in captions becomes single spaces; otherwise, captions are unchanged.
 
     References:
         - [Karpathy and Fei-Fei, 2015](https://arxiv.org/abs/1412.2306).
@@ -43,11 +43,12 @@ def read_karpathy(
         image_dir: Folder of the images, or of their folders. Default: the folder of the file.
         split: One or several parts, such as `"train"`, or `("train", "restval")`, the usual
             training set of COCO. Default: all parts.
-        **checks: Settings of all readers of captions. `on_error`: `"error"` (default) raises one
-            ValueError for all images that are missing or have no caption, and all empty captions.
-            `"skip"` leaves them out, and lists them in `problems` of the result; an image keeps its
-            other captions. `check_files`: Whether to check that image files exist (default True).
-            Set False to read only the captions.
+        **checks: Settings of all readers of captions.
+            `on_error`: `"error"` (default) raises one ValueError for all images that are missing or
+                have no caption, and all empty captions. `"skip"` leaves these images and captions
+                out, and lists them in `problems` of the result; an image keeps its other captions.
+            `check_files`: Whether to check that the image files exist (default True). Use False to
+                read only the captions.
 
     Returns:
         A `CaptionedImages`, a sequence of `CaptionedImage` with `problems`, `counts`,
@@ -55,8 +56,9 @@ def read_karpathy(
 
     Raises:
         OSError: If the file or the folder is missing or cannot be read.
-        ValueError: If the JSON is invalid or has another format, there is no such part (the message
-            lists the parts), or images or captions are bad (see `on_error`).
+        ValueError: If the JSON is invalid or has another format, `split` names a part that does not
+            exist (the message lists the parts), or, depending on `on_error`, images or captions are
+            bad.
 
     Example:
 
@@ -87,7 +89,7 @@ def read_coco_captions(
     Args:
         path: The JSON file, plain or gzipped.
         image_dir: Folder of the images, such as `train2017`. Default: the folder of the file.
-        **checks: See `read_karpathy`.
+        **checks: The settings `on_error` and `check_files`, as in `read_karpathy`.
 
     Returns:
         A `CaptionedImages`, in the order of the list of images.
@@ -145,10 +147,10 @@ def read_flickr8k(
 ) -> CaptionedImages:
     r"""Reads the captions of Flickr8k or Flickr30k in their original format.
 
-    Each line has `NAME.jpg#0`, a tab and a caption (`Flickr8k.token.txt`,
-    `results_20130124.token`). Further files define the parts, with an image name on each line
-    (`Flickr_8k.trainImages.txt`). Flickr8k has captions of one missing image,
-    `2258277193_586949ec62.jpg.1`, so pass `on_error="skip"` if there is no `split_file`.
+    Each line of the file (`Flickr8k.token.txt`, `results_20130124.token`) has `NAME.jpg#0`, a tab
+    and a caption. Further files such as `Flickr_8k.trainImages.txt` define the parts, with an image
+    name on each line. Flickr8k has captions of one missing image, `2258277193_586949ec62.jpg.1`, so
+    pass `on_error="skip"` if you do not pass a `split_file`.
 
     References:
         - [Hodosh et al., 2013](https://doi.org/10.1613/jair.3994): Flickr8k.
@@ -157,11 +159,11 @@ def read_flickr8k(
         token_file: The file of captions, plain or gzipped.
         image_dir: Folder of the images (`Flicker8k_Dataset`). Default: the folder of the file.
         split_file: The file with the image names of one part. Default: all images.
-        **checks: See `read_karpathy`.
+        **checks: The settings `on_error` and `check_files`, as in `read_karpathy`.
 
     Returns:
-        A `CaptionedImages`, in the order of the captions. `split` is "train", "dev" or "test" if
-        the name of `split_file` contains this word, and otherwise the name itself.
+        A `CaptionedImages`, in the order of the captions. The `split` of each image is "train",
+        "dev" or "test" if the name of `split_file` contains this word, otherwise the name itself.
 
     Raises:
         OSError: If a file or the folder is missing or cannot be read.
@@ -222,10 +224,10 @@ def read_caption_csv(
             `image_dir` unless they are absolute.
         caption: Name or number of the column of the captions.
         image_dir: Folder of the images. Default: the folder of the table.
-        delimiter: The character between cells. Default: `,`, `;`, `|` or a tab, inferred from the
-            names of the columns; otherwise, a tab in `*.tsv` and a comma in all other files.
+        delimiter: The character between cells. By default, one of `,`, `;`, `|` and tab is inferred
+            from the header; without a header, it is a tab in `*.tsv` and a comma in other files.
         header: Whether the first row names the columns. Default: True if a column is given by name.
-        **checks: See `read_karpathy`.
+        **checks: The settings `on_error` and `check_files`, as in `read_karpathy`.
 
     Returns:
         A `CaptionedImages`, in the order of the images' first rows.
@@ -287,14 +289,14 @@ def read_ucm_captions(
     Args:
         folder: The folder.
         split: One or several parts. Default: all parts.
-        **checks: See `read_karpathy`.
+        **checks: The settings `on_error` and `check_files`, as in `read_karpathy`.
 
     Returns:
         A `CaptionedImages`, in the file's order.
 
     Raises:
         OSError: If the folder or its file is missing or cannot be read.
-        ValueError: See `read_karpathy`.
+        ValueError: As in `read_karpathy`.
 
     Example:
 

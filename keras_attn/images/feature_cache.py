@@ -31,8 +31,8 @@ _DTYPES = ("float16", "float32")
 def encoder_fingerprint(model: keras.Model) -> str:
     """Returns a hash of a model's weights.
 
-    It does not depend on the architecture, so add the architecture's name and the image size to the
-    key of the cache.
+    The hash does not depend on the architecture, so add the name of the architecture and the image
+    size to the key of the cache.
 
     Args:
         model: The encoder.
@@ -57,28 +57,29 @@ def encoder_fingerprint(model: keras.Model) -> str:
 
 
 class FeatureCache:
-    """A folder with features (R, D) of images, which an encoder computes once.
+    """A folder with features (R, D) of images, so that an encoder computes them only once.
 
-    A frozen encoder computes the same features of an image in each epoch. `fill` encodes missing
-    images and writes their features in shards, each of them atomically: after `kill -9` at any
-    moment, the next `fill` resumes after the last complete shard. Shards are memory-mapped, so the
-    features need not fit into memory.
+    A frozen encoder computes the same features of an image in each epoch. `fill` encodes the images
+    that are not in the cache, and writes their features in shards, each of them atomically. If the
+    process is killed, the next `fill` resumes after the last complete shard. Shards are
+    memory-mapped, so the features need not fit into memory.
 
-    A folder belongs to one `key`, which contains everything that determines the features. A cache
-    with another key raises an error. An image is identified by its path, size and modification
-    time, and is encoded again when its file has changed.
+    Each folder has one `key`, which contains everything that determines the features. Opening a
+    folder with another key raises an error. An image is identified by its path, size and
+    modification time, and is encoded again if its file has changed.
 
     Args:
         folder: The folder, which `fill` creates.
         key: A dictionary of JSON values, such as `{"encoder": "vgg16", "weights":
             encoder_fingerprint(model), "image_size": [224, 224]}`.
-        dtype: `"float16"` (half the space, three digits) or `"float32"`.
+        dtype: Dtype of the stored features: `"float16"` (half the space, three digits) or
+            `"float32"`.
         shard_bytes: Approximate size of a shard. Features since the last complete shard are kept in
             memory, and are lost if the process is killed.
 
     Raises:
-        ValueError: If a setting is wrong, or the cache in the folder has another key or dtype (the
-            message has both), has a newer format, or is damaged.
+        ValueError: If a setting is invalid; or if the cache in the folder has another key or dtype
+            (the message has both), has a newer format, or is damaged.
 
     Example:
 
@@ -138,10 +139,10 @@ class FeatureCache:
         return self._shard(place[0])[place[1]]
 
     def read(self, paths: Iterable[str | os.PathLike[str]], dtype: str = "float32") -> np.ndarray:
-        """Returns the features of some images.
+        """Returns the features of images.
 
         Args:
-            paths: B image files that `fill` has processed. The files are not read again.
+            paths: B image files that are in the cache. The files themselves are not read.
             dtype: Dtype of the result.
 
         Returns:
@@ -168,12 +169,12 @@ class FeatureCache:
             paths: The image files.
             encode: Function (such as a Keras model) from uint8 (B, H, W, 3) to features (B, R, D),
                 with any B up to `batch_size`.
-            image_size: (H, W) to which images are resized, or one number for both.
+            image_size: Height and width to which images are resized, or one number for both.
             batch_size: Number of images that are encoded together.
-            on_error: `"error"` raises an error at the first broken or missing image; earlier
-                results are kept. `"skip"` leaves such images out, and lists them in `problems` of
-                the result.
-            max_pixels: See `load_image`.
+            on_error: `"error"` raises an error at the first broken or missing image; the features
+                of earlier images are kept. `"skip"` leaves broken and missing images out, and lists
+                them in `problems` of the result.
+            max_pixels: Maximum number of pixels of an image; larger images count as broken.
             verbose: Whether to show a progress bar.
 
         Returns:

@@ -46,7 +46,7 @@ class CacheFill:
 
 
 class Filling:
-    """One run over images: batches for the encoder, and shards of features."""
+    """One run over images, which encodes them in batches and writes shards of features."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Filling:
         self._rows = 0
 
     def is_there(self, path: str) -> bool:
-        """Whether the features of an image are in the cache and up to date."""
+        """Returns whether the features of an image are in the cache and up to date."""
         place = self.cache._places.get(path)
         return place is not None and os.path.isfile(path) and place[2] == self._identify(path)
 
@@ -115,7 +115,7 @@ class Filling:
             self.write()
 
     def write(self) -> None:
-        """Writes the encoded features."""
+        """Writes the encoded features as a shard."""
         if self._listed:
             self.cache._write(self._features, self._listed)
         self._features, self._listed, self._rows = [], [], 0

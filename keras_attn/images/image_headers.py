@@ -14,7 +14,7 @@ _READ = 30  # bytes: the longest header, of WebP
 
 
 def image_size_graph(tf: ModuleType, raw: tf.Tensor) -> tuple[Any, Any]:
-    """Reads the size of an image without decoding it."""
+    """Reads the rows and columns of an image from its header, without decoding the image."""
     head = tf.io.decode_raw(tf.strings.substr(raw, 0, _READ), tf.uint8)
     head = tf.cast(tf.pad(head, [[0, _READ - tf.size(head)]]), tf.int64)
 
@@ -59,7 +59,7 @@ def image_size_graph(tf: ModuleType, raw: tf.Tensor) -> tuple[Any, Any]:
 
 
 def first_frame_graph(tf: ModuleType, raw: tf.Tensor) -> Any:
-    """Removes all frames of a GIF file except the first, because TensorFlow decodes all frames."""
+    """Removes all frames of a GIF file except the first; TensorFlow would decode all of them."""
     _, end = _first_frame(tf, raw)
     cut = tf.strings.join([tf.strings.substr(raw, 0, end), b";"])
     return tf.where(end > 0, cut, raw)

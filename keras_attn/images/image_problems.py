@@ -28,7 +28,7 @@ class ImageProblem(NamedTuple):
     """A problem of an image or its captions.
 
     Args:
-        where: The path or name of the image, or otherwise the line or entry of the file.
+        where: The path or name of the image; if it is unknown, the line or entry of the file.
         kind: One of "missing", "broken", "no_caption", "empty", "type", "keys", "encoding",
             "twice", "unknown", "columns", "csv".
         what: Description of the problem.
@@ -45,7 +45,7 @@ class ImageProblem(NamedTuple):
 
 
 def count_image_problems(problems: Sequence[ImageProblem]) -> dict[str, int]:
-    """The number of images or lines with a problem of each kind."""
+    """Returns the number of images or lines with each kind of problem."""
     return count_problems(problems, IMAGE_PROBLEMS)
 
 

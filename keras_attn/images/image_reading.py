@@ -22,13 +22,13 @@ T = TypeVar("T")
 
 
 def picture_place(folder: Path, name: str) -> Path:
-    """The path of an image in a folder; Windows backslashes separate folders."""
+    """Returns the path of an image in a folder; Windows backslashes also separate folders."""
     path = folder / name
     return folder / name.replace("\\", "/") if "\\" in name and not path.is_file() else path
 
 
 class ImageReading(Generic[T]):
-    """Collects the problems of a file about images."""
+    """Base class of readers, which collects the problems of a file about images."""
 
     kinds = image_problems.IMAGE_PROBLEMS
     expected: ClassVar[str]
@@ -58,11 +58,11 @@ class ImageReading(Generic[T]):
             )
 
     def problem(self, where: str, kind: str, what: str) -> None:
-        """Notes a problem of an image, a line or an entry."""
+        """Records a problem of an image, a line or an entry."""
         self.problems.append(image_problems.ImageProblem(where, kind, what))
 
     def text(self, where: str, value: object, name: str) -> str | None:
-        """A normalized string; None, with a problem noted, if it is empty."""
+        """Returns a normalized string; if it is empty, records a problem and returns None."""
         if not isinstance(value, str):
             self.problem(where, "type", f"{name} is of type {type(value).__name__}")
             return None
@@ -76,7 +76,7 @@ class ImageReading(Generic[T]):
         return None
 
     def place(self, name: str, subfolder: str = "") -> Path:
-        """The path of an image in the folder; Windows backslashes separate folders."""
+        """Returns the path of an image in the folder; Windows backslashes also separate folders."""
         return picture_place(self.folder / subfolder, name)
 
     def cells(
@@ -100,7 +100,7 @@ class ImageReading(Generic[T]):
                 yield number, cells
 
     def take_over(self, lines: LineReading) -> None:
-        """Notes the problems of the lines of a file."""
+        """Records the problems of the lines of a file."""
         for number, kind, what in lines.problems:
             self.problem(f"{lines.unit} {number:,}", kind, what)
 

@@ -36,9 +36,9 @@ def load_image(
     size: int | tuple[int, int] | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> np.ndarray:
-    """Loads an image file as RGB values from 0 to 255.
+    """Loads an image file as RGB values from 0 to 255, with Pillow.
 
-    Pillow reads the file. Images are converted to RGB:
+    Images are converted to RGB:
 
     | file | array |
     |---|---|
@@ -86,7 +86,7 @@ def load_image(
 def decode_image(
     raw: bytes, name: str, size: int | tuple[int, int] | None, max_pixels: int
 ) -> np.ndarray:
-    """Loads an image from bytes like `load_image`, with a name for errors."""
+    """Loads an image from bytes like `load_image`; `name` is used in error messages."""
     size = check_sizes(size, max_pixels)
     if not raw:
         raise ValueError(f"{name}: expected a picture. Received: an empty file.")
@@ -129,7 +129,7 @@ def _of_array(image: np.ndarray, size: tuple[int, int] | None, max_pixels: int) 
 
 @dataclass(frozen=True)
 class CheckedImages:
-    """The valid image files, and a report of the invalid ones.
+    """The valid image files in a list of files, and the problems of all other files.
 
     Args:
         paths: The valid files, in the given order.
@@ -167,13 +167,13 @@ def check_images(
         paths: The files.
         on_error: `"error"` raises one ValueError for all invalid files. `"skip"` leaves them out,
             and lists them in `problems` of the result.
-        max_pixels: See `load_image`.
+        max_pixels: Maximum number of pixels of an image; larger images are invalid.
 
     Returns:
         A `CheckedImages` with the `paths` of valid images, `problems`, `counts` and `summary()`.
 
     Raises:
-        ValueError: If images are broken, missing or too large, with `on_error="error"`.
+        ValueError: If `on_error` is `"error"`, and images are broken, missing or too large.
 
     Example:
 
@@ -204,7 +204,7 @@ def check_images(
 
 
 def check_sizes(size: object, max_pixels: object) -> tuple[int, int] | None:
-    """Returns (height, width) or None; refuses invalid sizes and pixel limits."""
+    """Checks a size and a limit of pixels, and returns the size as (height, width) or None."""
     if not is_integer(max_pixels, 1):
         raise ValueError(f"Expected `max_pixels` to be an integer >= 1. Received: {max_pixels!r}.")
     if size is None:
@@ -219,7 +219,7 @@ def check_sizes(size: object, max_pixels: object) -> tuple[int, int] | None:
 
 
 def image_problem(path: str, max_pixels: int = MAX_PIXELS) -> ImageProblem | None:
-    """Returns the problem of an image file, or None."""
+    """Reads an image file, and returns its problem, or None if it is valid."""
     try:
         load_image(path, max_pixels=max_pixels)
     except (OSError, ValueError) as error:

@@ -19,8 +19,8 @@ def decode_picture(
     """Decodes the bytes of an image to uint8 `(rows, columns, 3)`, like `load_image`.
 
     JPEG, PNG, GIF (first frame), BMP and WebP files are supported. Grey images become RGB, and
-    transparent ones are drawn on white. EXIF data are ignored. An image that is too large is
-    refused by its header, before it is decoded.
+    transparent images are drawn on white. EXIF data are ignored. If the header of an image says
+    that it has more than `max_pixels` pixels, an error is raised before it is decoded.
     """
     rows, columns = image_size_graph(tf, raw)
     message = tf.strings.format(

@@ -34,9 +34,9 @@ class PictureQuestion(NamedTuple):
     Args:
         picture: The image: a file, the bytes of a file, or an array.
         question: The question.
-        answer: Its answer, one of the classes.
+        answer: The answer to the question, one of the classes.
         answers: Answers of several people, if available.
-        kind: Kind of the question, if available; each kind gets its own scores.
+        kind: Kind of the question, if available; each kind is also scored separately.
 
     Example:
 
@@ -53,13 +53,11 @@ class PictureQuestion(NamedTuple):
 
 @dataclass(frozen=True)
 class PictureQuestions(Items[PictureQuestion]):
-    """The questions of a file, and a report of the skipped ones.
-
-    The object is a sequence of `PictureQuestion`s.
+    """The questions of a file, a sequence of `PictureQuestion`s, and the problems found.
 
     Args:
         questions: The questions with their images and answers.
-        where: The file they were read from, for messages.
+        where: The file of the questions, for messages.
         entries: Number of questions in the file.
         problems: Problems of the skipped questions.
 
@@ -97,14 +95,14 @@ class PictureQuestions(Items[PictureQuestion]):
 
 
 class QuestionChecks(TypedDict, total=False):
-    """Settings of all readers of questions; see `read_question_table`."""
+    """Settings of all readers of questions, which `read_question_table` describes."""
 
     on_error: str
     check_pictures: bool
 
 
 class QuestionReading(ImageReading[PictureQuestion]):
-    """Collects the questions and the problems of one file."""
+    """Collects the questions of a file about images, and its problems."""
 
     kinds = QUESTION_PROBLEMS
     expected = "questions about whole pictures, with answers"
@@ -117,7 +115,7 @@ class QuestionReading(ImageReading[PictureQuestion]):
         self.picture_problem = functools.cache(image_problem)  # each picture is read once
 
     def bad_entry(self, where: str, kind: str, what: str) -> None:
-        """Counts a line or an entry, and notes its problem."""
+        """Counts a line or an entry, and records its problem."""
         self.entries += 1
         self.problem(where, kind, what)
 
@@ -157,7 +155,7 @@ Asked = PictureQuestion | tuple[Picture, str, str]
 def checked_questions(examples: Iterable[Any], answered: bool = True) -> list[PictureQuestion]:
     """Checks `PictureQuestion`s, or tuples ((image, question), answer).
 
-    If not `answered`, (image, question) pairs are accepted too.
+    If `answered` is False, (image, question) pairs are also accepted.
     """
     parts = ("picture", "question", "answer")[: 2 + answered]
     form = "((picture, question), answer) tuples" if answered else "(picture, question) tuples"

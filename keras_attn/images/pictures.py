@@ -16,7 +16,7 @@ Picture = str | os.PathLike[str] | bytes | np.ndarray
 
 
 def check_picture(picture: Any, number: int) -> None:
-    """Raises a TypeError unless an image is a path, bytes or an array; `number` is its position."""
+    """Raises a TypeError if an image is not a path, bytes or an array; `number` is its position."""
     if not isinstance(picture, str | os.PathLike | bytes | np.ndarray):
         raise TypeError(
             "Expected a picture as a path, as the bytes of a file, or as an array (H, W, 3) of "
@@ -25,7 +25,7 @@ def check_picture(picture: Any, number: int) -> None:
 
 
 def as_pictures(images: Any) -> tuple[list[Picture], bool]:
-    """Returns a list of images, and whether a single one was given."""
+    """Returns a list of images, and whether a single image was given."""
     array = isinstance(images, np.ndarray)
     if isinstance(images, str | os.PathLike | bytes) or (array and images.ndim < 4):
         return [images], True
@@ -38,9 +38,10 @@ def as_pictures(images: Any) -> tuple[list[Picture], bool]:
 def read_pictures(
     pictures: Sequence[Picture], size: tuple[int, int], batch_size: int, on_error: str = "error"
 ) -> Iterator[tuple[list[int], np.ndarray, list[ImageProblem]]]:
-    """Yields the indices and pixels of at most `batch_size` images, and problems of others.
+    """Yields batches: the indices and pixels of at most `batch_size` images, and problems.
 
-    With `on_error="error"` the error of a broken image is raised.
+    With `on_error="error"`, the error of a broken image is raised. Otherwise, broken images are
+    left out, and their problems are yielded.
     """
     check_on_error(on_error)
     for start in range(0, len(pictures), batch_size):

@@ -38,13 +38,14 @@ def read_question_table(
         answer: Name or number of the column of the answers.
         kind: Name or number of a column with the kind of each question; None if there is none.
         image_dir: Folder of the images. Default: the folder of the table.
-        delimiter: The character between cells. Default: `,`, `;`, `|` or a tab, inferred from the
-            names of the columns; otherwise, a tab in `*.tsv` and a comma in all other files.
+        delimiter: The character between cells. By default, one of `,`, `;`, `|` and tab is inferred
+            from the header; without a header, it is a tab in `*.tsv` and a comma in other files.
         header: Whether the first row names the columns. Default: True if a column is given by name.
-        **checks: Settings of all readers of questions. `on_error`: `"error"` (default) raises one
-            ValueError that lists all bad lines and images. `"skip"` leaves them out, and lists them
-            in `problems` of the result. `check_pictures`: Whether each image is read, to find
-            broken ones (default True).
+        **checks: Settings of all readers of questions.
+            `on_error`: `"error"` (default) raises one ValueError that lists all bad lines and
+                images. `"skip"` leaves them out, and lists them in `problems` of the result.
+            `check_pictures`: Whether each image is read in order to find broken images (default
+                True).
 
     Returns:
         A `PictureQuestions`, a sequence of `PictureQuestion` with `problems`, `answer_counts` and
@@ -52,8 +53,8 @@ def read_question_table(
 
     Raises:
         OSError: If the table or the folder is missing or cannot be read.
-        ValueError: If lines are bad (see `on_error`), a row has a different number of cells, there
-            is no such column, or a quotation mark is never closed.
+        ValueError: If, depending on `on_error`, lines or images are bad; or if a row has a
+            different number of cells, there is no such column, or a quotation mark is never closed.
 
     Example:
 
@@ -85,9 +86,9 @@ def read_question_table(
 def read_easy_vqa(path: Location, **checks: Unpack[QuestionChecks]) -> PictureQuestions:
     """Reads a part of easy-VQA, questions about drawn shapes.
 
-    The data are files of the package `easy-vqa` on PyPI: `easy_vqa/data/train` and
-    `easy_vqa/data/test` contain `questions.json`, a list of `[question, answer, image number]`, and
-    the images `images/NUMBER.png`.
+    The data are in the package `easy-vqa` on PyPI. Its folders `easy_vqa/data/train` and
+    `easy_vqa/data/test` each contain `questions.json`, a list of `[question, answer, image
+    number]`, and the images `images/NUMBER.png`.
 
     References:
         - [easy-VQA](https://github.com/vzhou842/easy-VQA): 5,000 pictures, 48,248 questions, 13
@@ -95,14 +96,15 @@ def read_easy_vqa(path: Location, **checks: Unpack[QuestionChecks]) -> PictureQu
 
     Args:
         path: The folder of a part, or its `questions.json`.
-        **checks: See `read_question_table`.
+        **checks: The settings `on_error` and `check_pictures`, as in `read_question_table`.
 
     Returns:
         A `PictureQuestions`.
 
     Raises:
         OSError: If the folder or a file is missing or cannot be read.
-        ValueError: If the JSON is invalid or has another format, and as in `read_question_table`.
+        ValueError: If the JSON is invalid or has another format; or if, depending on `on_error`,
+            questions or images are bad.
 
     Example:
 
@@ -136,10 +138,11 @@ def read_vqa(
 ) -> PictureQuestions:
     """Reads VQA v2, or other data in the format of its two JSON files.
 
-    `questions` has a list `questions` of `{"question_id", "image_id", "question"}`, `annotations` a
-    list `annotations` of `{"question_id", "multiple_choice_answer", "answers", "answer_type"}`. The
-    training answer is the most frequent one, `multiple_choice_answer`. `answers` are the answers of
-    ten people, which are used for scoring. `kind` is the `answer_type`: yes/no, number or other.
+    The file `questions` has a list `questions` of `{"question_id", "image_id", "question"}`. The
+    file `annotations` has a list `annotations` of `{"question_id", "multiple_choice_answer",
+    "answers", "answer_type"}`. The training answer is `multiple_choice_answer`, the most frequent
+    answer. `answers` are the answers of ten people, which are used for scoring. `kind` is the
+    `answer_type`: yes/no, number or other.
 
     References:
         - [Goyal et al., 2017](https://arxiv.org/abs/1612.00837): Making the V in VQA matter.
@@ -151,15 +154,16 @@ def read_vqa(
         image_dir: Folder of the images. Default: the folder of `questions`.
         image_name: File name of an image, with `{id}` for its id and `{split}` for the
             `data_subtype` of `questions`, such as `train2014`.
-        **checks: See `read_question_table`.
+        **checks: The settings `on_error` and `check_pictures`, as in `read_question_table`.
 
     Returns:
         A `PictureQuestions`.
 
     Raises:
         OSError: If the folder or a file is missing or cannot be read.
-        ValueError: If the JSON is invalid or has another format, `image_name` has other fields, or
-            a question has no annotation, and as in `read_question_table`.
+        ValueError: If the JSON is invalid or has another format; if `image_name` has other fields;
+            if a question has no annotation; or if, depending on `on_error`, questions or images are
+            bad.
 
     Example:
 

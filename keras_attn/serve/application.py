@@ -40,7 +40,7 @@ _REFUSED = (ValueError, TypeError, OSError, NotImplementedError)
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of requests.
+    """Limits of the size, number and time of requests.
 
     Example:
 
@@ -77,11 +77,11 @@ def application(
     Args:
         tasks: The tasks, keyed by the names that requests use.
         limits: Limits of requests; the defaults if None.
-        hosts: Host names under which the server may be called, which protects against pages of
-            other sites that call it from a browser; `"*"` allows all.
+        hosts: Host names under which the server may be called, which protects the server against
+            web pages of other sites that call it from a browser; `"*"` allows all names.
         around: Function that returns a context manager, in which the thread of each model computes.
         warm: Whether each model computes a small request before the first request is answered, so
-            that it is compiled. `/health` lists the models that have done so.
+            that the model is compiled. `/health` lists the models that have computed it.
 
     Returns:
         A Starlette application, which warms the models when it starts and ends their threads when

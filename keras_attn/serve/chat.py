@@ -34,11 +34,11 @@ class Asked(NamedTuple):
     created: int
 
     def pieces(self) -> Iterator[str]:
-        """Yields the answer piece by piece."""
+        """Yields the pieces of the answer while it is generated."""
         return self.chat.pieces(self.texts, self.settings)
 
     def whole(self, pieces: Sequence[str]) -> dict[str, object]:
-        """Returns the response with all pieces."""
+        """Returns the complete response, given all pieces of the answer."""
         message = {"role": "assistant", "content": "".join(pieces)}
         choice = {"index": 0, "message": message, "finish_reason": self._end(pieces)}
         return {**self._head("chat.completion"), "choices": [choice], "usage": self._used(pieces)}
@@ -77,7 +77,7 @@ class Asked(NamedTuple):
 
 
 class Chat:
-    """Chats with a task: a `Talker`, which answers, or a `TextGenerator`, which continues texts.
+    """Chats with a task: a `Talker`, which answers turns, or a `TextGenerator`.
 
     Args:
         name: Name of the model in requests.
@@ -99,11 +99,11 @@ class Chat:
         return len(ids)
 
     def asked(self, body: Mapping[str, object]) -> Asked:
-        """Reads a request.
+        """Reads the JSON body of a request.
 
         Raises:
-            RequestProblem: If the request is malformed, or asks for something that the model does
-                not offer.
+            RequestProblem: If the request is malformed, or has a setting that the model does not
+                support.
         """
         given = {name: value for name, value in body.items() if value is not None}
         unknown = [name for name in given if name not in _KNOWN]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Measures:
-    """Numbers and durations of requests, rows and batches.
+    """Counts requests, rows and batches, and measures the durations of requests.
 
     Example:
 
@@ -41,14 +41,14 @@ class Measures:
         """Adds a model; returns the function that counts its batches.
 
         Args:
-            name: Its name.
+            name: Name of the model.
             waiting: Function that returns the number of waiting rows.
         """
         self._waiting.labels(name).set_function(waiting)
         return self._batch.labels(name).observe
 
     def request(self, model: str, verb: str, status: int, seconds: float, rows: int = 0) -> None:
-        """Counts a request."""
+        """Counts a request with its HTTP status, duration and number of rows."""
         self._requests.labels(model, verb, str(status)).inc()
         self._seconds.labels(model, verb).observe(seconds)
         if rows:

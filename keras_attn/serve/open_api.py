@@ -27,13 +27,13 @@ _ERRORS = {
 
 
 def open_api(models: Sequence[ServedModel]) -> dict[str, object]:
-    """Describes the requests to models.
+    """Returns an OpenAPI description of the requests to models.
 
     Args:
         models: The models.
 
     Returns:
-        A document of OpenAPI 3.1.
+        An OpenAPI 3.1 document, as a dict.
     """
     paths: dict[str, object] = {
         "/health": _get("Whether the server is there."),

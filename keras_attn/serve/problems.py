@@ -5,8 +5,8 @@ class RequestProblem(Exception):
     """Raised if a request is refused.
 
     Args:
-        status: HTTP status: 400 bad request, 404 unknown, 413 too large, 429 overload, 504 too
-            slow.
+        status: HTTP status: 400 for a bad request, 404 for an unknown model or path, 413 for a
+            request that is too large, 429 for overload, 504 for a timeout.
         message: What was expected, and what was received.
 
     Example:

@@ -36,7 +36,7 @@ _NOT_OF_REQUESTS = ("batch_size", "num_return_sequences")
 
 
 class Field(NamedTuple):
-    """A field of an input.
+    """A field of a model's input, such as a text or an image.
 
     Example:
 
@@ -53,9 +53,9 @@ class Field(NamedTuple):
 class ServedModel:
     """A task that answers requests in TensorFlow Serving's JSON.
 
-    Everything is derived from the task. Its inputs and its signature determine the fields, and its
-    settings of `predict` determine the settings of requests. A prediction has the values that
-    `predict` adds to tables as columns.
+    The inputs and the signature of the task determine the fields, and the settings of its `predict`
+    determine the settings of requests. A prediction has the values that the command `predict` adds
+    to tables as columns.
 
     Args:
         name: Name of the model in requests.
@@ -118,7 +118,8 @@ class ServedModel:
         """Reads the rows of a request.
 
         Args:
-            body: A JSON object with `instances`, a list of rows, or `inputs`, lists by fields.
+            body: A JSON object with `instances`, a list of rows; or with `inputs`, a list for each
+                field, keyed by field.
 
         Returns:
             The rows in the form that `predict` of the task accepts, and whether they were given as
@@ -181,7 +182,7 @@ class ServedModel:
         return given
 
     def small_row(self) -> object:
-        """Returns a small row that most models take."""
+        """Returns a small row that most models accept."""
         values = {"text": "a", "turns": ["a"], "picture": {"b64": _PIXEL}}
         row = {field.name: values[field.kind] for field in self.fields if not field.optional}
         return self._row(row, 0)
@@ -189,7 +190,7 @@ class ServedModel:
     # Answers
 
     def predict(self, rows: list[object], settings: dict[str, object]) -> list[object]:
-        """Returns the prediction for each row as JSON: one value, or values by their names."""
+        """Returns the prediction for each row as JSON: one value, or a dict of named values."""
         return [self._prediction(result) for result in self.task.predict(rows, **settings)]
 
     def _prediction(self, result: object) -> object:
@@ -216,7 +217,7 @@ def bad(expected: str, received: str) -> RequestProblem:
 
 
 def shown(value: object) -> str:
-    """Returns the beginning of a JSON value."""
+    """Returns the beginning of a JSON value for a message."""
     text = json.dumps(value, ensure_ascii=True, default=str)
     return text if len(text) <= 100 else f"{text[:100]}..."
 

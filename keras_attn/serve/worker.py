@@ -39,13 +39,13 @@ class _End(NamedTuple):
 
 
 class Worker:
-    """One thread that computes all requests to one model, because Keras models are not made for
-    several threads at once.
+    """A thread that computes all requests to one model.
 
-    Waiting rows are computed together if they have the same settings and similar lengths. No row
-    waits for others: a batch consists of the rows that arrived while the previous batch was
-    computed. If a batch fails, its halves are computed separately, so only the request with the bad
-    row fails.
+    Each model has a single thread, because Keras models do not support several threads at once.
+    Waiting rows are computed together if they have the same settings and similar lengths. A batch
+    consists of rows that arrived while the previous batch was computed, so that no row waits for
+    later rows. If a batch fails, its halves are computed separately, so that only the request with
+    the bad row fails.
 
     Args:
         compute: Function of rows and their settings that returns a result for each row.

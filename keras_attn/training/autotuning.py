@@ -16,17 +16,17 @@ def without_autotuning(batches: object) -> Any:
 
     On TensorFlow, Keras reads a `keras.utils.PyDataset` through `tf.data`, which runs a thread that
     tunes how much is read ahead. The thread wakes up after 10 ms, and then at intervals that double
-    up to 60 s. At the end of an epoch it is told to stop, but often notices only when it wakes up,
-    so that an epoch of 42 s may take 82 s. A single generator has nothing to tune, so this function
-    turns the thread off. The batches and their order are the same.
+    up to 60 s. When an epoch ends, the thread is told to stop, but often notices this only when it
+    wakes up, so that an epoch of 42 s may take 82 s. A single generator has nothing to tune, so
+    this function turns the thread off. The batches and their order are the same.
 
     Args:
         batches: A `keras.utils.PyDataset`, such as `TokenBatches`.
 
     Returns:
         On TensorFlow, an object to pass to `fit`, `evaluate` and `predict` of a Keras model any
-        number of times. `shuffle` and `class_weight` have no effect on it. On other backends, and
-        for anything that is not a `PyDataset`, `batches` itself.
+        number of times; their arguments `shuffle` and `class_weight` then have no effect. On other
+        backends, or if `batches` is not a `PyDataset`, `batches` itself.
 
     Example:
 
@@ -58,7 +58,7 @@ def _adapter() -> type:
 
 
 def untuned(dataset: tf.data.Dataset) -> Any:
-    """A `tf.data.Dataset` without the thread."""
+    """Returns a `tf.data.Dataset` without the autotuning thread."""
     import tensorflow as tf
 
     options = tf.data.Options()

@@ -34,20 +34,20 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     The file is written after each epoch, before the last batch of each epoch (because the
     evaluation that follows can take long), after every `every_steps` batches, and when the process
     receives SIGINT (Ctrl-C), SIGTERM or SIGHUP. These signals end the training after the current
-    batch; a second signal ends it immediately and does not change the file. A new file replaces the
-    old one only when it is complete, and only with finite weights.
+    batch; a second signal ends it immediately and does not change the file. The file is written
+    atomically, and only if all weights are finite.
 
     The file also stores the state of callbacks that have the methods `memory()`, which returns
-    JSON-safe values, and `remember(memory)`, which restores them.
+    JSON-compatible values, and `remember(memory)`, which restores them.
 
     Args:
         path: The file.
         every_steps: Number of batches between two writes in an epoch.
-        fingerprint: JSON-safe values that identify the run, such as settings and data. A file with
-            another fingerprint raises an error.
+        fingerprint: JSON-compatible values that identify the run, such as settings and data. A file
+            with another fingerprint raises an error.
 
     Raises:
-        ValueError: If it is passed to `fit` instead of `fit_resumable`.
+        ValueError: If the callback is passed to `fit` instead of `fit_resumable`.
 
     Example:
 
@@ -87,7 +87,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     @property
     def position(self) -> tuple[int, int]:
-        """The epoch and batch at which the run resumes; (0, 0) without a file.
+        """The epoch and batch at which the run resumes; (0, 0) if there is no file.
 
         Raises:
             ValueError: If the file is not a checkpoint, or belongs to another run.
@@ -159,7 +159,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             ) from error
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        """Restores the run from the file."""
+        """Restores the run from the file; called by Keras."""
         if not self._length:
             raise ValueError(
                 "A TrainingCheckpoint works only in `keras_attn.training.fit_resumable`, "
@@ -179,7 +179,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             self._generators = generator_states()
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Notes the epoch, and restores the metrics of a resumed one; called by Keras."""
+        """Records the epoch, and restores the metrics of a resumed epoch; called by Keras."""
         self._epoch = epoch
         self._batches = self._first_batch
         self._agreed = (self._batches + 1, self._batches, time.monotonic())
@@ -289,10 +289,10 @@ def fit_resumable(
 ) -> bool:
     """Trains like `model.fit`, from the position of the checkpoint to the end of the last epoch.
 
-    If a run was interrupted (Ctrl-C, SIGTERM, `kill -9`, a full disk), the same call resumes it
-    with the same batches in the same order and the same dropout. It reaches the same weights if the
-    backend is deterministic (on CPUs, TensorFlow is after
-    `tf.config.experimental.enable_op_determinism()`, which `seed_everything` calls).
+    If a run was interrupted (by Ctrl-C, SIGTERM, `kill -9` or a full disk), the same call resumes
+    the run with the same batches in the same order and the same dropout. The run reaches the same
+    weights if the backend is deterministic. On CPUs, TensorFlow is deterministic after
+    `tf.config.experimental.enable_op_determinism()`, which `seed_everything` calls.
 
     Args:
         model: A compiled model.
@@ -300,9 +300,9 @@ def fit_resumable(
             `TextWindows`.
         checkpoint: The checkpoint of the run, called after `callbacks`.
         epochs: Total number of passes over the data.
-        callbacks: Keras callbacks. A run that resumes inside an epoch calls `fit`, and therefore
-            `on_train_begin`, twice. The checkpoint stores the state of callbacks with `memory` and
-            `remember`.
+        callbacks: Keras callbacks. If a run resumes inside an epoch, `fit` is called twice, and
+            therefore also `on_train_begin`. The checkpoint stores the state of callbacks that have
+            the methods `memory` and `remember`.
         verbose: Verbosity of the Keras progress bar.
 
     Returns:
@@ -311,10 +311,10 @@ def fit_resumable(
         it has the averaged weights if the optimizer keeps them, as after `fit`.
 
     Raises:
-        TypeError: If `batches` are data of another kind, such as a `tf.data.Dataset`. Train these
+        TypeError: If `batches` has another type, such as a `tf.data.Dataset`. Train on such data
             with `model.fit` and `keras.callbacks.BackupAndRestore`, which resumes whole epochs.
         ValueError: If the checkpoint belongs to another run, or the weights become infinite.
-        OSError: If the checkpoint cannot be written. The previous one is still valid.
+        OSError: If the checkpoint cannot be written. The previous file is still valid.
 
     Example:
 
@@ -386,7 +386,7 @@ def fit_resumable(
 
 
 def end_without_epochs(model: keras.Model, callbacks: Sequence[keras.callbacks.Callback]) -> None:
-    """Calls `on_epoch_end` for epoch 0 in a training without epochs."""
+    """Calls `on_epoch_end` for epoch 0 if a model is trained for 0 epochs."""
     logs: dict[str, float] = {}
     for callback in callbacks:
         callback.set_model(model)

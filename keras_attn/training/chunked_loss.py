@@ -31,25 +31,27 @@ def linear_cross_entropy(
         l_t  = logsumexp(z_t) - (1 - e) z_t[y_t] - e mean_k z_t[k]
         loss = sum_t w_t l_t / sum_t w_t                                      0 if all w_t are 0
 
-    It has the same value and gradient as `MaskedCrossEntropy` of `hidden kernel^T + bias`. Logits
-    are computed for at most `chunk_size` tokens at a time, and their part of the gradient
-    immediately, from the same logits (as Hsu et al., 2024, do on GPUs:
-    https://arxiv.org/abs/2410.10989). It needs memory for `chunk_size V` logits instead of several
-    times `N V`, and computes nothing twice. Second derivatives work on JAX; on other backends they
-    raise an error.
+    The value and the gradient are the same as those of `MaskedCrossEntropy` for the logits
+    `hidden kernel^T + bias`. Logits are computed for at most `chunk_size` tokens at a time, and
+    their part of the gradient is immediately computed from the same logits (as Hsu et al., 2024,
+    https://arxiv.org/abs/2410.10989, do on GPUs). Memory is needed for `chunk_size V` logits
+    instead of several times `N V` logits, and nothing is computed twice. Second derivatives are
+    available on JAX; on other backends, they raise an error.
 
     Args:
-        hidden: Input `(N, D)` of the last layer; its dtype is the dtype of the products.
-        kernel: Kernel `(V, D)` of the last layer.
-        labels: Integers `(N,)`. A label outside 0 ... V - 1 with a weight makes the loss NaN.
-        weights: Floats `(N,)`.
-        label_smoothing: Smoothing e, from 0 to below 1.
-        bias: `(V,)`, or None.
-        chunk_size: Maximum number of tokens at a time; about 4 million logits if None.
+        hidden: Input h of the last layer, `(N, D)`; its dtype is the dtype of the products.
+        kernel: Kernel of the last layer, `(V, D)`.
+        labels: Labels y, integers `(N,)`. A label that is not in 0 ... V - 1 and has a weight other
+            than 0 makes the loss NaN.
+        weights: Weights w of the tokens, floats `(N,)`.
+        label_smoothing: Smoothing e, at least 0 and below 1.
+        bias: Bias of the last layer, `(V,)`, or None.
+        chunk_size: Maximum number of tokens at a time. If None, as many as have about 4 million
+            logits.
         gradient: Whether gradients are computed, which triples the work.
 
     Returns:
-        A float32 scalar.
+        The loss, a float32 scalar.
 
     Raises:
         ValueError: If `chunk_size` is below 1.

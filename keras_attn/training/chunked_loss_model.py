@@ -22,27 +22,29 @@ class ChunkedLossModel(keras.Model):
 
         loss = MaskedCrossEntropy()(labels, head(hidden)),   by `linear_cross_entropy`
 
-    The last layer of the model is left out. The loss applies it to some tokens at a time, and
-    computes the gradient at the same time. Both models share their layers, so training this one
-    trains the other. If `B T V` floats dominate the memory, a training step needs several times
-    less; see docs/speed.md for the effect on the time.
+    This model consists of all layers of `model` except the last one. The loss applies the last
+    layer to a chunk of tokens at a time, and computes the gradient at the same time. Both models
+    share their layers, so training this model also trains `model`. If the `B T V` logits dominate
+    the memory, a training step needs several times less memory.
 
-    Shapes: the inputs are the inputs of the model; the output is `(B, T, D)`, the input of its last
+    Shapes: the inputs are the inputs of `model`; the output is `(B, T, D)`, the input of its last
     layer. Labels are integers `(B, T)`.
 
-    Masking: by the labels and `sample_weight`, as in `MaskedCrossEntropy`, not by Keras masks.
+    Masking: the labels and `sample_weight` determine which tokens count, as in
+    `MaskedCrossEntropy`; Keras masks are not used.
 
     Args:
         model: A functional model with one output, logits `(B, T, V)` of a `TokenEmbedding` called
             with `reverse=True`, or of a `Dense` without activation.
-        chunk_size: Maximum number of tokens at a time; about 4 million logits if None.
+        chunk_size: Maximum number of tokens at a time. If None, as many as have about 4 million
+            logits.
         **kwargs: Arguments of `keras.Model`, such as `name`.
 
     Raises:
         TypeError: If the model is not functional.
-        ValueError: If the last layer or `chunk_size` is wrong, or, in `fit`, if the model was
-            compiled with a loss other than `MaskedCrossEntropy`, or with metrics, which would need
-            logits.
+        ValueError: If the last layer is not supported, or `chunk_size` is below 1; in `fit`, if the
+            model was compiled with a loss other than `MaskedCrossEntropy`, or with metrics, which
+            would need logits.
 
     Example:
 
@@ -68,7 +70,7 @@ class ChunkedLossModel(keras.Model):
         self.built = True
 
     def call(self, inputs: Nest, training: bool | None = None):
-        """Returns the input of the model's last layer."""
+        """Computes the input of the model's last layer, `(B, T, D)`."""
         return self.body(inputs, training=training)
 
     def compute_loss(
@@ -80,7 +82,7 @@ class ChunkedLossModel(keras.Model):
         training: bool = True,
         **kwargs,
     ):
-        """Returns the loss of the logits that the last layer would compute from `y_pred`."""
+        """Computes the loss of the logits that the last layer would compute from `y_pred`."""
         if not isinstance(self.loss, MaskedCrossEntropy):
             raise ValueError(
                 "The loss of a ChunkedLossModel must be a MaskedCrossEntropy. Received: "

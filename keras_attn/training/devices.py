@@ -15,18 +15,18 @@ from keras_attn.training.processes import join_processes, num_processes
 
 @contextlib.contextmanager
 def compute_on(device: str, devices: str = "1") -> Iterator[str]:
-    """Chooses the CPUs or GPUs to compute on, and fails early if they are not available.
+    """Chooses the CPUs or GPUs for a `with` block, and fails early if they are not available.
 
     With several devices, each device has all weights and computes a part of the rows of each batch,
     with `keras.distribution.DataParallel` on JAX and `tf.distribute.MirroredStrategy` on
     TensorFlow. Create models, optimizers and metrics inside the block, and use a batch size
     that is a multiple of `num_data_shards()`.
 
-    Call it before anything is computed, because backends choose their devices only once.
+    Enter the block before anything is computed, because backends choose their devices only once.
 
     If the environment names several processes (`KERAS_DISTRIBUTION_NUM_PROCESSES`, or SLURM), this
-    process is connected with them, and the devices of all processes compute a part of each batch.
-    This works on JAX. Every process must run the same code on the same data.
+    process is connected with them, and the devices of all processes each compute a part of each
+    batch. Several processes require JAX. Every process must run the same code on the same data.
 
     Args:
         device: `"cpu"`, `"gpu"`, or `"auto"` for GPUs if the backend sees one.
@@ -34,12 +34,12 @@ def compute_on(device: str, devices: str = "1") -> Iterator[str]:
             device.
 
     Yields:
-        `"cpu"` or `"gpu"`.
+        The chosen kind of device, `"cpu"` or `"gpu"`.
 
     Raises:
-        ValueError: If the kind or number of devices is invalid.
-        RuntimeError: If the backend sees no GPU or fewer devices than requested, or several are
-            requested on PyTorch, or several processes on another backend than JAX.
+        ValueError: If `device` or `devices` is invalid.
+        RuntimeError: If the backend sees no GPU or fewer devices than requested; if several devices
+            are requested on PyTorch; or if there are several processes on a backend other than JAX.
 
     Example:
 

@@ -35,27 +35,29 @@ def get_layout_map(
         embedding                        E (V, D): rows, a part of the vocabulary on each device
         all others                       whole on each device
 
-    See Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053. The optimizer's variables for a
-    weight are on the same devices. XLA compiles one program for the whole model from the layout
-    (GSPMD), so the results are the same as on one device. Unlike in Megatron, `qkv` has the columns
-    of all queries, then keys, then values, so that the part of a device is not a set of whole
-    heads. The results are correct, but XLA may have to move parts of the product between devices.
+    The layout is described by Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053. The
+    optimizer's variables for a weight are on the same devices as the weight. XLA compiles one
+    program for the whole model from the layout (GSPMD), so the results are the same as on one
+    device. Unlike in Megatron, `qkv` has the columns of all queries, then keys, then values, so
+    that the part of a device is not a set of whole heads. The results are correct, but XLA may have
+    to move parts of the product between devices.
 
-    The map covers `TransformerEncoderBlock`, `DecoderBlock` and their stacks and models, and
+    The map covers `TransformerEncoderBlock`, `DecoderBlock`, their stacks and models; and it covers
     `MultiHeadSelfAttention`, `MultiHeadAttention` and `FeedForward` with the names that Keras
-    generates. For other names, add `layout_map["mine/output/kernel"] = ("model", None)`.
+    generates. For other names, add entries such as
+    `layout_map["mine/output/kernel"] = ("model", None)`.
 
     Args:
         device_mesh: Devices on two axes.
         model_parallel_dim_name: Name of the axis over which weights are sharded.
-        shard_embeddings: Whether embeddings are sharded too. The number of devices must divide the
-            size of the vocabulary.
+        shard_embeddings: Whether embeddings are also sharded. The number of devices on the axis
+            must then divide the size of the vocabulary.
 
     Returns:
         A `LayoutMap` for `keras.distribution.ModelParallel`.
 
     Raises:
-        ValueError: If the mesh does not have the axis.
+        ValueError: If the mesh has no axis of this name.
 
     Example:
 
@@ -102,13 +104,13 @@ def model_parallel(
         data_shards: Number of parts of a batch, which must divide its number of rows; the largest
             possible number if None.
         devices: Device names such as `"gpu:0"`; all devices of all processes if None.
-        shard_embeddings: See `get_layout_map`.
-        auto_shard_dataset: See `keras.distribution.ModelParallel`. Set False if each process reads
-            its own part of the data, as with `ProcessBatches`.
+        shard_embeddings: Whether embeddings are also sharded.
+        auto_shard_dataset: Whether Keras splits datasets among processes. Use False if each process
+            reads only its own part of the data, as with `ProcessBatches`.
 
     Returns:
-        The distribution. It raises a ValueError when a model is created with a weight whose width
-        `model_shards` does not divide.
+        A `keras.distribution.ModelParallel`. If `model_shards` does not divide the width of a
+        sharded weight, creating the model raises a ValueError.
 
     Raises:
         ValueError: If the numbers of shards do not match the number of devices.
@@ -172,18 +174,19 @@ class ProcessBatches(keras.utils.PyDataset):
 
         rows[p B / P : (p + 1) B / P]    of B rows, for part p of P
 
-    All processes create the same batches in the same order, so they need the same data and seed.
-    The distribution, with `auto_shard_dataset=False`, combines the parts. Processes that share one
-    copy of the weights read the same part. `fit` and `fit_resumable` accept this dataset.
+    All processes create the same batches in the same order, so they need the same data and seed. A
+    distribution with `auto_shard_dataset=False` combines the parts of all processes. Processes that
+    share one copy of the weights read the same part. `fit` and `fit_resumable` accept this dataset.
 
     Args:
         batches: A dataset whose numbers of rows are multiples of the number of devices, such as
             `TokenBatches(..., rows_multiple_of=num_data_shards())`.
-        part: Part p; from the `keras.distribution` in scope if None.
-        parts: Number P of parts; from the `keras.distribution` in scope if None, 1 without one.
+        part: Index p of the part. If None, it is taken from the `keras.distribution` in scope.
+        parts: Number P of parts. If None, it is taken from the `keras.distribution` in scope; 1 if
+            there is no distribution.
 
     Raises:
-        ValueError: If `part` is not one of the parts, or, when a batch is read, P does not divide
+        ValueError: If `part` is not below `parts`; or, when a batch is read, if P does not divide
             its number of rows.
 
     Example:
@@ -238,11 +241,11 @@ class ProcessBatches(keras.utils.PyDataset):
         return self.batches.num_examples
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the order to that of an epoch, counted from 0."""
+        """Sets the epoch (from 0) whose order the batches have."""
         self.batches.set_epoch(epoch)
 
     def on_epoch_begin(self) -> None:
-        """Called by Keras at the start of an epoch."""
+        """Tells the wrapped batches that an epoch has begun; called by Keras."""
         self.batches.on_epoch_begin()
 
     def on_epoch_end(self) -> None:
@@ -251,7 +254,7 @@ class ProcessBatches(keras.utils.PyDataset):
 
 
 def whole_value(variable: keras.Variable) -> np.ndarray:
-    """Returns a copy of a whole variable, which may be sharded.
+    """Returns the complete value of a variable, which may be sharded, as a NumPy array.
 
     If shards are on devices of other processes, all processes must call this function.
     """
@@ -265,11 +268,11 @@ def whole_value(variable: keras.Variable) -> np.ndarray:
 
 @contextlib.contextmanager
 def in_own_process(*models: keras.Model) -> Iterator[None]:
-    """Lets each process compute with models that all processes train.
+    """Lets each process compute on its own with models that all processes train together.
 
-    Meanwhile the variables are copies on a device of this process, and at the end they have their
-    former values again, so that changes are lost. All processes must enter the block; inside, they
-    need not do the same. With one process, it has no effect.
+    Inside the `with` block, the variables are copies on a device of this process. At the end of the
+    block, the original values are restored, so that changes are lost. All processes must enter the
+    block, but may run different code in it. With a single process, the block has no effect.
     """
     if num_processes() == 1:
         yield

@@ -15,18 +15,19 @@ def fuse_adam(optimizer: keras.optimizers.Adam) -> None:
         w <- w - learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon)
 
     Keras computes the same update with about ten operations, each of which reads and writes as many
-    numbers as there are weights. With a large vocabulary and small batches, this is a large part of
-    a training step on a CPU. The class, the config, the variables and the saved files of the
-    optimizer do not change. The results are equal up to rounding.
+    numbers as there are weights. With a large vocabulary and small batches, these operations take a
+    large part of a training step on a CPU. The class, the config, the variables and the saved files
+    of the optimizer do not change. The results are equal up to rounding.
 
     The function has no effect on JAX and PyTorch, under `tf.distribute` with several replicas, and
     with `amsgrad`. The `fit` methods of tasks call it.
 
     Args:
-        optimizer: A `keras.optimizers.Adam` or `AdamW`, not yet used; it is changed.
+        optimizer: A `keras.optimizers.Adam` or `AdamW` that has not been used yet. It is changed in
+            place.
 
     Raises:
-        TypeError: If it is another optimizer.
+        TypeError: If `optimizer` is neither Adam nor AdamW.
 
     References:
         - [Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980): Adam.

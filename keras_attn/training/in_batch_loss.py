@@ -16,14 +16,14 @@ class InBatchCrossEntropy(keras.losses.Loss):
 
         loss_i = -log softmax_j(scale * similarity[i, j])[i]
 
-    The softmax is over the answers j of the batch, except other right answers to question i. On
+    The softmax is over all answers j of the batch, except for other right answers to question i. On
     TensorFlow with several devices, each device compares only its own rows.
 
     References:
         - [Henderson et al., 2017](https://arxiv.org/abs/1705.00652), section 4.4.
 
     Args:
-        scale: Factor of the similarities; cosines need a factor far above 1.
+        scale: Factor of the similarities. For cosines, it should be far above 1.
         name: Name of the loss.
         **kwargs: Other arguments of `keras.losses.Loss`.
 
@@ -54,7 +54,7 @@ class InBatchCrossEntropy(keras.losses.Loss):
         self.scale = float(scale)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Any:
-        """Computes the loss of each row."""
+        """Computes the loss of each row, `(B,)`."""
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         rows = {y_true.shape[0], *y_pred.shape} - {None}
         if len(y_true.shape) != 2 or len(y_pred.shape) != 2 or len(rows) > 1:

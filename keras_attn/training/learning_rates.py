@@ -20,9 +20,9 @@ def scale_learning_rate(optimizer: keras.optimizers.Optimizer, factors: dict[int
           with a smaller rate for lower layers.
 
     Args:
-        optimizer: The optimizer, not yet used; it is changed.
-        factors: The factor of each variable, keyed by the `id` of the `keras.Variable`; 1 for
-            missing variables.
+        optimizer: An optimizer that has not been used yet. It is changed in place.
+        factors: The factor of each variable, keyed by the `id` of the `keras.Variable`. Variables
+            that are not in the dict have factor 1.
 
     Raises:
         ValueError: If a factor is not above 0. Freeze layers instead of passing 0.

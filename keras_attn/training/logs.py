@@ -21,14 +21,14 @@ class TrainingLog(keras.callbacks.Callback):
     """Writes a row for each epoch to a CSV file, and optionally to TensorBoard.
 
     The columns are `epoch` (from 1), the logs of `fit` and of earlier callbacks, `learning_rate` at
-    the end of the epoch, and `seconds` since the start of the run, without pauses between
-    interruption and resumption. In `fit_resumable`, an interrupted run continues in the same file,
-    which has one row for each epoch.
+    the end of the epoch, and `seconds` since the start of the run, which do not include pauses
+    between an interruption and its resumption. If `fit_resumable` resumes an interrupted run, the
+    log continues in the same file, with one row for each epoch.
 
     Args:
         path: The CSV file, which is replaced atomically after each epoch.
-        tensorboard: Folder for the event files of TensorBoard, or None. It needs `tensorboardX`
-            from the extra `tensorboard`, but not TensorFlow.
+        tensorboard: Folder for the event files of TensorBoard, or None. Event files need the
+            package `tensorboardX` (extra `tensorboard`), but not TensorFlow.
 
     Example:
 

@@ -21,24 +21,25 @@ class MaskedCrossEntropy(keras.losses.Loss):
         loss = sum_t(w_t * l_t) / sum_t(w_t)                        0 without real tokens
 
     This equals `torch.nn.functional.cross_entropy(z, y, ignore_index=..., label_smoothing=e)`. The
-    sums run over all tokens of the batch, so that a long sentence counts more than a short one.
-    Padding affects neither the loss nor the gradient. The weights come only from the labels and
-    `sample_weight`; the implicit Keras mask of the logits is neither needed nor used.
+    sums run over all tokens of the batch, so that a long sentence counts more than a short
+    sentence. Padding affects neither the loss nor the gradient. The weights come only from the
+    labels and `sample_weight`; the implicit Keras mask of the logits is neither needed nor used.
 
-    The loss is computed from logits without a one-hot tensor, in float32 or better; see
-    `token_cross_entropy`. On several devices the sums run over the tokens of all devices. Under
-    `tf.distribute`, the loss of a replica is `sum_t(w_t * l_t)` over its own tokens, divided by the
-    sum of all weights. Keras adds these losses and their gradients.
+    `token_cross_entropy` computes the loss from logits, without a one-hot tensor, in float32 or
+    better. On several devices, the sums run over the tokens of all devices. Under `tf.distribute`,
+    the loss of a replica is `sum_t(w_t * l_t)` over its own tokens, divided by the sum of the
+    weights on all replicas; Keras adds the losses and gradients of the replicas.
 
     Args:
-        label_smoothing: e, from 0 to below 1 (Szegedy et al. 2016, https://arxiv.org/abs/1512.00567;
-            0.1 in Vaswani et al. 2017, https://arxiv.org/abs/1706.03762).
+        label_smoothing: Smoothing e, at least 0 and below 1 (Szegedy et al. 2016,
+            https://arxiv.org/abs/1512.00567; 0.1 in Vaswani et al. 2017,
+            https://arxiv.org/abs/1706.03762).
         ignore_id: Label that is ignored, usually the id of padding; no label is ignored if None.
         name: Name of the loss.
 
     Call arguments:
-        y_true: Integer labels (B, T). A label outside 0 ... V - 1 that is not `ignore_id` and has
-            a weight makes the loss NaN, on every backend.
+        y_true: Integer labels (B, T). A label that is neither `ignore_id` nor in 0 ... V - 1, and
+            has a weight other than 0, makes the loss NaN on every backend.
         y_pred: Logits (B, T, V).
         sample_weight: Optional weights of shape (B,), (B, 1) or (B, T).
 
@@ -46,8 +47,8 @@ class MaskedCrossEntropy(keras.losses.Loss):
         A scalar.
 
     Raises:
-        ValueError: If `label_smoothing` is out of range, or labels are not integers or do not have
-            the shape of the logits without V.
+        ValueError: If `label_smoothing` is out of range, labels are not integers, or the shape of
+            the labels is not the shape of the logits without the last axis.
 
     Example:
 
@@ -85,7 +86,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         return ops.divide_no_nan(ops.sum(losses), sum_over_replicas(ops.sum(weights)))
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Any:
-        """Returns the loss (B, T) of each token, 0 where the label is `ignore_id`."""
+        """Computes the loss of each token (B, T), which is 0 where the label is `ignore_id`."""
         labels, logits = check_tokens(y_true, y_pred, type(self).__name__)
         dtype = keras.backend.standardize_dtype(logits.dtype)
         counts = ops.not_equal(token_weights(labels, self.ignore_id, None, dtype), 0)

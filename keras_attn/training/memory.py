@@ -15,11 +15,11 @@ def kept_memory() -> Iterator[None]:
     """Lets training steps reuse the same memory instead of allocating it for each step.
 
     XLA requests the memory of a step from the C library, and returns it after the step. glibc then
-    provides new pages each time, which the kernel has to fill with zeros at the first access. For
-    small models on a CPU, this is a large part of a training step (docs/speed.md). Within this
-    context, glibc keeps the returned memory; at its end, it releases the memory to the system. The
-    process takes more memory meanwhile. Tasks use it while they train on JAX. It has no effect
-    except on Linux with glibc.
+    provides new pages for each step, which the kernel has to fill with zeros at the first access.
+    For small models on a CPU, this takes a large part of a training step. Inside the `with` block,
+    glibc keeps the returned memory, so that the process takes more memory; at the end of the block,
+    glibc releases the memory to the system. Tasks use this function while they train on JAX. It has
+    an effect only on Linux with glibc.
 
     Example:
 
@@ -45,7 +45,7 @@ def kept_memory() -> Iterator[None]:
 
 
 def memory_of_training() -> contextlib.AbstractContextManager[None]:
-    """`kept_memory` where it is worthwhile: on JAX without a GPU or TPU."""
+    """Returns `kept_memory()` where it is worthwhile, which is on JAX without a GPU or TPU."""
     if keras.backend.backend() != "jax":
         return contextlib.nullcontext()
     import jax

@@ -16,10 +16,10 @@ class NegativeSamplingLoss(keras.losses.Loss):
 
         loss_w = sum_c -log s(z_wc)  +  m k/N sum_n -log s(-z_wn)       s(z) = 1 / (1 + e^-z)
 
-    c runs over the m context words of word w, and n over its N noise words. Each pair of words
-    therefore has k noise words on average. word2vec draws k noise words for each pair; the expected
-    gradient is the same. As in the paper, a noise word may happen to be a context word; the
-    word2vec program leaves such words out.
+    c runs over the m context words of word w, and n over its N noise words, whose weight k/N
+    corresponds to k noise words for each pair of words. word2vec draws k noise words for each pair;
+    the expected gradient is the same. As in the paper, a noise word may also be a context word by
+    chance; the word2vec program leaves such words out.
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1310.4546), equation 4.
@@ -31,8 +31,8 @@ class NegativeSamplingLoss(keras.losses.Loss):
         **kwargs: Other arguments of `keras.losses.Loss`.
 
     Call arguments:
-        y_true: `(B, P, C)`, 1 for context words of a position and 0 otherwise.
-        y_pred: Logits `(B, P, C + N)`, of the C words and then of the N noise words.
+        y_true: `(B, P, C)`, 1 for context words of a position and 0 for other words.
+        y_pred: Logits `(B, P, C + N)`, first of the C words, then of the N noise words.
         sample_weight: Weight of each row or position, or None.
 
     Returns:
@@ -55,7 +55,7 @@ class NegativeSamplingLoss(keras.losses.Loss):
         self.negatives = float(negatives)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Any:
-        """Computes the loss of each position."""
+        """Computes the loss of each position, `(B, P)`."""
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         known = None not in (y_true.shape[-1], y_pred.shape[-1])
         fits = not known or 0 < y_true.shape[-1] < y_pred.shape[-1]

@@ -25,20 +25,22 @@ HEARTBEAT_SECONDS = 30
 
 
 def join_processes() -> None:
-    """Connects this process with the others of a training run, if the environment names any.
+    """Connects this process with the other processes of a training run, if there are any.
 
-    The environment has the variables of `keras.distribution.initialize`:
+    The environment names the processes by the variables of `keras.distribution.initialize`:
     `KERAS_DISTRIBUTION_JOB_ADDRESSES` (host and free port of process 0),
-    `KERAS_DISTRIBUTION_NUM_PROCESSES` and `KERAS_DISTRIBUTION_PROCESS_ID`; or `srun` of SLURM
-    started several tasks. Otherwise, and if the process is already connected, this function does
-    nothing. It must run before anything is computed. `compute_on` and `Task.train` call it.
+    `KERAS_DISTRIBUTION_NUM_PROCESSES` and `KERAS_DISTRIBUTION_PROCESS_ID`. Alternatively, `srun` of
+    SLURM has started several tasks. If neither is the case, or if the process is already connected,
+    this function does nothing. It must be called before anything is computed. `compute_on` and
+    `Task.train` call it.
 
-    `keras.distribution.initialize` does the same, except that it imports TensorFlow to seed it, and
+    `keras.distribution.initialize` also connects processes, but imports TensorFlow to seed it, and
     notices a lost process later.
 
     Raises:
         ValueError: If some of the variables are missing or are not numbers.
-        RuntimeError: If the backend is not JAX, or the other processes cannot be reached.
+        RuntimeError: If there are other processes, and the backend is not JAX or they cannot be
+            reached.
     """
     given = {name: os.environ.get(name, "") for name in (_ADDRESSES, NUM_PROCESSES, _PLACE)}
     slurm = not any(given.values()) and "SLURM_STEP_NODELIST" in os.environ
@@ -107,7 +109,7 @@ def wait_for_processes() -> None:
 
 
 def greatest(values: Sequence[int]) -> list[int]:
-    """Returns the greatest value of all processes, for each place of the list."""
+    """Returns, for each element of the list, its greatest value among all processes."""
     if num_processes() == 1:
         return list(values)
     from jax.experimental import multihost_utils
@@ -116,7 +118,7 @@ def greatest(values: Sequence[int]) -> list[int]:
 
 
 def from_first(make: Callable[[], _T]) -> _T:
-    """Returns in all processes the JSON-safe value that the first process makes."""
+    """Returns in all processes the JSON-compatible value that `make` returns in the first one."""
     if num_processes() == 1:
         return make()
     from jax.experimental import multihost_utils
@@ -128,7 +130,7 @@ def from_first(make: Callable[[], _T]) -> _T:
 
 
 def check_same(values: dict[str, Any]) -> None:
-    """Raises a ValueError if a process has other JSON-safe values than the first one."""
+    """Raises a ValueError if the JSON-compatible values differ between processes."""
     values = json.loads(json.dumps(values))
     theirs = from_first(lambda: values)
     other = [name for name, value in values.items() if theirs[name] != value]
@@ -142,7 +144,7 @@ def check_same(values: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def naming_lost_processes() -> Iterator[None]:
-    """Says what an error means if it comes from a lost process."""
+    """Adds an explanation to an error that a lost process caused."""
     try:
         yield
     except (RuntimeError, ValueError) as error:

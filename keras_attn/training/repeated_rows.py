@@ -11,7 +11,7 @@ import keras
 def sum_repeated_rows(optimizer: keras.optimizers.Optimizer) -> None:
     """Makes an optimizer sum the gradients of repeated tokens before it squares them.
 
-        g[i] = sum over the places s with id[s] = i of g[s]
+        g[i] = sum of g[s] over the positions s with id[s] = i
 
     On TensorFlow, the gradient of an embedding is a list of rows, one for each position of the
     batch. Keras squares these rows before it sums them. For tokens that occur more than once, the
@@ -19,11 +19,11 @@ def sum_repeated_rows(optimizer: keras.optimizers.Optimizer) -> None:
     Adam, AdamW and RMSprop, unless `global_clipnorm` is given. With this function, the results are
     the same as on JAX and PyTorch, where it has no effect. The `fit` methods of tasks call it.
 
-    The gradient then has the size of the table, as it has in these optimizers anyway. Plain
+    The gradient then has the size of the table, as these optimizers require anyway. Plain
     `keras.optimizers.SGD` without clipping does not need this function, and is faster without it.
 
     Args:
-        optimizer: The optimizer, not yet used; it is changed.
+        optimizer: An optimizer that has not been used yet. It is changed in place.
 
     Example:
 

@@ -22,7 +22,7 @@ def scale_row_steps(optimizer: keras.optimizers.Optimizer, factors: dict[int, An
     table as for a small one.
 
     Args:
-        optimizer: The optimizer, not yet used; it is changed.
+        optimizer: An optimizer that has not been used yet. It is changed in place.
         factors: The factors `(V,)` of each variable `(V, ...)`, keyed by the `id` of the
             `keras.Variable`.
 

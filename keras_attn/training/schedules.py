@@ -124,9 +124,9 @@ class WarmupCosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
         p  = min(1, (s - warmup_steps) / (total_steps - warmup_steps))
         lr = final + (peak - final) * (1 + cos(pi p)) / 2                  afterwards
 
-    It follows Loshchilov and Hutter 2017, https://arxiv.org/abs/1608.03983, without restarts and
-    with the warm-up of the GPT papers. The final rate is reached at update number `total_steps` and
-    kept.
+    The schedule follows Loshchilov and Hutter 2017, https://arxiv.org/abs/1608.03983, without
+    restarts and with the warm-up of the GPT papers. The learning rate reaches its final value at
+    update number `total_steps`, and then stays constant.
 
     Args:
         peak_learning_rate: Peak learning rate, reached at update number `warmup_steps`.

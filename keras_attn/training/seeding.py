@@ -9,7 +9,7 @@ import numpy as np
 def seed_everything(seed: int, deterministic: bool = True) -> None:
     """Seeds Python, NumPy and the backend, and makes TensorFlow deterministic.
 
-    `keras.utils.set_random_seed` sets the seeds too, but imports TensorFlow on every backend.
+    `keras.utils.set_random_seed` also sets the seeds, but imports TensorFlow on every backend.
 
     Args:
         seed: Integer from 0 to 2^32 - 1.

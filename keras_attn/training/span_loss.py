@@ -26,8 +26,8 @@ class SpanCrossEntropy(keras.losses.Loss):
         **kwargs: Other arguments of `keras.losses.Loss`.
 
     Call arguments:
-        y_true: Integers `(B, 3)`: first and last token of the span, and number of tokens of the
-            row.
+        y_true: Integers `(B, 3)`: the indices of the first and the last token of the span, and the
+            number of tokens of the row.
         y_pred: Logits `(B, T, 2)`.
         sample_weight: Weight of each row, or None.
 
@@ -54,7 +54,7 @@ class SpanCrossEntropy(keras.losses.Loss):
         return super().__call__(y_true, ops.multiply(y_pred, 1), sample_weight)
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Any:
-        """Computes the loss of each row."""
+        """Computes the loss of each row, `(B,)`."""
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         if len(y_pred.shape) != 3 or y_pred.shape[-1] != 2 or tuple(y_true.shape[1:]) != (3,):
             raise ValueError(

@@ -27,17 +27,17 @@ _GENERATORS = "generators/"
 def save_training_state(
     path: str | os.PathLike, model: keras.Model, notes: dict[str, Any] | None = None
 ) -> None:
-    """Writes weights, random seeds, optimizer and metrics of a compiled model.
+    """Writes the weights, random seeds, optimizer and metrics of a compiled model to a file.
 
     The state of the optimizer includes its moments, step, moving average of the weights (`use_ema`)
     and accumulated gradients. An existing file is replaced atomically. The format does not depend
-    on the number of devices. If there are several processes, all must call this function; the first
-    one writes, and the others wait for it.
+    on the number of devices. If there are several processes, all of them must call this function;
+    the first process writes the file, and the other processes wait.
 
     Args:
         path: The file; its folder must exist.
         model: A compiled and built model.
-        notes: JSON-safe values that `load_training_state` returns.
+        notes: JSON-compatible values that `load_training_state` returns.
 
     Raises:
         OSError: If the file cannot be written. An existing file does not change.
@@ -83,7 +83,7 @@ def save_training_state(
 
 
 def read_training_notes(path: str | os.PathLike) -> dict[str, Any]:
-    """Reads only the notes of a file of `save_training_state`.
+    """Reads only the notes of a file written by `save_training_state`.
 
     Args:
         path: The file.
@@ -93,7 +93,7 @@ def read_training_notes(path: str | os.PathLike) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: If there is no file.
-        ValueError: If the file is of another kind, is damaged, or has a newer format.
+        ValueError: If the file is no training state, is damaged, or has a newer format.
 
     Example:
 
@@ -110,9 +110,9 @@ def read_training_notes(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str, Any]:
-    """Restores a model from a file of `save_training_state`.
+    """Restores a model from a file written by `save_training_state`.
 
-    If anything does not match, nothing is changed.
+    If anything in the file does not match the model, the model is not changed.
 
     Args:
         path: The file.
@@ -124,7 +124,8 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
 
     Raises:
         FileNotFoundError: If there is no file.
-        ValueError: If the file is of another kind, has a newer format, or does not match the model.
+        ValueError: If the file is no training state, has a newer format, or does not match the
+            model.
 
     Example:
 

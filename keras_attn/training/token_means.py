@@ -9,9 +9,9 @@ import numpy as np
 def token_means(model: keras.Model, batches: keras.utils.PyDataset) -> dict[str, float]:
     """Evaluates a compiled model, and averages its loss and metrics over tokens.
 
-    `model.evaluate` weights the loss of each batch by its rows, including padding rows, so that the
-    loss depends on the batch size and the number of devices. Here, each batch is weighted by the
-    sum of its sample weights.
+    `model.evaluate` weights the loss of each batch by its number of rows, including padding rows,
+    so that the loss depends on the batch size and the number of devices. This function weights each
+    batch by the sum of its sample weights.
     """
     total = 0.0
     sums: dict[str, float] = {}

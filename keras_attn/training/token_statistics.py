@@ -42,8 +42,8 @@ def class_association(
         w[t] = max(0.01, max_c |r[t, c]|)
 
     where n[t, c] is the number of texts of class c with token t. Wang and Manning, 2012
-    ("Baselines and Bigrams") multiply the features of a linear classifier by r. Tokens of one class
-    get large weights from the start, and tokens of all classes small ones.
+    ("Baselines and Bigrams") multiply the features of a linear classifier by r. Tokens that occur
+    mainly in one class get large weights, and tokens that occur in all classes get small weights.
     """
     classes, rows = np.asarray(labels), list(ids)
     if classes.ndim == 1 and classes.size:

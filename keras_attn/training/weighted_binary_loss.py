@@ -19,16 +19,17 @@ class WeightedBinaryCrossentropy(keras.losses.Loss):
         l_c  = -(p_c * y_c * log sigmoid(z_c) + (1 - y_c) * log(1 - sigmoid(z_c)))
         loss = mean_c l_c
 
-    It is `torch.nn.BCEWithLogitsLoss(pos_weight=p)`. With p_c = negative / positive examples of the
-    label, both have the same total weight.
+    This equals `torch.nn.BCEWithLogitsLoss(pos_weight=p)`. If p_c is the number of negative
+    examples of a label divided by the number of its positive examples, then negative and positive
+    examples have the same total weight.
 
     Args:
-        pos_weight: p, a number >= 0 for each of the C labels.
-        reduction: As in Keras' losses.
+        pos_weight: The weights p, a non-negative number for each of the C labels.
+        reduction: How the losses of the rows are reduced, as in Keras' losses.
         name: Name of the loss.
 
     Call arguments:
-        y_true: 0 and 1, `(B, C)`.
+        y_true: Labels y, zeros and ones `(B, C)`.
         y_pred: Logits z, `(B, C)`.
         sample_weight: Optional weights of the rows, `(B,)`.
 
@@ -62,7 +63,7 @@ class WeightedBinaryCrossentropy(keras.losses.Loss):
             )
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        """Computes the loss of each row."""
+        """Computes the loss of each row, `(B,)`."""
         count = len(self.pos_weight)
         if y_true.shape[-1] != count or y_pred.shape[-1] != count:
             raise ValueError(
