@@ -26,8 +26,8 @@ def heads_of(model: keras.layers.Layer) -> dict[str, HeadsLayer]:
         The layers in the order of the model, with the same paths as in `attention_maps`.
 
     Raises:
-        ValueError: If the model has no such layer. `keras_attn.from_keras` converts a model with
-            attention layers of Keras or KerasHub.
+        ValueError: If the model has no multi-head attention layer of this package.
+            `keras_attn.from_keras` converts models with attention layers of Keras or KerasHub.
 
     Example:
 
@@ -68,7 +68,7 @@ def ablate(
     heads: Mapping[str | AttentionKey, int | Sequence[int]],
     replace: str | npt.ArrayLike = "zero",
 ) -> Iterator[None]:
-    """Switches attention heads off, or replaces what they attend to, inside a `with` block.
+    """Switches attention heads off, or replaces their attention weights, inside a `with` block.
 
     A multi-head layer adds up the contexts of its heads, each projected by its part of the output
     projection:
@@ -80,11 +80,10 @@ def ablate(
     attention: it replaces the attention weights of the heads. Hidden keys get no weight, and each
     row is scaled to sum to 1.
 
-    For `"zero"` and `"uniform"`, weights of the layers are set to 0 and restored at the end of the
-    block. The change therefore affects everything that uses the model, on every backend:
+    For `"zero"` and `"uniform"`, weights of the layers are set to 0, and restored at the end of the
+    block. Inside the block, the change therefore affects all uses of the model, on every backend:
     `model(x)`, `predict`, functions that were compiled before, cached decoding, the methods of a
-    task, and other threads. A fixed pattern has an effect only inside the block, and only in eager
-    calls on whole rows.
+    task, and other threads. A fixed pattern only affects eager calls on whole rows.
 
     References:
         - [Michel et al., 2019](https://arxiv.org/abs/1905.10650): Are Sixteen Heads Really Better
@@ -104,8 +103,8 @@ def ablate(
 
     Raises:
         TypeError: If the index of a head is not an integer.
-        ValueError: If there is no such layer or head, or `replace` has an unknown value or is not
-            supported by the layer.
+        ValueError: If `heads` names a layer or head that does not exist, or `replace` has an
+            unknown value or is not supported by the layer.
         RuntimeError: If a model with a fixed pattern is called in a compiled function or in cached
             steps, if no eager call reached a layer, or if weights that were set to 0 were changed
             in the block, for example by training.

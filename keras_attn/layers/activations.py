@@ -16,7 +16,7 @@ def gelu(x: Tensor) -> Tensor:
 
         gelu(x) = x / 2 (1 + erf(x / sqrt(2)))
 
-    BERT uses it. It equals the GELU of Keras. On JAX, Keras computes the complementary error
+    BERT uses this activation. It equals Keras' GELU; on JAX, Keras computes the complementary error
     function, which is slower on a CPU.
     """
     if keras.backend.backend() != "jax" or keras.backend.is_keras_tensor(x):
@@ -26,7 +26,7 @@ def gelu(x: Tensor) -> Tensor:
 
 @functools.cache
 def gelu_of_jax() -> Callable[..., Tensor]:
-    """Makes `gelu` of JAX arrays, with its derivative `Phi(x) + x phi(x)`.
+    """Returns `gelu` for JAX arrays, with its derivative `Phi(x) + x phi(x)`.
 
     Integers become floats, and half precision is computed in float32.
     """
@@ -54,22 +54,22 @@ def gelu_of_jax() -> Callable[..., Tensor]:
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 def gelu_tanh(x: Tensor) -> Tensor:
-    """GELU, approximated with a hyperbolic tangent (Hendrycks and Gimpel, 2016).
+    """GELU approximated with a hyperbolic tangent (Hendrycks and Gimpel, 2016).
 
         gelu_tanh(x) = x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
 
-    GPT-2, T5 1.1 and Gemma use it. `"gelu"` is the exact function.
+    GPT-2, T5 1.1 and Gemma use this activation. `"gelu"` is the exact function.
     """
     return keras.ops.gelu(x, approximate=True)
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 def quick_gelu(x: Tensor) -> Tensor:
-    """GELU, approximated with a sigmoid (Hendrycks and Gimpel, 2016).
+    """GELU approximated with a sigmoid (Hendrycks and Gimpel, 2016).
 
         quick_gelu(x) = x sigmoid(1.702 x)
 
-    CLIP uses it.
+    CLIP uses this activation.
     """
     return x * keras.ops.sigmoid(1.702 * x)
 

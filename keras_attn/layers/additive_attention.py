@@ -18,18 +18,18 @@ class AdditiveAttention(SequenceAttention):
         scores[t, s] = v . tanh(query[t] Wq + key[s] Wk + b)      (B, T, S)
         context[t]   = sum_s softmax_s(scores[t]) value[s]        (B, T, Dv)
 
-    `keras.layers.AdditiveAttention` has neither `Wq` nor `Wk` and needs equal widths; this layer
-    follows the paper. With `units=None` there are no projections, as in the Keras layer: `scores[t,
-    s] = v . tanh(query[t] + key[s])`. With `normalize`, `g v / |v|` replaces v (Salimans and
-    Kingma, 2016). The learned length g starts at `1 / sqrt(units)`.
+    `keras.layers.AdditiveAttention` has neither `Wq` nor `Wk`, and requires equal widths; this
+    layer follows the paper. With `units=None`, there are no projections, as in the Keras layer:
+    `scores[t, s] = v . tanh(query[t] + key[s])`. With `normalize`, `g v / |v|` replaces v (Salimans
+    and Kingma, 2016), where the learned length g is initially `1 / sqrt(units)`.
 
     With a `window`, a query sees only the keys s with `|s - p[t]| <= window_size` (Luong et al.,
     2015). `"monotonic"` sets `p[t] = t`; a query that is past the last key by more than the window
     sees nothing. `"predictive"` sets `p[t] = n sigmoid(vp . tanh(query[t] Wp))` for n keys, and
     multiplies the weights by `exp(-(s - p[t])^2 / (2 sigma^2))` with `sigma = window_size / 2`, so
-    that they sum to less than 1. Padding does not count as a position. The layer has `Dq U + Dk U +
-    U` weights, or U without projections. A bias adds U, `normalize` adds 1, and `"predictive"` adds
-    `Dq Dq + Dq`.
+    that the weights sum to less than 1. Padding does not count as a position. The layer has `Dq U +
+    Dk U + U` parameters, or U without projections. A bias adds U parameters, `normalize` adds 1,
+    and `"predictive"` adds `Dq Dq + Dq`.
 
     The layer needs memory for `B * T * S * units` numbers; an `AttentionDecoder` needs memory for
     only one step, `B * S * units`.
@@ -59,13 +59,13 @@ class AdditiveAttention(SequenceAttention):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        query: `(B, T, Dq)`. For a single decoder state, pass `ops.expand_dims(state, 1)`.
-        value: `(B, S, Dv)`.
-        key: `(B, S, Dk)`; `value` if None.
+        query: Queries `(B, T, Dq)`. For a single decoder state, pass `ops.expand_dims(state, 1)`.
+        value: Values `(B, S, Dv)`.
+        key: Keys `(B, S, Dk)`; `value` if None.
         query_mask: Mask `(B, T)` of the output.
-        value_mask: `(B, S)`.
-        key_mask: `(B, S)`.
-        attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
+        value_mask: Padding mask of the values, `(B, S)`.
+        key_mask: Padding mask of the keys, `(B, S)`.
+        attention_mask: Mask of query-key pairs, `(B, T, S)` or `(B, 1, T, S)`.
         projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
             its padding, or in the padding of `value`, is then not removed.
         positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.

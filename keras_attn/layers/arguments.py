@@ -44,7 +44,7 @@ _CALL_HINTS = {
 def output_spec(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Traces `call` with symbolic inputs, and raises errors of `call` unchanged.
 
-    Keras would prepend three sentences that blame the implementation of the layer.
+    Keras would prepend three sentences to such an error, which blame the layer's implementation.
     """
     try:
         return keras.Operation.compute_output_spec(layer, *args, **kwargs)
@@ -91,7 +91,7 @@ def named(cls: type, method: str) -> Mapping[str, inspect.Parameter]:
 def check_constructor(
     cls: type[keras.layers.Layer], args: tuple, kwargs: dict[str, Any], hint: str = ""
 ) -> None:
-    """Refuses too many positional arguments, missing ones, and names from other packages."""
+    """Raises an error for surplus or missing arguments, and for names of other packages."""
     known = named(cast(type, cls), "__init__")
     names = by_position(cls.__init__)
     kind, hint = cls.__name__, hint and f" {hint}"
@@ -124,7 +124,7 @@ def check_constructor(
 
 
 def check_call(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) -> None:
-    """Refuses calls with surplus, doubled or misnamed arguments, or a list of tensors."""
+    """Raises an error for a call with surplus, doubled or misnamed arguments, or a tensor list."""
     cls = type(layer)
     names, kind = by_position(cls.call), cls.__name__
     hint = f" {layer._call_hint}" if layer._call_hint else ""

@@ -43,7 +43,7 @@ class AttentionDecoder(RecurrentLoop):
         c[t]       = attention(s[t-1], memory)
         s[t], h[t] = cell([x[t]; c[t]], s[t-1])            and a[t-1] with `input_feeding`
 
-    In both:
+    In both orders:
 
         a[t]      = activation([h[t]; c[t]] Wa)            with `attention_units`; else [h[t]; c[t]]
         output[t] = dropout(a[t])
@@ -56,15 +56,15 @@ class AttentionDecoder(RecurrentLoop):
 
     With several attentions, c[t] is the concatenation of their contexts, each with its own gate.
     With a memory but no attention, c[t] is the `summary` of the memory at every step: the fixed
-    context of Cho et al., 2014. Without a memory the layer is a plain recurrent network that can be
-    decoded step by step.
+    context of Cho et al., 2014. Without a memory, the layer is a plain recurrent network that can
+    be decoded step by step.
 
     The decoder starts from `initial_state` if it is given. Otherwise it starts from the cell's
     initial state (zeros) or, with `bridge`, from `tanh(summary(memory) Wi + bi)` for each state of
-    the cell. `bridge_units` adds a hidden layer `relu(summary(memory) Wj + bj)` before each of
-    them. The summary is the `"mean"` of the memory's tokens, its `"last"` token, or its `"ends"`:
-    the first half of the last token and the second half of the first one, which are the final
-    states of a bidirectional encoder.
+    the cell. `bridge_units` adds a hidden layer `relu(summary(memory) Wj + bj)` for each state. The
+    summary is the `"mean"` of the memory's tokens, its `"last"` token, or its `"ends"`: the first
+    half of the last token and the second half of the first token, which are the final states of a
+    bidirectional encoder.
 
     Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, attention_units)`, or `(B, T, U + C)`
     without `attention_units`, for a cell output of width U and contexts of total width C.
@@ -74,9 +74,9 @@ class AttentionDecoder(RecurrentLoop):
     (or the Keras mask of `x`) is False, a row keeps its state and its weights are zero. Padding may
     be on either side.
 
-    Saving: if two layers share a cell or an attention, it is written twice, and the `.keras` file
-    of the model cannot be loaded, as with `keras.layers.RNN`. Files that contain only weights can
-    be loaded.
+    Saving: if two layers share a cell or an attention, the shared object is written twice, and the
+    `.keras` file of the model cannot be loaded, as with `keras.layers.RNN`. Files that contain only
+    weights can be loaded.
 
     Memory: inference needs memory for only one step. In training, the backend keeps the activations
     of every step; additive scores are recomputed in the backward pass, so that `(B, T, S, units)`
@@ -86,12 +86,12 @@ class AttentionDecoder(RecurrentLoop):
         cell: A Keras cell (`GRUCell`, `LSTMCell`, `StackedRNNCells`, your own) or a list of cells,
             the first at the bottom. Set dropout and recurrent dropout in the cell itself.
         attention: `AdditiveAttention`, `LuongAttention` or another `SequenceAttention`, a list of
-            them, or None. Its `attention_dropout` must be 0: use `dropout`.
+            such layers, or None. Its `attention_dropout` must be 0; use `dropout` instead.
         order: `"luong"` or `"bahdanau"`. None means `"luong"` with attention, and `"bahdanau"`
-            without it.
+            without attention.
         input_feeding: Whether a[t-1] (the context if `attention_units` is None) is an input of step
             t. None means True in Luong's order and False in Bahdanau's.
-        attention_units: Width of a[t]; no Wa if None.
+        attention_units: Width of a[t]; None for no projection Wa.
         activation: Activation of a[t].
         bridge: Whether the initial state is computed from the memory's summary.
         bridge_units: Width of the hidden layers of the bridge; no hidden layers if None.
@@ -105,8 +105,8 @@ class AttentionDecoder(RecurrentLoop):
     Call arguments:
         x: Embeddings `(B, T, D)` of the target tokens, shifted by one (teacher forcing).
         memory: Output `(B, S, Dm)` of the encoder; None for a layer built without a memory.
-        memory_mask: `(B, S)`.
-        padding_mask: `(B, T)`.
+        memory_mask: Padding mask of the memory, `(B, S)`.
+        padding_mask: Padding mask of `x`, `(B, T)`.
         initial_state: A list with a tensor `(B, width)` for each state of the cell.
         return_attention_scores: Whether to also return the attention weights.
         return_state: Whether to also return the final states of the cell.
@@ -117,9 +117,9 @@ class AttentionDecoder(RecurrentLoop):
         `return_state`, a list of states comes last.
 
     Raises:
-        ValueError: If options do not apply or contradict each other, the memory lost its mask, or a
-            state has the wrong width.
-        TypeError: If the cell is not a cell, or the attention is not a `SequenceAttention`.
+        ValueError: If options do not apply or contradict each other, a Keras mask of the memory was
+            lost on the way to this layer, or a state has the wrong width.
+        TypeError: If `cell` is not a Keras cell, or `attention` is not a `SequenceAttention`.
 
     Example:
 

@@ -49,14 +49,14 @@ class AttentionPooling(PoolingLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, S, D)`.
-        mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
+        x: Inputs `(B, S, D)`.
+        mask: Padding mask `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
         return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
 
     Returns:
-        `(B, D)`, or `(output, weights)` with weights `(B, S)`. Their role in `collect_attention` is
-        `pooling`.
+        The pooled vectors `(B, D)`, or `(output, weights)` with weights `(B, S)`. The role of the
+        weights in `collect_attention` is `pooling`.
 
     Raises:
         ValueError: If a setting, rank or mask is wrong.

@@ -103,7 +103,7 @@ def checked_visibility(
 
 
 def function_config(function: Callable[..., Any] | None, name: str) -> Any:
-    """The config of a registered function; raises a ValueError if it is not registered."""
+    """Returns the config of a registered function; raises a ValueError if it is not registered."""
     if function is None:
         return None
     registered = keras.saving.get_registered_name(function)
@@ -150,9 +150,9 @@ def check_windows(
 def has_window(
     block: int, sliding_window: int | None, window_blocks: int | Sequence[bool] | None
 ) -> bool:
-    """Whether a block of a stack has the window.
+    """Returns whether a block of a stack has the window.
 
-    It makes no list, because a damaged file may claim a billion blocks.
+    The function creates no list, because a damaged file may claim a billion blocks.
     """
     if window_blocks is None:
         return sliding_window is not None

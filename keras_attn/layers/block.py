@@ -34,7 +34,7 @@ _SEEDED = ("dropout", "self_attention", "cross_attention")
 
 
 class TransformerBlock(DenseLayer):
-    """Settings, residual connections and norms of a block; subclasses connect them."""
+    """Base class of blocks: settings, residual connections and norms, which subclasses connect."""
 
     def __init__(
         self,

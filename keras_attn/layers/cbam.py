@@ -30,12 +30,12 @@ class CBAM(ImageGate):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, H, W, C)`.
+        x: Inputs `(B, H, W, C)`.
         return_attention_scores: Whether to also return the gates.
 
     Returns:
-        `(B, H, W, C)`, or `(output, channel_gates, spatial_gates)` with gates `(B, C)` and
-        `(B, H, W)`.
+        The output `(B, H, W, C)`, or `(output, channel_gates, spatial_gates)` with gates `(B, C)`
+        and `(B, H, W)`.
 
     Raises:
         ValueError: If a setting or a shape is wrong.

@@ -22,8 +22,8 @@ class ChannelAttention(ImageGate):
         output    = x * gates                                               (B, H, W, C)
 
     With only the average, this is squeeze-and-excitation (Hu et al., 2018). With `pools=("average",
-    "max")`, where both pass through the same two layers, it is the channel module of CBAM (Woo et
-    al., 2018). The hidden layer has C / reduction units, rounded down.
+    "max")`, the average and the maximum pass through the same two layers, as in the channel module
+    of CBAM (Woo et al., 2018). The hidden layer has C / reduction units, rounded down.
 
     Gates are not normalized by a softmax. Each gate is between 0 and 1, and `collect_attention`
     does not collect them.
@@ -43,11 +43,11 @@ class ChannelAttention(ImageGate):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, H, W, C)`.
+        x: Inputs `(B, H, W, C)`.
         return_attention_scores: Whether to also return the gates.
 
     Returns:
-        `(B, H, W, C)`, or `(output, gates)` with gates `(B, C)`.
+        The output `(B, H, W, C)`, or `(output, gates)` with gates `(B, C)`.
 
     Raises:
         ValueError: If a setting or a shape is wrong.

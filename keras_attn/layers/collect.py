@@ -23,7 +23,7 @@ _role: contextvars.ContextVar[str] = contextvars.ContextVar("keras_attn_role", d
 
 
 class AttentionKey(NamedTuple):
-    """The source of attention weights: layer, role and call."""
+    """The source of attention weights: path of the layer, role, and index of the call."""
 
     path: str
     """`layer.path` of the attention layer."""
@@ -69,7 +69,7 @@ class AttentionMaps(dict):
 
 
 def is_concrete(tensor: Tensor) -> bool:
-    """Whether a tensor has values, in contrast to a tensor of a traced function."""
+    """Returns whether a tensor has values, unlike a tensor in a traced function."""
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf
@@ -91,7 +91,7 @@ def active_collector() -> _Collector:
 
 @contextlib.contextmanager
 def no_collection() -> Iterator[None]:
-    """Hides the collector from a loop that adds the weights of all its steps itself."""
+    """Disables the collector inside a loop, which adds the weights of all its steps itself."""
     token = _collector.set(None)
     try:
         yield
@@ -130,10 +130,10 @@ def collect_calls() -> Iterator[dict[AttentionKey, dict[str, Any]]]:
 def collect_attention() -> Iterator[AttentionMaps]:
     """Collects the weights of every attention layer that is called inside the block.
 
-    It works for functional, subclassed and nested models and for shared layers that are called
-    eagerly, as `model(x)`. It does not change the outputs, keeps nothing on the layers and does not
-    affect other threads. It cannot collect the weights of compiled calls (`fit`, `predict`,
-    `tf.function`).
+    Functional, subclassed and nested models and shared layers are supported if they are called
+    eagerly, as `model(x)`. Collecting does not change the outputs, stores nothing on the layers and
+    does not affect other threads. The weights of compiled calls (`fit`, `predict`, `tf.function`)
+    cannot be collected.
 
     Yields:
         `AttentionMaps`: a dict of NumPy arrays, keyed by `AttentionKey(path, role, call)`.

@@ -53,13 +53,13 @@ class DecoderBlock(TransformerBlock):
         normalization: "layer_norm", or "rms_norm" (Zhang and Sennrich, 2019).
         gated: Whether the feed-forward network is a gated linear unit (Shazeer, 2020); SwiGLU with
             `activation="silu"`.
-        use_bias: Whether the projections have biases; layer norms always have one.
+        use_bias: Whether the projections have biases; `norm_bias` controls the layer norms.
         positions: Positions in the self-attention: "rotary" (Su et al., 2021), "alibi" (Press et
             al., 2022), "relative" (T5: Raffel et al., 2020) or None. If None, add
             `PositionalEncoding` to the embeddings.
         rotary_base: Base of the wavelengths of rotary positions.
-        rotary_scaling: Scaling of rotary positions for longer contexts; see
-            `keras_attn.ops.rotary_rates`.
+        rotary_scaling: Scaling of rotary positions for contexts longer than in training, in the
+            form that `keras_attn.ops.rotary_rates` accepts.
         num_buckets: Number of buckets of relative positions; even.
         max_distance: Distance from which all relative positions share one bucket.
         sliding_window: Self-attention does not see keys at this distance or farther.
@@ -70,7 +70,7 @@ class DecoderBlock(TransformerBlock):
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
             of tokens of each row; with any other padding, they would hide the wrong keys.
         qk_norm: Norm of queries and keys over the width of a head: "rms_norm" or "layer_norm"; none
-            if None. See `MultiHeadSelfAttention` for this and the next five settings.
+            if None. `MultiHeadSelfAttention` describes this and the next five settings in detail.
         softcap: Limit of the scaled products by a hyperbolic tangent; none if None.
         attention_sinks: Whether each head has a learned logit in the denominator of the softmax.
         sink_tokens: Number of first tokens that the window does not hide.
@@ -83,11 +83,11 @@ class DecoderBlock(TransformerBlock):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, T, D)`.
-        memory: `(B, S, Dm)`, or None for a block without cross-attention.
-        memory_mask: `(B, S)`.
-        padding_mask: `(B, T)`.
-        attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`.
+        x: Inputs `(B, T, D)`.
+        memory: Source states `(B, S, Dm)`, or None for a block without cross-attention.
+        memory_mask: Padding mask of the memory, `(B, S)`.
+        padding_mask: Padding mask of `x`, `(B, T)`.
+        attention_mask: Mask of query-key pairs, `(B, T, T)` or `(B, 1|N, T, T)`.
         attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products of the
             self-attention; -inf hides.
         use_causal_mask: Whether later positions are hidden from earlier ones.
@@ -95,11 +95,12 @@ class DecoderBlock(TransformerBlock):
         training: Whether dropout is active.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
             the block; `0 ... T-1` if None.
-        cross_attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`.
+        cross_attention_mask: Mask of query-memory pairs, `(B, T, S)` or `(B, 1|N, T, S)`.
 
     Returns:
-        The output `(B, T, D)`. With scores `(output, self_weights, cross_weights)`, with weights
-        `(B, N, T, T)` and `(B, N, T, S)`; without a memory `(output, self_weights)`.
+        The output `(B, T, D)`. With `return_attention_scores`, `(output, self_weights,
+        cross_weights)` with weights `(B, N, T, T)` and `(B, N, T, S)`, or `(output, self_weights)`
+        if there is no memory.
 
     Raises:
         ValueError: If a setting or a mask is wrong, the heads do not divide the width, a memory is
@@ -250,12 +251,13 @@ class DecoderBlock(TransformerBlock):
         """Runs over a prompt and returns the state for `step`.
 
         Args:
-            x: `(B, P, D)`.
-            padding_mask: `(B, P)`, or None.
-            memory: `(B, S, Dm)`, or None. Its keys and values are computed here, once.
-            memory_mask: `(B, S)`, or None.
+            x: Inputs `(B, P, D)`.
+            padding_mask: Padding mask of `x`, `(B, P)`, or None.
+            memory: Source states `(B, S, Dm)`, or None. Its keys and values are computed here,
+                once.
+            memory_mask: Padding mask of the memory, `(B, S)`, or None.
             max_length: Number of slots L of the cache, at least P; P + 1 if None.
-            positions: See the call arguments.
+            positions: Positions of the prompt's tokens, as in a call.
 
         Returns:
             The output `(B, P, D)` and `{"cache": ..., "memory": ...}`.
@@ -296,11 +298,11 @@ class DecoderBlock(TransformerBlock):
         """Computes one new position.
 
         Args:
-            x: `(B, 1, D)`.
+            x: Inputs `(B, 1, D)`.
             state: State from `prefill` or the last `step`.
             slot: int32 scalar, the slot of the cache to write.
             visible: Boolean `(B, L)`, True for slots that hold tokens, including this one.
-            memory_mask: `(B, S)`, or None.
+            memory_mask: Padding mask of the memory, `(B, S)`, or None.
             return_attention_scores: Whether the weights are computed.
             positions: Integers `(B, L)`, the positions of the slots, including this one, for rotary
                 positions or ALiBi; `0 ... L-1` if None.

@@ -9,7 +9,7 @@ from keras_attn.layers.masked_layer import MaskedLayer, cloned
 
 
 class DenseLayer(MaskedLayer):
-    """Passes initializers, regularizers and constraints to its `Dense` sublayers."""
+    """Base class of layers that pass initializers, regularizers and constraints to sublayers."""
 
     def __init__(
         self,

@@ -26,8 +26,8 @@ class DoublyStochasticLoss(MaskedLayer):
     its number of tokens, it is the sum of this loss and a mean over tokens such as
     `keras_attn.training.MaskedCrossEntropy`.
 
-    R is at least `S (1 - T/S)^2` for S positions and T steps, so with more positions than steps,
-    most of the reported loss cannot be avoided. The layer has no weights.
+    R is at least `S (1 - T/S)^2` for S positions and T steps, so if there are many more positions
+    than steps, most of the reported loss cannot be avoided. The layer has no weights.
 
     Shapes: x `(B, T, D)`, attention weights `(B, T, S)` to `(B, T, D)`.
 
@@ -39,10 +39,10 @@ class DoublyStochasticLoss(MaskedLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, T, D)`, such as the output of the decoder. It is returned.
+        x: Inputs `(B, T, D)`, such as the output of the decoder. It is returned.
         attention_weights: `(B, T, S)`, from `return_attention_scores=True`.
-        padding_mask: `(B, T)`.
-        memory_mask: `(B, S)`.
+        padding_mask: Padding mask of `x`, `(B, T)`.
+        memory_mask: Padding mask of the memory, `(B, S)`.
 
     Returns:
         A copy of x.

@@ -16,7 +16,7 @@ class Dropout(MaskedLayer):
 
         output = keep * x / (1 - rate) while training,    keep = 1 with probability 1 - rate
 
-    See `keras_attn.ops.dropout`.
+    `keras_attn.ops.dropout` describes the random numbers.
 
     Shapes: any; the output has the shape of the input.
 

@@ -24,12 +24,12 @@ class FeedForward(DenseLayer):
 
         output = dropout(activation(x W1 + b1)) W2 + b2
 
-    With `gated` it is a gated linear unit (Shazeer, 2020):
+    With `gated`, the hidden layer is a gated linear unit (Shazeer, 2020):
 
         output = dropout(activation(x Wg + bg) * (x W1 + b1)) W2 + b2
 
-    It is called SwiGLU with `activation="silu"`, GEGLU with "gelu", ReGLU with "relu" and GLU with
-    "sigmoid". Wg and W1 are stored as one kernel `(D, 2 intermediate_dim)`, Wg first. The gate
+    With `activation="silu"`, this is called SwiGLU; with "gelu", GEGLU; with "relu", ReGLU; with
+    "sigmoid", GLU. Wg and W1 are stored as one kernel `(D, 2 intermediate_dim)`, Wg first. The gate
     increases the number of weights by half; reduce `intermediate_dim` to two thirds to keep the
     number of weights.
 
@@ -53,12 +53,12 @@ class FeedForward(DenseLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(..., D)`.
+        x: Inputs `(..., D)`.
         mask: Mask `(...)` of the output; the mask of `x` if None.
         training: Whether dropout is active.
 
     Returns:
-        `(..., D)`.
+        The output `(..., D)`.
 
     Raises:
         ValueError: If a setting is wrong, or a mask has the wrong shape or floats.

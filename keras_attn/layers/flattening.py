@@ -11,12 +11,12 @@ from keras_attn.ops.compilers import on_cpu
 
 
 def flat(layer: Callable[..., Tensor], x: Tensor, **kwargs: Any) -> Tensor:
-    """Calls a layer that works on the last axis.
+    """Calls a layer that works on the last axis, with a matrix instead of a tensor if it is faster.
 
     On TensorFlow, and on JAX on a CPU, the layer gets a matrix with one row for each vector. For a
-    product of higher rank with unknown lengths, TensorFlow needs a dozen operations, which cost as
-    much as the product itself when few tokens are decoded. XLA on a CPU is slower with gradients of
-    products of higher rank, which are sums over several axes.
+    product of higher rank with unknown lengths, TensorFlow needs a dozen operations, which take as
+    much time as the product itself when few tokens are decoded. On a CPU, XLA computes gradients of
+    products of higher rank more slowly, because they are sums over several axes.
     """
     if len(x.shape) < 3 or not _matrices_are_faster():
         return layer(x, **kwargs)

@@ -26,7 +26,7 @@ class GridPositionalEncoding(MaskedLayer):
 
     Args:
         columns: Number of columns, such as `grid[1]` of a `keras_attn.models.ImageEncoder`.
-        max_wavelength: See `PositionalEncoding`.
+        max_wavelength: Base of the wavelengths of the sinusoids.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:

@@ -25,7 +25,10 @@ class _Visible(TypedDict):
 
 
 class HeadsLayer(DenseLayer):
-    """Heads, masks, scores and the output projection; subclasses project the inputs."""
+    """Base class of multi-head attention: heads, masks, scores and the output projection.
+
+    Subclasses project the inputs to queries, keys and values.
+    """
 
     def __init__(
         self,

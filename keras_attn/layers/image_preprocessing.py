@@ -29,9 +29,10 @@ class ImagePreprocessing(keras.layers.Layer):
     0 to 255: `"none"`; `"tf"` (-1 to 1); `"torch"` (ImageNet's mean and standard deviation, as in
     DenseNet and torchvision); or `"caffe"` (BGR minus ImageNet's mean, as in VGG and ResNet).
 
-    Resizing is bilinear, with antialiasing when an image becomes smaller, as in Pillow. It consists
-    of two matrix products, which are the same on every backend and under XLA. The image is
-    stretched to the new size, so each region of the output covers the same share of the image.
+    Resizing is bilinear, with antialiasing when an image becomes smaller, as in Pillow. It is
+    computed by two matrix products, which give the same results on every backend and under XLA. The
+    image is stretched to the new size, so each region of the output covers the same share of the
+    image.
 
     Shapes: x `(B, H, W, 3)`, any H and W, to `(B, rows, columns, 3)`.
 
@@ -43,7 +44,7 @@ class ImagePreprocessing(keras.layers.Layer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, H, W, 3)`, integers or floats from 0 to 255.
+        x: Inputs `(B, H, W, 3)`, integers or floats from 0 to 255.
 
     Returns:
         Floats `(B, rows, columns, 3)`.

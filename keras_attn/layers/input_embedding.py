@@ -40,8 +40,9 @@ class InputEmbedding(MaskedLayer):
 
         positions[b, t] = F - 1 + mask[b, t] sum_{u <= t} mask[b, u]         F - 1 for padding
 
-    This layer keeps the mask of the tokens. `tokens + positions`, and `keras.layers.Add` of a
-    masked and an unmasked tensor, lose the mask, so that later layers attend to padding.
+    This layer keeps the mask of the tokens. In contrast, `tokens + positions`, and
+    `keras.layers.Add` of a masked and an unmasked tensor, lose the mask, so that later layers
+    attend to padding.
 
     Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse`, x `(..., D)` to logits `(..., V)`.
 
@@ -54,8 +55,8 @@ class InputEmbedding(MaskedLayer):
         num_segments: Number of segments; no segment embeddings if None.
         positions: "learned", "sinusoidal", or None if the attention has its own positions.
         sequence_length: Maximum length, for learned positions.
-        first_position: Position F of the first token of the mask; None counts from the left. With
-            it, the table of learned positions has `F + sequence_length` rows.
+        first_position: Position F of the first visible token; None counts from the left. With a
+            number F, the table of learned positions has `F + sequence_length` rows.
         scale: Whether token embeddings are multiplied by `sqrt(D)`.
         mask_zero: Whether the id `pad_id`, 0 by default, is padding.
         pad_id: Id of padding.
@@ -72,9 +73,10 @@ class InputEmbedding(MaskedLayer):
     Call arguments:
         x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`.
         segment_ids: Integers `(B, T)` below `num_segments`; all 0 if None.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)`; see above if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`; computed as described above if None.
         reverse: Whether to project `x` to logits with the token table.
-        mask: Mask of the output. With `first_position`, only its tokens are counted.
+        mask: Mask `(B, T)` of the output. With `first_position`, only tokens that it marks are
+            counted.
         training: Whether dropout is active.
 
     Returns:

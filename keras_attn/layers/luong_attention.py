@@ -23,8 +23,9 @@ class LuongAttention(SequenceAttention):
         scaled:   scores[t, s] = g query[t] . key[s]                     needs Dq = Dk; 1
         context[t] = sum_s softmax_s(scores[t]) value[s]                 (B, T, Dv)
 
-    The factor g of `"scaled"` is learned; it starts at `1 / sqrt(Dk)`, the factor of Vaswani et
-    al., 2017. W of `"concat"` is stored as two halves, so that keys are projected once.
+    The factor g of `"scaled"` is learned; its initial value is `1 / sqrt(Dk)`, the factor of
+    Vaswani et al., 2017. W of `"concat"` is stored as two halves, so that keys are projected only
+    once for all queries.
 
     With a `window`, a query sees only the keys s with `|s - p[t]| <= window_size`. Local-m,
     `"monotonic"`, sets `p[t] = t`; a query that is past the last key by more than the window sees
@@ -53,13 +54,13 @@ class LuongAttention(SequenceAttention):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        query: `(B, T, Dq)`. For a single decoder state, pass `ops.expand_dims(state, 1)`.
-        value: `(B, S, Dv)`.
-        key: `(B, S, Dk)`; `value` if None.
+        query: Queries `(B, T, Dq)`. For a single decoder state, pass `ops.expand_dims(state, 1)`.
+        value: Values `(B, S, Dv)`.
+        key: Keys `(B, S, Dk)`; `value` if None.
         query_mask: Mask `(B, T)` of the output.
-        value_mask: `(B, S)`.
-        key_mask: `(B, S)`.
-        attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
+        value_mask: Padding mask of the values, `(B, S)`.
+        key_mask: Padding mask of the keys, `(B, S)`.
+        attention_mask: Mask of query-key pairs, `(B, T, S)` or `(B, 1, T, S)`.
         projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
             its padding, or in the padding of `value`, is then not removed.
         positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
@@ -70,8 +71,8 @@ class LuongAttention(SequenceAttention):
         The context `(B, T, Dv)`, or `(context, weights)` with weights `(B, T, S)`.
 
     Raises:
-        ValueError: If a setting is unknown, out of range or does not apply, the widths do not fit,
-            a rank or length is wrong, or a mask has floats.
+        ValueError: If a setting is unknown, out of range or does not apply; if the widths of
+            queries and keys do not match; if a rank or length is wrong; or if a mask has floats.
 
     Example:
 

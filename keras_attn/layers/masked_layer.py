@@ -28,10 +28,10 @@ def _call_arguments(call: Callable) -> tuple[str, ...]:
 class MaskedLayer(CompositeLayer):
     """A layer that accepts explicit and implicit masks and propagates them.
 
-    Keras fills `mask` when a layer is called with one tensor and `<argument>_mask` when it is
-    called with several, and passes on the mask of the first argument. In this class, an explicit
-    mask, positional or keyword, overrides the implicit one. It is checked, and is also the mask of
-    the output. An `attention_mask` of rank 2 is refused.
+    Keras sets the argument `mask` when a layer is called with one tensor, and `<argument>_mask`
+    when it is called with several tensors, and propagates the mask of the first argument. In this
+    class, an explicit mask, given by position or keyword, overrides the implicit mask. It is
+    checked, and is also the mask of the output. An `attention_mask` of rank 2 raises an error.
 
     In subclasses, `_query_mask_name` is the mask argument of the first input and `_key_mask_name`
     is the mask argument of the attended sequence. `_needed_masks` lists the inputs whose padding
@@ -117,12 +117,12 @@ def _dense(x: object) -> object:
 
 
 def cloned(initializer: Initializer) -> Any:
-    """A copy of an initializer, because one object used twice gives the same weights twice."""
+    """Copies an initializer, because an object that is used twice gives the same weights twice."""
     return initializer.clone() if hasattr(initializer, "clone") else initializer
 
 
 def sub_seed(seed: int | None, *place: int) -> int | None:
-    """A seed for a part of a layer; None for None.
+    """Returns a seed for a part of a layer; None if `seed` is None.
 
     Adding a number to the seed is not enough, because Keras on PyTorch adds the number of draws:
     two layers would draw the same numbers, one step apart.

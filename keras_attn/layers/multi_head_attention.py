@@ -32,10 +32,10 @@ class MultiHeadAttention(HeadsLayer):
     is less than `num_heads`, this is grouped-query attention (Ainslie et al., 2023). If it is 1,
     this is multi-query attention (Shazeer, 2019).
 
-    With `value_rank` r, the kernel of the values is a product `Wv = Wdown Wup` of shapes `(Dv, r)`
-    and `(r, K Hv)`, with `r (Dv + K Hv)` weights instead of `Dv K Hv`. That is fewer if r < Dv K Hv
-    / (Dv + K Hv), which is Dv / 2 for K Hv = Dv. Each factor has a bias: `V = (value Wdown + bdown)
-    Wup + bup`.
+    With `value_rank` r, the kernel of the values is a product `Wv = Wdown Wup` of matrices `(Dv,
+    r)` and `(r, K Hv)`, with `r (Dv + K Hv)` weights instead of `Dv K Hv`. The product has fewer
+    weights if `r < Dv K Hv / (Dv + K Hv)`, which is `Dv / 2` for `K Hv = Dv`. Each factor has a
+    bias: `V = (value Wdown + bdown) Wup + bup`.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`; the widths may differ.
 
@@ -79,13 +79,13 @@ class MultiHeadAttention(HeadsLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        query: `(B, T, Dq)`.
-        value: `(B, S, Dv)`.
-        key: `(B, S, Dk)`; `value` if None.
+        query: Queries `(B, T, Dq)`.
+        value: Values `(B, S, Dv)`.
+        key: Keys `(B, S, Dk)`; `value` if None.
         query_mask: Mask `(B, T)` of the output.
-        value_mask: `(B, S)`.
-        key_mask: `(B, S)`.
-        attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`.
+        value_mask: Padding mask of the values, `(B, S)`.
+        key_mask: Padding mask of the keys, `(B, S)`.
+        attention_mask: Mask of query-key pairs, `(B, T, S)` or `(B, 1|N, T, S)`.
         attention_bias: Floats `(B|1, N|1, T|1, S|1)`, added to the scaled products; -inf hides.
         use_causal_mask: Whether later keys are hidden from earlier queries.
         return_attention_scores: Whether to also return the attention weights.
@@ -203,11 +203,12 @@ class MultiHeadAttention(HeadsLayer):
         """Projects keys and values once, for many calls to `attend_projected`.
 
         Args:
-            value: `(B, S, Dv)`.
-            key: `(B, S, Dk)`; `value` if None.
+            value: Values `(B, S, Dv)`.
+            key: Keys `(B, S, Dk)`; `value` if None.
 
         Returns:
-            `(B, K, S, H)` and `(B, K, S, Hv)`, as `keras_attn.ops.cached_attention` reads them.
+            The keys `(B, K, S, H)` and the values `(B, K, S, Hv)`, in the layout of
+            `keras_attn.ops.cached_attention`.
         """
         key, value = self._project(value, key)
         return to_cache(key), to_cache(value)
@@ -222,10 +223,10 @@ class MultiHeadAttention(HeadsLayer):
         """Attends to the result of `project_memory`, as a call without dropout does.
 
         Args:
-            query: `(M, T, Dq)`, where M is B or a multiple of it. Each group of M / B rows reads
+            query: Queries `(M, T, Dq)`, where M is a multiple of B. Each group of M / B rows reads
                 one row of the memory, like the beams of a sentence.
             projected: Keys and values from `project_memory`.
-            value_mask: `(B, S)`.
+            value_mask: Padding mask of the values, `(B, S)`.
             return_attention_scores: Whether to also return the attention weights.
 
         Returns:

@@ -41,28 +41,28 @@ class MultiHeadSelfAttention(HeadsLayer):
     `Wqkv` has the columns of all heads of Q, then K, then V. One product of three times the width
     is faster than three products.
 
-    With `value_rank` r, the kernel of the values is a product `Wv = Wdown Wup` of shapes `(D, r)`
-    and `(r, K Hv)`, with `r (D + K Hv)` weights instead of `D K Hv`. That is fewer if r < D K Hv /
-    (D + K Hv), which is D / 2 for K Hv = D. Each factor has a bias: `V = (x Wdown + bdown) Wup +
-    bup`. `Wdown` takes the place of V's columns in `Wqkv`, so that one narrower product computes Q,
-    K and `x Wdown`, and a second product with `Wup` computes V.
+    With `value_rank` r, the kernel of the values is a product `Wv = Wdown Wup` of matrices `(D, r)`
+    and `(r, K Hv)`, with `r (D + K Hv)` weights instead of `D K Hv`. The product has fewer weights
+    if `r < D K Hv / (D + K Hv)`, which is `D / 2` for `K Hv = D`. Each factor has a bias: `V = (x
+    Wdown + bdown) Wup + bup`. `Wdown` replaces V's columns in `Wqkv`, so that one narrower product
+    computes Q, K and `x Wdown`, and a second product with `Wup` computes V.
 
-    With `positions="rotary"` queries and keys are rotated by their positions (Su et al., 2021; see
+    With `positions="rotary"`, queries and keys are rotated by their positions (Su et al., 2021; see
     `keras_attn.ops.apply_rotary`), so that Q[n] K[n]^T depends on distances. With "alibi", a bias
     that decreases with the distance is added to the scaled products (Press et al., 2022; see
     `keras_attn.ops.alibi_bias`). With "relative", a learned bias is added, one number for each head
     and bucket of distances (T5: Raffel et al., 2020; see
     `keras_attn.ops.relative_position_buckets`); with a causal mask, all buckets are used for
-    earlier keys. Only distances count in each case, so padding on either side needs no `positions`.
-    Pass them if the tokens are not in order.
+    earlier keys. In each case, only distances matter, so padding on either side does not require
+    `positions`. Pass `positions` if the tokens are not in order.
 
     Shapes: x `(B, T, D)`.
 
     Masking: the Keras mask of `x`, or an explicit `mask` `(B, T)`, hides keys and is the mask of
     the output. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` hides further keys. Masks are
     boolean or 0/1 integers, True for tokens that may be attended. A query that sees no key gets a
-    zero context (so its output is the output bias) and zero weights. A padded query that sees keys
-    is computed like any other.
+    zero context (so its output is the output bias) and zero weights. Padded queries attend to
+    visible keys as usual.
 
     Args:
         num_heads: Number of query heads N.
@@ -106,12 +106,13 @@ class MultiHeadSelfAttention(HeadsLayer):
         score_mod: Function `(scores, head, query, key) -> scores` of the positions of queries and
             keys; see `keras_attn.ops.dot_product_attention`. Register it with
             `keras.saving.register_keras_serializable`, so that the layer can be saved.
-        mask_mod: Function `(head, query, key) -> visible`, in the same way.
+        mask_mod: Function `(head, query, key) -> visible` of the positions of queries and keys,
+            which hides keys. Register it in the same way.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, T, D)`.
-        attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`.
+        x: Inputs `(B, T, D)`.
+        attention_mask: Mask of query-key pairs, `(B, T, T)` or `(B, 1|N, T, T)`.
         attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products; -inf hides.
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether to also return the attention weights.
@@ -233,7 +234,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         positions: Tensor | None = None,
         attention_bias: Tensor | None = None,
     ):
-        """Projects, attends and projects back."""
+        """Computes self-attention of `x`."""
         check_rank(x, "x")
         mask = sequence_mask(x, mask, x_mask, name="mask")
         x = self._clean(x, mask)
@@ -352,11 +353,12 @@ class MultiHeadSelfAttention(HeadsLayer):
         """Runs causally over a prompt and keeps its keys and values.
 
         Args:
-            x: `(B, P, D)`.
+            x: Inputs `(B, P, D)`.
             mask: Padding mask `(B, P)`, or None. A window counts only the visible tokens, as in
                 `step`.
             max_length: Number of slots L of the cache, at least P.
-            positions: See the call arguments. Keys are cached rotated.
+            positions: Positions of the prompt's tokens, as in a call. With rotary positions, the
+                cache contains rotated keys.
 
         Returns:
             The output `(B, P, D)`, and the cache: keys `(B, K, L, H)` and values `(B, K, L, Hv)`,
@@ -395,11 +397,11 @@ class MultiHeadSelfAttention(HeadsLayer):
         """Attends from one new position to itself and to the cached positions.
 
         Args:
-            x: `(B, 1, D)`.
+            x: Inputs `(B, 1, D)`.
             cache: Keys and values `(B, K, L, ...)`.
             slot: int32 scalar, the slot for the new key and value.
             visible: Boolean `(B, L)`, True for slots that hold tokens, including the new one.
-            return_attention_scores: Whether the weights `(B, N, 1, L)` are returned too.
+            return_attention_scores: Whether to also return the weights `(B, N, 1, L)`.
             positions: Integers `(B, L)`, the positions of the slots, including the new one; `0 ...
                 L-1` if None.
 

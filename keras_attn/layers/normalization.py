@@ -34,18 +34,18 @@ class LayerNormalization(MaskedLayer, keras.layers.LayerNormalization):
 
         output = (x - mean(x)) / sqrt(variance(x) + epsilon) * gamma + beta
 
-    It has the weights and the (keyword) arguments of `keras.layers.LayerNormalization`. Over the
-    last axis, it subtracts the mean first, whereas Keras multiplies first and then subtracts the
-    product. The derivative of this order takes less time on a CPU. It computes in float32 or
-    better.
+    The layer has the weights and the (keyword) arguments of `keras.layers.LayerNormalization`. Over
+    the last axis, it subtracts the mean first, whereas Keras multiplies first and then subtracts a
+    product. Subtracting first has a derivative that takes less time on a CPU. The layer computes in
+    float32 or better.
 
     Shapes: x `(..., D)` to `(..., D)`.
 
     Masking: each position is normalized independently; the output keeps the mask of `x`.
 
     Args:
-        axis: Axis or axes over which mean and variance are taken. For other axes than the last one,
-            the implementation of Keras is used.
+        axis: Axis or axes over which mean and variance are computed. For axes other than the last
+            one, the implementation of Keras is used.
         epsilon: Small number added to the variance.
         center: Whether there is a `beta`.
         scale: Whether there is a `gamma`.
@@ -53,11 +53,11 @@ class LayerNormalization(MaskedLayer, keras.layers.LayerNormalization):
             `dtype`.
 
     Call arguments:
-        x: `(..., D)`.
+        x: Inputs `(..., D)`.
         mask: Mask `(...)` of the output; the mask of `x` if None.
 
     Returns:
-        `(..., D)` in the compute dtype of the layer.
+        The output `(..., D)` in the compute dtype of the layer.
 
     Raises:
         ValueError: If the size of an axis is unknown or differs from the weights, `epsilon` is not
@@ -105,8 +105,8 @@ class RMSNormalization(MaskedLayer):
         output = x / sqrt(mean(x ** 2) + epsilon) * scale
 
     This is a layer norm without mean and bias, which needs fewer operations and works about as
-    well. It equals `keras.layers.RMSNormalization` over the last axis, but keeps the mask of `x`,
-    which the Keras layer drops. It computes in float32 or better.
+    well. The output equals that of `keras.layers.RMSNormalization` over the last axis, but this
+    layer keeps the mask of `x`, which the Keras layer drops. It computes in float32 or better.
 
     Shapes: x `(..., D)` to `(..., D)`.
 
@@ -117,11 +117,11 @@ class RMSNormalization(MaskedLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(..., D)`.
+        x: Inputs `(..., D)`.
         mask: Mask `(...)` of the output; the mask of `x` if None.
 
     Returns:
-        `(..., D)` in the dtype of `x`.
+        The output `(..., D)` in the dtype of `x`.
 
     Raises:
         ValueError: If the width is unknown or differs from the weights, `epsilon` is not positive,

@@ -49,7 +49,7 @@ def fixed_patterns(
 def with_patterns(
     layer: keras.layers.Layer, query: Tensor, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns options of the kernel with the patterns of the surrounding `ablate`."""
+    """Adds the fixed patterns of the surrounding `ablate` block to the options of the kernel."""
     patterns = (_patterns.get() or {}).get(id(layer))
     if patterns is None:
         return dict(options)

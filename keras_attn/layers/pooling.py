@@ -40,7 +40,7 @@ class PoolingLayer(MaskedLayer):
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class MaskedAveragePooling(PoolingLayer):
-    """Averages the tokens.
+    """Averages the tokens of each sequence.
 
         output = sum_s mask[s] x[s] / n,  n = sum_s mask[s]       (B, D)
 
@@ -57,11 +57,11 @@ class MaskedAveragePooling(PoolingLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, S, D)`.
-        mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
+        x: Inputs `(B, S, D)`.
+        mask: Padding mask `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
 
     Returns:
-        `(B, D)`.
+        The pooled vectors `(B, D)`.
 
     Raises:
         ValueError: If the combiner is unknown, or the rank or the mask is wrong.
@@ -110,11 +110,11 @@ class MaskedMaxPooling(PoolingLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, S, D)`.
-        mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
+        x: Inputs `(B, S, D)`.
+        mask: Padding mask `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
 
     Returns:
-        `(B, D)`.
+        The pooled vectors `(B, D)`.
 
     Raises:
         ValueError: If the rank or the mask is wrong.
@@ -144,17 +144,17 @@ class FirstTokenPooling(PoolingLayer):
 
     Shapes: x `(B, S, D)` to `(B, D)`.
 
-    Masking: as in `MaskedAveragePooling`. With left padding the first token is not at position 0.
+    Masking: as in `MaskedAveragePooling`. With left padding, the first token is not at position 0.
 
     Args:
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, S, D)`.
-        mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
+        x: Inputs `(B, S, D)`.
+        mask: Padding mask `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
 
     Returns:
-        `(B, D)`.
+        The pooled vectors `(B, D)`.
 
     Raises:
         ValueError: If the rank or the mask is wrong.
@@ -191,11 +191,11 @@ class FinalStatesPooling(PoolingLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, S, D)`.
-        mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
+        x: Inputs `(B, S, D)`.
+        mask: Padding mask `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
 
     Returns:
-        `(B, D)`.
+        The pooled vectors `(B, D)`.
 
     Raises:
         ValueError: If the rank or the mask is wrong, or the width is odd.

@@ -62,22 +62,22 @@ class PositionalEncoding(_AddPositions):
     Shapes: x `(B, T, D)` to `(B, T, D)`.
 
     Masking: the mask of `x` (or an explicit `mask` `(B, T)`) is the mask of the output, whereas a
-    bare `x + positions` loses it. Padded positions are encoded like all others. With left padding,
-    give `positions` that count real tokens.
+    plain `x + positions` loses the mask. Padded positions are encoded like all other positions.
+    With left padding, pass `positions` that count real tokens.
 
     Args:
         max_wavelength: Base of the wavelengths; 10000 in the paper.
         halves: Whether all sines come before all cosines instead of alternating.
-        first: Number added to all positions; 1 if positions are counted from 1.
+        first: Number added to all positions; 1 counts positions from 1.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, T, D)`.
+        x: Inputs `(B, T, D)`.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`; `0 ... T-1` if None.
         mask: Mask `(B, T)` of the output; the mask of `x` if None.
 
     Returns:
-        `(B, T, D)` in the dtype of `x`.
+        The output `(B, T, D)` in the dtype of `x`.
 
     Raises:
         ValueError: If a rank or a length is wrong, or the positions are not integers.
@@ -130,14 +130,14 @@ class LearnedPositionalEncoding(_AddPositions):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, T, D)`.
+        x: Inputs `(B, T, D)`.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)` below `sequence_length`; `0 ... T-1` if
             None. A value out of range raises an error on CPUs. In compiled calls on JAX it gives
             NaN, and on accelerators an undefined row.
         mask: Mask `(B, T)` of the output; the mask of `x` if None.
 
     Returns:
-        `(B, T, D)` in the dtype of `x`.
+        The output `(B, T, D)` in the dtype of `x`.
 
     Raises:
         ValueError: If `x` has the wrong rank or a different width than the table, or is longer than

@@ -53,8 +53,8 @@ class RecurrentEncoder(MaskedLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, S, D)`.
-        padding_mask: `(B, S)`.
+        x: Inputs `(B, S, D)`.
+        padding_mask: Padding mask of `x`, `(B, S)`.
         training: Whether dropout is active.
 
     Returns:

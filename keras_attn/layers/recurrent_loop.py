@@ -21,11 +21,11 @@ from keras_attn.ops import summarize
 
 
 class RecurrentLoop(MaskedLayer):
-    """The steps of `AttentionDecoder`, in training and in decoding.
+    """Base class of `AttentionDecoder` with its steps, in training and in decoding.
 
     `AttentionDecoder` creates and documents the settings and weights. The `source` (the memory, its
-    keys and its summary) is the same at each step and is computed once per call. Nothing is kept on
-    the layer.
+    keys and its summary) is the same at each step, and is computed once per call. Nothing is stored
+    on the layer.
     """
 
     @property
@@ -236,12 +236,13 @@ class RecurrentLoop(MaskedLayer):
         """Runs over a prompt and returns the state that `step` continues.
 
         Args:
-            x: `(B, P, D)`, padded on either side if rows differ in length.
-            padding_mask: `(B, P)`; the Keras mask of `x` if None.
-            memory: `(B, S, Dm)`, or None. Its keys and summary are computed here, once.
-            memory_mask: `(B, S)`; the Keras mask of `memory` if None.
+            x: Inputs `(B, P, D)`, padded on either side if rows differ in length.
+            padding_mask: Padding mask of `x`, `(B, P)`; the Keras mask of `x` if None.
+            memory: Source states `(B, S, Dm)`, or None. Its keys and summary are computed here,
+                once.
+            memory_mask: Padding mask of the memory, `(B, S)`; the Keras mask of `memory` if None.
             max_length: Ignored, since the state of a recurrent network does not grow.
-            initial_state: See the call arguments.
+            initial_state: Initial states of the cell, as in a call.
 
         Returns:
             The output `(B, P, U)` and the state, a nest of batch-first tensors.
@@ -265,7 +266,7 @@ class RecurrentLoop(MaskedLayer):
         """Computes one new position, with the result of the call on the whole sequence.
 
         Args:
-            x: `(B, 1, D)`.
+            x: Inputs `(B, 1, D)`.
             state: State from `prefill` or the last `step`.
             return_attention_scores: Whether to also return the attention weights.
 

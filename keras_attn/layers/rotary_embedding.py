@@ -26,14 +26,14 @@ class RotaryEmbedding(MaskedLayer):
 
     for i < H / 2. The product of a rotated query and a rotated key depends only on their distance.
     Channels i and i + H / 2 form a pair, as in GPT-NeoX and Llama. The layer has no weights and
-    accepts any length. `MultiHeadSelfAttention(positions="rotary")` and the blocks do this
-    internally.
+    accepts any length. `MultiHeadSelfAttention` and the blocks with `positions="rotary"` rotate
+    queries and keys internally.
 
     Shapes: x `(B, T, N, H)` to `(B, T, N, H)`, H even.
 
     Masking: the mask of `x` (or an explicit `mask` `(B, T)`) is the mask of the output. Padded
-    positions are rotated like all others. Left padding needs no `positions`, since only distances
-    count.
+    positions are rotated like all other positions. Left padding does not require `positions`,
+    because only distances matter.
 
     Args:
         base: Base of the wavelengths; 10000 in the paper, greater for longer contexts.
@@ -42,12 +42,12 @@ class RotaryEmbedding(MaskedLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, T, N, H)`.
+        x: Inputs `(B, T, N, H)`.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`; `0 ... T-1` if None.
         mask: Mask `(B, T)` of the output; the mask of `x` if None.
 
     Returns:
-        `(B, T, N, H)` in the dtype of `x`.
+        The rotated tensor `(B, T, N, H)` in the dtype of `x`.
 
     Raises:
         ValueError: If H is odd, a rank or length is wrong, or the positions are not integers.

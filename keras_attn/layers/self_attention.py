@@ -31,9 +31,9 @@ class SelfAttention(DenseLayer):
         weights = softmax(scale * Q K^T)                  (B, T, T)
         output  = weights V                               (B, T, U)
 
-    With `scale=1.0` and no projection this is `softmax(x x^T) x`. With None and "shared" the
+    With `scale=1.0` and no projection, this is `softmax(x x^T) x`. With None and "shared", the
     products are symmetric: the score of s for t equals the score of t for s. "separate" is one head
-    of Vaswani et al. (2017) without the output projection. For more heads use
+    of Vaswani et al. (2017) without the output projection. For more heads, use
     `MultiHeadSelfAttention`.
 
     Shapes: x `(B, T, D)`; U is `units`, or D.
@@ -41,7 +41,7 @@ class SelfAttention(DenseLayer):
     Masking: the Keras mask of `x`, or an explicit `mask` `(B, T)`, hides keys and is the mask of
     the output. `attention_mask` `(B, T, T)` or `(B, 1, T, T)` hides further keys. Masks are boolean
     or 0/1 integers, True for tokens that may be attended. A query that sees no key gets a zero
-    output and zero weights. A padded query that sees keys is computed like any other.
+    output and zero weights. Padded queries attend to visible keys as usual.
 
     Args:
         projection: None, "shared" or "separate".
@@ -59,8 +59,8 @@ class SelfAttention(DenseLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, T, D)`.
-        attention_mask: `(B, T, T)` or `(B, 1, T, T)`.
+        x: Inputs `(B, T, D)`.
+        attention_mask: Mask of query-key pairs, `(B, T, T)` or `(B, 1, T, T)`.
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether to also return the attention weights.
         mask: Padding mask `(B, T)`.

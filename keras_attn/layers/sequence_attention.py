@@ -60,13 +60,13 @@ class SequenceAttention(DenseLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        query: `(B, T, Dq)`.
-        value: `(B, S, Dv)`.
-        key: `(B, S, Dk)`; `value` if None.
+        query: Queries `(B, T, Dq)`.
+        value: Values `(B, S, Dv)`.
+        key: Keys `(B, S, Dk)`; `value` if None.
         query_mask: Mask `(B, T)` of the output.
-        value_mask: `(B, S)`.
-        key_mask: `(B, S)`.
-        attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
+        value_mask: Padding mask of the values, `(B, S)`.
+        key_mask: Padding mask of the keys, `(B, S)`.
+        attention_mask: Mask of query-key pairs, `(B, T, S)` or `(B, 1, T, S)`.
         projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
             its padding, or in the padding of `value`, is then not removed.
         positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.

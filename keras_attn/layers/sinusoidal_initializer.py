@@ -18,9 +18,9 @@ class SinusoidalInitializer(keras.initializers.Initializer):
 
         table[p] = sqrt(2) stddev PE[p]          PE: sinusoids, see `PositionalEncoding`
 
-    The product of two rows depends only on their distance, so that a network learns to find
-    neighbouring tokens at all positions at once. From random rows, it has to learn this for each
-    position.
+    The product of two rows depends only on their distance, so that a network learns to attend to
+    neighbouring tokens at all positions at once. With random rows, it has to learn this for each
+    position separately.
     """
 
     def __init__(self, stddev: float = 0.02):

@@ -18,8 +18,9 @@ class SpatialAttention(ImageGate):
         gates  = sigmoid(convolution(maps, K) + b)                          (B, H, W)
         output = x * gates                                                  (B, H, W, C)
 
-    This is the formula of the paper. The authors' code has a batch normalization before the sigmoid
-    and the maximum before the average; consider this when you load its weights.
+    This is the formula of the paper. The authors' code has a batch normalization before the
+    sigmoid, and the order of maximum and average is reversed; consider this when you load weights
+    from that code.
 
     Gates are not normalized by a softmax. Each gate is between 0 and 1, and `collect_attention`
     does not collect them.
@@ -37,11 +38,11 @@ class SpatialAttention(ImageGate):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, H, W, C)`.
+        x: Inputs `(B, H, W, C)`.
         return_attention_scores: Whether to also return the gates.
 
     Returns:
-        `(B, H, W, C)`, or `(output, gates)` with gates `(B, H, W)`.
+        The output `(B, H, W, C)`, or `(output, gates)` with gates `(B, H, W)`.
 
     Raises:
         ValueError: If a setting or a shape is wrong.

@@ -15,7 +15,7 @@ from keras_attn.layers.rematerialization import rematerialized
 
 
 class TransformerStack(TransformerBlock):
-    """Base class of stacks of blocks. A pre-norm stack ends with a norm."""
+    """Base class of stacks of Transformer blocks. A pre-norm stack ends with a norm."""
 
     _query_mask_name = "padding_mask"
     _key_mask_name = "padding_mask"

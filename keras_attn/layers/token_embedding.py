@@ -45,10 +45,10 @@ class TokenEmbedding(MaskedLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`. float32 ids, which a `Sequential`
-            model without an `Input` passes, are accepted too. An id below 0 or outside the
-            vocabulary raises an error on CPUs. In compiled calls on JAX it gives NaN, and on
-            accelerators an undefined row.
+        x: Integer ids `(B, T)`; with `reverse`, floats `(..., D)`. float32 ids, which a
+            `Sequential` model without an `Input` passes, are also accepted. An id outside of the
+            vocabulary raises an error on CPUs, gives NaN in compiled calls on JAX, and gives an
+            undefined row on accelerators.
         reverse: Whether to project `x` to logits.
         mask: Mask of the output.
 
@@ -56,8 +56,8 @@ class TokenEmbedding(MaskedLayer):
         Embeddings `(B, T, D)`, or logits `(..., V)`.
 
     Raises:
-        ValueError: If ids are 16-bit floats, vectors come without `reverse` or with a wrong width,
-            or a mask has the wrong shape or floats.
+        ValueError: If ids are 16-bit floats; if vectors are passed without `reverse`, or have the
+            wrong width; or if a mask has the wrong shape or floats.
 
     Example:
 
@@ -150,10 +150,10 @@ class TokenEmbedding(MaskedLayer):
         return logits if self.logit_softcap is None else softcap(logits, self.logit_softcap)
 
     def output_kernel(self) -> Any:
-        """Returns the matrix `(D, V)` of the call with `reverse`.
+        """Returns a copy of the matrix `(D, V)` with which `reverse` computes logits.
 
-        `as_logits(x @ kernel)` are the logits. The kernel is a copy in the layout that is fastest
-        for the few rows of a decoding loop.
+        The logits are `as_logits(x @ kernel)`. The copy has the layout that is fastest for the few
+        rows of a decoding loop.
 
         Returns:
             The kernel in the dtype of the logits, or None if the logits are not a plain product
@@ -196,8 +196,8 @@ def ids_as_integers(x: Tensor) -> Any:
     """Returns ids `(B, T)` that Keras has cast to floats as integers, and other tensors unchanged.
 
     Keras casts ids to float32 in a `Sequential` model without an `Input`, and to float64 when it
-    builds a model across replicas. Both represent ids exactly. 16-bit floats do not, and are
-    accepted only while Keras builds a loaded model. Vectors are refused where their values are
+    builds a model across replicas. Both dtypes represent ids exactly. 16-bit floats do not, and are
+    accepted only while Keras builds a loaded model. Vectors raise an error if their values are
     known.
     """
     dtype = keras.backend.standardize_dtype(getattr(x, "dtype", "int32"))

@@ -22,9 +22,9 @@ class HashedTokenPairs(MaskedLayer):
         output[b, s] = 1 + hash(token_ids[b, s], token_ids[b, s + 1]) mod (num_buckets - 1)
 
     The id is 0 if either token is padding, and for the last token. Use the ids with an embedding of
-    `num_buckets` rows. They are the same on every backend, eager, compiled and in SavedModels. The
-    hash combines two residues modulo the prime p = 46337, each with its own multiplier k and start
-    c, which `seed` determines:
+    `num_buckets` rows. The ids are the same on every backend, in eager and compiled calls and in
+    SavedModels. The hash combines two residues modulo the prime p = 46337, each with its own
+    multiplier k and start c, which `seed` determines:
 
         h = c;  for each of the two tokens:  h = (h k + id mod 2^15) k + id div 2^15;  h = h^3 mod p
 
@@ -42,7 +42,7 @@ class HashedTokenPairs(MaskedLayer):
 
     Call arguments:
         token_ids: Integers `(B, S)`, from 0 to 2^31 - 1; 0 is padding.
-        mask: `(B, S)`, boolean or 0/1 integers.
+        mask: Padding mask `(B, S)`, boolean or 0/1 integers.
 
     Returns:
         Ids `(B, S)`, from 0 to `num_buckets - 1`.

@@ -17,8 +17,8 @@ class TokenSegments(MaskedLayer):
         ids       [CLS] a b [SEP] c d [SEP] padding
         segments    0   0 0   0   1 1   1      0
 
-    A token has segment 1 if a separator comes before it and it is not padding. A row without a
-    separator, or with one only at its end, has segment 0.
+    A token has segment 1 if it is not padding, and a separator comes before it. A row without a
+    separator, or with a separator only at its end, has segment 0.
 
     Shapes: token_ids `(B, S)` to `(B, S)`, int32.
 
@@ -31,7 +31,7 @@ class TokenSegments(MaskedLayer):
 
     Call arguments:
         token_ids: Integers `(B, S)`; 0 is padding.
-        mask: `(B, S)`, boolean or 0/1 integers.
+        mask: Padding mask `(B, S)`, boolean or 0/1 integers.
 
     Returns:
         Segment ids 0 and 1, `(B, S)`.

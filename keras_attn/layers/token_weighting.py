@@ -41,10 +41,10 @@ class TokenWeighting(MaskedLayer):
         weights[b, s] = activation(w[token_ids[b, s]]), 0 where there is no token     (B, S)
         output[b, s]  = weights[b, s] x[b, s]                                         (B, S, D)
 
-    It is a trainable inverse document frequency (see Salton and Buckley, 1988, for the fixed one of
-    TF-IDF), and a first step towards attention: the weight of a token depends only on its id, not
-    on its neighbours. The weights are not normalized. They start at `initial`, or at 1, so that the
-    layer initially changes nothing.
+    The weight is a trainable inverse document frequency (Salton and Buckley, 1988, describe the
+    fixed one of TF-IDF), and a first step towards attention: it depends only on the id of a token,
+    not on its neighbours. The weights are not normalized. Their initial values are `initial`, or 1,
+    so that the layer initially changes nothing.
 
     Shapes: x `(B, S, D)` and token_ids `(B, S)` to `(B, S, D)`. Weights: V.
 
@@ -59,15 +59,15 @@ class TokenWeighting(MaskedLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, S, D)`.
+        x: Inputs `(B, S, D)`.
         token_ids: Integers `(B, S)` below `vocabulary_size`.
-        mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
+        mask: Padding mask `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
         return_attention_scores: Whether to also return the attention weights.
 
     Returns:
-        `(B, S, D)`, or `(output, weights)` with weights `(B, S)`. Their role in `collect_attention`
-        is `weighting`. `layer.token_weights(token_ids)` returns only the weights, and
-        `layer.get_token_weights()` returns the weights of the vocabulary.
+        The output `(B, S, D)`, or `(output, weights)` with weights `(B, S)`. The role of the
+        weights in `collect_attention` is `weighting`. `layer.token_weights(token_ids)` returns only
+        the weights, and `layer.get_token_weights()` returns the weights of the vocabulary.
 
     Raises:
         ValueError: If a setting, rank or mask is wrong, or the ids are not integers.

@@ -46,13 +46,13 @@ class TransformerEncoderBlock(TransformerBlock):
         normalization: "layer_norm", or "rms_norm" (Zhang and Sennrich, 2019).
         gated: Whether the feed-forward network is a gated linear unit (Shazeer, 2020); SwiGLU with
             `activation="silu"`.
-        use_bias: Whether the projections have biases; layer norms always have one.
+        use_bias: Whether the projections have biases; `norm_bias` controls the layer norms.
         positions: Positions in the self-attention: "rotary" (Su et al., 2021), "alibi" (Press et
             al., 2022), "relative" (T5: Raffel et al., 2020) or None. If None, add
             `PositionalEncoding` to the embeddings.
         rotary_base: Base of the wavelengths of rotary positions.
-        rotary_scaling: Scaling of rotary positions for longer contexts; see
-            `keras_attn.ops.rotary_rates`.
+        rotary_scaling: Scaling of rotary positions for contexts longer than in training, in the
+            form that `keras_attn.ops.rotary_rates` accepts.
         num_buckets: Number of buckets of relative positions; even.
         max_distance: Distance from which all relative positions share one bucket.
         sliding_window: Self-attention does not see keys at this distance or farther.
@@ -63,7 +63,7 @@ class TransformerEncoderBlock(TransformerBlock):
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
             of tokens of each row; with any other padding, they would hide the wrong keys.
         qk_norm: Norm of queries and keys over the width of a head: "rms_norm" or "layer_norm"; none
-            if None. See `MultiHeadSelfAttention` for this and the next five settings.
+            if None. `MultiHeadSelfAttention` describes this and the next five settings in detail.
         softcap: Limit of the scaled products by a hyperbolic tangent; none if None.
         attention_sinks: Whether each head has a learned logit in the denominator of the softmax.
         sink_tokens: Number of first tokens that the window does not hide.
@@ -76,9 +76,9 @@ class TransformerEncoderBlock(TransformerBlock):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, T, D)`.
-        padding_mask: `(B, T)`.
-        attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`.
+        x: Inputs `(B, T, D)`.
+        padding_mask: Padding mask of `x`, `(B, T)`.
+        attention_mask: Mask of query-key pairs, `(B, T, T)` or `(B, 1|N, T, T)`.
         attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products of the
             self-attention; -inf hides.
         use_causal_mask: Whether later positions are hidden from earlier ones.

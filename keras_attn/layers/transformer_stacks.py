@@ -29,7 +29,7 @@ class TransformerEncoder(TransformerStack):
 
         x = block_i(x) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x)
 
-    With `positions="relative"` all blocks share one table of biases, as in T5.
+    With `positions="relative"`, all blocks share one table of biases, as in T5.
 
     Shapes: x `(B, T, D)` to `(B, T, D)`. The inputs are embeddings, with positions unless the
     blocks have them (`positions="rotary"`, `"alibi"` or `"relative"`).
@@ -49,13 +49,14 @@ class TransformerEncoder(TransformerStack):
         window_rotary_base: Base of the rotary positions in blocks with a window, which then have no
             `rotary_scaling`; the base of all other blocks if None.
         first_norm: Whether a pre-norm stack normalizes the input of its first self-attention.
-        last_states: Number n of the last blocks whose outputs are returned, side by side.
+        last_states: Number n of last blocks whose outputs are returned, concatenated along the
+            width.
         **kwargs: All other arguments of `TransformerEncoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:
-        x: `(B, T, D)`.
-        padding_mask: `(B, T)`.
-        attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`.
+        x: Inputs `(B, T, D)`.
+        padding_mask: Padding mask of `x`, `(B, T)`.
+        attention_mask: Mask of query-key pairs, `(B, T, T)` or `(B, 1|N, T, T)`.
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
@@ -69,7 +70,7 @@ class TransformerEncoder(TransformerStack):
         `last_states` the output is `(B, T, n D)`.
 
     Raises:
-        ValueError: See `TransformerEncoderBlock`.
+        ValueError: If a setting or a mask is wrong, or the heads do not divide the width.
 
     Example:
 
@@ -154,8 +155,8 @@ class TransformerDecoder(TransformerStack):
 
     Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, D)`. The inputs are embeddings, with
     positions unless the blocks have them (`positions="rotary"`, `"alibi"` or `"relative"`). A
-    `TokenEmbedding` with `reverse=True`, or a `Dense`, turns the output into logits.
-    `keras_attn.models.TokenDecoder` joins the three for decoding.
+    `TokenEmbedding` with `reverse=True`, or a `Dense`, converts the output to logits.
+    `keras_attn.models.TokenDecoder` combines embedding, stack and output layer for decoding.
 
     Masking: as in `DecoderBlock`, with the same masks for all blocks.
 
@@ -175,26 +176,29 @@ class TransformerDecoder(TransformerStack):
         **kwargs: All other arguments of `DecoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:
-        x: `(B, T, D)`.
-        memory: `(B, S, Dm)`, or None for a decoder without cross-attention.
-        memory_mask: `(B, S)`.
-        padding_mask: `(B, T)`.
-        attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`, for self-attention.
+        x: Inputs `(B, T, D)`.
+        memory: Source states `(B, S, Dm)`, or None for a decoder without cross-attention.
+        memory_mask: Padding mask of the memory, `(B, S)`.
+        padding_mask: Padding mask of `x`, `(B, T)`.
+        attention_mask: Mask of query-key pairs, `(B, T, T)` or `(B, 1|N, T, T)`, for
+            self-attention.
         attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products of the
             self-attention of all blocks; -inf hides.
         return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
             the blocks; `0 ... T-1` if None.
-        cross_attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`, for cross-attention.
+        cross_attention_mask: Mask of query-memory pairs, `(B, T, S)` or `(B, 1|N, T, S)`, for
+            cross-attention.
 
     Returns:
-        The output `(B, T, D)`. With scores `(output, self_weights, cross_weights)`, lists with
-        weights `(B, N, T, T)` and `(B, N, T, S)` for each block; without a memory the last list is
-        empty.
+        The output `(B, T, D)`. With `return_attention_scores`, `(output, self_weights,
+        cross_weights)`: lists with the weights `(B, N, T, T)` and `(B, N, T, S)` of each block.
+        Without a memory, the last list is empty.
 
     Raises:
-        ValueError: See `DecoderBlock`.
+        ValueError: If a setting or a mask is wrong, the heads do not divide the width, or the
+            decoder was built with a memory and gets none, or the reverse.
 
     Example:
 
@@ -277,12 +281,14 @@ class TransformerDecoder(TransformerStack):
         """Runs over a prompt and returns the state that `step` continues.
 
         Args:
-            x: `(B, P, D)`, right-padded if rows differ in length.
-            padding_mask: `(B, P)`; the Keras mask of `x` if None.
-            memory: `(B, S, Dm)`, or None. Its keys and values are computed here, once.
-            memory_mask: `(B, S)`; the Keras mask of `memory` if None.
+            x: Inputs `(B, P, D)`, right-padded if rows differ in length.
+            padding_mask: Padding mask of `x`, `(B, P)`; the Keras mask of `x` if None.
+            memory: Source states `(B, S, Dm)`, or None. Its keys and values are computed here,
+                once.
+            memory_mask: Padding mask of the memory, `(B, S)`; the Keras mask of `memory` if None.
             max_length: Number of slots L of the cache, for P and all steps; P + 1 if None.
-            positions: See the call arguments. Steps continue from the greatest position of a row.
+            positions: Positions of the prompt's tokens, as in a call. Steps continue from the
+                greatest position of each row.
 
         Returns:
             The output `(B, P, D)` and the state, a nest of batch-first tensors.
@@ -348,7 +354,7 @@ class TransformerDecoder(TransformerStack):
         """Computes one new position, with the result of the call on the whole sequence.
 
         Args:
-            x: `(B, 1, D)`.
+            x: Inputs `(B, 1, D)`.
             state: State from `prefill` or the last `step`.
             return_attention_scores: Whether to also return the attention weights.
 
@@ -357,7 +363,8 @@ class TransformerDecoder(TransformerStack):
             `{"self": [(B, N, 1, L), ...], "cross": [(B, N, 1, S), ...]}`.
 
         Raises:
-            ValueError: If `x` has another shape, or the cache is full. A graph cannot check that.
+            ValueError: If `x` has another shape, or the cache is full. In a graph, a full cache
+                cannot be detected.
         """
         check_step(x)
         x = ops.cast(x, self.compute_dtype)
@@ -407,7 +414,7 @@ class TransformerDecoder(TransformerStack):
 
         Args:
             state: The state.
-            times: Number of copies of each row, next to each other.
+            times: Number of copies of each row, which are adjacent.
 
         Returns:
             The state of the new rows. They share the memory, which is not repeated.

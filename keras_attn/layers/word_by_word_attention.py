@@ -30,14 +30,14 @@ class WordByWordAttention(MaskedLayer):
         weights[t]   = softmax over s of scores[t]
         r[t]         = sum_s weights[t, s] value[s] + tanh(r[t-1] Wt)         (B, T, Dv)
 
-    It is the word-by-word attention of Rocktäschel et al., 2016. In entailment, the queries are the
-    states of an LSTM over the hypothesis, and the values are the states of an LSTM over the
+    This is the word-by-word attention of Rocktäschel et al., 2016. In entailment, the queries are
+    the states of an LSTM over the hypothesis, and the values are the states of an LSTM over the
     premise. The last r summarizes how the words of the hypothesis match the premise. r[0] is 0. The
     paper writes Y for the values, h for a query and w for the vector v.
 
     The steps depend on each other, so they run in a loop. A step needs memory for `B * S * units`
-    numbers, and the backward pass recomputes them. The layer has `Dv U + Dq U + Dv U + U + Dv Dv`
-    weights.
+    numbers, which the backward pass recomputes. The layer has `Dv U + Dq U + Dv U + U + Dv Dv`
+    parameters.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)` to `(B, T, Dv)`.
 
@@ -52,10 +52,10 @@ class WordByWordAttention(MaskedLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        query: `(B, T, Dq)`.
-        value: `(B, S, Dv)`.
-        query_mask: `(B, T)`.
-        value_mask: `(B, S)`.
+        query: Queries `(B, T, Dq)`.
+        value: Values `(B, S, Dv)`.
+        query_mask: Padding mask of the queries, `(B, T)`.
+        value_mask: Padding mask of the values, `(B, S)`.
         return_attention_scores: Whether to also return the attention weights.
         return_state: Whether to also return the last r.
 

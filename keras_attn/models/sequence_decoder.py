@@ -93,10 +93,11 @@ class SequenceDecoder:
         """Runs the decoder over whole targets, and returns its attention weights.
 
         Args:
-            memory: `(B, S, D)`.
-            memory_mask: `(B, S)`.
+            memory: Source states `(B, S, D)`.
+            memory_mask: Padding mask of the memory, `(B, S)`.
             target_ids: Inputs `(B, T)` of the decoder, beginning with the start token.
-            target_mask: `(B, T)`, True for tokens; `target_ids != pad_id` if None.
+            target_mask: Padding mask of the targets, `(B, T)`, True for tokens; `target_ids !=
+                pad_id` if None.
 
         Returns:
             float32 `(B, T, S)`, the mean over the heads of the last cross-attention; zeros if the
@@ -126,8 +127,8 @@ class SequenceDecoder:
         """Runs the decoder over the sequences of a search, and returns its attention weights.
 
         Args:
-            memory: `(B, S, D)`.
-            memory_mask: `(B, S)`.
+            memory: Source states `(B, S, D)`.
+            memory_mask: Padding mask of the memory, `(B, S)`.
             found: Token ids `(B, R, T)` from a search.
             start_id: Id of the start token of the search.
 

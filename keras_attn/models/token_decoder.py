@@ -106,10 +106,11 @@ class TokenDecoder:
 
         Args:
             prompt: Ids `(B, P)`.
-            prompt_mask: `(B, P)`, True for tokens, with padding anywhere; all if None. Padding does
-                not count in positions, distances or windows: the result depends only on the tokens.
-            memory: `(B, S, Dm)`, or None.
-            memory_mask: `(B, S)`, or None.
+            prompt_mask: Padding mask `(B, P)`, True for tokens, with padding anywhere; all if None.
+                Padding does not count in positions, distances or windows: the result depends only
+                on the tokens.
+            memory: Source states `(B, S, Dm)`, or None.
+            memory_mask: Padding mask of the memory, `(B, S)`, or None.
             max_length: Length of the cache, for P and all steps.
 
         Returns:

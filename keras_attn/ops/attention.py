@@ -26,7 +26,7 @@ from keras_attn.ops.score_options import MaskMod, ScoreMod, pair_positions
 def masked_softmax(
     scores: Tensor, mask: Tensor | None = None, sinks: Tensor | None = None
 ) -> Tensor:
-    """Softmax in float32 over the visible entries of the last axis.
+    """Computes a softmax in float32 over the visible entries of the last axis.
 
         weights[s] = mask[s] exp(scores[s]) / (exp(sink) + sum_r mask[r] exp(scores[r]))
 
@@ -34,15 +34,16 @@ def masked_softmax(
     entries gives zeros (neither NaN nor uniform weights), with zero gradients.
 
     Args:
-        scores: Tensor `(..., S)`.
-        mask: Boolean or 0/1 integer tensor that broadcasts to `scores`; all visible if None.
+        scores: Scores `(..., S)`.
+        mask: Boolean or 0/1 integer tensor that broadcasts to `scores`, True for visible entries;
+            all are visible if None.
         sinks: Logits that broadcast to `(..., 1)`, one for each row; none if None.
 
     Returns:
-        float32 tensor `(..., S)`, float64 for float64 scores.
+        The weights `(..., S)` in float32, or in float64 for float64 scores.
 
     Raises:
-        ValueError: If the mask has floats.
+        ValueError: If the dtype of the mask is a floating-point dtype.
 
     Example:
 
@@ -112,7 +113,7 @@ def dot_product_attention(
     every dtype. Causal masks and windows are aligned bottom-right (`causal_mask`). An entry -inf of
     `bias` hides the key. The softmax is computed in float32 or better.
 
-    Score options: all options except the window change scores in this order, in float32 or better:
+    Score options: the options below change scores in this order, in float32 or better:
 
         scores = softcap * tanh(scores / softcap)                    (Gemma Team, 2024)
         scores = scores + bias
@@ -120,25 +121,26 @@ def dot_product_attention(
         weights[s] = exp(scores[s]) / (exp(sinks[n]) + sum_r exp(scores[r]))
 
     `sinks` are learned logits, one for each head, in the denominator of the softmax (OpenAI, 2025),
-    so that the weights of a query sum to less than 1. `sink_tokens` is unrelated to them: it is the
-    number of first keys that `sliding_window` does not hide (Xiao et al., 2024). `score_mod` and
-    `mask_mod` receive the indices of heads `(1, N, 1, 1)`, the positions of queries `(b, 1, T, 1)`
-    and of keys `(b, 1, 1, S)`, all int32, for all pairs or for a chunk of them. Write these
-    functions with `keras.ops`. They must treat each pair independently and return finite numbers
-    for hidden pairs too. Gradients pass through `score_mod`; model weights that it reads get
-    gradients only in "plain".
+    so that the weights of a query sum to less than 1. `sink_tokens` is unrelated to `sinks`: it is
+    the number of first keys that `sliding_window` does not hide (Xiao et al., 2024). `score_mod`
+    and `mask_mod` receive the indices of heads `(1, N, 1, 1)`, the positions of queries `(b, 1, T,
+    1)` and the positions of keys `(b, 1, 1, S)`, all int32, for all query-key pairs or for a chunk
+    of pairs. Write these functions with `keras.ops`. They must treat each pair independently, and
+    also return finite numbers for hidden pairs. Gradients pass through `score_mod`; model weights
+    that it reads get gradients only with the kernel "plain".
 
     Kernels: "plain" computes the formula directly and keeps all weights, `B N T S` numbers.
-    "chunked" holds only the weights of one chunk of queries and keys (`CHUNK` = 512) and recomputes
-    them for the gradient, on every backend, so that memory is linear in the length. "flash" is the
+    "chunked" stores only the weights of one chunk of queries and keys (`CHUNK` = 512) and
+    recomputes weights for the gradient, so that memory is linear in the length, on every backend.
+    "flash" is the
     fused kernel of the backend: cuDNN on JAX, or PyTorch's own. The results agree within the
     precision of the dtype. Only "plain" supports second derivatives. "auto" uses
     `choose_attention_kernel`.
 
     Args:
-        query: `(B, T, N, H)`.
-        key: `(B, S, K, H)`, K divides N.
-        value: `(B, S, K, Hv)`.
+        query: Queries `(B, T, N, H)`.
+        key: Keys `(B, S, K, H)`, K divides N.
+        value: Values `(B, S, K, Hv)`.
         mask: Boolean or 0/1 integers that broadcast to `(B, N, T, S)`, True for keys that may be
             attended.
         bias: Floats that broadcast to `(B, N, T, S)`, added to the scaled scores.
@@ -147,27 +149,29 @@ def dot_product_attention(
         dropout: Dropout rate of the attention weights; 0 outside of training. Only "plain" supports
             it.
         seed: Integer or `keras.random.SeedGenerator` for the dropout.
-        return_attention_scores: Whether the weights (before dropout) are returned too. Only "plain"
-            supports it.
+        return_attention_scores: Whether to also return the weights (before dropout). Only "plain"
+            supports this.
         kernel: "auto", "plain", "chunked" or "flash".
         key_lengths: Integers `(B,)`, the number of visible keys of each row. It replaces a mask of
             right padding, and cuDNN accepts it directly.
-        sliding_window: Keys at this distance or farther are hidden. A query sees this many keys
-            back, including its own, and the same number ahead if there is no causal mask.
+        sliding_window: Keys at this distance or farther are hidden: a query sees this number of
+            keys up to its own position and, without a causal mask, one less after it.
         softcap: Limit of the scaled products, by a hyperbolic tangent; none if None.
         sinks: Floats `(N,)`: additional logits in the denominator.
         sink_tokens: Number of first keys that `sliding_window` does not hide.
         score_mod: Function `(scores, head, query, key) -> scores` of scores `(B, N, t, s)`.
         mask_mod: Function `(head, query, key) -> visible`; booleans that broadcast to
             `(B, N, t, s)`, True where a key may be attended.
-        query_positions: Integers `(1 or B, T)` for the functions; `S - T ... S - 1` if None.
-        key_positions: Integers `(1 or B, S)` for the functions; `0 ... S - 1` if None.
+        query_positions: Positions of the queries for `score_mod` and `mask_mod`, integers
+            `(1 or B, T)`; `S - T ... S - 1` if None.
+        key_positions: Positions of the keys for `score_mod` and `mask_mod`, integers
+            `(1 or B, S)`; `0 ... S - 1` if None.
 
     Returns:
         The context `(B, T, N, Hv)` in the dtype of `value`, or `(context, weights)`.
 
     Raises:
-        ValueError: If ranks, widths or head counts do not fit together, a mask has floats, or
+        ValueError: If ranks, widths or numbers of heads do not match, a mask has floats, or
             `kernel` is not available; the message says why.
 
     Example:
@@ -277,13 +281,13 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 
 def additive_scores(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
-    """Scores of additive attention from projected queries and keys (Bahdanau et al., 2015).
+    """Computes additive attention scores of projected queries and keys (Bahdanau et al., 2015).
 
         scores[t, s] = scale . tanh(query[t] + key[s])        (B, T, S)
 
-    The hidden layer needs memory for `B * T * S * U` numbers, so use a loop over long queries, as
-    decoders do. The backward pass recomputes it, so that a loop of T steps keeps only the queries
-    and keys.
+    The hidden layer needs memory for `B * T * S * U` numbers, so use a loop if there are many
+    queries, as decoders do. The backward pass recomputes the hidden layer, so that a loop of T
+    steps stores only the queries and keys.
 
     Args:
         query: Projected queries `(B, T, U)`.
@@ -338,12 +342,12 @@ def additive_attention(
     Args:
         query: Projected queries `(B, T, U)`.
         key: Projected keys `(B, S, U)`.
-        value: `(B, S, D)`, of any width.
+        value: Values `(B, S, D)`, of any width.
         scale: The vector v `(U,)`.
         mask: Boolean or 0/1 integers that broadcast to `(B, T, S)`.
         dropout: Dropout rate of the attention weights; 0 outside of training.
         seed: Integer or `keras.random.SeedGenerator` for the dropout.
-        return_attention_scores: Whether the weights (before dropout) are returned too.
+        return_attention_scores: Whether to also return the weights (before dropout).
 
     Returns:
         The context `(B, T, D)`, or `(context, weights)` with weights `(B, T, S)`. A query that sees

@@ -53,12 +53,12 @@ class Call(NamedTuple):
 
     @property
     def aligned(self) -> bool:
-        """Whether query t is at the position of key t, as kernels assume."""
+        """Whether query t has the same position as key t, as kernels assume."""
         T, S = static_shape(self.query)[1], static_shape(self.key)[1]
         return T is not None and T == S
 
     def whole_mask(self) -> Tensor | None:
-        """The mask of rank 4 of everything that hides keys, except `bias`, or None."""
+        """One mask of rank 4 for all that hides keys, except `bias`; None if nothing does."""
         masks = [self.mask]
         if self.sliding_window is not None:
             window, causal = self.sliding_window, self.use_causal_mask
@@ -112,35 +112,35 @@ def choose_attention_kernel(
 ) -> str:
     """Returns the name of the kernel that `dot_product_attention` uses for these arguments.
 
-    - "flash" if it is available and faster. On PyTorch that includes float32. On JAX it needs a
-      CUDA GPU, float16 or bfloat16, T and S of at least 128, and no masking other than right
-      padding (`key_lengths`), a causal mask with T = S, and a window within it; for other masks and
-      biases, cuDNN would need a mask of all query-key pairs, and compute its gradient. On JAX, a
-      `mask` for keys only, `(B, 1, 1, S)`, is inspected at run time: "flash" is used if it hides
-      only the end of every row, and the kernel returned here otherwise. Fused kernels do not
-      support `softcap`, `sinks` and `score_mod`; on JAX they are not used with any of the last five
-      arguments below.
+    - "flash" if it is available and faster. On PyTorch, this includes float32. On JAX, it requires
+      a CUDA GPU, float16 or bfloat16, T and S of at least 128, and no masking other than right
+      padding (`key_lengths`), a causal mask with T = S, and a window within that causal mask. (For
+      other masks and biases, cuDNN would need a mask of all query-key pairs, and compute its
+      gradient.) On JAX, a `mask` that only hides keys, `(B, 1, 1, S)`, is inspected at run time:
+      "flash" is used if the mask hides only the end of each row, otherwise the kernel returned by
+      this function. Fused kernels do not support `softcap`, `sinks` and `score_mod`; on JAX, they
+      are also not used with `sink_tokens` and `mask_mod`.
     - "chunked" for long sequences, where T S is at least 1024² on JAX and 4096² on TensorFlow and
       PyTorch. Lengths must be known when a graph is traced.
     - "plain" otherwise, and always with dropout or returned weights.
 
     Args:
-        query: `(B, T, N, H)`.
-        key: `(B, S, K, H)`.
-        value: `(B, S, K, Hv)`.
-        mask: See `dot_product_attention`.
-        bias: See `dot_product_attention`.
-        use_causal_mask: See `dot_product_attention`.
-        key_lengths: See `dot_product_attention`.
-        sliding_window: See `dot_product_attention`.
-        dropout: See `dot_product_attention`.
-        return_attention_scores: See `dot_product_attention`.
+        query: Queries `(B, T, N, H)`.
+        key: Keys `(B, S, K, H)`.
+        value: Values `(B, S, K, Hv)`.
+        mask: Mask of query-key pairs, as for `dot_product_attention`.
+        bias: Bias of the scores, as for `dot_product_attention`.
+        use_causal_mask: Whether later keys are hidden from earlier queries.
+        key_lengths: Number of visible keys of each row, `(B,)`.
+        sliding_window: Distance from which keys are hidden.
+        dropout: Dropout rate of the attention weights.
+        return_attention_scores: Whether to also return the weights.
         kernel: "auto", or the name of a kernel, which is returned if it is available.
-        softcap: See `dot_product_attention`.
-        sinks: See `dot_product_attention`.
-        sink_tokens: See `dot_product_attention`.
-        score_mod: See `dot_product_attention`.
-        mask_mod: See `dot_product_attention`.
+        softcap: Limit of the scaled products.
+        sinks: Logits in the denominator of the softmax, `(N,)`.
+        sink_tokens: Number of first keys that `sliding_window` does not hide.
+        score_mod: Function that changes scores, as for `dot_product_attention`.
+        mask_mod: Function that hides keys, as for `dot_product_attention`.
 
     Returns:
         "plain", "chunked" or "flash".
@@ -175,7 +175,7 @@ def choose_attention_kernel(
 
 
 def options_of(*options: Any) -> ScoreOptions | None:
-    """The score options in their order; None if there are none."""
+    """Creates `ScoreOptions` from the options in their order; None if there are none."""
     return None if all(option is None for option in options) else ScoreOptions(*options)
 
 
@@ -188,7 +188,7 @@ def check_kernel(kernel: str) -> None:
 
 
 def choose(call: Call, kernel: str = "auto") -> str:
-    """`choose_attention_kernel` for a `Call`."""
+    """Returns the name of the kernel for a `Call`, as `choose_attention_kernel` does."""
     if kernel != "auto":
         reason = obstacle(call, kernel)
         if reason is not None:
@@ -204,7 +204,7 @@ def choose(call: Call, kernel: str = "auto") -> str:
 
 
 def obstacle(call: Call, kernel: str) -> str | None:
-    """Why a kernel is not available, and what to do; None if it is available."""
+    """Returns why a kernel is not available, and what to do; None if it is available."""
     if kernel == "plain":
         return None
     if call.return_attention_scores:
@@ -306,10 +306,11 @@ def _flash_pays(call: Call) -> bool:
 
 
 def perhaps_right_padding(call: Call) -> bool:
-    """Whether "auto" has to inspect the values of the mask at run time on JAX.
+    """Returns whether "auto" has to inspect the values of the mask at run time on JAX.
 
-    It does if cuDNN would be chosen without the mask, and the mask hides only keys. If it hides
-    only the end of each row, cuDNN accepts lengths; otherwise it needs a mask for all pairs.
+    This is the case if cuDNN would be chosen without the mask, and the mask hides only keys. If the
+    mask hides only the end of each row, cuDNN accepts lengths; otherwise, cuDNN needs a mask for
+    all query-key pairs.
     """
     if keras.backend.backend() != "jax" or call.mask is None or call.key_lengths is not None:
         return False
@@ -322,9 +323,10 @@ def perhaps_right_padding(call: Call) -> bool:
 
 
 def cudnn_window(call: Call) -> bool:
-    """Whether cuDNN can apply the window itself: it must be causal.
+    """Returns whether cuDNN can apply the window itself, which requires a causal mask.
 
-    With lengths, some queries would see nothing, and cuDNN's gradients for them are undefined.
+    With `key_lengths`, some queries would see no key, and cuDNN's gradients for such queries are
+    undefined.
     """
     causal = call.use_causal_mask and call.aligned
     return causal and call.key_lengths is None and not call.sink_tokens
@@ -340,7 +342,7 @@ def _device() -> Any:
 
 
 def cuda_capability() -> tuple[int, int] | None:
-    """Compute capability of the GPU that JAX uses; None without a CUDA GPU."""
+    """Returns the compute capability of the GPU that JAX uses; None without a CUDA GPU."""
     device = _device()
     if device.platform != "gpu" or "cuda" not in device.client.platform_version:
         return None

@@ -23,7 +23,7 @@ def to_cache(projected: Tensor) -> Tensor:
     """Transposes keys or values `(B, S, K, H)` to the layout of a cache, `(B, K, S, H)`.
 
     Each step can use this layout directly. With any other layout, every step would first copy the
-    whole cache, which takes longer than the rest of the attention.
+    whole cache, which takes longer than the attention itself.
     """
     return ops.transpose(projected, (0, 2, 1, 3))
 
@@ -67,8 +67,9 @@ def cached_attention(
         weights = softmax(scale * query keys^T + bias where visible)     (B, N, T, L)
         context = weights values                                         (B, T, N, Hv)
 
-    Several rows of queries may share a row of the cache, like the beams of a sentence: with M = B
-    R, rows `b R ... b R + R - 1` of the queries read row b. The cache is not repeated.
+    Several rows of queries may share a row of the cache, like the beams of a sentence: if there are
+    M = B R rows of queries, rows `b R ... b R + R - 1` read row b of the cache. The cache is not
+    repeated.
 
     The score options are the same as in `dot_product_attention`. Functions of positions need
     explicit positions, and one cache row for each row of queries.

@@ -17,16 +17,16 @@ LEVELS = 1 << 16  # number of random values: a word of 32 bits has two
 
 
 def dropout(x: Tensor, rate: float, seed: Seed = None) -> Tensor:
-    """Sets random units to zero and scales up the others (Srivastava et al., 2014).
+    """Sets random units to zero, and scales up all other units (Srivastava et al., 2014).
 
         output = keep * x / (1 - rate),    keep = 1 with probability 1 - rate
 
     This is `keras.random.dropout` with cheaper random numbers on TensorFlow and JAX. The backend
     draws two random words for a call, and unit i uses 16 bits of a hash of these words and i. The
-    hash is Wellons' "lowbias32"; for generators of this kind, see Salmon et al., 2011, "Parallel
-    random numbers: as easy as 1, 2, 3". It takes a few integer operations for each unit, which XLA
-    fuses with the surrounding ones. `rate` is rounded to a multiple of 2^-16, and the scale is
-    computed from the rounded rate. On PyTorch, `keras.random.dropout` is used.
+    hash is Wellons' "lowbias32"; Salmon et al., 2011, "Parallel random numbers: as easy as 1, 2,
+    3", describe generators of this kind. The hash takes a few integer operations for each unit,
+    which XLA fuses with the surrounding operations. `rate` is rounded to a multiple of 2^-16, and
+    the scale is computed from the rounded rate. On PyTorch, `keras.random.dropout` is used.
 
     Args:
         x: Floats of any shape.

@@ -12,7 +12,7 @@ from keras_attn.ops.loops import repeated
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkRanges:
-    """Chunks of `sizes` queries and keys, and which of them see each other by position."""
+    """Chunks of queries and keys, and which chunks see each other because of their positions."""
 
     sizes: tuple[int, int]
     chunks: tuple[Size, Size]
@@ -24,7 +24,7 @@ class ChunkRanges:
     key_lengths: Tensor | None = None
 
     def positions_seen(self, i: Size, j: Size) -> list[Tensor]:
-        """The mask of keys in chunk j for queries in chunk i that follows from positions."""
+        """Returns the masks of keys in chunk j for queries in chunk i that positions determine."""
         T, S = self.lengths
         s = ops.expand_dims(ops.arange(self.sizes[1]) + j * self.sizes[1], 0)
         t = ops.expand_dims(ops.arange(self.sizes[0]) + i * self.sizes[0], 1) + (S - T)
@@ -56,7 +56,7 @@ class ChunkRanges:
         return repeated(lower, upper, body, start)
 
     def keys_of(self, i: Size) -> tuple[Any, Any]:
-        """The range of chunks of keys that queries of chunk i can see, without sinks."""
+        """Returns the range of chunks of keys that queries of chunk i can see, without sinks."""
         (size, width), (_, most) = self.sizes, self.chunks
         first = i * size + self.lengths[1] - self.lengths[0]
         last = first + size - 1
@@ -70,7 +70,7 @@ class ChunkRanges:
         return lower, upper
 
     def queries_of(self, j: Size) -> tuple[Any, Any]:
-        """The range of chunks of queries that can see keys of chunk j."""
+        """Returns the range of chunks of queries that can see keys of chunk j."""
         (width, size), (most, _) = self.sizes, self.chunks
         first = j * size - self.lengths[1] + self.lengths[0]
         last = first + size - 1

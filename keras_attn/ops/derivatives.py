@@ -13,8 +13,9 @@ def first_derivatives_only(x: Tensor, *sources: Tensor, error: str) -> Tensor:
     """Returns `x`, whose derivative raises an error.
 
     A hand-written gradient reads tensors that were computed without being recorded, such as the
-    sums of a softmax. A derivative of that gradient would silently lack their contribution.
-    Therefore the gradient is passed through this function, together with the tensors it depends on.
+    sums of a softmax. A derivative of the gradient would silently lack the contribution of these
+    tensors. Therefore, the gradient is passed through this function, together with the tensors on
+    which it depends.
     """
 
     if not sources and keras.backend.backend() == "tensorflow":

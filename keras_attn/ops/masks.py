@@ -34,7 +34,7 @@ def _differ(a: int | None, b: int | None, broadcast: bool = False) -> bool:
 
 
 def dtypes_are_guessed() -> bool:
-    """Whether Keras is building a model from inputs that have lost their dtypes.
+    """Returns whether Keras is building a model from inputs that have lost their dtypes.
 
     Under `tf.distribute`, Keras builds with the mean of the replicas' batches. It builds a
     subclassed model from a `.keras` file with floats of the saved shapes; if that fails, Keras only
@@ -53,9 +53,10 @@ def dtypes_are_guessed() -> bool:
 
 
 def as_boolean_mask(mask: TensorLike, name: str = "mask") -> Tensor:
-    """Returns `mask` as booleans; 0/1 integers are accepted, floats are refused.
+    """Converts a mask of booleans or 0/1 integers to booleans; a mask of floats raises an error.
 
-    A float mask may be 0/1 or additive (0/-inf), and a wrong guess would be a silent error.
+    A float mask may be a 0/1 mask or an additive mask (0/-inf), and a wrong guess would be a silent
+    error.
 
     Args:
         mask: Boolean or integer tensor or array of any shape. Arrays and lists must contain only 0
@@ -128,10 +129,10 @@ def check_padding_mask(
 
 
 def check_not_rank_2(mask: Tensor, name: str, padding_name: str, causal: bool = False) -> None:
-    """Refuses an attention mask of rank 2, which may be a padding mask or a causal mask.
+    """Raises an error for an attention mask of rank 2, which may be a padding or a causal mask.
 
     `(B, S)` and `(T, S)` cannot be distinguished if B = T, and a causal mask that is read as a
-    padding mask would show future tokens.
+    padding mask would reveal future tokens.
     """
     if len(mask.shape) == 2:
         raise ValueError(
@@ -167,8 +168,8 @@ def combine_masks(
         query_shape: Shape `(B, T, ...)` of the queries, with None for unknown sizes.
         key_shape: Shape `(B, S, ...)` of the keys.
         num_heads: Number of query heads N.
-        attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`, boolean or 0/1 integers. Axes of size 1 are
-            broadcast, except the axis of the keys.
+        attention_mask: Mask of query-key pairs, `(B, T, S)` or `(B, 1|N, T, S)`, boolean or 0/1
+            integers. Axes of size 1 are broadcast, except the axis of the keys.
         key_mask: Padding mask `(B, S)` of the keys.
         causal_mask: Result of `causal_mask()`.
 
@@ -262,8 +263,8 @@ def sliding_window_mask(
 
     The window is aligned bottom-right, like `causal_mask`. With a causal mask, a query sees the
     last `sliding_window` keys, including its own (Beltagy et al., 2020; Jiang et al., 2023);
-    without one, it also sees as many later keys. The first `sink_tokens` keys stay visible in
-    addition to the window (Xiao et al., 2024).
+    without a causal mask, it also sees later keys up to the same distance. The first `sink_tokens`
+    keys stay visible in addition to the window (Xiao et al., 2024).
 
     Args:
         query: Tensor `(B, T, ...)`.

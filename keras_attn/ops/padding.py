@@ -14,8 +14,8 @@ def without_nan_in_padding(x: Tensor, mask: Tensor | None) -> Tensor:
 
         output[b, s, d] = x[b, s, d] where mask[b, s] or x[b, s, d] is finite, else 0
 
-    Attention weights of zero do not hide them, because `0 * NaN` is NaN in outputs and gradients.
-    Finite values do not change: padded queries are computed like any other.
+    Attention weights of zero do not hide NaN, because `0 * NaN` is NaN in outputs and gradients.
+    Finite values do not change, so padded queries attend to tokens as usual.
     """
     if mask is None:
         return x

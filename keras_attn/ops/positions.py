@@ -43,8 +43,9 @@ def mask_positions(mask: Tensor, first: int = 0) -> Tensor:
 def no_negative(index: Tensor, size: int) -> Tensor:
     """Moves negative indices of a table beyond its end, where they cause errors.
 
-    `ops.take` would count them from the end. For indices out of range, TensorFlow and PyTorch raise
-    errors on CPUs. JAX gives NaN instead, so there indices are checked here if they are known.
+    `ops.take` would count negative indices from the end. For indices out of range, TensorFlow and
+    PyTorch raise errors on CPUs. JAX gives NaN instead, so on JAX, this function checks indices
+    that are known.
     """
     if "8" in ops.dtype(index) or "16" in ops.dtype(index):
         index = ops.cast(index, "int32")  # which holds `size`
@@ -83,7 +84,8 @@ def sinusoids(
     Args:
         positions: Integer or float tensor `(...)`.
         dim: Width D of the encoding.
-        max_wavelength: Base of the wavelengths; the longest is up to `2 pi` times this.
+        max_wavelength: Base of the wavelengths; the longest wavelength is at most `2 pi` times
+            this.
         halves: Whether all sines come before all cosines instead of alternating.
 
     Returns:

@@ -33,11 +33,12 @@ def rotary_rates(dim: int, base: float, scaling: dict[str, Any] | None = None) -
     Args:
         dim: Width H of a head.
         base: Base of the wavelengths.
-        scaling: None, or `{"type": "linear", "factor": f}`, or `{"type": "llama3", "factor": f}`
-            with `low_freq_factor` (1), `high_freq_factor` (4) and `original_length` L (8192).
+        scaling: None, `{"type": "linear", "factor": f}`, or `{"type": "llama3", "factor": f}`. The
+            latter may also have `low_freq_factor` (1 by default), `high_freq_factor` (4) and
+            `original_length` L (8192).
 
     Returns:
-        float64 array `(H / 2,)`.
+        The rates, float64 `(H / 2,)`.
 
     Example:
 
@@ -60,7 +61,7 @@ def rotary_rates(dim: int, base: float, scaling: dict[str, Any] | None = None) -
 def relative_position_buckets(
     distance: Tensor, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
 ) -> Tensor:
-    """Maps distances to buckets: one for each near distance, and wider ones for far distances.
+    """Maps distances to buckets: one for each near distance, and wider buckets for far distances.
 
         distance = position of the key - position of the query
         bucket   = |distance| if it is below half of the buckets, then logarithmic up to
@@ -113,14 +114,15 @@ def apply_rotary(
 
     The product of a rotated query and a rotated key depends only on the distance of their
     positions. Channel i is paired with channel i + H / 2, as in GPT-NeoX and Llama. The paper pairs
-    neighbours 2i and 2i + 1, which is the same up to the order of the columns of the projections.
-    It is computed in float32 or better.
+    channels 2i and 2i + 1, which is the same up to the order of the columns of the projections. The
+    rotation is computed in float32 or better.
 
     Args:
         x: Queries or keys `(B, T, N, H)`, H even.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`; `0 ... T-1` if None.
         base: Base of the wavelengths; 10000 in the paper, greater for longer contexts.
-        scaling: Scaling for contexts longer than in training; see `rotary_rates`.
+        scaling: Scaling for contexts longer than in training, in the form that `rotary_rates`
+            accepts.
 
     Returns:
         `(B, T, N, H)` in the dtype of `x`.
@@ -157,8 +159,9 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
 
         m[n] = 2 ** (-8 (n + 1) / N)        if N is a power of two
 
-    For any other N, with P the greatest power of two below N, the list has the slopes of P heads,
-    followed by every other slope of 2 P heads, starting with the first, until there are N.
+    For any other N, let P be the greatest power of two below N. The list has the slopes of P heads,
+    followed by every other slope of 2 P heads, starting with the first one, until there are N
+    slopes.
 
     Args:
         num_heads: Number of heads N.

@@ -17,7 +17,7 @@ def replicas() -> int:
 def sum_over_replicas(x: Tensor) -> Tensor:
     """Sums a tensor over the replicas of a batch, without a gradient.
 
-    On JAX nothing is summed, because a program sees the whole batch.
+    On JAX, nothing is summed, because each program sees the whole batch.
     """
     if replicas() == 1:
         return x

@@ -19,7 +19,7 @@ MaskMod: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class ScoreOptions(NamedTuple):
-    """The options that change scores or visibility; see `dot_product_attention`."""
+    """The options of `dot_product_attention` that change scores or hide keys."""
 
     softcap: float | None = None
     sinks: Tensor | None = None
@@ -30,16 +30,16 @@ class ScoreOptions(NamedTuple):
 
     @property
     def of_positions(self) -> bool:
-        """Whether there is a function of positions."""
+        """Whether `score_mod` or `mask_mod` is given, which are functions of positions."""
         return self.score_mod is not None or self.mask_mod is not None
 
     def capped(self, scores: Tensor) -> Any:
-        """The scores in float32 or better, with the soft cap."""
+        """Returns the scores in float32 or better, with the soft cap applied."""
         scores = precise(scores)
         return scores if self.softcap is None else softcap(scores, self.softcap)
 
     def modified(self, scores: Tensor, query: Tensor, key: Tensor) -> Any:
-        """`score_mod` of scores `(B, N, T, S)` and positions `(b, 1, T, 1)`, `(b, 1, 1, S)`."""
+        """Applies `score_mod` to scores `(B, N, T, S)`, with positions of queries and keys."""
         if self.score_mod is None:
             return scores
         result = self.score_mod(scores, heads(scores.shape[1]), query, key)
@@ -56,7 +56,7 @@ class ScoreOptions(NamedTuple):
         return result
 
     def seen(self, num_heads: int, query: Tensor, key: Tensor) -> Any:
-        """`mask_mod` of positions `(b, 1, T, 1)` and `(b, 1, 1, S)`; None if there is none."""
+        """Returns the mask that `mask_mod` computes from positions; None if there is none."""
         if self.mask_mod is None:
             return None
         result = as_boolean_mask(self.mask_mod(heads(num_heads), query, key), "mask_mod(...)")
@@ -68,7 +68,7 @@ class ScoreOptions(NamedTuple):
         return result
 
     def sink_column(self, dtype: str) -> Any:
-        """The sinks as `(1, N, 1, 1)`; None if there are none."""
+        """Returns the sinks as `(1, N, 1, 1)`; None if there are none."""
         if self.sinks is None:
             return None
         return ops.reshape(ops.cast(self.sinks, dtype), (1, -1, 1, 1))
@@ -95,7 +95,7 @@ def softcap(x: Tensor, cap: float) -> Any:
 
 
 def precise(scores: Tensor) -> Any:
-    """Scores as float32, or float64; a product that overflowed in float16 saturates."""
+    """Converts scores to float32 or float64; products that overflowed in float16 saturate."""
     dtype = ops.dtype(scores)
     if dtype == "float64":
         return scores
@@ -104,12 +104,13 @@ def precise(scores: Tensor) -> Any:
 
 
 def heads(number: int) -> Any:
-    """The numbers of the heads `(1, N, 1, 1)`."""
+    """Returns the indices of the heads, `(1, N, 1, 1)`."""
     return ops.reshape(ops.arange(number, dtype="int32"), (1, number, 1, 1))
 
 
 def pair_positions(query: Tensor, key: Tensor, options: ScoreOptions) -> tuple[Any, Any]:
-    """Positions `(b, 1, T, 1)` and `(b, 1, 1, S)`; by default, queries are a suffix of the keys."""
+    """Returns positions of queries `(b, 1, T, 1)` and keys `(b, 1, 1, S)`; by default, the queries
+    have the last positions of the keys."""
     T, S = ops.shape(query)[1], ops.shape(key)[1]
     query_positions, key_positions = options.query_positions, options.key_positions
     if key_positions is None:

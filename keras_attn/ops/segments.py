@@ -11,7 +11,7 @@ def segment_mask(segments: Tensor, key_segments: Tensor | None = None) -> Tensor
 
         visible[b, t, s] = segments[b, t] == key_segments[b, s] and key_segments[b, s] != 0
 
-    It is block-diagonal if each sequence is contiguous (Krell et al., 2021,
+    The mask is block-diagonal if each sequence is contiguous (Krell et al., 2021,
     https://arxiv.org/abs/2107.02027). It does not include a causal mask.
 
     Args:

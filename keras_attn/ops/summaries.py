@@ -18,12 +18,12 @@ def summarize(x: Tensor, mask: Tensor | None = None, kind: str = "mean") -> Tens
     A row without tokens gives zeros.
 
     Args:
-        x: `(B, S, D)`.
+        x: Inputs `(B, S, D)`.
         mask: Booleans `(B, S)`, True for tokens; all if None.
         kind: `"mean"`, `"last"` or `"ends"`.
 
     Returns:
-        `(B, D)`.
+        The summaries `(B, D)`.
 
     Raises:
         ValueError: If the kind is unknown.

@@ -9,7 +9,7 @@ def key_positions(key: Tensor, key_mask: Tensor | None = None) -> tuple[Tensor, 
     """Returns the positions of keys among the real tokens of their row.
 
     Args:
-        key: `(B, S, ...)`.
+        key: Keys `(B, S, ...)`.
         key_mask: Booleans `(B, S)`, True for tokens; all if None.
 
     Returns:
