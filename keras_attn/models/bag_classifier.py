@@ -35,10 +35,10 @@ class BagClassifierConfig(TextClassifierConfig):
         pairs  = mean over s of v[hash(id[s], id[s+1])] F[...]       (B, P)
         logits = [tokens; pairs] W + b                               (B, C)
 
-    This is TF-IDF with a linear classifier in which everything is learned: the embeddings (Joulin
-    et al., 2017, "fastText"), and weights w instead of the IDF. The weights can be initialized from
-    statistics of the training texts; see `token_weights`. The embeddings of pairs are initialized
-    with 0, so that pairs that occur in no training text have no effect.
+    This is a linear classifier over TF-IDF features in which all parts are learned: the embeddings
+    (Joulin et al., 2017, "fastText"), and weights w and v in place of the IDF. `token_weights`
+    determines how the weights are initialized. The embeddings of pairs are initialized with 0, so
+    that pairs that occur in no training text have no effect.
 
     Padding is id 0. For a text without tokens, the averages are 0.
 
@@ -53,8 +53,9 @@ class BagClassifierConfig(TextClassifierConfig):
         hidden_dim: Width of a hidden layer; no hidden layer if None.
         token_weights: Initial values of the learned weights of tokens and pairs: `"association"` or
             `"idf"` (statistics of the training texts, which a task computes) or `"one"`. With
-            `"none"`, all tokens count equally.
-        combiner: `"mean"` or `"sqrtn"`; see `MaskedAveragePooling`.
+            `"none"`, there are no weights, and all tokens count equally.
+        combiner: Divisor of the sums over n tokens: `"mean"` divides by n, `"sqrtn"` by the square
+            root of n.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -97,7 +98,7 @@ class BagClassifierConfig(TextClassifierConfig):
             )
 
     def layers(self, dtype: DType) -> list[keras.layers.Layer]:
-        """Creates the layers."""
+        """Creates the layers of the model."""
         layers = _embedding_layers(self, "", self.vocabulary_size, self.dim, dtype)
         if self.pair_buckets:
             layers.append(HashedTokenPairs(self.pair_buckets, name="pairs"))
@@ -118,7 +119,7 @@ class BagClassifierConfig(TextClassifierConfig):
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Returns the logits of the embeddings."""
+        """Returns the logits `(B, C)` for the result of `embed`."""
         averages = []
         for prefix, x in zip(("", "pair_"), embedded, strict=False):
             own_ids = layers["pairs"](ids) if prefix else ids

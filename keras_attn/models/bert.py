@@ -27,8 +27,9 @@ class BertConfig(BlockSettings, TextEncoderConfig):
         sequence = block_N(... block_1(x))                                    (B, T, D)
         pooled   = activation(sequence[:, 0] W + b)                           (B, D)
 
-    The blocks are post-norm. `build` returns only the encoder. `keras_attn.models.with_heads` adds
-    heads to it, and `BertClassifierConfig` makes a text classifier with the same layers.
+    The blocks are post-norm. `build` returns only the encoder. `keras_attn.models.with_heads`
+    builds the encoder with heads, and `BertClassifierConfig` a text classifier with the same
+    layers.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -133,7 +134,7 @@ class BertConfig(BlockSettings, TextEncoderConfig):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Calls the layers; `pooled` is computed from the first token."""
+        """Computes `sequence` and `pooled`, which is computed from the first token."""
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], inputs.get("segment_ids"), mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}
@@ -143,7 +144,7 @@ class BertConfig(BlockSettings, TextEncoderConfig):
 
 
 def pooler_output(layers: Layers, x: Tensor) -> Tensor:
-    """Applies the layers `pooler` and `pooler_norm`, if there are any."""
+    """Applies the layers `pooler` and `pooler_norm` if the model has them."""
     for name in ("pooler", "pooler_norm"):
         x = layers[name](x) if name in layers else x
     return x

@@ -38,14 +38,15 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
     Args:
         vocabulary_size: Number V of tokens; id 0 is padding.
         num_classes: Number C of classes.
-        pooling: `"first"`: a dense layer over the first token, `[CLS]`; or `"average"`, `"max"` or
-            `"attention"` over all tokens, without that layer.
+        pooling: How the states are pooled: `"first"` applies a dense layer to the state of the
+            first token, `[CLS]`; `"average"`, `"max"` and `"attention"` pool the states of all
+            tokens, without a dense layer.
         pooled_layers: Number of last blocks whose pooled states are concatenated (the feature-based
             approach of Devlin et al.); not with `pooling="first"`.
         unit_length: Whether the pooled vectors are scaled to length 1, as in many sentence
             encoders.
         sequence_length: Maximum number of tokens of a text; 512 if None.
-        separator_id: Id of the token between the two texts of a pair: the tokens after the first
+        separator_id: Id of the separator between the two texts of a pair; tokens after the first
             separator have segment 1. If None, all tokens have segment 0, as in single texts.
         **kwargs: All other arguments of `BertConfig`.
 
@@ -99,7 +100,7 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
     def layers(  # type: ignore[override]  # a classifier has no logits of tokens
         self, dtype: DType
     ) -> list[keras.layers.Layer]:
-        """Creates the layers."""
+        """Creates the layers of the model."""
         if self.sequence_length is None:
             return replace(self, sequence_length=_SEQUENCE_LENGTH).layers(dtype)
         layers = BertConfig.layers(self, dtype)
@@ -121,7 +122,7 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Returns the logits of the embeddings."""
+        """Returns the logits `(B, C)` for the result of `embed`."""
         mask = _mask(layers, ids)
         x = layers["encoder"](embedded[0], padding_mask=mask)
         x = layers["pooling"](x, mask=mask)

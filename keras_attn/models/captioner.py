@@ -15,7 +15,7 @@ _DECODERS = {"head": AttentionDecoder, "region_projection": TransformerDecoder}
 def image_captioner(
     encoder: ImageEncoder, captioner: keras.Model, name: str = "image_captioner"
 ) -> keras.Model:
-    """Combines an image encoder and a captioner, and shares their weights.
+    """Combines an image encoder and a captioner in one model, which shares their weights.
 
         logits = captioner(encoder(images), target_ids)
 
@@ -29,7 +29,7 @@ def image_captioner(
         `(B, T, V)`.
 
     Raises:
-        ValueError: If the encoder's regions do not match the captioner's.
+        ValueError: If the number or width of the encoder's regions does not match the captioner.
 
     Example:
 
@@ -56,9 +56,9 @@ def image_captioner(
 class CaptionDecoder(SequenceDecoder):
     """Decodes captions with the layers of a captioner.
 
-    It uses the weights of the model, so later changes to the model take effect. Pass its
-    `decoder` to the searches of `keras_attn.generation`. `align` returns the attention weights of
-    the regions.
+    The object uses the weights of the model, so later changes to the model take effect. Pass its
+    attribute `decoder` to the searches of `keras_attn.generation`. `align` returns the attention
+    weights over the regions.
 
     Args:
         model: A model built by the config of a captioner; it may have been saved and loaded. If it
@@ -66,7 +66,7 @@ class CaptionDecoder(SequenceDecoder):
             `model.get_layer(...)`.
 
     Raises:
-        TypeError: If `model` is another model.
+        TypeError: If `model` was not built by the config of a captioner.
 
     Example:
 
@@ -105,14 +105,15 @@ class CaptionDecoder(SequenceDecoder):
         """Returns the memory `(B, R, D)` of regions `(B, R, Dr)`, and its mask `(B, R)`.
 
         Args:
-            regions: Input of the model. If the images of a batch have different numbers of regions,
-                pad them and hide the padding with the mask.
+            regions: Regions, the input of the model. If the images of a batch have different
+                numbers of regions, pad them, and replace the returned mask by one that hides the
+                padding.
 
         Returns:
-            The memory, and a mask of True.
+            The memory, and a mask that is True for all regions.
 
         Raises:
-            ValueError: If the shape is wrong.
+            ValueError: If `regions` has the wrong shape.
         """
         memory = ops.convert_to_tensor(regions)
         if len(memory.shape) != 3 or memory.shape[-1] != self.region_dim:

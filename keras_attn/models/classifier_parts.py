@@ -31,8 +31,8 @@ POOLINGS = {
 class TextClassifierConfig(Settings):
     """Base class of the settings of text classifiers.
 
-    A subclass creates the layers. `embed` and `rest` each call a part of them, so that gradients
-    with respect to the embeddings can be computed.
+    A subclass creates the layers. `embed` and `rest` each call a part of the layers, so that
+    gradients with respect to the embeddings can be computed.
     """
 
     vocabulary_size: int = size("number of tokens")
@@ -53,17 +53,17 @@ class TextClassifierConfig(Settings):
     """Whether the model has loops over time."""
 
     def layers(self, dtype: DType) -> list[keras.layers.Layer]:
-        """Creates the layers."""
+        """Creates the layers of the model."""
         raise NotImplementedError
 
     @staticmethod
     def embed(layers: dict[str, keras.layers.Layer], ids: Tensor) -> list[Tensor]:
-        """Returns the embeddings of ids `(B, S)`; `layers` are the layers by name."""
+        """Returns a list of the embeddings of ids `(B, S)`; `layers` are keyed by name."""
         return [layers["embedding"](ids)]
 
     @staticmethod
     def rest(layers: dict[str, keras.layers.Layer], embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Returns the logits `(B, C)` of the result of `embed`."""
+        """Returns the logits `(B, C)` for the result of `embed`."""
         raise NotImplementedError
 
     def build(self, dtype: DType = None, name: str | None = None) -> keras.Model:
@@ -107,13 +107,13 @@ def make_word_dropout(rate: float, dtype: DType, prefix: str = "") -> list[keras
 
 
 def drop_words(layers: dict[str, keras.layers.Layer], x: Tensor, prefix: str = "") -> Tensor:
-    """Applies the layer `word_dropout` if there is one."""
+    """Applies the layer `word_dropout` if the model has one."""
     name = f"{prefix}word_dropout"
     return layers[name](x) if name in layers else x
 
 
 def make_pooling(kind: str, units: int | None, dtype: DType) -> keras.layers.Layer:
-    """Creates the layer `pooling`; `units` are for attention."""
+    """Creates the layer `pooling`; `units` is the hidden width of attention pooling."""
     settings = {"units": units} if kind == "attention" else {}
     return POOLINGS[kind](**settings, dtype=dtype, name="pooling")
 
@@ -127,5 +127,5 @@ def make_head(num_classes: int, dropout: float, dtype: DType) -> list[keras.laye
 
 
 def classify(layers: dict[str, keras.layers.Layer], x: Tensor) -> Tensor:
-    """Applies the head."""
+    """Applies the layers of the head to vectors `(B, D)`, and returns logits `(B, C)`."""
     return layers["head"](layers["head_dropout"](x))

@@ -26,7 +26,7 @@ def with_heads(
     dtype: DType = None,
     name: str = "encoder_with_heads",
 ) -> keras.Model:
-    """Builds an encoder with heads.
+    """Builds a text encoder with heads.
 
         masked_words   norm(activation(x W + b)) E^T + c        (B, T, V), E the table of the tokens
         next_sentence  pooled W + b                             (B, 2), 0 for "follows"
@@ -37,7 +37,7 @@ def with_heads(
     All outputs are logits. The heads are BERT's (Devlin et al., 2019).
 
     Args:
-        config: Settings of an encoder, a `BertConfig`.
+        config: Settings of an encoder, such as a `BertConfig`.
         heads: Names of heads, from `HEADS`.
         num_classes: Number C of classes, for `"classes"` and `"tags"`.
         at_positions: Whether `masked_words` are computed only at given positions. The model then
@@ -90,7 +90,7 @@ def head_layers(
     num_classes: int | None = None,
     dtype: DType = None,
 ) -> list[keras.layers.Layer]:
-    """Creates the layers of heads."""
+    """Creates the layers of the given heads."""
 
     def dense(
         units: int,

@@ -27,7 +27,7 @@ class EntailmentConfig(Settings):
     """Settings of recurrent entailment classifiers (Rocktäschel et al., 2016).
 
         Y      = LSTM(premise)                                   (B, S, U)
-        h      = another LSTM(hypothesis), from the last cell state of the first    (B, T, U)
+        h      = second LSTM(hypothesis), starting from the final cell state of the first (B, T, U)
 
         attention logits
         none         h[T] W + b
@@ -44,8 +44,8 @@ class EntailmentConfig(Settings):
     the words that it attends to, similar to Wang and Jiang, 2016, and needs only a few thousand
     pairs.
 
-    Both LSTMs read word embeddings through the same linear projection. The second one reads only
-    the hypothesis, without the delimiter that precedes it in the paper. Padding is id 0 and may be
+    Both LSTMs read word embeddings through the same linear projection. The second LSTM reads only
+    the hypothesis, without the delimiter that precedes it in the paper. Padding is id 0, and may be
     on either side.
 
     References:

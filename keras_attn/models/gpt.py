@@ -44,9 +44,9 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
     blocks; Gemma 2 also has soft caps, and Gemma 3 has `qk_norm`.
 
     The logits at a position predict the next token. The model sees no later token, so right padding
-    does not change the logits of tokens. The loss must ignore padding, either by weights or by the
-    label (as `MaskedCrossEntropy` does). For padding on the left, pass a mask to `hidden_states` or
-    `language_decoder`.
+    does not change the logits of tokens. The loss must ignore padding, either by sample weights or
+    by an ignored label (as `MaskedCrossEntropy` does). For padding on the left, pass a mask to
+    `hidden_states` or `language_decoder`.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -70,15 +70,16 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
             them, this is the length of the training texts.
         rotary_scaling: Scaling of rotary positions, as in `keras_attn.ops.rotary_rates`.
         embedding_scale: Whether embeddings are multiplied by `sqrt(D)`.
-        logit_softcap: Limit of the logits; see `keras_attn.ops.softcap`. It requires a tied output.
-        qk_norm: See `keras_attn.layers.DecoderBlock`, which also describes `softcap`, `scale`,
+        logit_softcap: Limit of the logits, by `keras_attn.ops.softcap`. It requires a tied output.
+        qk_norm: Norm of queries and keys over the width of a head: `"rms_norm"` or `"layer_norm"`.
+            `keras_attn.layers.DecoderBlock` describes this setting, `softcap`, `scale`,
             `sandwich_norm` and `sliding_window`.
-        window_blocks: A boolean for each block that is True if the block has the window; see
-            `keras_attn.layers.TransformerDecoder`, which also describes `window_rotary_base`.
+        window_blocks: For each block, whether it has the window. `window_rotary_base` is the base
+            of the rotary positions in these blocks, as in `keras_attn.layers.TransformerDecoder`.
 
     Raises:
         TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range, or is incompatible with another.
+        ValueError: If a setting is unknown, out of range or incompatible with another setting.
 
     Example:
 
@@ -138,7 +139,7 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
                 )
 
     def check_heads(self) -> None:
-        """Raises a ValueError if the width of the heads is not known."""
+        """Raises a ValueError if there is no `key_dim`, and the heads do not divide the width."""
         if self.key_dim is None and self.dim % self.num_heads:
             raise ValueError(
                 "`dim` must be divisible by `num_heads` if `key_dim` is not given. Received: "

@@ -11,8 +11,8 @@ from keras_attn.hints import Tensor
 def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]:
     """Computes the states of all layers of an encoder or a decoder, for inference.
 
-    Padding may be on either side. As in `transformers`, BERT counts positions from the left, and
-    RoBERTa and GPT count them from the first token of a row.
+    Padding may be on either side. As in transformers, BERT counts positions from the left, whereas
+    RoBERTa and GPT count positions from the first token of a row.
 
     Args:
         model: A model built by `BertConfig` or `RobertaConfig`, with or without heads, or by
@@ -21,8 +21,9 @@ def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]
             T)`. A model built by `GptConfig` needs no mask if there is no padding.
 
     Returns:
-        The embeddings and the output of each block, `(B, T, D)` each. The last output of a GPT is
-        normalized: `keras_attn.models.language_decoder(model).logits` converts it to logits.
+        A list of the embeddings and the output of each block, `(B, T, D)` each. The last output of
+        a GPT is normalized: `keras_attn.models.language_decoder(model).logits` converts it to
+        logits.
 
     Raises:
         ValueError: If the model has no layers `embedding` and `encoder` or `decoder`.

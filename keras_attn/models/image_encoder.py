@@ -111,7 +111,7 @@ def _without_names(config: object) -> object:
 def begin_encoder(
     image_size: int | Sequence[int], scaling: str, owner: str, dtype: DType = None
 ) -> tuple[Tensor, Tensor]:
-    """The symbolic images, and the network's input computed from them."""
+    """Returns symbolic images, and the network's input that is computed from them."""
     if keras.config.image_data_format() != "channels_last":
         raise ValueError(
             f"{owner} requires pictures with channels last. Received: Keras set to "
@@ -126,7 +126,7 @@ def begin_encoder(
 
 
 def as_regions(features: Tensor, dtype: DType = None) -> Tensor:
-    """Regions `(B, R, D)` of a feature map `(B, rows, columns, D)`."""
+    """Converts a feature map `(B, rows, columns, D)` to regions `(B, R, D)`."""
     _, rows, columns, width = features.shape
     reshape = keras.layers.Reshape((rows * columns, width), dtype=dtype, name=_REGIONS)
     return reshape(features)

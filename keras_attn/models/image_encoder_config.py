@@ -92,7 +92,7 @@ class ImageEncoderConfig(Settings):
 
     @property
     def filter_numbers(self) -> tuple[int, ...]:
-        """`filters` as numbers."""
+        """The setting `filters` as a tuple of numbers."""
         parts = [part.strip() for part in self.filters.split(",")]
         if not all(part.isdecimal() and int(part) for part in parts):
             raise ValueError(
@@ -122,7 +122,7 @@ class ImageEncoderConfig(Settings):
 
         Raises:
             DownloadError: If weights cannot be downloaded.
-            ValueError: If sizes do not fit, or the weights file does not exist.
+            ValueError: If an image size is not supported, or the weights file does not exist.
         """
         if self.encoder == "small-cnn":
             filters, attention = self.filter_numbers, self.image_attention

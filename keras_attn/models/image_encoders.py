@@ -62,15 +62,15 @@ def applications_encoder(
             mobilenetv3small, mobilenetv3large, densenet121, inceptionv3, xception,
             efficientnetb1 ... b4, efficientnetv2b0, efficientnetv2s, convnexttiny.
         weights: `"imagenet"`, which Keras downloads once; None for random weights; or the path of a
-            weights file of the network without its top.
-        image_size: Rows and columns, or one number; the network's usual size if None.
-        layer: Name of another layer whose output is the feature map.
+            file with weights of the network without its classifier (`include_top=False`).
+        image_size: Rows and columns, or one number; the usual size of the network if None.
+        layer: Name of the layer whose output is the feature map; the last feature map if None.
 
     Returns:
         An `ImageEncoder`.
 
     Raises:
-        ValueError: If a name is unknown or a size is wrong.
+        ValueError: If a name is unknown, or the network does not support the image size.
         DownloadError: If the weights cannot be downloaded.
 
     Example:
@@ -130,9 +130,9 @@ def encoder_from_model(
         model: A functional or `Sequential` model with one input of images `(B, H, W, 3)`.
         layer: Name of the layer whose output is the feature map `(B, rows, columns, D)`; the
             output of the model if None.
-        preprocess: Preprocessing that the model expects: a scaling (`"none"`, `"tf"`, `"torch"`,
-            `"caffe"`, see `ImagePreprocessing`), or a layer or model that receives the resized
-            images with values from 0 to 255. None passes values from 0 to 255.
+        preprocess: Preprocessing that the model expects: a scaling of `ImagePreprocessing`
+            (`"none"`, `"tf"`, `"torch"` or `"caffe"`), or a layer or model that receives the
+            resized images with values from 0 to 255. None passes values from 0 to 255.
         image_size: Rows and columns, or one number; the fixed size of the model if None.
         name: Name of the encoder.
 
@@ -140,8 +140,9 @@ def encoder_from_model(
         An `ImageEncoder`.
 
     Raises:
-        ValueError: If the model has several inputs or no such layer, the layer's output is not a
-            feature map, or the model has no fixed size and `image_size` is not given.
+        ValueError: If the model has several inputs, or no layer of this name; if the output of the
+            layer is not a feature map; or if the model has no fixed size, and `image_size` is not
+            given.
 
     Example:
 

@@ -21,7 +21,7 @@ def language_decoder(model: keras.Model) -> TokenDecoder:
         A `TokenDecoder`, for `sample`, `greedy_search` and `beam_search`.
 
     Raises:
-        ValueError: If the model lacks the layers.
+        ValueError: If the model does not have the layers of a language model.
 
     Example:
 

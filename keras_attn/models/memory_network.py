@@ -21,7 +21,7 @@ _DEVIATION = 0.1  # of all tables, as in the paper
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class PositionWeightedSum(keras.layers.Layer):
-    """Sums the embeddings of a sentence, with weights by position (Sukhbaatar et al., 2015).
+    """Sums the word embeddings of a sentence, weighted by position (Sukhbaatar et al., 2015).
 
         output[k] = sum_j l[j, k] x[j, k],  l[j, k] = (1 - j/J) - (k/D) (1 - 2 j/J)     (..., D)
 
@@ -34,7 +34,7 @@ class PositionWeightedSum(keras.layers.Layer):
     """
 
     def call(self, x: Tensor, ids: Tensor) -> Tensor:
-        """Computes the weighted sum of the words."""
+        """Computes the weighted sum of the word embeddings, `(..., D)`."""
         D = x.shape[-1]
         real = ops.cast(ops.not_equal(ids, 0), "float32")
         length = ops.maximum(ops.sum(real, axis=-1, keepdims=True), 1.0)
@@ -84,9 +84,9 @@ class MemoryNetworkConfig(Settings):
     Masking: id 0 is padding, for words and for whole sentences. The logits of a story without
     sentences depend on the question only.
 
-    Training with a softmax from the start often ends in a local minimum. The paper's "linear start"
-    avoids it: train a model with `attention="linear"` first, and pass its weights to the model with
-    `attention="dot"`: `model.set_weights(linear.get_weights())`.
+    Training with a softmax from the start often ends in a local minimum, which the paper's "linear
+    start" avoids: first train a model with `attention="linear"`, and then copy its weights to a
+    model with `attention="dot"`: `model.set_weights(linear.get_weights())`.
 
     `keras_attn.attention_maps` returns the weights `(B, 1, S)` of the layers `hop_1` ... `hop_K`.
 
@@ -98,8 +98,8 @@ class MemoryNetworkConfig(Settings):
         dim: Width D of the memories.
         num_hops: Number K of hops.
         memory_size: Maximum number of sentences that are remembered.
-        attention: `"dot"`; `"linear"`, the same without the softmax; or `"uniform"`, a baseline
-            that weights all sentences equally.
+        attention: `"dot"`; `"linear"`, dot-product attention without the softmax; or `"uniform"`, a
+            baseline that weights all sentences equally.
 
     Raises:
         TypeError: If a setting has the wrong type.

@@ -42,13 +42,14 @@ class ModernBertConfig(WindowSettings, BertConfig):
         vocabulary_size: Number V of tokens.
         pad_id: Id of padding, from which a classifier computes its mask.
         rotary_base: Base of the rotary positions.
-        sliding_window: Blocks with a window do not attend to tokens at this distance or farther: 65
-            allows 64 tokens before and 64 after. If None, all blocks attend to all tokens.
-        window_blocks: A boolean for each block that is True if it has the window. If None, blocks
-            0, 3, 6 and so on have no window.
+        sliding_window: Blocks with a window do not attend to tokens at this distance or farther:
+            with 65, a token sees 64 tokens before it and 64 tokens after it. If None, all blocks
+            attend to all tokens.
+        window_blocks: For each block, whether it has the window. If None, all blocks except 0, 3, 6
+            and so on have the window.
         window_rotary_base: Base of the rotary positions in blocks with a window.
-        pooling: How the states are pooled: `"first"` takes the first token, `"average"` the mean of
-            all tokens.
+        pooling: How the states are pooled: `"first"` uses the first token, and `"average"` the mean
+            of all tokens.
         pooler_activation: Activation of the pooler; None for an encoder without a pooler.
         **kwargs: All other arguments of `BertConfig`, except `num_segments`.
 
@@ -143,7 +144,7 @@ class ModernBertConfig(WindowSettings, BertConfig):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Calls the layers."""
+        """Computes `sequence` and, if there is a pooler, `pooled`."""
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}
@@ -154,7 +155,7 @@ class ModernBertConfig(WindowSettings, BertConfig):
 
     @staticmethod
     def token_states(layers: Layers, sequence: Tensor) -> Tensor:
-        """Returns the states as the pooler transforms them, for heads of tokens."""
+        """Applies the pooler's dense layer and norm to all states, for heads of tokens."""
         return pooler_output(layers, sequence)
 
 
@@ -167,7 +168,8 @@ class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
         sequence = encoder([CLS] text [SEP] second [SEP])             of pairs
         logits   = dropout(norm(activation(pool(sequence) W))) V + b  (B, C)
 
-    The layers have the same names as in `ModernBertConfig`, so that its weights can be loaded.
+    The layers have the same names as in `ModernBertConfig`, so that the weights of an encoder can
+    be loaded.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -203,6 +205,6 @@ class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
     def layers(  # type: ignore[override]  # a classifier has no logits of tokens
         self, dtype: DType
     ) -> list[keras.layers.Layer]:
-        """Creates the layers."""
+        """Creates the layers of the model."""
         layers = ModernBertConfig.layers(self, dtype)
         return [*layers, *make_head(self.num_classes, self.dropout, dtype)]

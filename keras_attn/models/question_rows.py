@@ -67,8 +67,8 @@ class QuestionBlock(DecoderBlock):
     """A decoder block without a causal mask, for the words of Q questions about each image.
 
     The words of a question attend to each other, and to the regions of the image. Self-attention
-    computes `(B Q, N, T, T)` products; a mask between questions would need `(B, N, Q T, Q T)`,
-    which is Q times as many. The keys and values of an image are computed once.
+    computes `(B Q, N, T, T)` products; with a mask between questions, it would compute `(B, N, Q T,
+    Q T)` products, which are Q times as many. The keys and values of an image are computed once.
     """
 
     _needed_masks = ()
@@ -85,7 +85,7 @@ class QuestionBlock(DecoderBlock):
     def compute_output_spec(
         self, x: Tensor, memory: Tensor, question_ids: Tensor, training: bool | None = None
     ) -> keras.KerasTensor:
-        """Returns the shape and dtype of the output: Q times T is no length that Keras knows."""
+        """Returns the shape and dtype of the output, because Keras cannot infer its length Q T."""
         return keras.KerasTensor(x.shape, self.compute_dtype)
 
     def call(  # type: ignore[override]  # it takes question ids in place of masks

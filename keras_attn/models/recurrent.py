@@ -43,7 +43,7 @@ ATTENTIONS = (
     help={"num_layers": "layers of the encoder, and of the decoder"},
 )
 class RecurrentEncoderDecoderConfig(RecurrentSettings):
-    """Settings of the recurrent encoder-decoder.
+    """Settings of a recurrent encoder-decoder, with or without attention.
 
         memory = encoder(embed(source_ids))                                (B, S, units)
         logits = decoder(embed(target_ids), memory) E^T                    (B, T, V)
@@ -52,23 +52,24 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
     of both directions of the encoder. `"additive"` is the model of Bahdanau et al., 2015, and
     `"luong-..."` is the model of Luong et al., 2015. The initial state of the decoder is always
     computed from the final states of the encoder, and the output is tied to the target embedding.
-    Padding is id 0 on both sides.
+    Padding is id 0 in sources and targets.
 
     Args:
         source_vocabulary_size: Number of source tokens; id 0 is padding.
-        target_vocabulary_size: Number of target tokens. If None, both sides share one vocabulary
-            and one embedding.
+        target_vocabulary_size: Number of target tokens. If None, sources and targets share one
+            vocabulary and one embedding.
         attention: `"none"` (the fixed context), `"additive"`, `"additive-normalized"`,
             `"luong-dot"`, `"luong-general"`, `"luong-concat"` or `"luong-scaled"`.
         cell: `"gru"` or `"lstm"`.
         num_layers: Number of layers of the encoder and of the decoder.
         dim: Width of the embeddings and of the decoder's output.
         units: Width of the decoder's states and of the encoder's output, an even number. Each
-            direction of the encoder has half of it.
+            direction of the encoder has half of this width.
         dropout: Dropout rate of embeddings, between layers and of the output.
         recurrent_dropout: Dropout rate of the states, with one mask for all steps.
-        order: `"luong"` or `"bahdanau"`; see `AttentionDecoder`. None means Luong's order for
-            `"luong-..."`, and Bahdanau's otherwise.
+        order: Whether the decoder attends from its current state (`"luong"`) or from its previous
+            state (`"bahdanau"`), as in `AttentionDecoder`. None means Luong's order for
+            `"luong-..."`, otherwise Bahdanau's.
         input_feeding: Whether the attention vector is an input of the next step. None means True in
             Luong's order and False in Bahdanau's.
         window: Window of the attention: None, `"monotonic"` or `"predictive"`.

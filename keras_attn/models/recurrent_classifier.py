@@ -83,7 +83,7 @@ class RecurrentClassifierConfig(RecurrentSettings, TextClassifierConfig):
         check_belongs(self, "attention_units", "pooling", "attention")
 
     def layers(self, dtype: DType) -> list[keras.layers.Layer]:
-        """Creates the layers."""
+        """Creates the layers of the model."""
         return [
             make_embedding(self.vocabulary_size, self.dim, dtype),
             *make_word_dropout(self.word_dropout, dtype),
@@ -103,7 +103,7 @@ class RecurrentClassifierConfig(RecurrentSettings, TextClassifierConfig):
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Returns the logits of the embeddings."""
+        """Returns the logits `(B, C)` for the result of `embed`."""
         mask = keras.ops.not_equal(ids, 0)
         x = layers["encoder"](
             layers["embedding_dropout"](drop_words(layers, embedded[0])), padding_mask=mask

@@ -23,8 +23,8 @@ class RecurrentLanguageModelConfig(RecurrentSettings):
         logits = h W + b, or tanh(h Wp) E^T if tied          (B, T, V)
 
     The logits at a position predict the next token. The model has no mask, because right padding
-    does not change the logits of tokens. The loss must ignore padding, either by weights or by the
-    label (as `MaskedCrossEntropy` does).
+    does not change the logits of tokens. The loss must ignore padding, either by sample weights or
+    by an ignored label (as `MaskedCrossEntropy` does).
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -34,8 +34,8 @@ class RecurrentLanguageModelConfig(RecurrentSettings):
         units: Width U of the states.
         dropout: Dropout rate of embeddings, between layers and of the output.
         recurrent_dropout: Dropout rate of the states, with one mask for all steps.
-        tie_embeddings: Whether the output is tied to the embedding. If `dim` differs from `units`,
-            a layer `tanh(h Wp)` of width `dim` is inserted before it.
+        tie_embeddings: Whether the output is tied to the embedding. In that case, if `dim` differs
+            from `units`, a layer `tanh(h Wp)` of width `dim` is inserted before the output.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -64,7 +64,8 @@ class RecurrentLanguageModelConfig(RecurrentSettings):
 
         Returns:
             A functional model from ids `(B, T)` to logits `(B, T, V)`, with the layers `embedding`,
-            `decoder` and, if the output is not tied, `head`. `language_decoder` decodes with them.
+            `decoder` and, if the output is not tied, `head`. `language_decoder` decodes with these
+            layers.
         """
         ids = keras.Input((None,), dtype="int32", name="ids")
         embedding = TokenEmbedding(

@@ -21,14 +21,14 @@ class RobertaConfig(BertConfig):
         pooled    = activation(sequence[:, 0] W + b)                               (B, D)
 
     The blocks are the same as in `BertConfig`. All tokens have the same segment. A pair of texts
-    has two end tokens between them, `<s> first </s></s> second </s>`. The head for masked words
-    always has the activation `"gelu"`, even if the blocks have another one.
+    has two end tokens between its texts, `<s> first </s></s> second </s>`. The head for masked
+    words always has the activation `"gelu"`, even if the blocks have another activation.
 
     Args:
         vocabulary_size: Number V of tokens.
         num_segments: Number of rows of the table S, of which only the first is used; None for no
             table.
-        first_position: Position F of the first token: 1 plus the id of padding.
+        first_position: Position F of the first token, which is the id of padding plus 1.
         **kwargs: All other arguments of `BertConfig`.
 
     Raises:
@@ -72,7 +72,7 @@ class RobertaClassifierConfig(RobertaConfig, BertClassifierConfig):
     Args:
         vocabulary_size: Number V of tokens.
         num_classes: Number C of classes.
-        first_position: Position of the first token; the id of padding is one less.
+        first_position: Position of the first token, which is the id of padding plus 1.
         **kwargs: All other arguments of `RobertaConfig` and of `BertClassifierConfig`, except
             `separator_id`.
 

@@ -30,9 +30,10 @@ def sentence_encoder(
         vectors = pool(encoder(ids))       (B, D), over the real tokens
 
     Args:
-        config: Settings of an encoder, a `BertConfig`.
-        pooling: `"average"`, the mean over all tokens, including `[CLS]` and `[SEP]`; `"first"`,
-            the state of the first token; or `"max"`, the maximum of each feature over all tokens.
+        config: Settings of an encoder, such as a `BertConfig`.
+        pooling: How the states are pooled: `"average"` is the mean over all tokens, including
+            `[CLS]` and `[SEP]`; `"first"` is the state of the first token; `"max"` is the maximum
+            of each feature over all tokens.
         dtype: Dtype or policy of the layers.
         name: Name of the model.
         unit_length: Whether the vectors are scaled to length 1.
@@ -76,7 +77,8 @@ def paired_encoder(encoder: keras.Model, each_with_all: bool = False) -> keras.M
 
     Returns:
         A functional model from inputs `(B, 2, T)`, as in `keras_attn.batches.ScoredPairBatches`, to
-        `{"similarity": (B,)}` in float32; or `(B, B)`, a row for each first text.
+        `{"similarity": (B,)}` in float32. With `each_with_all`, the similarities are `(B, B)`, with
+        a row for each first text.
 
     Example:
 

@@ -21,7 +21,7 @@ from keras_attn.models.token_decoder import TokenDecoder
 class SequenceDecoder:
     """Encodes sources and decodes targets with the layers of an encoder-decoder model.
 
-    It uses the weights of the model, so later changes to the model take effect.
+    The object uses the weights of the model, so later changes to the model take effect.
 
     Args:
         model: A model built by `TransformerEncoderDecoderConfig` or
@@ -67,15 +67,14 @@ class SequenceDecoder:
 
     @property
     def num_attentions(self) -> int:
-        """Number of cross-attention layers: one per block, or the attentions of a recurrent
-        decoder."""
+        """Number of cross-attention layers of the decoder."""
         stack = self.decoder.decoder
         return len(stack.attention if isinstance(stack, AttentionDecoder) else stack.blocks)
 
     def encode(
         self, source_ids: Tensor, source_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Returns the memory `(B, S, D)` and its mask: `source_mask`, or `ids != pad_id`."""
+        """Returns the memory `(B, S, D)` and its mask: `source_mask`, or `source_ids != pad_id`."""
         mask = source_mask
         if mask is None:
             mask = self.source_embedding.compute_mask(ops.convert_to_tensor(source_ids))
@@ -90,7 +89,7 @@ class SequenceDecoder:
         target_ids: Tensor,
         target_mask: Tensor | None = None,
     ) -> Tensor:
-        """Runs the decoder over whole targets, and returns its attention weights.
+        """Runs the decoder on complete targets, and returns its attention weights.
 
         Args:
             memory: Source states `(B, S, D)`.
@@ -100,8 +99,8 @@ class SequenceDecoder:
                 pad_id` if None.
 
         Returns:
-            float32 `(B, T, S)`, the mean over the heads of the last cross-attention; zeros if the
-            model has no attention.
+            The mean of the weights over the heads of the last cross-attention, float32 `(B, T, S)`;
+            zeros if the model has no attention.
         """
         if target_mask is None:
             target_mask = self.decoder.embedding.compute_mask(ops.convert_to_tensor(target_ids))
@@ -124,17 +123,17 @@ class SequenceDecoder:
     def align_found(
         self, memory: Tensor, memory_mask: Tensor, found: Generation, start_id: int
     ) -> Tensor:
-        """Runs the decoder over the sequences of a search, and returns its attention weights.
+        """Runs the decoder on the sequences of a search, and returns its attention weights.
 
         Args:
             memory: Source states `(B, S, D)`.
             memory_mask: Padding mask of the memory, `(B, S)`.
-            found: Token ids `(B, R, T)` from a search.
+            found: The result of a search, with token ids `(B, R, T)`.
             start_id: Id of the start token of the search.
 
         Returns:
-            float32 `(B, R, T, S)`, the weights of `align`. Row t belongs to the query that predicts
-            token t. Rows of padding are zero.
+            The weights of `align` for each sequence, float32 `(B, R, T, S)`. Row t belongs to the
+            query that predicts token t. Rows of padding are zero.
         """
         tokens = found.tokens
         count = tokens.shape[1]

@@ -42,14 +42,15 @@ def small_cnn_encoder(
         image_size: Rows and columns to which images are resized, or one number.
         filters: Number of channels of each stage; the last one is the width D of the regions.
         attention: `"channel"` (squeeze-and-excitation), `"spatial"`, `"cbam"` or None.
-        reduction: See `ChannelAttention`; 16 if None. At most the smallest of `filters`.
-        kernel_size: See `SpatialAttention`; 7 if None.
+        reduction: Number of channels for each hidden unit of the channel attention, at most the
+            smallest of `filters`; 16 if None.
+        kernel_size: Rows and columns of the kernel of the spatial attention; 7 if None.
         dropout: Fraction of the channels of each region set to zero in training.
         dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
         name: Name of the model.
 
     Returns:
-        An `ImageEncoder` with pixels scaled to -1 to 1.
+        An `ImageEncoder`, which scales pixels to the range from -1 to 1.
 
     Raises:
         ValueError: If a name is unknown, a setting is out of range, or an option does not apply.
@@ -159,7 +160,7 @@ def patch_encoder(
         name: Name of the model.
 
     Returns:
-        An `ImageEncoder` with pixels scaled to -1 to 1.
+        An `ImageEncoder`, which scales pixels to the range from -1 to 1.
 
     Raises:
         ValueError: If a setting is out of range, or `patch_size` does not divide `image_size`.

@@ -47,7 +47,7 @@ class BlockSettings(Settings):
             )
 
     def block(self) -> dict[str, Any]:
-        """Returns those settings of a stack of blocks that the architecture has."""
+        """Returns the settings of the architecture that a stack of blocks accepts, as a dict."""
         return {name: getattr(self, name) for name in _OF_BLOCKS if hasattr(self, name)}
 
 
@@ -87,7 +87,7 @@ class WindowSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreSettings(Settings):
-    """Block settings of models after Llama: attention and norms."""
+    """Settings of attention scores and norms in models that are newer than Llama."""
 
     qk_norm: str | None = size("norm of queries and keys", default=None, kind=str)
     softcap: float | None = size("limit of scores", default=None, kind=float)

@@ -36,18 +36,19 @@ class T5Config(BlockSettings):
 
     The blocks are pre-norm, with RMS norms and without biases. Products of queries and keys are not
     scaled; in self-attention, a learned bias, which depends on the head and the distance, is added
-    to them. All blocks of the encoder share one table of biases, and so do all blocks of the
-    decoder. The defaults give a small T5 of version 1.0. For version 1.1, which Flan-T5 also uses,
-    set `gated=True`, `activation="gelu_tanh"`, `tied_output=False` and `scale_output=False`.
+    to the products. All blocks of the encoder share one table of these biases, and so do all blocks
+    of the decoder. The defaults give a small T5 of version 1.0. For version 1.1, which Flan-T5 also
+    uses, set `gated=True`, `activation="gelu_tanh"`, `tied_output=False` and `scale_output=False`.
 
-    Padding has id 0 on both sides. The start token of T5's own weights also has id 0, so the first
-    target always counts as a token.
+    Padding has id 0 in sources and targets. The start token of T5's own weights also has id 0, so
+    the first target id always counts as a token.
 
     Args:
         source_vocabulary_size: Number of source tokens.
-        target_vocabulary_size: Number of target tokens. If None, as in T5, both sides share one
-            vocabulary and one embedding.
-        num_layers: Number of encoder and of decoder blocks.
+        target_vocabulary_size: Number of target tokens. If None, as in T5, sources and targets
+            share one vocabulary and one embedding.
+        num_layers: Number of encoder blocks, and of decoder blocks unless `num_decoder_layers` is
+            given.
         dim: Width D.
         num_heads: Number of attention heads.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
@@ -99,19 +100,19 @@ class T5Config(BlockSettings):
     recurrent: ClassVar[bool] = False
 
     def check_heads(self) -> None:
-        """Raises a ValueError if the width of the heads is not known."""
+        """Raises a ValueError if there is no `key_dim`, and the heads do not divide the width."""
         if self.key_dim is None:
             super().check_heads()
 
     def layers(self, dtype: DType = None) -> list[keras.layers.Layer]:
-        """Creates the layers.
+        """Creates the layers of the model.
 
         Args:
             dtype: Dtype or policy of the layers.
 
         Returns:
-            `source_embedding`, `encoder`, `decoder`, and `target_embedding` and `head` if the model
-            has them.
+            A list of the layers `source_embedding`, `encoder`, `decoder`, `target_embedding` if
+            there are two vocabularies, and `head` if the output is not tied.
         """
         sizes = {"source": self.source_vocabulary_size, "target": self.target_vocabulary_size}
         layers: list[keras.layers.Layer] = [
@@ -162,8 +163,8 @@ class T5Config(BlockSettings):
     def build(self, dtype: DType = None, name: str = "t5") -> keras.Model:
         """Builds the model.
 
-        The initial weights are drawn from normal distributions such that products of normalized
-        vectors have standard deviation 1, including the unscaled products of queries and keys.
+        The initial weights are normal, with standard deviations for which products of normalized
+        vectors, and also the unscaled products of queries and keys, have standard deviation 1.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
@@ -171,7 +172,8 @@ class T5Config(BlockSettings):
 
         Returns:
             A functional model from `{"source_ids": (B, S), "target_ids": (B, T)}` to logits
-            `(B, T, V)`, with the layers of `layers`. `SequenceDecoder` decodes with them.
+            `(B, T, V)`, built from the layers that `layers()` creates. `SequenceDecoder` decodes
+            with it.
         """
         source_ids = keras.Input((None,), dtype="int32", name="source_ids")
         target_ids = keras.Input((None,), dtype="int32", name="target_ids")

@@ -23,17 +23,18 @@ def target_log_probabilities(
     after its ids.
 
     Args:
-        model: A model to logits from a source and `target_ids`, or from one row of ids, whose
-            padding has id 0.
-        ids: int32 `(B, S)`, with padding on the right; or another source of an encoder-decoder.
-        targets: int32 `(B, T)`, each with its end token, followed by padding. Ignore the results at
-            padding.
+        model: An encoder-decoder with the inputs `source` and `target_ids`, or a decoder-only model
+            with one input of ids. Its output is logits, and its padding has id 0.
+        ids: Ids, int32 `(B, S)`, with padding on the right; or another source of an
+            encoder-decoder.
+        targets: Ids of the targets, int32 `(B, T)`, each with its end token, followed by padding.
+            Ignore the results at padding.
         start_id: Id of the token that the decoder of an encoder-decoder reads first.
         max_length: Maximum number of ids and target tokens together, for a decoder-only model.
         source: Name of the source input of an encoder-decoder.
 
     Returns:
-        float32 `(B, T)`.
+        The log-probabilities, float32 `(B, T)`.
 
     Example:
 
@@ -68,14 +69,15 @@ def target_log_probability(
     """Returns `log p(target | ids)`, the sum of `target_log_probabilities`.
 
     Args:
-        model: See `target_log_probabilities`.
-        ids: See `target_log_probabilities`.
-        targets: int32 `(B, T)`, each with its end token, followed by padding of id 0.
-        start_id: See `target_log_probabilities`.
-        max_length: See `target_log_probabilities`.
+        model: An encoder-decoder or a decoder-only model, as in `target_log_probabilities`.
+        ids: Ids, int32 `(B, S)`, with padding on the right.
+        targets: Ids of the targets, int32 `(B, T)`, each with its end token, followed by padding of
+            id 0.
+        start_id: Id of the token that the decoder of an encoder-decoder reads first.
+        max_length: Maximum number of ids and target tokens together, for a decoder-only model.
 
     Returns:
-        float32 `(B,)`.
+        The log-probability of each target, float32 `(B,)`.
 
     Example:
 

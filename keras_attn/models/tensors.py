@@ -73,7 +73,7 @@ def _layers_with_weights(model: keras.Model) -> Iterator[tuple[str, Any, dict[st
 
 
 def model_tensors(model: keras.Model) -> dict[str, np.ndarray]:
-    """Returns the weights of a model by names that do not depend on Keras' automatic ones.
+    """Returns the weights of a model, keyed by names that do not depend on Keras' automatic names.
 
     A name is the path of a layer and the name of its variable: `encoder/block_0/norm/gamma`. States
     of seed generators are left out.
@@ -93,10 +93,10 @@ def load_tensors(
     strict: bool = True,
     other_names: Mapping[str, tuple[str, ...]] | None = None,
 ) -> LoadReport:
-    """Loads weights by the names of `model_tensors` into a built model.
+    """Loads tensors with the names of `model_tensors` into a built model.
 
-    If not `strict`, a layer is loaded only if the file has all of its tensors with the right
-    shapes. `other_names` are alternative first parts of a path, such as `{"embedding":
+    If `strict` is False, a layer is only loaded if the file has all of its tensors with the right
+    shapes. `other_names` maps the first part of a path to alternatives, such as `{"embedding":
     ("source_embedding",)}`.
     """
     loaded, new, used, ready = [], [], set(), []
@@ -139,7 +139,7 @@ def load_tensors(
 
 
 def check_finite(tensors: Mapping[str, np.ndarray], what: str) -> None:
-    """Refuses weights with NaN or infinities."""
+    """Raises a ValueError if weights contain NaN or infinity."""
     for name, array in tensors.items():
         floats = array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
         if not floats or (finite := np.isfinite(array)).all():
@@ -160,7 +160,7 @@ def weights_checksum(model: keras.Model) -> int:
 
 
 def to_bytes(tensors: Mapping[str, np.ndarray], **notes: str) -> bytes:
-    """Writes tensors as a safetensors file."""
+    """Encodes tensors as the bytes of a safetensors file."""
     arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     return safetensors.numpy.save(arrays, {"format": "keras", **notes})
 

@@ -20,7 +20,7 @@ def classifier_config(
 ) -> TextClassifierConfig:
     """Returns the settings of a classifier, with positions for the longest texts.
 
-    `separator_id`, from which some models compute segments, is None for single texts.
+    `separator_id` is the id from which some models compute segments; None for single texts.
     """
     config = TEXT_CLASSIFIERS.make(model, **sizes)
     if separator_id is not None and getattr(config, "reads_segments", False):
@@ -40,7 +40,7 @@ def classifier_config(
 
 
 def known_kind(model: keras.Model) -> str | None:
-    """Returns the name of the kind of a classifier, or None if the package has no such kind."""
+    """Returns the name of the kind of a classifier, or None for a classifier of your own."""
     layers = {layer.name: layer for layer in getattr(model, "layers", [])}
     first, encoder = layers.get("embedding"), layers.get("encoder")
     if "head" in layers:
@@ -65,7 +65,7 @@ def classifier_kind(model: keras.Model) -> str:
         `"bag"`, `"bert"` (also for RoBERTa), `"rnn"` or `"transformer"`.
 
     Raises:
-        TypeError: If `model` is another model.
+        TypeError: If `model` is not a text classifier of this package.
 
     Example:
 
@@ -89,16 +89,16 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], Ca
         embed(ids) -> [x] or [x, pairs], each (B, S, D) rest([*embed(ids), ids]) -> logits, equal to
         model(ids)
 
-    Both share the layers of the model. A bag with `pair_buckets` has a second tensor, in which
-    position s is the pair of the tokens s and s + 1. A functional model of any other architecture
-    is split after all layers that embed its ids.
+    Both parts share the layers of the model. A bag classifier with `pair_buckets` has a second
+    tensor, in which position s is the pair of the tokens s and s + 1. A functional model of any
+    other architecture is split after all layers that embed its ids.
 
     Args:
         model: A text classifier; it may have been saved and loaded.
 
     Returns:
-        `(embed, rest)`: a function, and a functional model that accepts a list of tensors (Keras
-        refuses lists that mix tensors and arrays).
+        A tuple `(embed, rest)`: a function, and a functional model that accepts a list of tensors.
+        (Keras does not accept lists that mix tensors and arrays.)
 
     Raises:
         TypeError: If no layer embeds the ids as vectors `(B, S, D)`.

@@ -14,7 +14,7 @@ Layers = dict[str, keras.layers.Layer]
 
 
 class TextEncoderConfig(Settings):
-    """Base class of settings of a text encoder, for tasks that add heads to it.
+    """Base class of the settings of text encoders, to which tasks add heads.
 
     A subclass is a dataclass with the settings `vocabulary_size`, `dim`, `num_layers`, `dropout`,
     `layer_norm_epsilon`, `sequence_length`, `num_segments` and `pooler_activation`. It implements
@@ -61,7 +61,7 @@ class TextEncoderConfig(Settings):
         return self.num_segments is not None and self.num_segments > 1
 
     def layers(self, dtype: DType = None, output_bias: bool = False) -> list[keras.layers.Layer]:
-        """Creates the layers.
+        """Creates the layers of the encoder.
 
         Args:
             dtype: Dtype or policy of the layers.
@@ -71,15 +71,15 @@ class TextEncoderConfig(Settings):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Calls the layers.
+        """Calls the layers on the inputs.
 
         Args:
-            layers: The layers by their names.
+            layers: The layers, keyed by name.
             inputs: `token_ids`, `segment_ids` (if there are several segments) and `padding_mask`,
                 `(B, T)`.
 
         Returns:
-            `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`.
+            A dict with `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`.
         """
         raise NotImplementedError
 
@@ -89,7 +89,7 @@ class TextEncoderConfig(Settings):
         return sequence
 
     def inputs(self) -> dict[str, Tensor]:
-        """Returns the symbolic inputs of the encoder by their names."""
+        """Returns the symbolic inputs of the encoder, keyed by name."""
         kinds = {"token_ids": "int32", "segment_ids": "int32", "padding_mask": "bool"}
         if not self.reads_segments:
             del kinds["segment_ids"]

@@ -22,7 +22,7 @@ class TokenDecoder:
 
         logits = head(decoder(positions(embedding(ids)), memory))
 
-    It uses the layers of a model, so its results equal the results of the model.
+    The decoder uses the layers of a model, so its results equal the results of the model.
 
     Args:
         embedding: `TokenEmbedding`, or a layer that embeds ids `(B, T)`.
@@ -102,7 +102,7 @@ class TokenDecoder:
         memory_mask: Tensor | None = None,
         max_length: Size | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Reads a prompt.
+        """Reads prompts, and returns the logits for the next tokens.
 
         Args:
             prompt: Ids `(B, P)`.
@@ -142,7 +142,7 @@ class TokenDecoder:
     def step(
         self, tokens: Tensor, positions: Tensor, state: dict[str, Any], return_scores: bool = False
     ) -> tuple[Any, ...]:
-        """Reads one token for each row.
+        """Reads one token for each row, and returns the logits for the next tokens.
 
         Args:
             tokens: Ids `(B,)`.
@@ -151,7 +151,7 @@ class TokenDecoder:
             return_scores: Whether to also return the attention weights.
 
         Returns:
-            `(logits (B, V), state)`, or `(logits, state, scores)`.
+            `(logits (B, V), state)`, or `(logits, state, scores)` with the attention weights.
 
         Raises:
             ValueError: If a position is known to be outside the table of positions.
@@ -165,11 +165,16 @@ class TokenDecoder:
         return (self.logits(x[:, 0]), state, *scores)
 
     def reorder(self, state: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-        """Selects rows of a state within sentences. Parts that depend only on the memory are not
-        moved."""
+        """Returns a state in which row i continues row `rows[i]` of the same sentence.
+
+        Parts of the state that depend only on the memory are not reordered.
+        """
         return self.decoder.reorder(state, rows)
 
     def repeat(self, state: dict[str, Any], times: int) -> dict[str, Any]:
-        """Repeats rows of a state. Parts that depend only on the memory are not repeated if the
-        stack can share them."""
+        """Returns a state in which each row is repeated `times` times in succession.
+
+        Parts of the state that depend only on the memory are not repeated if the stack can share
+        them among rows.
+        """
         return repeat(self.decoder, state, times)

@@ -43,14 +43,15 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         logits = decoder(positions(embed(target_ids)), memory) E^T   (B, T, V)
 
     With rotary positions and ALiBi, no positions are added to the embeddings. The output is tied to
-    the target embedding, or is a layer `head`. Padding has the same id on both sides, 0 by default;
-    the embeddings create the masks, which reach every block.
+    the target embedding, or is a layer `head`. Padding has the same id in sources and targets, 0 by
+    default; the embeddings create the masks, which reach every block.
 
     Args:
         source_vocabulary_size: Number of source tokens.
-        target_vocabulary_size: Number of target tokens. If None, both sides share one vocabulary
-            and one embedding.
-        num_layers: Number of encoder and of decoder blocks.
+        target_vocabulary_size: Number of target tokens. If None, sources and targets share one
+            vocabulary and one embedding.
+        num_layers: Number of encoder blocks, and of decoder blocks unless `num_decoder_layers` is
+            given.
         dim: Width D.
         num_heads: Number of attention heads.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
@@ -60,25 +61,27 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         normalize_first: Whether to use pre-norm instead of post-norm.
         num_decoder_layers: Number of decoder blocks; `num_layers` if None.
         normalization: `"layer_norm"` or `"rms_norm"`.
-        gated: Whether the feed-forward networks are gated; SwiGLU with `activation="silu"`.
+        gated: Whether the feed-forward networks have a gate; with `activation="silu"`, this is
+            SwiGLU.
         use_bias: Whether the projections of the blocks have biases.
         layer_norm_epsilon: Epsilon of the norms.
-        positions: `"sinusoidal"`, added to the embeddings; `"sinusoidal_halves"`, with all sines
-            before all cosines; `"sinusoidal_from_one"`, the same with first position 1 and the
-            wavelengths of Tensor2Tensor and OpenNMT-tf, of which the longest is exactly 10000 times
-            the shortest; or `"rotary"` or `"alibi"`, in the self-attention of each block.
+        positions: `"sinusoidal"` adds sinusoids to the embeddings. `"sinusoidal_halves"` puts all
+            sines before all cosines. `"sinusoidal_from_one"` also does so, counts positions from 1,
+            and has the wavelengths of Tensor2Tensor and OpenNMT-tf, of which the longest is exactly
+            10000 times the shortest. `"rotary"` and `"alibi"` are applied in the self-attention of
+            each block.
         rematerialize: Whether training recomputes each block for its gradients, to save memory.
-        attention_kernel: `"auto"`, `"plain"`, `"chunked"` or `"flash"`; see
-            `keras_attn.ops.dot_product_attention`.
+        attention_kernel: Kernel of `keras_attn.ops.dot_product_attention`: `"auto"`, `"plain"`,
+            `"chunked"` or `"flash"`.
         right_padding: Promises that padding is only at the end of rows, in sources and targets.
-            Attention kernels then get lengths instead of masks.
+            Attention kernels then receive lengths instead of masks.
         tied_output: Whether the output is tied to the target embedding; otherwise, it is a separate
             matrix.
         output_bias: Whether the logits have a bias `(V,)`.
         scale_embeddings: Whether embeddings are multiplied by `sqrt(D)`.
-        pad_id: Id of padding on both sides.
+        pad_id: Id of padding in sources and targets.
         starts_with_padding: Whether the start token of targets has the id of padding, as in Marian
-            and T5. The first target then always counts as a token.
+            and T5. The first target id then always counts as a token.
 
     Raises:
         TypeError: If a setting has the wrong type.

@@ -48,7 +48,8 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
         normalize_first: Whether to use pre-norm instead of post-norm.
         region_positions: Position encoding of the regions: `"sinusoidal"` (of rows and columns),
             `"learned"` or `"none"`.
-        grid: Rows and columns of the regions, `grid` of the `ImageEncoder`; needed for positions.
+        grid: Rows and columns of the regions, the `grid` of the `ImageEncoder`; required for
+            `region_positions` other than `"none"`.
 
     Raises:
         TypeError: If a setting has the wrong type.

@@ -28,7 +28,7 @@ QUESTION_ENCODERS = ("transformer", "rnn")
 
 @dataclass(frozen=True)
 class QuestionConfig(Settings):
-    """Settings of the question encoder, which all these models share."""
+    """Settings of the question encoder, which all models for visual questions share."""
 
     vocabulary_size: int = size("number of words")
     num_classes: int = size("number of answers")
@@ -65,14 +65,14 @@ class QuestionConfig(Settings):
 
     @property
     def recurrent(self) -> bool:
-        """Whether the model has loops over time."""
+        """Whether the question encoder is recurrent."""
         return self.question_encoder == "rnn"
 
     def inputs(self) -> dict[str, Tensor]:
         """Returns the symbolic inputs `regions` `(B, R, Dr)` and `question_ids` `(B, Q, T)`.
 
         Raises:
-            ValueError: If there is no `grid`.
+            ValueError: If the setting `grid` is None.
         """
         if self.grid is None:
             raise ValueError("Expected the `grid` of the image encoder. Received: None.")
@@ -83,7 +83,7 @@ class QuestionConfig(Settings):
         }
 
     def read(self, ids: Tensor, own: dict[str, Any]) -> Tensor:
-        """Returns the states `(B Q, T, D)` of the words of ids `(B Q, T)`."""
+        """Returns the states `(B Q, T, D)` of the words of questions, given ids `(B Q, T)`."""
         mask = ops.not_equal(ids, 0)
         x = make_embedding(self.vocabulary_size, self.dim, own["dtype"])(ids)
         if self.question_encoder == "rnn":
@@ -123,8 +123,9 @@ class VisualQuestionsConfig(QuestionConfig):
     words is pooled to zeros.
 
     Args:
-        vocabulary_size: See `QuestionConfig`, which also describes `num_classes`, `region_dim`,
-            `grid`, `question_encoder`, `question_layers`, `dim`, `num_heads` and `dropout`.
+        vocabulary_size: Number of words. `QuestionConfig` describes this setting, `num_classes`,
+            `region_dim`, `grid`, `question_encoder`, `question_layers`, `dim`, `num_heads` and
+            `dropout`.
         num_layers: Number of blocks with cross-attention.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         attention_dropout: Dropout of the attention weights of the blocks.
@@ -233,8 +234,9 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
           for relational reasoning.
 
     Args:
-        vocabulary_size: See `QuestionConfig`, which also describes `num_classes`, `region_dim`,
-            `grid`, `question_encoder`, `question_layers`, `dim`, `num_heads` and `dropout`.
+        vocabulary_size: Number of words. `QuestionConfig` describes this setting, `num_classes`,
+            `region_dim`, `grid`, `question_encoder`, `question_layers`, `dim`, `num_heads` and
+            `dropout`.
         units: Width H of the two hidden layers.
 
     Raises:
@@ -257,7 +259,7 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
         return self.question_encoder != "rnn"
 
     def build(self, dtype: DType = None, name: str = "visual_questions") -> keras.Model:
-        """Builds the model; see `VisualQuestionsConfig.build`."""
+        """Builds the model, with the inputs and outputs of `VisualQuestionsConfig`."""
         own: dict[str, Any] = {"dtype": dtype}
         inputs = self.inputs()
         ids = inputs["question_ids"]
@@ -280,7 +282,7 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
 def picture_questions(
     encoder: ImageEncoder, model: keras.Model, name: str = "picture_questions"
 ) -> keras.Model:
-    """Combines an image encoder and a question model, and shares their weights.
+    """Combines an image encoder and a question model in one model, which shares their weights.
 
     Args:
         encoder: An `ImageEncoder`.

@@ -20,8 +20,8 @@ _MORE_VARIABLES, _MORE_NUMBERS = 64, 1 << 16
 def limited_weights(variables: int, numbers: int, keep: bool = True) -> Iterator[None]:
     """Creates the weights of layers at the end of the block, unless there are too many.
 
-    Inside the block, layers are built without memory for their weights. The first weight that
-    exceeds what a weights file can fill raises an error.
+    Inside the block, layers are built without memory for their weights. If they need more weights
+    than a weights file contains, an error is raised.
     """
     waiting = _Counted(variables, numbers)
     outer = global_state.get_global_attribute(_WAITING)
@@ -41,10 +41,10 @@ def limited_weights(variables: int, numbers: int, keep: bool = True) -> Iterator
 
 
 def check_num_layers(config: object, variables: int) -> None:
-    """Raises a ValueError if a config asks for more layers than a file has weights.
+    """Raises a ValueError if a config has more layers than a file has weights.
 
-    Otherwise the cells and lists that a model creates before its first weight would fill the
-    memory.
+    Without this check, the cells and lists that a model creates before its first weight could fill
+    the memory.
     """
     for name, value in config.items() if isinstance(config, Mapping) else ():
         check_num_layers(value, variables)

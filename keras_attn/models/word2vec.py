@@ -70,9 +70,9 @@ class CbowConfig(Settings):
         h[p]         = sum_c weight[p, c] E[c]               (B, P, D)
         logits[p, w] = h[p] . O[w]                           (B, P, N)
 
-    With weights 1/n, h is the mean of n words. The gradient of each word also has the factor 1/n,
-    which the word2vec program leaves out. Therefore, the learning rate must be larger (Irsoy et
-    al., 2021).
+    With weights 1/n, h is the mean of n word vectors. The gradient of each vector also has the
+    factor 1/n, which the word2vec program leaves out. Therefore, the learning rate must be larger
+    than in that program (Irsoy et al., 2021).
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1301.3781).
