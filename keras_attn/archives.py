@@ -21,7 +21,7 @@ _LARGEST = 100_000_000
 
 
 class Archive:
-    """A zip archive of ours. `open_archive` makes it."""
+    """A zip archive written by this package, opened by `open_archive`."""
 
     def __init__(self, path: Path, expected: str, archive: zipfile.ZipFile, largest: int):
         self.path = path
@@ -36,11 +36,11 @@ class Archive:
         return list(self._members)
 
     def arrays(self) -> list[str]:
-        """Returns the names of the arrays, as `numpy.savez` was given them."""
+        """Returns the names of the arrays that `numpy.savez` wrote."""
         return [name.removesuffix(".npy") for name in self._members if name.endswith(".npy")]
 
     def read(self, name: str) -> bytes:
-        """Reads a member whole. Its checksum is compared."""
+        """Reads a complete member, and verifies its checksum."""
         if name not in self._members:
             self._refuse(f"it lacks {name}")
         info = self._members[name]
@@ -58,11 +58,11 @@ class Archive:
         refuse_damaged(self.path, what, self.expected)
 
     def array(self, name: str) -> np.ndarray:
-        """Reads an array."""
+        """Reads the array with a given name."""
         return parse_array(self.read(f"{name}.npy"), self.path, self.expected)
 
     def json(self, name: str) -> dict[str, Any]:
-        """Reads a JSON object."""
+        """Reads the member with a given name as a JSON object."""
         return parse_object(self.read(name), self.path, f"{self.expected}, with {name}")
 
 
@@ -70,7 +70,7 @@ class Archive:
 def open_archive(
     path: str | os.PathLike[str], expected: str, largest: int = _LARGEST
 ) -> Iterator[Archive]:
-    """Opens a zip archive."""
+    """Opens a zip archive, after checking its format and the sizes of its members."""
     path = input_file(path, expected)
     if not is_archive(path):
         raise ValueError(
@@ -83,13 +83,13 @@ def open_archive(
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether a regular file begins or ends as a zip archive does."""
+    """Returns whether a regular file begins or ends like a zip archive."""
     with open(path, "rb") as file:
         return file.read(len(_MEMBER)) == _MEMBER or zipfile.is_zipfile(file)
 
 
 def parse_array(data: bytes, path: Path, expected: str) -> np.ndarray:
-    """Decodes an array of NumPy."""
+    """Decodes a NumPy array from the bytes of a `.npy` file."""
     file = io.BytesIO(data)
     with undamaged(path, expected):
         shape, dtype = array_header(file)
@@ -101,7 +101,7 @@ def parse_array(data: bytes, path: Path, expected: str) -> np.ndarray:
 
 
 def map_array(path: str | os.PathLike[str], expected: str) -> np.ndarray:
-    """Maps the array of a `.npy` file into memory; it is read where it is used."""
+    """Maps the array of a `.npy` file into memory; each part is read when it is used."""
     path = input_file(path, expected)
     with undamaged(path, expected):
         with open(path, "rb") as file:
@@ -114,7 +114,7 @@ def map_array(path: str | os.PathLike[str], expected: str) -> np.ndarray:
 
 
 def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
-    """Reads the header of an array of NumPy."""
+    """Reads the shape and dtype in the header of a `.npy` file."""
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)

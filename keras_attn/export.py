@@ -44,14 +44,15 @@ def export_text_functions(
 ) -> None:
     """Exports functions of strings, loads them again, and compares their outputs.
 
-    The SavedModel is written next to its final place and moved there at the end, so a failed export
-    leaves an existing SavedModel unchanged. Beside it `requirements.txt` lists the packages that a
-    process must import to load it, and `limits.json` the limits of requests.
+    The SavedModel is written to a temporary folder and moved to `path` at the end, so a failed
+    export leaves an existing SavedModel unchanged. In the same folder, `requirements.txt` lists the
+    packages that a process must import to load the SavedModel, and `limits.json` the limits of
+    requests.
 
-    `make_functions(tf)` returns functions by signature, of inputs by name to dicts of tensors, and
-    the trackable objects (`tf.Module`s with tables) that they use. `share` is the least share of
-    the rows of an output that must equal the expected ones; `taken` names the inputs of a signature
-    that does not take all.
+    `make_functions(tf)` returns a dict of functions, keyed by signature, and the trackable objects
+    (`tf.Module`s with tables) that the functions use. Each function takes named inputs and returns
+    a dict of tensors. `share` is the minimum fraction of the rows of an output that must equal the
+    expected rows. `taken` lists the input names of signatures that do not take all inputs.
     """
     if keras.backend.backend() != "tensorflow":
         raise RuntimeError(
@@ -111,10 +112,10 @@ def _constant(tf: ModuleType, value: object) -> Any:
 def check_equal(
     name: str, received: np.ndarray, expected: npt.ArrayLike, tolerance: float, share: float = 1.0
 ) -> None:
-    """Raises a RuntimeError if a SavedModel's output is not that of the Python object.
+    """Raises a RuntimeError if an output of a SavedModel differs from that of the Python object.
 
-    If less than all rows must be equal (`share`), the outputs may differ in all axes except the
-    first: missing values count as zeros and `""`.
+    If `share` is below 1, so that not all rows must be equal, the outputs may differ in the sizes
+    of all axes except the first; missing values count as zeros and `""`.
     """
     expected = np.asarray(expected, object if received.dtype == object else None)
     if received.dtype == object:
@@ -151,10 +152,11 @@ def with_a_row(
     spare: Mapping[str, Any] | None = None,
     whole: Sequence[str] = (),
 ) -> Callable:
-    """Returns a function that also works for batches without rows, and refuses unequal batches.
+    """Returns a function that accepts batches without rows; unequal batches raise an error.
 
-    Loops and some layers need a row, so an empty batch gets one (`spare`, by default zeros and
-    `""`), which is dropped from the outputs. Inputs in `whole` may have another number of rows.
+    Loops and some layers need at least one row, so an empty batch gets a spare row (`spare`, by
+    default zeros and `""`), which is removed from the outputs. Inputs in `whole` may have another
+    number of rows.
     """
 
     spares = spare or {}
@@ -186,10 +188,10 @@ def with_a_row(
 def in_parts(
     tf: ModuleType, function: Callable, size: int, whole: Sequence[str] = ()
 ) -> Callable[..., dict[str, Any]]:
-    """Returns a function that computes some rows at a time, so that memory does not grow with them.
+    """Returns a function that computes at most `size` rows at a time, so that memory is limited.
 
     Rows must not depend on each other, except for padding: outputs are padded to the longest part
-    with zeros, False and `""`. Scalars and the inputs in `whole` are not parted.
+    with zeros, False and `""`. Scalars and the inputs in `whole` are not split.
     """
 
     def run(**inputs: Any) -> dict[str, Any]:
@@ -269,9 +271,9 @@ def limited(
     advice: str,
     least: int = 1,
 ) -> Any:
-    """Refuses a number in a request that is above a limit, before anything is computed of it.
+    """Raises an error in the graph if a number in a request is above a limit.
 
-    Compute from the returned number: only that happens after the check.
+    Use the returned number in computations, so that they run only after the check.
     """
     message = tf.strings.format(
         f"Expected {expected}. Received: {{}}. {advice}, or export the model with a higher limit "
@@ -284,7 +286,7 @@ def limited(
 
 
 def check_batch_first(expected: Mapping[str, Mapping[str, Any]], rows: int) -> None:
-    """Raises a RuntimeError unless outputs have a row per input, as TensorFlow Serving needs."""
+    """Raises a RuntimeError if outputs lack a row per input, which TensorFlow Serving requires."""
     for signature, outputs in expected.items():
         for name, value in outputs.items():
             shape = np.shape(value)
@@ -321,9 +323,9 @@ def export_in_child_process(
 
 
 def run_on_backend(backend: str, script: str, arguments: Sequence[str], what: str) -> None:
-    """Runs an export in a child process with a backend and the paths of this one.
+    """Runs an export in a child process with a backend and the import paths of this process.
 
-    Raises a RuntimeError that begins with `what` if it fails, and ends with what it printed.
+    If it fails, raises a RuntimeError that begins with `what` and ends with the child's output.
     """
     tell(f"exporting in a process with the backend {backend}")
     paths = f"import sys\nsys.path[:0] = {sys.path!r}\n"
@@ -340,7 +342,7 @@ def run_on_backend(backend: str, script: str, arguments: Sequence[str], what: st
 
 
 def check_place(path: str | os.PathLike, overwrite: bool = False) -> Path:
-    """Checks, before any work, that an export can be written to a folder; resolves its path."""
+    """Checks in advance that an export can be written to a folder, and resolves its path."""
     path = Path(path).expanduser().resolve()
     if path.is_dir() and os.path.ismount(path):
         raise FileExistsError(f"{path} is a mounted folder. Give a new folder inside it.")
@@ -365,8 +367,8 @@ def check_place(path: str | os.PathLike, overwrite: bool = False) -> Path:
 def replaced_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]:
     """Yields the path of a new folder that replaces `path` if the block succeeds.
 
-    It is next to `path` and does not exist yet. What a killed process left there is removed by the
-    next call for `path`.
+    The new folder is next to `path`, and does not exist yet. If a process was killed in the block,
+    the next call for `path` removes its remains.
     """
     path = check_place(path, overwrite)
     with folder_beside(path) as beside:

@@ -27,9 +27,9 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     """Yields a path to write to, which replaces `path` if the block succeeds.
 
-    The new file is on the disk before it gets the name of the old one. So after an error, a full
-    disk, `kill -9` or a power cut `path` is either the old file or the whole new one. If `path` is
-    a link, its target is replaced.
+    The new file is on the disk before it gets the name of the old file. Therefore, after an error,
+    a full disk, `kill -9` or a power cut, `path` is either the old file or the complete new file.
+    If `path` is a link, its target is replaced.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
@@ -52,7 +52,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
 def remove_partial_files(path: str | os.PathLike) -> None:
     """Removes partial files and folders that killed processes left for a path.
 
-    Those that another process is writing stay, except on Windows.
+    Files that another process is still writing are kept, except on Windows.
     """
     path = Path(path)
     digits = "[0-9a-f]" * 8  # not all that follows: another path may go on behind a hyphen
@@ -108,9 +108,9 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def folder_beside(path: Path) -> Iterator[Path]:
-    """Yields an empty folder next to a path, for work whose result gets the name of the path.
+    """Yields an empty folder next to a path, for work whose result is moved to the path.
 
-    What killed processes left for this path is removed before.
+    Folders that killed processes left for this path are removed first.
     """
     remove_partial_files(path)
     partial = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
@@ -124,7 +124,7 @@ def folder_beside(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def only_one(path: str | os.PathLike, doing: str) -> Iterator[None]:
-    """Lets one process at a time into a block; others get an error. On Windows it does nothing."""
+    """Lets one process at a time into a block; others get an error. No effect on Windows."""
     if fcntl is None:
         yield
         return
@@ -159,7 +159,7 @@ def check_writable(folder: str | os.PathLike) -> Path:
 
 
 def check_output(path: Path | None) -> None:
-    """Checks that a file can be written, before the work that makes its content."""
+    """Checks in advance that a file can be written."""
     if path is None:
         return
     if path.is_dir():
@@ -184,13 +184,13 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
 
 
 def path_text(path: str | os.PathLike) -> str:
-    """Returns a path as text that UTF-8 can write."""
+    """Returns a path as text that UTF-8 can encode."""
     return os.fspath(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 @contextlib.contextmanager
 def whole(path: str | os.PathLike) -> Iterator[None]:
-    """Names the file if an archive, or something compressed, turns out to be damaged."""
+    """Converts errors about damaged archives or compressed data to one that names the file."""
     try:
         yield
     except DAMAGE as error:
@@ -198,7 +198,7 @@ def whole(path: str | os.PathLike) -> Iterator[None]:
 
 
 def check_format(path: str | os.PathLike, header: Mapping[str, Any], newest: int) -> None:
-    """Refuses a file with a newer format than this version of keras_attn knows."""
+    """Raises a ValueError if a file has a newer format than this version of keras_attn supports."""
     version = header.get("format_version")
     if type(version) is not int or version < 1 or "keras_attn" not in header:
         raise ValueError(

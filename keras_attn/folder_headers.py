@@ -22,7 +22,7 @@ def checksum(path: str | os.PathLike[str]) -> str:
 
 
 def check_sum(path: Path, wanted: object, expected: str) -> None:
-    """Refuses a file that is not as it was written."""
+    """Raises a ValueError if a file does not have the expected checksum."""
     if checksum(input_file(path, expected)) != wanted:
         refuse_damaged(path, "its checksum is another than when it was written", expected)
 
@@ -48,7 +48,7 @@ def write_header(
 def read_header(
     path: str | os.PathLike[str], newest: int, expected: str, advice: str
 ) -> dict[str, Any]:
-    """Reads a header that `write_header` wrote, and compares all checksums that it has."""
+    """Reads a header that `write_header` wrote, and verifies all checksums in it."""
     path = Path(path)
     header = parse_object(read_input(path, expected), path)
     version = header.get("format_version")

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class Tensor(Protocol):
-    """A tensor: of TensorFlow, JAX or PyTorch, a symbolic one of Keras, or a NumPy array.
+    """A tensor of TensorFlow, JAX or PyTorch, a symbolic Keras tensor, or a NumPy array.
 
-    It has only what the tensors of every dtype have: `keras.ops` does the rest. Results of
-    operators are `Any`, because each backend returns its own class.
+    The protocol has only the attributes that all tensors have; `keras.ops` has all other
+    operations. Results of operators are `Any`, because each backend returns its own class.
     """
 
     @property
@@ -22,7 +22,7 @@ class Tensor(Protocol):
 
     @property
     def dtype(self) -> Any:
-        """The dtype, as its backend has it."""
+        """The dtype, in the form of the backend."""
 
     def __getitem__(self, key: Any, /) -> Any: ...
     def __add__(self, other: Any, /) -> Any: ...

@@ -35,7 +35,7 @@ RuntimeError instead."""
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
-    """Says what is at a path, for messages: `"a file"`, `"a folder"`, ..., or `"nothing"`."""
+    """Returns what is at a path, for messages: `"a file"`, `"a folder"`, ..., or `"nothing"`."""
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -46,8 +46,8 @@ def kind_of(path: str | os.PathLike[str]) -> str:
 def input_file(path: str | os.PathLike[str], expected: str = "a file") -> Path:
     """Checks that an input is a regular file, before it is opened.
 
-    Named pipes and devices are refused: a reader waits for them, perhaps forever, and input files
-    are read more than once.
+    Named pipes and devices raise an error: reading from them may wait forever, and input files are
+    read more than once.
     """
     path = Path(path).expanduser()
     kind = kind_of(path)
@@ -62,14 +62,14 @@ def input_file(path: str | os.PathLike[str], expected: str = "a file") -> Path:
 
 
 def read_input(path: str | os.PathLike[str], expected: str = "a file") -> bytes:
-    """Reads an input file whole; see `input_file`."""
+    """Reads a complete input file, which must be a regular file."""
     return input_file(path, expected).read_bytes()
 
 
 def refuse_damaged(
     path: str | os.PathLike[str], found: object, expected: str = "a whole file"
 ) -> NoReturn:
-    """Raises the error about a file that is cut off or damaged."""
+    """Raises a ValueError about a file that is cut off or damaged."""
     what = str(found)
     if isinstance(found, Exception) and (isinstance(found, KeyError) or not what):
         what = repr(found)
@@ -81,11 +81,11 @@ def refuse_damaged(
 
 @contextlib.contextmanager
 def undamaged(path: str | os.PathLike[str], expected: str = "a whole file") -> Iterator[None]:
-    """Names the file, whatever a decoder raises about it.
+    """Converts any error that a decoder raises inside the block to one that names the file.
 
     Decoders such as `zipfile`, `json` and `numpy.lib.format` raise many kinds of errors about
     damaged bytes: RuntimeError ("is encrypted"), NotImplementedError, LZMAError, TokenError, ...
-    So the block should have the call of a decoder only.
+    Therefore, the block should contain only the call of a decoder.
     """
     try:
         yield
@@ -98,7 +98,7 @@ def undamaged(path: str | os.PathLike[str], expected: str = "a whole file") -> I
 
 
 def parse_json(raw: bytes, path: str | os.PathLike[str], expected: str = "a whole file") -> Any:
-    """Decodes JSON in UTF-8."""
+    """Decodes JSON in UTF-8; an error names the file."""
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is not a number in JSON")
@@ -110,7 +110,7 @@ def parse_json(raw: bytes, path: str | os.PathLike[str], expected: str = "a whol
 def parse_object(
     raw: bytes, path: str | os.PathLike[str], expected: str = "a whole file"
 ) -> dict[str, Any]:
-    """Decodes a JSON object in UTF-8; see `parse_json`."""
+    """Decodes a JSON object in UTF-8; an error names the file."""
     found = parse_json(raw, path, expected)
     if not isinstance(found, dict):
         refuse_damaged(path, f"a {type(found).__name__} instead of a JSON object", expected)

@@ -12,11 +12,11 @@ _SHOWN = 8
 
 
 def listed(given: object, expected: str, columns: int = 1, read: str = "") -> list[Any]:
-    """Returns a list of what a caller gave, or refuses it by its name.
+    """Converts a collection of inputs to a list; raises an error for anything else.
 
     Lists, tuples, columns (NumPy arrays, Series of pandas and polars, Arrow arrays), iterators and
-    other ordered collections are read. A table is refused: its iterator gives the names of its
-    columns. So are a dict, a set, bytes, and one string or path in place of many.
+    other ordered collections are accepted. A table raises an error, because iterating over it gives
+    the names of its columns. A dict, a set, bytes, and a single string or path also raise an error.
     """
     check_listed(given, expected, columns, read)
     if isinstance(given, np.ndarray) and given.dtype.kind in "OU":
@@ -25,7 +25,7 @@ def listed(given: object, expected: str, columns: int = 1, read: str = "") -> li
 
 
 def check_listed(given: object, expected: str, columns: int = 1, read: str = "") -> None:
-    """Refuses what `listed` refuses; iterators are not read."""
+    """Raises an error for inputs that `listed` does not accept, without reading iterators."""
     problem = _problem(given, columns, read)
     if problem:
         phrase = expected if expected.startswith("a ") else f"a list of {expected}"
@@ -46,7 +46,7 @@ def read_twice(given: object, expected: str) -> Any:
 
 
 def with_labels(examples: object, labels: object, expected: str) -> list[tuple[Any, Any]]:
-    """Returns tuples (input, label) of inputs and labels that were given separately."""
+    """Combines inputs and labels that were given separately to tuples (input, label)."""
     inputs, given = listed(examples, expected), listed(labels, "labels")
     if len(inputs) != len(given):
         raise ValueError(

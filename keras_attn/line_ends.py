@@ -14,7 +14,7 @@ _RETURNS = re.compile(r"\r+\n?")
 
 
 def cut_lines(file: IO[bytes], longest: int = -1) -> Iterator[bytes]:
-    """Cuts a file into lines, while it is read."""
+    """Yields the lines of a file while it is read."""
     # In Latin-1 each byte is one character, and Python cuts at these ends.
     text = io.TextIOWrapper(file, "latin-1", newline="")
     returned = False  # whether the end before was "\r"
@@ -36,7 +36,7 @@ def cut_lines(file: IO[bytes], longest: int = -1) -> Iterator[bytes]:
 
 
 def with_newlines(text: str) -> str:
-    r"""Writes all line ends of a text as "\n"."""
+    r"""Converts all line ends of a text to "\n"."""
     if "\r" not in text:
         return text
     return _RETURNS.sub(lambda ends: "\n" if ends[0][-1] == "\n" else "\n" * len(ends[0]), text)

@@ -34,11 +34,11 @@ EXTRAS = {
 
 @contextlib.contextmanager
 def needed(what: str, advice: str = "") -> Iterator[None]:
-    """Turns a failed import of an optional package into an error that names its extra.
+    """Converts a failed import of an optional package to an error that names its extra.
 
     Args:
-        what: What needs the package, as the beginning of a sentence.
-        advice: What to do without the package, as a sentence.
+        what: The function that needs the package, as the beginning of a sentence.
+        advice: A sentence that says what to do without the package.
 
     Raises:
         ImportError: If the package is not installed. The message has the command that installs it.
@@ -58,7 +58,7 @@ def needed(what: str, advice: str = "") -> Iterator[None]:
 
 
 def check_installed(module: str, what: str) -> None:
-    """Raises the error of `needed` if a package is not installed, without importing it."""
+    """Raises an ImportError if a package is not installed, without importing the package."""
     if importlib.util.find_spec(module) is None:
         raise ImportError(_missing(module, what))
 
@@ -76,11 +76,11 @@ def _command(extra: str) -> str:
 
 
 def import_keras() -> None:
-    """Imports Keras, so that a backend that is not installed is an error with advice.
+    """Imports Keras, and raises an error with advice if the backend is not installed.
 
     Raises:
-        ImportError: If the backend that the variable KERAS_BACKEND or Keras' settings file choose
-            is not installed. Keras chooses TensorFlow where neither says otherwise.
+        ImportError: If the backend that the variable KERAS_BACKEND or Keras' settings file selects
+            is not installed. If neither selects a backend, Keras uses TensorFlow.
     """
     try:
         import keras  # noqa: F401

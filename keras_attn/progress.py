@@ -29,8 +29,8 @@ _lines: ContextVar[_Lines | None] = ContextVar("progress_lines", default=None)
 def progress_lines(say: Callable[[str], Any], seconds: float = 10.0) -> Iterator[None]:
     """Makes long computations inside the block report their progress.
 
-    Predictions and scores of a task say how many inputs are done, and an export names its steps.
-    Without this context they say nothing.
+    Predictions and evaluations of a task report how many inputs are done, and an export reports its
+    steps. Outside of such a block, nothing is reported.
     """
     token = _lines.set(_Lines(say, seconds))
     try:
@@ -40,12 +40,12 @@ def progress_lines(say: Callable[[str], Any], seconds: float = 10.0) -> Iterator
 
 
 def listen(say: Callable[[str], Any], seconds: float = 10.0) -> None:
-    """As `progress_lines`, to the end of the process: for scripts; the launcher calls it."""
+    """Reports progress, as `progress_lines` does, until the end of the process."""
     _lines.set(_Lines(say, seconds))
 
 
 def report(done: int, total: int, what: str) -> None:
-    """Says how many inputs are done, if some are left and the last line was said long ago."""
+    """Reports how many inputs are done, if some remain and the last report is old enough."""
     lines = _lines.get()
     if lines is None or done >= total:
         return
@@ -54,7 +54,7 @@ def report(done: int, total: int, what: str) -> None:
 
 
 def tell(step: str) -> None:
-    """Names the next step of a long computation."""
+    """Reports the next step of a long computation."""
     lines = _lines.get()
     if lines is not None:
         lines.tell(f"  {step}")

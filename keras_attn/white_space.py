@@ -14,12 +14,12 @@ _BLANKS = (
 
 
 def normalize_white_space(text: str) -> str:
-    """Strips a text and makes each run of white space in it (newlines too) one space."""
+    """Strips a text, and replaces each run of white space, including newlines, by one space."""
     return " ".join(text.split())
 
 
 def normalize_white_space_in_graph(tf: ModuleType, text: "tf.Tensor") -> "tf.Tensor":
-    """Does the same with TensorFlow ops."""
+    """Normalizes texts like `normalize_white_space`, with TensorFlow ops."""
     text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
     text = tf.strings.regex_replace(text, f"[{_BLANKS}]+", " ")
     return tf.strings.strip(text)

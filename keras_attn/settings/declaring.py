@@ -303,7 +303,7 @@ class Settings:
         """
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all values, including sizes, as a JSON-safe dict."""
+        """Returns all values, including sizes, as a dict for JSON."""
         return dataclasses.asdict(self)
 
 
@@ -383,7 +383,7 @@ def with_defaults(
 
 
 def as_float(name: str, value: object) -> object:
-    """Converts an integer to a float; other values do not change."""
+    """Converts an integer to a float; returns other values unchanged."""
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     try:
@@ -393,7 +393,7 @@ def as_float(name: str, value: object) -> object:
 
 
 def as_table(name: str, value: object) -> object:
-    """Parses a string that begins with `{` as an inline TOML table; other values do not change."""
+    """Parses a string that begins with `{` as an inline TOML table; returns others unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith("{"):
         return value
     try:
