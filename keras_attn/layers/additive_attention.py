@@ -76,7 +76,8 @@ class AdditiveAttention(SequenceAttention):
         The context `(B, T, Dv)`, or `(context, weights)` with weights `(B, T, S)`.
 
     Raises:
-        ValueError: If a setting, rank or length is wrong, or a mask has floats.
+        ValueError: If a setting is out of range, an input has the wrong rank or length, or a mask
+            has floats.
 
     Example:
 

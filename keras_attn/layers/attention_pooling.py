@@ -59,7 +59,7 @@ class AttentionPooling(PoolingLayer):
         weights in `collect_attention` is `pooling`.
 
     Raises:
-        ValueError: If a setting, rank or mask is wrong.
+        ValueError: If a setting is out of range, or an input or a mask has the wrong shape.
 
     Example:
 

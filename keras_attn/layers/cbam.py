@@ -38,7 +38,7 @@ class CBAM(ImageGate):
         and `(B, H, W)`.
 
     Raises:
-        ValueError: If a setting or a shape is wrong.
+        ValueError: If a setting is out of range, or an input has the wrong shape.
 
     Example:
 

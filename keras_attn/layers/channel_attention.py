@@ -50,7 +50,7 @@ class ChannelAttention(ImageGate):
         The output `(B, H, W, C)`, or `(output, gates)` with gates `(B, C)`.
 
     Raises:
-        ValueError: If a setting or a shape is wrong.
+        ValueError: If a setting is out of range, or an input has the wrong shape.
 
     Example:
 

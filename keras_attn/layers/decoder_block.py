@@ -103,9 +103,9 @@ class DecoderBlock(TransformerBlock):
         if there is no memory.
 
     Raises:
-        ValueError: If a setting or a mask is wrong, the heads do not divide the width, a memory is
-            given to a block that was built without one, or no memory is given to a block that was
-            built with one.
+        ValueError: If a setting is out of range, a mask has the wrong shape, the heads do not
+            divide the width, a memory is given to a block that was built without one, or no memory
+            is given to a block that was built with one.
 
     Example:
 

@@ -48,7 +48,7 @@ class DoublyStochasticLoss(MaskedLayer):
         A copy of x.
 
     Raises:
-        ValueError: If the weight is negative, a shape is wrong, or a mask has floats.
+        ValueError: If the weight is negative, an input has the wrong shape, or a mask has floats.
 
     Example:
 

@@ -61,7 +61,7 @@ class FeedForward(DenseLayer):
         The output `(..., D)`.
 
     Raises:
-        ValueError: If a setting is wrong, or a mask has the wrong shape or floats.
+        ValueError: If a setting is out of range, or a mask has the wrong shape or floats.
 
     Example:
 

@@ -37,7 +37,7 @@ class GridPositionalEncoding(MaskedLayer):
         `(B, R, D)` in the dtype of `x`.
 
     Raises:
-        ValueError: If the width is odd, or the rank is wrong.
+        ValueError: If `x` has an odd width or the wrong rank.
 
     Example:
 

@@ -50,7 +50,7 @@ class ImagePreprocessing(keras.layers.Layer):
         Floats `(B, rows, columns, 3)`.
 
     Raises:
-        ValueError: If a setting or a shape is wrong.
+        ValueError: If a setting is out of range, or an input has the wrong shape.
 
     Example:
 

@@ -83,9 +83,9 @@ class InputEmbedding(MaskedLayer):
         Embeddings `(B, T, D)`, or logits `(..., V)`.
 
     Raises:
-        ValueError: If a setting, rank or length is wrong, segments are given to a layer without
-            them, ids are not integers, a mask has floats, or `first_position` is given without
-            positions.
+        ValueError: If a setting is out of range, an input has the wrong rank or length, segments
+            are given to a layer without them, ids are not integers, a mask has floats, or
+            `first_position` is given without positions.
 
     Example:
 

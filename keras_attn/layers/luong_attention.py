@@ -72,7 +72,8 @@ class LuongAttention(SequenceAttention):
 
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if the widths of
-            queries and keys do not match; if a rank or length is wrong; or if a mask has floats.
+            queries and keys do not match; if an input has the wrong rank or length; or if a mask
+            has floats.
 
     Example:
 

@@ -95,7 +95,8 @@ class MultiHeadAttention(HeadsLayer):
         The output `(B, T, output_dim)`, or `(output, weights)` with weights `(B, N, T, S)`.
 
     Raises:
-        ValueError: If a setting, width, rank or length is wrong, or a mask has floats.
+        ValueError: If a setting is out of range, an input has the wrong rank, width or length, or a
+            mask has floats.
 
     Example:
 

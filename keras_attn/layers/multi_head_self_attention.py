@@ -125,8 +125,8 @@ class MultiHeadSelfAttention(HeadsLayer):
         The output `(B, T, output_dim)`, or `(output, weights)` with weights `(B, N, T, T)`.
 
     Raises:
-        ValueError: If a setting, rank or length is wrong, the heads do not divide the width, or a
-            mask has floats.
+        ValueError: If a setting is out of range, an input has the wrong rank or length, the heads
+            do not divide the width, or a mask has floats.
 
     Example:
 

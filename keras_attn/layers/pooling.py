@@ -64,7 +64,7 @@ class MaskedAveragePooling(PoolingLayer):
         The pooled vectors `(B, D)`.
 
     Raises:
-        ValueError: If the combiner is unknown, or the rank or the mask is wrong.
+        ValueError: If the combiner is unknown, or `x` or the mask has the wrong shape.
 
     Example:
 
@@ -117,7 +117,7 @@ class MaskedMaxPooling(PoolingLayer):
         The pooled vectors `(B, D)`.
 
     Raises:
-        ValueError: If the rank or the mask is wrong.
+        ValueError: If `x` or the mask has the wrong shape.
 
     Example:
 
@@ -157,7 +157,7 @@ class FirstTokenPooling(PoolingLayer):
         The pooled vectors `(B, D)`.
 
     Raises:
-        ValueError: If the rank or the mask is wrong.
+        ValueError: If `x` or the mask has the wrong shape.
 
     Example:
 
@@ -198,7 +198,7 @@ class FinalStatesPooling(PoolingLayer):
         The pooled vectors `(B, D)`.
 
     Raises:
-        ValueError: If the rank or the mask is wrong, or the width is odd.
+        ValueError: If `x` or the mask has the wrong shape, or the width is odd.
 
     Example:
 

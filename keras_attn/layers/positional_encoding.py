@@ -80,7 +80,7 @@ class PositionalEncoding(_AddPositions):
         The output `(B, T, D)` in the dtype of `x`.
 
     Raises:
-        ValueError: If a rank or a length is wrong, or the positions are not integers.
+        ValueError: If an input has the wrong rank or length, or the positions are not integers.
 
     Example:
 

@@ -62,7 +62,7 @@ class RecurrentEncoder(MaskedLayer):
         final states of both directions.
 
     Raises:
-        ValueError: If a setting, rank or mask is wrong.
+        ValueError: If a setting is out of range, or an input or a mask has the wrong shape.
 
     Example:
 

@@ -50,7 +50,8 @@ class RotaryEmbedding(MaskedLayer):
         The rotated tensor `(B, T, N, H)` in the dtype of `x`.
 
     Raises:
-        ValueError: If H is odd, a rank or length is wrong, or the positions are not integers.
+        ValueError: If H is odd, an input has the wrong rank or length, or the positions are not
+            integers.
 
     Example:
 

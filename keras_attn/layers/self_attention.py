@@ -70,7 +70,8 @@ class SelfAttention(DenseLayer):
         The output `(B, T, U)`, or `(output, weights)` with weights `(B, T, T)`.
 
     Raises:
-        ValueError: If a setting, rank or length is wrong, or a mask has floats.
+        ValueError: If a setting is out of range, an input has the wrong rank or length, or a mask
+            has floats.
 
     Example:
 

@@ -37,11 +37,12 @@ class SequenceAttention(DenseLayer):
         weights[t] = softmax_s(compute_scores(query, project_key(key))[t])      (B, T, S)
         context[t] = sum_s weights[t, s] value[s]                               (B, T, Dv)
 
-    A subclass implements the scores. Its method `build_scores` creates the weights, `project_key`
-    projects the keys, once for many queries, and `compute_scores` returns the scores.
+    A subclass implements the scores. Its method `build_scores` creates the weights of the scores,
+    `project_key` projects the keys (once for many queries), and `compute_scores` returns the
+    scores.
 
-    This class implements masks, windows (see `AdditiveAttention`), the softmax, dropout and the
-    average. Every subclass works in an `AttentionDecoder`.
+    This class implements masks, the softmax, dropout, the average, and the windows that
+    `AdditiveAttention` describes. Every subclass works in an `AttentionDecoder`.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`.
 
@@ -77,7 +78,8 @@ class SequenceAttention(DenseLayer):
         The context `(B, T, Dv)`, or `(context, weights)` with weights `(B, T, S)`.
 
     Raises:
-        ValueError: If a setting, rank or length is wrong, or a mask has floats.
+        ValueError: If a setting is out of range, an input has the wrong rank or length, or a mask
+            has floats.
 
     Example:
 
@@ -161,7 +163,7 @@ class SequenceAttention(DenseLayer):
         raise NotImplementedError
 
     def compute_scores(self, query: Tensor, projected_key: Tensor) -> Tensor:
-        """Scores `(B, T, S)` of queries `(B, T, Dq)` and projected keys `(B, S, ...)`."""
+        """Computes scores `(B, T, S)` of queries `(B, T, Dq)` and projected keys `(B, S, ...)`."""
         raise NotImplementedError
 
     def project_key(self, key: Tensor) -> Tensor:

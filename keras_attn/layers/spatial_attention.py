@@ -45,7 +45,7 @@ class SpatialAttention(ImageGate):
         The output `(B, H, W, C)`, or `(output, gates)` with gates `(B, H, W)`.
 
     Raises:
-        ValueError: If a setting or a shape is wrong.
+        ValueError: If a setting is out of range, or an input has the wrong shape.
 
     Example:
 

@@ -48,7 +48,8 @@ class HashedTokenPairs(MaskedLayer):
         Ids `(B, S)`, from 0 to `num_buckets - 1`.
 
     Raises:
-        ValueError: If a setting, rank or mask is wrong, or the ids are not integers.
+        ValueError: If a setting is out of range, an input or a mask has the wrong shape, or the ids
+            are not integers.
 
     Example:
 

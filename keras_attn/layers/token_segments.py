@@ -37,7 +37,8 @@ class TokenSegments(MaskedLayer):
         Segment ids 0 and 1, `(B, S)`.
 
     Raises:
-        ValueError: If the setting, rank or mask is wrong, or the ids are not integers.
+        ValueError: If `separator_id` is not above 0, an input or a mask has the wrong shape, or the
+            ids are not integers.
 
     Example:
 

@@ -70,7 +70,8 @@ class TokenWeighting(MaskedLayer):
         the weights, and `layer.get_token_weights()` returns the weights of the vocabulary.
 
     Raises:
-        ValueError: If a setting, rank or mask is wrong, or the ids are not integers.
+        ValueError: If a setting is out of range, an input or a mask has the wrong shape, or the ids
+            are not integers.
 
     Example:
 

@@ -91,7 +91,8 @@ class TransformerEncoderBlock(TransformerBlock):
         The output `(B, T, D)`, or `(output, weights)` with weights `(B, N, T, T)`.
 
     Raises:
-        ValueError: If a setting or a mask is wrong, or the heads do not divide the width.
+        ValueError: If a setting is out of range, a mask has the wrong shape, or the heads do not
+            divide the width.
 
     Example:
 

@@ -70,7 +70,8 @@ class TransformerEncoder(TransformerStack):
         `last_states` the output is `(B, T, n D)`.
 
     Raises:
-        ValueError: If a setting or a mask is wrong, or the heads do not divide the width.
+        ValueError: If a setting is out of range, a mask has the wrong shape, or the heads do not
+            divide the width.
 
     Example:
 
@@ -197,8 +198,8 @@ class TransformerDecoder(TransformerStack):
         Without a memory, the last list is empty.
 
     Raises:
-        ValueError: If a setting or a mask is wrong, the heads do not divide the width, or the
-            decoder was built with a memory and gets none, or the reverse.
+        ValueError: If a setting is out of range, a mask has the wrong shape, the heads do not
+            divide the width, or the decoder was built with a memory and gets none, or the reverse.
 
     Example:
 

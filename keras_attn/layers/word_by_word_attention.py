@@ -64,7 +64,8 @@ class WordByWordAttention(MaskedLayer):
         Dv)` of the last word comes last.
 
     Raises:
-        ValueError: If a setting, rank or length is wrong, or a mask has floats.
+        ValueError: If a setting is out of range, an input has the wrong rank or length, or a mask
+            has floats.
 
     Example:
 

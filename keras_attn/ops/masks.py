@@ -111,7 +111,8 @@ def check_padding_mask(
         The mask as a boolean tensor `(B, S)`.
 
     Raises:
-        ValueError: If dtype, rank, batch or length is wrong; the message has both shapes.
+        ValueError: If the mask has the wrong dtype, rank, batch size or length; the message has
+            both shapes.
 
     Example:
 
@@ -177,7 +178,7 @@ def combine_masks(
         A boolean tensor that broadcasts to `(B, N, T, S)`, or None if nothing is masked.
 
     Raises:
-        ValueError: If a dtype, rank or length is wrong; the message has both shapes.
+        ValueError: If a mask has the wrong dtype, rank or length; the message has both shapes.
 
     Example:
 

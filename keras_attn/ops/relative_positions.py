@@ -128,7 +128,7 @@ def apply_rotary(
         `(B, T, N, H)` in the dtype of `x`.
 
     Raises:
-        ValueError: If the rank is wrong, or H is odd.
+        ValueError: If `x` has the wrong rank, or H is odd.
 
     Example:
 

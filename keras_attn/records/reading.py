@@ -53,11 +53,11 @@ class LineReading:
         return len({problem.line for problem in self.problems})
 
     def problem(self, number: int, kind: str, what: str) -> None:
-        """Notes a problem of a line."""
+        """Records a problem of a line."""
         self.problems.append(LineProblem(number, kind, what))
 
     def decode(self, number: int, raw: bytes, name: str) -> str | None:
-        """The text of UTF-8 bytes; None, with a problem noted, if they are invalid."""
+        """Decodes UTF-8; if the bytes are invalid, records a problem and returns None."""
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -66,13 +66,14 @@ class LineReading:
             return None
 
     def texts(self, lines: Iterator[bytes]) -> Iterator[tuple[int, str | None]]:
-        """The number and text of each line; None, with a problem noted, for invalid UTF-8."""
+        """Yields the number and text of each line; for invalid UTF-8, records a problem and yields
+        None."""
         for number, raw in enumerate(lines, start=1):
             self.lines = number
             yield number, self.decode(number, raw, "line")
 
     def records(self, lines: Iterator[bytes]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The JSON object of each line that has one, and the line's number."""
+        """Yields the number and the JSON object of each line that has a JSON object."""
         for number, raw in enumerate(lines, start=1):
             self.lines = number
             if not raw.strip():
@@ -102,7 +103,7 @@ class LineReading:
         unit: str,
         one: str,
     ) -> list[T]:
-        """The result of `parse` for a file that is one JSON value, whose units count as lines."""
+        """Parses a file that is one JSON value, whose units are counted as lines."""
         try:
             found = parse(json.loads(b"\n".join(lines).decode("utf-8")))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -114,7 +115,7 @@ class LineReading:
         return found
 
     def no_key(self, number: int, record: dict[str, Any], key: str) -> None:
-        """Notes that a JSON object lacks a key; for tables, raises an error."""
+        """Records that a JSON object lacks a key; for tables, raises an error."""
         if self.rows:
             raise ValueError(
                 f"{self.where}: expected a column {key!r}. Received: no such column among "
@@ -125,16 +126,17 @@ class LineReading:
         self.problem(number, "keys", f"no {key!r} among the keys {have[:200]}")
 
     def no_label(self, number: int, name: str, known: Iterable[str]) -> None:
-        """Notes that a label is not allowed."""
+        """Records that a label is not allowed."""
         have = ", ".join(map(repr, known))
         self.problem(number, "label", f"{name!r:.60} is none of {have}"[:200])
 
     def json_value(self, number: int, name: str, value: object, key: str) -> object:
-        """The value under a key of a JSON object; None, with a problem noted, if it is bad."""
+        """Returns the value under a key of a JSON object; None, after recording a problem, if it is
+        bad."""
         return self.string(number, value, key)
 
     def string(self, number: int, value: object, key: str) -> str | None:
-        """A string value of a JSON object; None, with a problem noted, if it is bad."""
+        """Returns a string value of a JSON object; None, after recording a problem, if bad."""
         if self.rows and value is None:
             self.problem(number, "missing", f"{key!r} has no value")
             return None
@@ -156,14 +158,14 @@ class LineReading:
         return value
 
     def text(self, number: int, name: str, text: str | None) -> str | None:
-        """A stripped text; None, with a problem noted, if it has no word."""
+        """Returns a stripped text; if it has no word, records a problem and returns None."""
         if text is None or not is_blank(text):
             return text and text.strip()
         self.problem(number, "empty", f"the {name} is empty")
         return None
 
     def refuse(self, found: int, expected: str, one: str) -> None:
-        """Raises an error about all problems if they are errors or no item is left."""
+        """Raises an error about all problems, if problems are errors or no item is left."""
         described = describe_problems(self.problems, kinds=self.kinds, unit=self.unit)
         if self.problems and self.on_error == "error":
             not_utf8 = any(problem.what.endswith(_NOT_UTF8) for problem in self.problems)
@@ -186,13 +188,13 @@ class LineReading:
 
 
 def check_on_error(on_error: str) -> None:
-    """Refuses values other than "error" and "skip"."""
+    """Raises a ValueError for values other than "error" and "skip"."""
     if on_error not in ("error", "skip"):
         raise ValueError(f"Expected `on_error` to be 'error' or 'skip'. Received: {on_error!r}.")
 
 
 def existing(path: Location, expected: str) -> Location:
-    """Checks that a file exists, and returns its path; rows do not change."""
+    """Checks that a file exists, and returns its path; returns `Rows` unchanged."""
     if isinstance(path, Rows):
         return path
     if not os.path.isfile(os.path.expanduser(path)):
@@ -209,7 +211,7 @@ def find_file(
     advice: str = "",
     gzipped: bool = True,
 ) -> Path:
-    """The first of several files that exists in a folder, plain or gzipped."""
+    """Returns the first of several files that exists in a folder, plain or gzipped."""
     folder, names = Path(folder), list(names)
     ends = ("", ".gz") if gzipped else ("",)
     for path in (folder / f"{name}{end}" for name in names for end in ends):
@@ -223,7 +225,7 @@ def find_file(
 
 
 def ending(path: Location) -> str:
-    """The suffix of a file's name in lower case, without `.gz`; rows are read as JSON lines."""
+    """Returns a file's suffix in lower case, ignoring `.gz`; `Rows` are read as JSON lines."""
     if has_rows(path):
         return ".jsonl"
     return os.path.splitext(os.fspath(path).lower().removesuffix(".gz"))[1]
@@ -236,7 +238,7 @@ def chosen_format(
     formats: Iterable[str],
     expected: str = "a file",
 ) -> str:
-    """A format; `"auto"` is inferred from the file name, with or without `.gz`."""
+    """Returns a format; `"auto"` is inferred from the file name, with or without `.gz`."""
     if format == "auto":
         return format_of(path, suffixes, formats, expected)
     if format not in formats:
@@ -250,7 +252,7 @@ def chosen_format(
 def format_of(
     path: Location, suffixes: Mapping[str, str], formats: Iterable[str], expected: str = "a file"
 ) -> str:
-    """The format that belongs to the suffix of a file name."""
+    """Returns the format that belongs to the suffix of a file name."""
     suffix = ending(path)
     if suffix not in suffixes:
         raise ValueError(
@@ -261,14 +263,14 @@ def format_of(
 
 
 def is_zip(path: Location) -> bool:
-    """Whether a file begins like a zip archive."""
+    """Returns whether a file begins like a zip archive."""
     with open(input_file(path), "rb") as file:
         return file.read(4) in _ZIP
 
 
 @contextmanager
 def open_lines(path: Location) -> Iterator[Iterator[bytes]]:
-    """The lines of a plain or gzipped file; rows become lines of JSON."""
+    """Opens the lines of a plain or gzipped file; `Rows` become lines of JSON."""
     if isinstance(path, Rows) or is_parquet(path):
         if encoding_of(path) and not isinstance(path, Rows):
             raise ValueError(
@@ -295,7 +297,7 @@ def open_lines(path: Location) -> Iterator[Iterator[bytes]]:
 
 @contextmanager
 def open_member(path: Location) -> Iterator[Iterator[bytes]]:
-    """The lines of the one text file of a zip archive."""
+    """Opens the lines of the only text file in a zip archive."""
     try:
         archive = zipfile.ZipFile(input_file(path))
     except DAMAGE as error:
@@ -322,7 +324,7 @@ def open_member(path: Location) -> Iterator[Iterator[bytes]]:
 
 
 def byte_lines(file: IO[bytes], where: str, encoding: str = "") -> Iterator[bytes]:
-    """Lines in UTF-8 without their ends; files with a UTF-16 byte order mark are recoded."""
+    """Yields lines in UTF-8 without line ends; UTF-16 with a byte order mark is recoded."""
     number, says = 0, "`encoding` says"
     try:
         start = cast(io.BufferedReader, file).peek(2)[:2]
@@ -371,15 +373,15 @@ def _damaged(where: str, number: int, error: Exception) -> ValueError:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text has no visible character."""
+    """Returns whether a text has no visible character."""
     return all(c.isspace() or unicodedata.category(c) in ("Cc", "Cf") for c in text)
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text has no lone surrogate."""
+    """Returns whether a text has no lone surrogate."""
     return text.encode("utf-8", "replace").decode() == text
 
 
 def is_integer(value: object, least: int) -> TypeGuard[int]:
-    """Whether a value is an integer, not a boolean, and not below `least`."""
+    """Returns whether a value is an integer (not a boolean) of at least `least`."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least

@@ -37,7 +37,7 @@ class InBatchCrossEntropy(keras.losses.Loss):
         The mean over the rows, a scalar.
 
     Raises:
-        ValueError: If the scale is not above 0, or the shapes are wrong.
+        ValueError: If the scale is not above 0, or labels or predictions have the wrong shape.
 
     Example:
 

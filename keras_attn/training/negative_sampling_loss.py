@@ -39,7 +39,7 @@ class NegativeSamplingLoss(keras.losses.Loss):
         The mean over all positions `(B, P)`, a scalar.
 
     Raises:
-        ValueError: If `negatives` is not above 0, or the shapes are wrong.
+        ValueError: If `negatives` is not above 0, or labels or predictions have the wrong shape.
 
     Example:
 

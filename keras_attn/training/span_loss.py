@@ -35,7 +35,7 @@ class SpanCrossEntropy(keras.losses.Loss):
         The mean over the rows, a scalar.
 
     Raises:
-        ValueError: If the shapes are wrong.
+        ValueError: If labels or predictions have the wrong shape.
 
     Example:
 
