@@ -24,15 +24,15 @@ class LabelTables(NamedTuple):
     """
 
     kind: Array
-    """The type of its entity, from 1; 0 for no entity."""
+    """The entity type of each label, from 1; 0 for no entity."""
     begins: Array
-    """Whether it always begins an entity."""
+    """Whether each label always begins an entity."""
     ends: Array
-    """Whether it always ends an entity."""
+    """Whether each label always ends an entity."""
     repaired: Array
     """The labels of the same type with the four prefixes of `SCHEMES`, `(4 C,)`."""
     kinds: list[str]
-    """Names of the types, from 1."""
+    """Names of the types, of which the first has number 1."""
 
 
 def scheme_of(labels: Iterable[str]) -> str:

@@ -23,11 +23,11 @@ class BestSpans(NamedTuple):
     """
 
     scores: Array
-    """Their scores, float32 `(R, n)`; minus infinity if there are fewer."""
+    """Scores of the spans, float32 `(R, n)`; minus infinity if there are fewer spans."""
     first: Array
-    """Their first positions, int32 `(R, n)`."""
+    """First positions of the spans, int32 `(R, n)`."""
     last: Array
-    """Their last positions, int32 `(R, n)`."""
+    """Last positions of the spans, int32 `(R, n)`."""
     whole: Array
     """The logarithm of the sum of the exponentials of the scores of all spans, `(R,)`."""
 
@@ -49,7 +49,7 @@ class TextSpans(NamedTuple):
     none: Array
     """The minimum score of no answer over all windows, `(B,)`."""
     doubtful: Array
-    """The window with this score, int32 `(B,)`."""
+    """The window with the minimum score of no answer, int32 `(B,)`."""
 
 
 def log_sum(xp: ArrayModule, scores: Array) -> Array:

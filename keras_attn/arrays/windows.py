@@ -24,17 +24,17 @@ class Windows(NamedTuple):
     """
 
     owner: Array
-    """The sequence of the window."""
+    """Index of the sequence to which each window belongs, `(R,)`."""
     start: Array
-    """Its first position in the sequence."""
+    """First position of each window in its sequence, `(R,)`."""
     size: Array
-    """Its number of positions."""
+    """Number of positions of each window, `(R,)`."""
     first: Array
-    """The first position that is read from it."""
+    """First position that is read from each window, `(R,)`."""
     behind: Array
-    """The position after the last one that is read from it."""
+    """Position after the last position that is read from each window, `(R,)`."""
     rows: Array
-    """The first window of each sequence, `(B,)`."""
+    """Index of the first window of each sequence, `(B,)`."""
     counts: Array
     """Number of windows of each sequence, `(B,)`."""
 

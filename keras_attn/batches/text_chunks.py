@@ -15,11 +15,11 @@ class Chunks(NamedTuple):
     units: np.ndarray
     """The start of each unit (a sentence, or a piece of a long one) in the ids."""
     starts: np.ndarray
-    """The first unit of each chunk."""
+    """Index of the first unit of each chunk."""
     ends: np.ndarray
-    """The unit after each chunk."""
+    """Index of the unit after each chunk."""
     documents: np.ndarray
-    """The document of each chunk."""
+    """Index of the document of each chunk."""
     left_out: int
     """Number of ids that are in no chunk."""
 

@@ -62,7 +62,7 @@ class Alignment:
     source_tokens: list[str]
     target_tokens: list[str]
     weights: np.ndarray
-    """float32 `(T, S)`."""
+    """Attention weights, float32 `(T, S)`."""
     source_text: str | None = None
     target_text: str | None = None
     unit: str = "token"

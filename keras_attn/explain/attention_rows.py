@@ -20,7 +20,7 @@ class TextAttention(NamedTuple):
     """The self-attention of one text of n tokens, including special tokens."""
 
     layers: list[np.ndarray]
-    """For each layer float64 `(N, n, n)`, whose rows sum to 1 (or are zero)."""
+    """Weights of each layer, float64 `(N, n, n)`; each row sums to 1 or is zero."""
     special: np.ndarray
     """Boolean `(n,)`, True for special tokens."""
 

@@ -56,7 +56,7 @@ class Explanation:
     tokens: Sequence[str]
     offsets: Sequence[tuple[int, int]]
     weights: np.ndarray
-    """float64 `(T,)`."""
+    """The weight of each token, float64 `(T,)`."""
     label: str | None = None
     probabilities: Mapping[str, float] = dataclasses.field(default_factory=dict)
     method: str = ""

@@ -43,10 +43,10 @@ class HeadRoles:
     """
 
     measures = (*SHARES, SPREAD)
-    """Names of the values: four shares of attention, and how evenly it is spread."""
+    """Names of the measures: four shares of attention, and the spread of the attention."""
 
     values: np.ndarray
-    """float64 `(layers, heads, 5)`."""
+    """The measures of each head, float64 `(layers, heads, 5)`."""
     tokens: int
     texts: int = 1
 

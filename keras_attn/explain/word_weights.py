@@ -13,7 +13,7 @@ class WeightedWord(NamedTuple):
 
     text: str
     place: tuple[int, int]
-    """Indices of the first character and after the last character."""
+    """Index of the first character, and index after the last character."""
     weight: float
 
 

@@ -32,7 +32,7 @@ class FoundAnswer(NamedTuple):
     """The cosine (vectors), the BM25 score (words), a number from 0 to 1 (both), or the score of a
     reranker."""
     number: int
-    """Its index among the answers of the task, or among the candidates of the question."""
+    """Index of the answer among the answers of the task, or among the question's candidates."""
 
 
 def found_answers(answers: Sequence[str], scores: np.ndarray, count: int) -> list[FoundAnswer]:

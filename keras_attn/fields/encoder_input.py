@@ -26,7 +26,7 @@ class ReadText(NamedTuple):
     offsets: list[tuple[int, int]]
     """The character span of each token; empty for separators."""
     segments: list[int]
-    """1 for the tokens of the second text."""
+    """The segment of each token: 0 in the first text, 1 in the second text."""
 
 
 class EncoderInput:

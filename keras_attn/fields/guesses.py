@@ -16,15 +16,15 @@ class Guess(NamedTuple):
     """
 
     text: str
-    """The text, or the first of two."""
+    """The text, or the first text of a pair."""
     masks: list[list[tuple[str, float]]]
     """For each `[MASK]`, the most probable words with their probabilities, the best first."""
     filled: str
-    """The text (or both, joined by a space) with the masks replaced by the best words."""
+    """The text (or both texts, joined by a space) with masks replaced by the best words."""
     second: str | None = None
-    """The second text, if there is one."""
+    """The second text of a pair; None for a single text."""
     follows: float | None = None
-    """Probability that the second text follows the first."""
+    """Probability that the second text follows the first; None for a single text."""
 
     @classmethod
     def made(

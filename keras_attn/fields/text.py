@@ -150,7 +150,7 @@ class TextInput:
     """
 
     examples = ODD_TEXTS
-    """The inputs that exports are checked with."""
+    """Example inputs for checking exports."""
 
     def __init__(self, tokenizer: Tokenizer, max_length: int):
         self.tokenizer = tokenizer

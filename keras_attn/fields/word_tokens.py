@@ -27,7 +27,7 @@ class WordTokens:
     """
 
     examples = ODD_TEXTS
-    """The inputs that exports are checked with."""
+    """Example inputs for checking exports."""
 
     def __init__(self, tokenizer: WordTokenizer, max_length: int):
         self.tokenizer = tokenizer

@@ -27,14 +27,14 @@ class Beams(NamedTuple):
     """
 
     num_beams: int
-    """The number K."""
+    """Number K of beams."""
     returned: int
-    """The number R of sequences that are returned."""
+    """Number R of sequences that are returned."""
     vocabulary: int
     limits: Tensor
-    """int32 `(B, 1)`, the maximum lengths."""
+    """Maximum length of each row, int32 `(B, 1)`."""
     slots: Tensor
-    """int32 `(1, 1, L)`, the numbers of the steps."""
+    """Indices of the steps, int32 `(1, 1, L)`."""
     ranking: Ranking
     end_id: int | Sequence[int] | None
     pad_id: int

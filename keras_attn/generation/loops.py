@@ -25,14 +25,14 @@ class Generation(NamedTuple):
     """
 
     tokens: Tensor
-    """int32 `(B, [R,] max_length)`: the new tokens with the end token, then padding."""
+    """The new tokens with the end token, then padding: int32 `(B, [R,] max_length)`."""
     scores: Tensor
     """float32 `(B, [R])`: the log-probability by the decoder, in beam search divided by the length
     penalty. If there are fewer than R sequences, the others have a score of -inf and length 0."""
     lengths: Tensor
-    """int32 `(B, [R])`: number of new tokens, with the end token."""
+    """Number of new tokens, including the end token: int32 `(B, [R])`."""
     finished: Tensor
-    """bool `(B, [R])`: whether the sequence ends with the end token; False if it was cut."""
+    """Whether the sequence has an end token; False if it was cut: bool `(B, [R])`."""
 
 
 def checked_lengths(max_length: Size, min_length: Size) -> tuple[Size, Size]:

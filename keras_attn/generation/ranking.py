@@ -71,7 +71,7 @@ class Ranking(NamedTuple):
     """Scores sequences by their log-probability divided by the length penalty."""
 
     alpha: float | Tensor
-    """The exponent, or `(B, 1)`."""
+    """The exponent of the length penalty: a number, or a tensor `(B, 1)`."""
     kind: str = "gnmt"
     given: int | Tensor = 0
     """Number of tokens in each sequence's given beginning, which do not count, int32 `(B, 1)`."""

@@ -43,7 +43,7 @@ class NBestTexts(NamedTuple):
     """
 
     texts: list[str]
-    """The prompt and what follows."""
+    """The texts, each beginning with the prompt."""
     scores: list[float]
     """Log-probabilities of the new tokens, divided by the length penalty."""
     truncated: list[bool]
@@ -61,9 +61,9 @@ class Writing(NamedTuple):
     """
 
     sampling: tuple[tuple[str, Any], ...] = ()
-    """Arguments of `sample` by their names."""
+    """Arguments of `sample`, keyed by name."""
     ends: bool = False
-    """Whether the end token ends a text; otherwise it is never written."""
+    """Whether the end token ends a text; otherwise, it is never generated."""
     min_length: int = 0
     """Minimum number of new tokens before the end token."""
     beams: int | None = None
@@ -71,9 +71,9 @@ class Writing(NamedTuple):
     stops: tuple[str, ...] = ()
     """Strings at which a text ends."""
     ranking: tuple[tuple[str, Any], ...] = (("alpha", 1.0),)
-    """Arguments of `beam_search` that rank texts, by their names."""
+    """Arguments of `beam_search` that rank texts, keyed by name."""
     suppressed_ids: tuple[int, ...] = ()
-    """Ids that are never written, in addition to special tokens."""
+    """Ids that are never generated, in addition to the special tokens."""
 
     @property
     def no_repeat_ngram_size(self) -> int:

@@ -29,7 +29,7 @@ class Names(NamedTuple):
     bias: str
     """The bias of the logits of tokens."""
     decoder: str
-    """The layer of these logits; its matrix is that of the embeddings."""
+    """The layer that computes the logits of tokens; its matrix is the embedding."""
 
 
 _WITH_SEGMENTS = ("bert", "roberta")

@@ -31,13 +31,13 @@ class Variable:
     file: Path
     """The file."""
     name: str
-    """Its name there."""
+    """Name of the variable in the file."""
     dtype: str
-    """The type of its numbers."""
+    """Dtype of the numbers."""
     shape: tuple[int, ...]
-    """Its shape."""
+    """Shape of the variable."""
     start: int
-    """Position of its first byte in the file."""
+    """Position of the variable's first byte in the file."""
 
     def numbers(self) -> np.ndarray:
         """Reads the numbers in the dtype in which they are stored."""
@@ -62,7 +62,7 @@ class ModelFile(NamedTuple):
     revision: int
     """Revision of the specification."""
     variables: dict[str, Variable]
-    """The variables by their names; aliases are further names."""
+    """The variables, keyed by name and by alias."""
 
     def number(self, *names: str) -> float | None:
         """Returns the number in the first variable with one of these names; None without one."""

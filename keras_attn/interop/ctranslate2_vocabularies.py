@@ -33,7 +33,7 @@ class TranslatorSettings(NamedTuple):
     start: str
     """The token from which the decoder starts."""
     source_end: bool
-    """Whether sources end with `end`, as those of Marian always do."""
+    """Whether sources end with `end`, as sources of Marian always do."""
     epsilon: float | None
     """Epsilon of the norms."""
 
@@ -43,14 +43,14 @@ class Vocabularies(NamedTuple):
 
     settings: TranslatorSettings
     tokens: tuple[tuple[str, ...], tuple[str, ...]]
-    """The tokens of sources and targets by their ids."""
+    """The tokens of sources, and the tokens of targets, in the order of their ids."""
     rows: tuple[tuple[int, ...], tuple[int, ...]]
-    """For each row of the file its id."""
+    """The id of each row of the file, for sources and for targets."""
     pad_id: int
     starts_with_padding: bool
-    """Whether the decoder starts from padding, whose embedding is of zeros."""
+    """Whether the decoder starts from padding, whose embedding is zero."""
     pieces: tuple[bytes, bytes] | None
-    """The SentencePiece models of both sides; None: each token is a character."""
+    """The SentencePiece models of sources and targets; None if each token is a character."""
 
     @property
     def sizes(self) -> tuple[int, int]:

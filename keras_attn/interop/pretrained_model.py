@@ -32,19 +32,19 @@ class Pretrained(NamedTuple):
     config: BertConfig | GptConfig | T5Config | TransformerEncoderDecoderConfig
     """Settings of the model."""
     tokenizer: PretrainedTokenizer | None
-    """The tokenizer, of the source if there are two; None if there is none."""
+    """The tokenizer (of the sources, if there are two); None if there is none."""
     tensors: dict[str, np.ndarray]
-    """The weights by our names, as `keras_attn.models.tensors.load_tensors` takes them."""
+    """The weights, keyed by the names of `keras_attn.models.tensors.load_tensors`."""
     heads: tuple[str, ...]
-    """The heads, of `keras_attn.models.HEADS`, whose weights are there."""
+    """Names from `keras_attn.models.HEADS` of the heads whose weights the file has."""
     labels: list[str] | None
-    """Names of the classes of the head, None if there are none."""
+    """Names of the classes of the head; None if there are none."""
     unused: list[str]
-    """Tensors of the file that no layer of ours has."""
+    """Names of the file's tensors for which the model has no weight."""
     target_tokenizer: PretrainedTokenizer | None = None
-    """The tokenizer of the target, if an encoder-decoder has two."""
+    """The tokenizer of the targets, if an encoder-decoder has two tokenizers."""
     search: Mapping[str, Any] = {}
-    """The settings of the search that an encoder-decoder brings, such as `beams`."""
+    """The search settings in the folder of an encoder-decoder, such as `beams`."""
     source_ends: bool = True
     """Whether sources of an encoder-decoder have the end token, as most of OpenNMT have not."""
     tasks: Mapping[str, OwnTask] = {}

@@ -46,11 +46,11 @@ class OwnTask(NamedTuple):
     """
 
     prefix: str
-    """What is put before each text."""
+    """Text that is put before each input text."""
     max_length: int | None
-    """Maximum number of tokens that are written, the end included."""
+    """Maximum number of generated tokens, including the end token."""
     search: Mapping[str, Any]
-    """Settings of the search, as those of `read_search`."""
+    """Settings of the search, in the form of `read_search`."""
 
 
 def read_tasks(folder: Path, settings: Mapping[str, Any]) -> dict[str, OwnTask]:

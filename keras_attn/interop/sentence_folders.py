@@ -50,15 +50,15 @@ class SentenceSettings(NamedTuple):
     pooling: str = "average"
     """`"average"`, `"first"` or `"max"`, see `keras_attn.models.sentence_encoder`."""
     unit_length: bool = False
-    """Whether the vectors are divided by their lengths."""
+    """Whether the vectors are scaled to length 1."""
     max_length: int | None = None
     """Maximum number of tokens of a text; None for the number of positions of the encoder."""
     prompt: str = ""
-    """What is put before each text if nothing else is said."""
+    """Text that is put before each input text by default."""
     query_prompt: str = ""
-    """What is put before a query."""
+    """Text that is put before each query."""
     passage_prompt: str = ""
-    """What is put before a text that is searched."""
+    """Text that is put before each searched text."""
 
 
 def transformer_folder(folder: Path) -> Path:

@@ -28,13 +28,13 @@ class StoredTensor(NamedTuple):
     file: Path
     """The file."""
     name: str
-    """Its name there."""
+    """Name of the tensor in the file."""
     dtype: str
-    """Its dtype, as the format calls it."""
+    """Dtype of the tensor, as named in the format."""
     shape: tuple[int, ...]
-    """Its shape."""
+    """Shape of the tensor."""
     start: int
-    """Position of its first byte in the file."""
+    """Position of the tensor's first byte in the file."""
 
     def check_dtype(self) -> None:
         """Raises a ValueError if the dtype is not a supported floating-point dtype."""

@@ -16,15 +16,15 @@ class Weight(NamedTuple):
     """A weight of our models, and the Hugging Face tensors from which it is concatenated."""
 
     ours: str
-    """Our name."""
+    """Name of the weight in our models."""
     theirs: tuple[str, ...]
-    """Their names, without the prefix of the encoder or decoder."""
+    """Names of the Hugging Face tensors, without the prefix of the encoder or decoder."""
     shape: tuple[int, ...]
-    """The shape of each of theirs."""
+    """Shape of each Hugging Face tensor."""
     turned: bool = False
-    """Whether they are matrices of `(outputs, inputs)`."""
+    """Whether the Hugging Face tensors are matrices `(outputs, inputs)`."""
     rows: tuple[int, ...] | None = None
-    """The first size of each of theirs, if they differ."""
+    """Size of the first axis of each Hugging Face tensor, if the sizes differ."""
     added: float = 0.0
     """What ours have more than theirs: Gemma's norms multiply by 1 and their weight."""
 

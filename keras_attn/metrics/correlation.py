@@ -25,9 +25,9 @@ class CorrelationReport(Report):
     """
 
     pearson: Estimate
-    """Correlation of the scores; NaN if either is constant."""
+    """Pearson's correlation of predicted and true scores; NaN if either is constant."""
     spearman: Estimate
-    """Correlation of their ranks; NaN if either is constant."""
+    """Spearman's correlation, which uses ranks; NaN if either is constant."""
     num_examples: int
     """Number of examples."""
 

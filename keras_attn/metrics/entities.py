@@ -25,11 +25,11 @@ class Entity(NamedTuple):
     """
 
     kind: str
-    """Its type, such as `"PER"`."""
+    """Type of the entity, such as `"PER"`."""
     first: int
-    """Index of its first word."""
+    """Index of the entity's first word."""
     behind: int
-    """Index after its last word."""
+    """Index after the entity's last word."""
 
 
 def repair_labels(labels: Sequence[str], scheme: str = "BIO") -> tuple[list[str], int]:
@@ -107,17 +107,17 @@ class TaggingReport(Report):
     """
 
     accuracy: float
-    """Fraction of the words whose label is right."""
+    """Fraction of the words whose label is correct."""
     words: int
     """Number of words."""
     f1: float | None = None
     """Micro-averaged F1 of entities; None if the labels do not mark entities."""
     precision: float | None = None
-    """Fraction of the predicted entities that are right."""
+    """Fraction of the predicted entities that are correct."""
     recall: float | None = None
-    """Fraction of the true entities that are found."""
+    """Fraction of the true entities that are predicted."""
     entities: int = 0
-    """Number of entities."""
+    """Number of true entities."""
     of_kinds: dict[str, dict[str, float]] = field(default_factory=dict)
     """`f1`, `precision`, `recall` and `entities` of each type."""
     interval: Interval | None = None

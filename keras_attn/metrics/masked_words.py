@@ -29,7 +29,7 @@ class PretrainingReport(NamedTuple):
     perplexity: float
     """Exponential of the mean `-log p(word)` over the masked words."""
     accuracy: float
-    """Fraction of the masked words whose most probable prediction is right."""
+    """Fraction of the masked words whose most probable prediction is correct."""
     masked_words: int
     """Number of masked words."""
     next_sentence_accuracy: float | None = None

@@ -34,17 +34,17 @@ class RegressionReport(Report):
     root_mean_squared_error: Estimate
     """Root mean squared error."""
     pearson: Estimate
-    """Correlation of numbers and predictions; NaN if either is constant."""
+    """Pearson's correlation of numbers and predictions; NaN if either is constant."""
     spearman: Estimate
-    """Correlation of their ranks; NaN if either is constant."""
+    """Spearman's correlation, which uses ranks; NaN if either is constant."""
     guess_error: Estimate | None = None
     """Mean absolute error of a constant baseline, such as the median."""
     within: Estimate | None = None
-    """Fraction of the numbers that are in the interval of their prediction."""
+    """Fraction of the numbers that lie in their prediction interval."""
     guess: float | None = None
-    """The constant of the baseline."""
+    """The constant prediction of the baseline."""
     margin: float | None = None
-    """Half the width of the intervals."""
+    """Half the width of the prediction intervals."""
 
     def __str__(self) -> str:
         rows = {

@@ -17,7 +17,7 @@ class TextScore(NamedTuple):
     characters: int
     """Number of characters."""
     unknown: int
-    """Number of characters that the tokenizer does not know, scored as `<unknown>`."""
+    """Number of characters outside of the vocabulary, which are scored as `<unknown>`."""
 
     def __str__(self) -> str:
         text = f"{self.bits_per_character:.4f} bits per character of {self.characters:,}"

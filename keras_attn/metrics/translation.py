@@ -23,7 +23,7 @@ class TranslationScores(NamedTuple):
     """BLEU of lower-cased translations and targets, 0 to 100."""
     bleu_lowercase_signature: str
     pairs: list[tuple[str, str]]
-    """The sources and their references."""
+    """The sources and their reference translations."""
     beams: int
     alpha: float
     """Exponent of the length penalty."""

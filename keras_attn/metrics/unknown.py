@@ -35,9 +35,9 @@ class UnknownReport(Report):
     share: float
     """The false alarm rate for `found_at`."""
     found: Estimate
-    """Fraction of the examples of no class below the threshold."""
+    """Fraction of the examples of no class that are below the threshold."""
     false_alarms: Estimate
-    """Fraction of the other examples below the threshold."""
+    """Fraction of the examples with a class that are below the threshold."""
 
     def __str__(self) -> str:
         figures = {

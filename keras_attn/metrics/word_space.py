@@ -45,7 +45,7 @@ class AnalogyReport(Report):
     """
 
     sections: dict[str, tuple[float, int]]
-    """The numbers of right answers and of questions in each section."""
+    """The number of correct answers and the number of questions in each section."""
     left_out: int
     """Number of questions with a word that has no vector."""
 

@@ -50,7 +50,7 @@ class TextClassifierConfig(Settings):
     reads_words: ClassVar[bool] = True
     """Whether the embedding can be initialized with word vectors."""
     recurrent: ClassVar[bool] = False
-    """Whether the model has loops over time."""
+    """Whether the model is recurrent."""
 
     def layers(self, dtype: DType) -> list[keras.layers.Layer]:
         """Creates the layers of the model."""

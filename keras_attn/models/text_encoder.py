@@ -43,7 +43,7 @@ class TextEncoderConfig(Settings):
     head_bias = True
     """Whether the hidden layer and the norm of the head for masked words have biases."""
     reads_words: ClassVar[bool] = False
-    """Whether the embedding may start from vectors of words."""
+    """Whether the embedding can be initialized with word vectors."""
 
     @property
     def head_activation(self) -> str:

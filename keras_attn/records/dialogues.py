@@ -75,10 +75,10 @@ class Dialogues(Records[tuple[Turn, ...]]):
     }
 
     dialogues: list[tuple[Turn, ...]]
-    """Each has at least two turns; consecutive turns have different speakers."""
+    """The dialogues, each of at least two turns; consecutive turns have different speakers."""
     where: str = "dialogues"
     blank: int = 0
-    """Messages without a word, which were left out."""
+    """Number of messages without a word, which were left out."""
     problems: list[LineProblem] = field(default_factory=list, repr=False)
     """The problems of dialogues that were left out."""
 

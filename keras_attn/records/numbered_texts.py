@@ -29,7 +29,7 @@ class NumberedText(NamedTuple):
     text: str
     number: float
     second: str | None = None
-    """The second text of a pair; None if there is one text."""
+    """The second text of a pair; None for a single text."""
 
     @property
     def input(self) -> Input:

@@ -34,7 +34,7 @@ class TextAnswer(NamedTuple):
     text: str
     """The answer."""
     start: int
-    """Index of its first character in the text."""
+    """Index of the answer's first character in the text."""
 
 
 class AnsweredQuestion(NamedTuple):
@@ -86,7 +86,7 @@ class AnsweredQuestions(Records[AnsweredQuestion]):
     where: str = "given"
     """The file, for messages."""
     moved: int = 0
-    """Number of answers whose position in the file was wrong and was corrected."""
+    """Number of answers whose wrong position in the file was corrected."""
     skipped: int = 0
     """Number of questions that were left out."""
     problems: list[LineProblem] = field(default_factory=list, repr=False)

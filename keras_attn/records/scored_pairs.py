@@ -29,7 +29,7 @@ class ScoredPair(NamedTuple):
     first: str
     second: str
     score: float
-    """A number, such as their similarity."""
+    """A number for the pair, such as the similarity of its texts."""
 
 
 @dataclass(frozen=True)

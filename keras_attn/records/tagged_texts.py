@@ -57,7 +57,7 @@ class TaggedTexts(Records[TaggedText]):
     skipped: int = 0
     """Number of bad lines that were left out."""
     problems: list[LineProblem] = field(default_factory=list, repr=False)
-    """Their problems."""
+    """The problems of the lines that were left out."""
 
     def summary(self) -> str:
         """Returns a summary as text."""

@@ -49,13 +49,13 @@ class Limits:
     """
 
     queue_size: int = 256
-    """Rows of a model that wait; a request beyond them gets 429."""
+    """Maximum number of waiting rows of a model; further requests get status 429."""
     batch_size: int = 64
-    """Rows that are computed at a time."""
+    """Maximum number of rows that are computed at a time."""
     seconds: float = 30.0
-    """Time of a request; a slower one gets 504."""
+    """Maximum time of a request; a slower request gets status 504."""
     max_bytes: int = 8_000_000
-    """Size of a request; a larger one gets 413."""
+    """Maximum size of a request; a larger request gets status 413."""
 
 
 class _Served(NamedTuple):

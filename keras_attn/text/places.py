@@ -44,9 +44,9 @@ class Word(NamedTuple):
 
     text: str
     start: int
-    """Index of its first character in the text."""
+    """Index of the word's first character in the text."""
     end: int
-    """Index after its last character."""
+    """Index after the word's last character."""
 
 
 def split_words(text: str) -> list[Word]:

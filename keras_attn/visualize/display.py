@@ -29,9 +29,9 @@ class DisplayedToken(NamedTuple):
 
     text: str
     joined: bool
-    """Whether it continues the word of the previous token."""
+    """Whether the token continues the word of the previous token."""
     special: bool
-    """Whether it looks like the name of a special token, such as `</s>` and `[CLS]`."""
+    """Whether the token looks like a special token, such as `</s>` or `[CLS]`."""
 
 
 def displayed_tokens(tokens: Sequence[str]) -> list[DisplayedToken]:

@@ -17,9 +17,9 @@ class Outcome(NamedTuple):
     """
 
     text: str
-    """A class name or a translation."""
+    """The prediction as text, such as a class name or a translation."""
     probability: float | None = None
-    """Its probability, if there is one."""
+    """Probability of the prediction, if it has one."""
 
 
 @dataclasses.dataclass(frozen=True)
