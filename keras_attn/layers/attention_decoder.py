@@ -220,7 +220,7 @@ class AttentionDecoder(RecurrentLoop):
         return list(self._widths)
 
     def build(self, x_shape: Shape, memory_shape: Shape | None = None):
-        """Creates the weights; those for a memory only if there is a memory."""
+        """Creates the weights; weights for a memory only if `memory_shape` is given."""
         if x_shape and isinstance(x_shape[0], list | tuple):
             raise ValueError(
                 "Call layer(x, memory), not layer([x, memory]). Received: a list of "
@@ -288,7 +288,7 @@ class AttentionDecoder(RecurrentLoop):
         return dense
 
     def compute_output_shape(self, x_shape: Shape, memory_shape: Shape | None = None):
-        """Returns the shape of the output."""
+        """Returns the shape `(B, T, width)` of the output."""
         width = self.attention_units
         if width is None:
             width = output_width(self.cell)
@@ -310,7 +310,7 @@ class AttentionDecoder(RecurrentLoop):
         x_mask: Tensor | None = None,
         training: bool | None = None,
     ):
-        """Runs the decoder over the sequence."""
+        """Decodes `x` `(B, T, D)` step by step; the class describes arguments and results."""
         check_rank(x, "x")
         if "float" not in keras.backend.standardize_dtype(x.dtype):
             raise ValueError(

@@ -101,7 +101,7 @@ class AttentionPooling(PoolingLayer):
         self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
 
     def build(self, x_shape: Shape):
-        """Creates the weights."""
+        """Creates the weights of the scores for inputs of width D."""
         check_width(self, x=x_shape)
         width = x_shape[-1]
         self.hidden_dense = None
@@ -128,7 +128,7 @@ class AttentionPooling(PoolingLayer):
         x_mask: Tensor | None = None,
         training: bool | None = None,
     ):
-        """Scores the tokens, normalizes the scores and averages."""
+        """Averages `x` `(B, S, D)` to `(B, D)`, weighted by the softmax of the scores."""
         check_rank(x, "x", shape="(B, S, D)")
         mask = sequence_mask(x, mask, x_mask, name="mask")
         x = self._clean(x, mask)

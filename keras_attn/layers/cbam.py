@@ -66,13 +66,13 @@ class CBAM(ImageGate):
         )
 
     def build(self, x_shape: Shape):
-        """Creates the weights of both layers."""
+        """Creates the weights of channel and spatial attention."""
         self._check_input(x_shape)
         self.channel_attention.build(x_shape)
         self.spatial_attention.build(x_shape)
 
     def call(self, x: Tensor, *, return_attention_scores: bool = False):
-        """Applies channel attention, then spatial attention."""
+        """Applies channel attention to `x` `(B, H, W, C)`, then spatial attention."""
         x, what = self.channel_attention(x, return_attention_scores=True)
         x, where = self.spatial_attention(x, return_attention_scores=True)
         return (x, what, where) if return_attention_scores else x

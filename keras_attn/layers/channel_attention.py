@@ -88,7 +88,7 @@ class ChannelAttention(ImageGate):
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
     def build(self, x_shape: Shape):
-        """Creates the two layers."""
+        """Creates the two dense layers for inputs with C channels."""
         channels = self._check_input(x_shape)
         if channels < self.reduction:
             raise ValueError(
@@ -113,7 +113,7 @@ class ChannelAttention(ImageGate):
         )
 
     def call(self, x: Tensor, *, return_attention_scores: bool = False):
-        """Multiplies the image by its gates."""
+        """Multiplies each channel of `x` `(B, H, W, C)` by its gate."""
         logits = []
         for pool in self.pools:
             if pool == "average":

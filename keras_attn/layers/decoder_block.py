@@ -132,7 +132,7 @@ class DecoderBlock(TransformerBlock):
     )
 
     def build(self, x_shape: Shape, memory_shape: Shape | None = None):
-        """Creates the sublayers; cross-attention only if there is a memory."""
+        """Creates the sublayers; cross-attention only if `memory_shape` is given."""
         self._build_common(x_shape)
         self.cross_attention: MultiHeadAttention | None = None
         self.cross_attention_output_norm = None
@@ -163,7 +163,7 @@ class DecoderBlock(TransformerBlock):
         attention_bias: Tensor | None = None,
         cross_attention_mask: Tensor | None = None,
     ):
-        """Applies the sublayers in turn."""
+        """Applies all sublayers to `x` `(B, T, D)`; the class describes the arguments."""
         check_rank(x, "x")
         self._check_memory(memory, memory_mask, cross_attention_mask)
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)

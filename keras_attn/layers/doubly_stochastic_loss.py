@@ -72,7 +72,7 @@ class DoublyStochasticLoss(MaskedLayer):
         self.weight = weight
 
     def build(self, x_shape: Shape, attention_weights_shape: Shape | None = None):
-        """Checks the shapes."""
+        """Raises a ValueError if the shapes of the inputs do not match."""
         if attention_weights_shape is None:
             raise ValueError(
                 "DoublyStochasticLoss needs attention weights: call layer(x, attention_weights)."
@@ -88,7 +88,7 @@ class DoublyStochasticLoss(MaskedLayer):
         mask: Tensor | None = None,
         x_mask: Tensor | None = None,
     ):
-        """Adds the loss and returns x."""
+        """Adds the loss of the attention weights, and returns `x` `(B, T, D)`."""
         attention_weights = cast(Tensor, attention_weights)  # `build` refuses None
         check_rank(x, "x")
         check_rank(attention_weights, "attention_weights", shape="(B, T, S)")

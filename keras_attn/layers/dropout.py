@@ -57,7 +57,7 @@ class Dropout(MaskedLayer):
         self.built = True
 
     def call(self, x: Tensor, *, mask: Tensor | None = None, training: bool | None = None):
-        """Drops units while training."""
+        """Drops units of `x` while training; returns `x` unchanged otherwise."""
         if mask is not None:
             check_mask(mask, x)
         if training and self.rate:

@@ -91,7 +91,7 @@ class FeedForward(DenseLayer):
         self.use_bias = use_bias
 
     def build(self, x_shape: Shape):
-        """Creates the two projections."""
+        """Creates the two projections for inputs of width D."""
         if x_shape[-1] is None:
             raise ValueError(
                 f"The last axis of the input of FeedForward must be known. Received: {x_shape}."
@@ -113,7 +113,7 @@ class FeedForward(DenseLayer):
         return super()._dense(units, name, use_bias=self.use_bias, **settings)
 
     def call(self, x: Tensor, *, mask: Tensor | None = None, training: bool | None = None):
-        """Applies the network to each position."""
+        """Applies the network to each position of `x` `(..., D)`."""
         if mask is not None:
             check_mask(mask, x, axes=len(x.shape) - 1)
             x = ops.copy(x)  # else `Dense` keeps the mask of `x`, not the explicit one

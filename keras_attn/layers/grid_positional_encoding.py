@@ -59,7 +59,7 @@ class GridPositionalEncoding(MaskedLayer):
         self.max_wavelength = max_wavelength
 
     def build(self, x_shape: Shape):
-        """Checks the shape."""
+        """Raises a ValueError if the input is not `(B, R, D)` with even D."""
         if len(x_shape) != 3 or x_shape[-1] is None or x_shape[-1] % 2:
             raise ValueError(
                 f"`x` of {type(self).__name__} must have shape (B, R, D) with an even width D. "
@@ -67,7 +67,7 @@ class GridPositionalEncoding(MaskedLayer):
             )
 
     def call(self, x: Tensor, *, mask: Tensor | None = None, x_mask: Tensor | None = None):
-        """Adds the positions."""
+        """Adds the encodings of rows and columns to `x` `(B, R, D)`."""
         check_rank(x, "x", shape="(B, R, D)")
         sequence_mask(x, mask, x_mask, name="mask")
         places = token_positions(x[:1])  # one row broadcasts over the batch

@@ -155,7 +155,7 @@ class HeadsLayer(DenseLayer):
         return self._split(projected, self._kv_heads)
 
     def compute_output_shape(self, query_shape: Shape, *other_shapes):
-        """Returns the shape of the output."""
+        """Returns the shape `(B, T, output_dim)` of the output."""
         return (*query_shape[:-1], self.output_dim or query_shape[-1])
 
     def _dense(self, units: int, name: str, **settings: Any) -> keras.layers.Dense:

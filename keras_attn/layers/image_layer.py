@@ -42,7 +42,7 @@ class ImageGate(CompositeLayer):
         return channels
 
     def compute_output_shape(self, x_shape: Shape):
-        """Returns the shape of the input."""
+        """Returns the shape of the output, which is the shape of the input."""
         return tuple(x_shape)
 
     def compute_output_spec(self, *args, **kwargs):

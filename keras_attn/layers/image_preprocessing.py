@@ -71,7 +71,7 @@ class ImagePreprocessing(keras.layers.Layer):
         self.scaling = scaling
 
     def build(self, x_shape: Shape):
-        """Checks the shape."""
+        """Raises a ValueError if the input is not `(B, H, W, 3)`."""
         if len(x_shape) != 4 or x_shape[-1] != 3:
             raise ValueError(
                 "`x` of ImagePreprocessing must be images of shape (B, H, W, 3), channels last. "
@@ -80,7 +80,7 @@ class ImagePreprocessing(keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(ndim=4, axes={3: 3})
 
     def call(self, x: Tensor):
-        """Resizes and scales the images."""
+        """Resizes images `(B, H, W, 3)` to `(B, rows, columns, 3)`, and scales pixels."""
         x = ops.cast(x, "float32")
         order, mean, std = SCALINGS[self.scaling]
         if static_shape(x)[1:3] != self.image_size:
@@ -93,7 +93,7 @@ class ImagePreprocessing(keras.layers.Layer):
         return ops.cast(x, self.compute_dtype)
 
     def compute_output_shape(self, x_shape: Shape):
-        """Returns the shape of the output."""
+        """Returns the shape `(B, rows, columns, 3)` of the output."""
         return (x_shape[0], *self.image_size, x_shape[-1])
 
     def get_config(self) -> dict[str, Any]:

@@ -155,7 +155,7 @@ class InputEmbedding(MaskedLayer):
         self.seed = seed
 
     def build(self, x_shape: Shape | None = None, segment_ids_shape: Shape | None = None):
-        """Creates the tables and the norm."""
+        """Creates the embedding tables and the norm."""
         policy, shape = self.dtype_policy, (None, None, self.dim)
         self.token_embedding = TokenEmbedding(
             self.vocabulary_size,
@@ -218,7 +218,7 @@ class InputEmbedding(MaskedLayer):
         mask: Tensor | None = None,
         training: bool | None = None,
     ):
-        """Embeds ids, or projects back to logits."""
+        """Embeds ids `(B, T)`, or with `reverse` computes logits of `x` `(..., D)`."""
         if reverse:
             return self.token_embedding(x, reverse=True)
         if segment_ids is not None and self.segment_embedding is None:

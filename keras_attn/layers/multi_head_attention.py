@@ -114,7 +114,7 @@ class MultiHeadAttention(HeadsLayer):
     def build(
         self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
     ):
-        """Creates the four projections."""
+        """Creates the projections of queries, keys, values and the output."""
         if value_shape is None:
             raise ValueError(
                 "MultiHeadAttention needs a `value`: call layer(query, value), or use "
@@ -155,7 +155,7 @@ class MultiHeadAttention(HeadsLayer):
         mask: Tensor | None = None,
         training: bool | None = None,
     ):
-        """Projects, attends and projects back."""
+        """Computes attention of queries `(B, T, Dq)`; the class describes the arguments."""
         if value is None:
             raise ValueError(
                 "MultiHeadAttention needs a `value`: call layer(query, value), or use "

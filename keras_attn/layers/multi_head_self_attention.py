@@ -234,7 +234,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         positions: Tensor | None = None,
         attention_bias: Tensor | None = None,
     ):
-        """Computes self-attention of `x`."""
+        """Computes self-attention of `x` `(B, T, D)`; the class describes the arguments."""
         check_rank(x, "x")
         mask = sequence_mask(x, mask, x_mask, name="mask")
         x = self._clean(x, mask)

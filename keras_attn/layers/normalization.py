@@ -74,12 +74,12 @@ class LayerNormalization(MaskedLayer, keras.layers.LayerNormalization):
         _check_epsilon(self)
 
     def build(self, x_shape: Shape):
-        """Creates gamma and beta."""
+        """Creates the weights gamma and beta."""
         _take_sizes(self, x_shape, self.axis if isinstance(self.axis, list) else [self.axis])
         super().build(x_shape)
 
     def call(self, x: Tensor, *, mask: Tensor | None = None) -> Tensor:
-        """Normalizes each position."""
+        """Normalizes each position of `x` `(..., D)`."""
         if mask is not None:
             check_mask(mask, x, axes=len(x.shape) - 1)
         (axis, *others) = self.axis
@@ -139,12 +139,12 @@ class RMSNormalization(MaskedLayer):
         _check_epsilon(self)
 
     def build(self, x_shape: Shape):
-        """Creates the scale."""
+        """Creates the weight `scale`, `(D,)`."""
         _take_sizes(self, x_shape, [-1])
         self.scale = self.add_weight(name="scale", shape=x_shape[-1:], initializer="ones")
 
     def call(self, x: Tensor, *, mask: Tensor | None = None) -> Tensor:
-        """Normalizes each position."""
+        """Normalizes each position of `x` `(..., D)`."""
         if mask is not None:
             check_mask(mask, x, axes=len(x.shape) - 1)
         return ops.rms_normalization(x, self.scale, axis=-1, epsilon=self.epsilon)

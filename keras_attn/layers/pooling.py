@@ -18,15 +18,15 @@ class PoolingLayer(MaskedLayer):
     _needed_masks = (("x", ("mask", "x_mask")),)
 
     def compute_output_shape(self, x_shape: Shape):
-        """Returns the shape of the output."""
+        """Returns the shape `(B, D)` of the output."""
         return (x_shape[0], x_shape[-1])
 
     def compute_mask(self, x: Tensor, previous_mask: Tensor | None = None):
-        """Returns None."""
+        """Returns None, because the output `(B, D)` has no mask."""
         return None
 
     def call(self, x: Tensor, *, mask: Tensor | None = None, x_mask: Tensor | None = None):
-        """Pools the tokens."""
+        """Pools the tokens of `x` `(B, S, D)` to `(B, D)`."""
         check_rank(x, "x", shape="(B, S, D)")
         mask = sequence_mask(x, mask, x_mask, name="mask")
         if x.shape[1] == 0:  # like a row without tokens

@@ -159,7 +159,7 @@ class LearnedPositionalEncoding(_AddPositions):
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
 
     def build(self, x_shape: Shape):
-        """Creates the table."""
+        """Creates the table of positions, `(sequence_length, D)`."""
         super().build(x_shape)
         self.input_spec = keras.layers.InputSpec(axes={-1: x_shape[-1]})  # 1 is not broadcast
         self.embedding = keras.layers.Embedding(

@@ -106,7 +106,7 @@ class RecurrentEncoder(MaskedLayer):
         self.seed = seed
 
     def build(self, x_shape: Shape):
-        """Creates the layers."""
+        """Creates the recurrent layers of both directions."""
         check_width(self, x=x_shape)
         self.forward_layers, self.backward_layers, self.dropouts = [], [], []
         width = x_shape[-1]
@@ -134,7 +134,7 @@ class RecurrentEncoder(MaskedLayer):
         return layer
 
     def compute_output_shape(self, x_shape: Shape):
-        """Returns the shape of the output."""
+        """Returns the shape of the output, `(B, S, 2 U)` or `(B, S, U)`."""
         return (*x_shape[:-1], self.units * (1 + self.bidirectional))
 
     def call(
@@ -146,7 +146,7 @@ class RecurrentEncoder(MaskedLayer):
         x_mask: Tensor | None = None,
         training: bool | None = None,
     ):
-        """Runs the layers in both directions."""
+        """Runs all layers over `x` `(B, S, D)`, and returns the states of the last layer."""
         check_rank(x, "x", shape="(B, S, D)")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
         x = self._clean(x, padding_mask)

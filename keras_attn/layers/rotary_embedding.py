@@ -79,7 +79,7 @@ class RotaryEmbedding(MaskedLayer):
         mask: Tensor | None = None,
         x_mask: Tensor | None = None,
     ):
-        """Rotates the heads."""
+        """Rotates the heads in `x` `(B, T, N, H)` by their positions."""
         check_rank(x, "x", rank=4, shape="(B, T, N, H)")
         sequence_mask(x, mask, x_mask, name="mask")
         if positions is not None:

@@ -123,7 +123,7 @@ class SelfAttention(DenseLayer):
         self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
 
     def build(self, x_shape: Shape):
-        """Creates the projections."""
+        """Creates the projections for inputs of width D."""
         if len(x_shape) != 3:
             raise ValueError(f"`x` must have shape (B, T, D). Received: shape {x_shape}.")
         if x_shape[-1] is None:
@@ -147,7 +147,7 @@ class SelfAttention(DenseLayer):
         return dense
 
     def compute_output_shape(self, x_shape: Shape):
-        """Returns the shape of the output."""
+        """Returns the shape `(B, T, U)` of the output."""
         return (*x_shape[:-1], self.units or x_shape[-1])
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -169,7 +169,7 @@ class SelfAttention(DenseLayer):
         x_mask: Tensor | None = None,
         training: bool | None = None,
     ):
-        """Projects and attends."""
+        """Computes self-attention of `x` `(B, T, D)`; the class describes the arguments."""
         check_rank(x, "x")
         mask = sequence_mask(x, mask, x_mask, name="mask")
         x = self._clean(x, mask)

@@ -130,7 +130,7 @@ class SequenceAttention(DenseLayer):
     def build(
         self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
     ):
-        """Creates the weights."""
+        """Creates the weights of the scores and, for a predictive window, of the positions."""
         if value_shape is None:
             raise ValueError(f"{type(self).__name__} needs a `value`: call layer(query, value).")
         key_shape = key_shape or value_shape
@@ -181,7 +181,7 @@ class SequenceAttention(DenseLayer):
         return dense(x)
 
     def compute_output_shape(self, query_shape: Shape, value_shape: Shape, *other_shapes):
-        """Returns the shape of the context."""
+        """Returns the shape `(B, T, Dv)` of the context."""
         return (*query_shape[:-1], value_shape[-1])
 
     def call(
@@ -200,7 +200,7 @@ class SequenceAttention(DenseLayer):
         mask: Tensor | None = None,
         training: bool | None = None,
     ):
-        """Scores the tokens, normalizes the scores and averages."""
+        """Returns the context `(B, T, Dv)` of queries `(B, T, Dq)`, optionally with weights."""
         if value is None:
             raise ValueError(f"{type(self).__name__} needs a `value`: call layer(query, value).")
         if key is not None and projected_key is not None:

@@ -77,7 +77,7 @@ class SpatialAttention(ImageGate):
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
     def build(self, x_shape: Shape):
-        """Creates the convolution."""
+        """Creates the convolution from two maps to one."""
         self._check_input(x_shape)
         self.convolution = keras.layers.Conv2D(
             1,
@@ -94,7 +94,7 @@ class SpatialAttention(ImageGate):
         self.convolution.build((x_shape[0], rows, columns, 2))
 
     def call(self, x: Tensor, *, return_attention_scores: bool = False):
-        """Multiplies the image by its gates."""
+        """Multiplies each position of `x` `(B, H, W, C)` by its gate."""
         average = ops.mean(x, axis=self.channel_axis)
         maps = ops.stack([average, ops.max(x, axis=self.channel_axis)], axis=-1)
         gates = ops.cast(ops.sigmoid(self.convolution(maps)), x.dtype)

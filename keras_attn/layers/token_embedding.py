@@ -105,7 +105,7 @@ class TokenEmbedding(MaskedLayer):
         self.embedding.supports_masking = True  # this layer handles the masks
 
     def build(self, x_shape: Shape | None = None):
-        """Creates the matrix."""
+        """Creates the embedding matrix E, `(V, D)`."""
         self.embedding.build()
         if self.output_bias:
             self.bias = self.add_weight(
@@ -118,7 +118,7 @@ class TokenEmbedding(MaskedLayer):
         return super().__call__(x, reverse=reverse, mask=mask, **kwargs)
 
     def call(self, x: Tensor, *, reverse: bool = False, mask: Tensor | None = None):
-        """Embeds ids, or projects to logits."""
+        """Embeds ids `(B, T)`, or with `reverse` computes logits of `x` `(..., D)`."""
         dtype = keras.backend.standardize_dtype(x.dtype)
         if mask is not None:
             check_mask(mask, x, axes=len(x.shape) - bool(reverse))

@@ -70,11 +70,11 @@ class HashedTokenPairs(MaskedLayer):
         self.seed = seed
 
     def compute_mask(self, token_ids: Tensor, previous_mask: Tensor | None = None):
-        """Returns None."""
+        """Returns None, because padding in the output has id 0."""
         return None
 
     def call(self, token_ids: Tensor, *, mask: Tensor | None = None):
-        """Hashes the pairs."""
+        """Hashes each token of ids `(B, S)` and the next token to an id."""
         token_ids = integer_ids(token_ids, self.name)
         mask = sequence_mask(token_ids, mask, name="mask")
         if mask is not None:

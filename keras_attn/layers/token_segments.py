@@ -57,11 +57,11 @@ class TokenSegments(MaskedLayer):
         self.separator_id = separator_id
 
     def compute_mask(self, token_ids: Tensor, previous_mask: Tensor | None = None):
-        """Returns None."""
+        """Returns None, because segment ids have no mask."""
         return None
 
     def call(self, token_ids: Tensor, *, mask: Tensor | None = None):
-        """Computes the segment ids."""
+        """Computes the segment of each token of ids `(B, S)`."""
         token_ids = integer_ids(token_ids, self.name)
         mask = sequence_mask(token_ids, mask, name="mask")
         if mask is not None:

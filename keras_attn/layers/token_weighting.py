@@ -124,7 +124,7 @@ class TokenWeighting(MaskedLayer):
         return values
 
     def build(self, x_shape: Shape | None = None, token_ids_shape: Shape | None = None):
-        """Creates the weights."""
+        """Creates the weights of the vocabulary, `(V,)`."""
         begin = self._initial
         if begin is None:
             begin = self._before_activation(np.ones(self.vocabulary_size), "initial")
@@ -171,7 +171,7 @@ class TokenWeighting(MaskedLayer):
         return_attention_scores: bool = False,
         x_mask: Tensor | None = None,
     ):
-        """Multiplies the tokens by their weights."""
+        """Multiplies each token of `x` `(B, S, D)` by the weight of its id."""
         check_rank(x, "x", shape="(B, S, D)")
         check_mask(token_ids, x, name="token_ids")
         mask = sequence_mask(x, mask, x_mask, name="mask")

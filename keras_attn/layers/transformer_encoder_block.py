@@ -112,7 +112,7 @@ class TransformerEncoderBlock(TransformerBlock):
     _needed_masks = (("x", ("padding_mask", "mask", "x_mask")),)
 
     def build(self, x_shape: Shape):
-        """Creates the sublayers."""
+        """Creates self-attention, feed-forward network and norms."""
         self._build_common(x_shape)
 
     def call(
@@ -129,7 +129,7 @@ class TransformerEncoderBlock(TransformerBlock):
         positions: Tensor | None = None,
         attention_bias: Tensor | None = None,
     ):
-        """Applies both sublayers."""
+        """Applies both sublayers to `x` `(B, T, D)`; the class describes the arguments."""
         check_rank(x, "x")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
         x = self._clean(x, padding_mask)

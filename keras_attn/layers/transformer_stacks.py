@@ -99,7 +99,7 @@ class TransformerEncoder(TransformerStack):
         self.last_states = last_states
 
     def build(self, x_shape: Shape):
-        """Creates the blocks."""
+        """Creates the blocks and, for pre-norm, the final norm."""
         self._build_blocks(x_shape)
 
     def call(
@@ -116,7 +116,7 @@ class TransformerEncoder(TransformerStack):
         positions: Tensor | None = None,
         attention_bias: Tensor | None = None,
     ):
-        """Applies the blocks in turn."""
+        """Applies all blocks to `x` `(B, T, D)`; the class describes the arguments."""
         check_rank(x, "x")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
         x = self._clean(x, padding_mask)
@@ -219,7 +219,7 @@ class TransformerDecoder(TransformerStack):
     _call_hint = DecoderBlock._call_hint
 
     def build(self, x_shape: Shape, memory_shape: Shape | None = None):
-        """Creates the blocks; with cross-attention if there is a memory."""
+        """Creates the blocks; with cross-attention if `memory_shape` is given."""
         self._build_blocks(x_shape, *([] if memory_shape is None else [memory_shape]))
 
     def call(
@@ -238,7 +238,7 @@ class TransformerDecoder(TransformerStack):
         attention_bias: Tensor | None = None,
         cross_attention_mask: Tensor | None = None,
     ):
-        """Applies the blocks in turn."""
+        """Applies all blocks to `x` `(B, T, D)`; the class describes the arguments."""
         check_rank(x, "x")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
         x = self._clean(x, padding_mask)

@@ -87,7 +87,7 @@ class WordByWordAttention(MaskedLayer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, query_shape: Shape, value_shape: Shape | None = None):
-        """Creates the weights."""
+        """Creates the matrices and the vector v."""
         if value_shape is None:
             raise ValueError("WordByWordAttention needs a `value`: call layer(query, value).")
         check_width(self, query=query_shape, value=value_shape)
@@ -113,7 +113,7 @@ class WordByWordAttention(MaskedLayer):
         return dense
 
     def compute_output_shape(self, query_shape: Shape, value_shape: Shape):
-        """Returns the shape of r for each word."""
+        """Returns the shape `(B, T, Dv)` of r."""
         return (*query_shape[:-1], value_shape[-1])
 
     def call(
@@ -127,7 +127,7 @@ class WordByWordAttention(MaskedLayer):
         return_state: bool = False,
         mask: Tensor | None = None,
     ):
-        """Attends from each word of the query in turn."""
+        """Computes r for each query in `(B, T, Dq)`, in the order of the words."""
         if value is None:
             raise ValueError("WordByWordAttention needs a `value`: call layer(query, value).")
         check_rank(query, "query", shape="(B, T, Dq)")

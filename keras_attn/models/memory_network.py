@@ -46,7 +46,7 @@ class PositionWeightedSum(keras.layers.Layer):
         return sums[..., 0, :] - ops.cast(feature, x.dtype) * sums[..., 1, :]
 
     def compute_output_shape(self, x_shape: Shape, ids_shape: Shape) -> tuple[int | None, ...]:
-        """Returns the shape of the vectors."""
+        """Returns the shape `(..., D)` of the sums."""
         return (*x_shape[:-2], x_shape[-1])
 
 
@@ -58,7 +58,7 @@ class LinearMemory(keras.layers.Layer):
     """
 
     def call(self, query: Tensor, value: Tensor, key: Tensor, value_mask: Tensor) -> Tensor:
-        """Computes the sum of the sentences, weighted by their scores."""
+        """Returns the sums `(B, T, Dv)` of the values, weighted by their scores."""
         scores = ops.matmul(query, ops.transpose(key, (0, 2, 1)))  # (B, T, S)
         scores = scores * ops.cast(ops.expand_dims(value_mask, 1), scores.dtype)
         return ops.matmul(scores, value)

@@ -31,7 +31,7 @@ class QuestionRows(keras.layers.Layer):
         self.supports_masking = True
 
     def call(self, x: Tensor, question_ids: Tensor) -> Tensor:
-        """Rearranges the tensor."""
+        """Rearranges `x` to the form of the layer, with Q and T of `question_ids` `(B, Q, T)`."""
         _, Q, T = ops.shape(question_ids)
         sizes = {"questions": (T,), "pictures": (Q * T,), "answers": (Q,)}[self.form]
         floats = "float" in keras.backend.standardize_dtype(x.dtype)
@@ -39,7 +39,7 @@ class QuestionRows(keras.layers.Layer):
         return ops.reshape(x, (-1, *sizes, *width))
 
     def compute_mask(self, x: Tensor, previous_mask: Tensor | None = None) -> None:
-        """Returns None."""
+        """Returns None, because the output has no mask."""
         return None
 
     def compute_output_spec(self, x: Tensor, question_ids: Tensor) -> keras.KerasTensor:
@@ -91,7 +91,7 @@ class QuestionBlock(DecoderBlock):
     def call(  # type: ignore[override]  # it takes question ids in place of masks
         self, x: Tensor, memory: Tensor, question_ids: Tensor, training: bool | None = None
     ) -> Tensor:
-        """Applies the sublayers in turn."""
+        """Applies all sublayers to the words `x` of all questions."""
         B, Q, T = ops.shape(question_ids)
         D = x.shape[-1]
         mask = ops.not_equal(question_ids, 0)
