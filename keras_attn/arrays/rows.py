@@ -211,7 +211,7 @@ def order(xp: ArrayModule, values: Array) -> Array:
         values: Numbers `(..., N)`.
 
     Returns:
-        int32 `(..., N)`, the indices of the values in ascending order.
+        The indices of the values in ascending order, int32 `(..., N)`.
 
     Example:
 

@@ -11,7 +11,7 @@ MASKED, REPLACED = 0.8, 0.1
 
 
 class Masks(NamedTuple):
-    """Rows with masked words."""
+    """Rows of ids with masked words, and the positions and labels of the masked words."""
 
     ids: np.ndarray
     """`(B, T)`: the input ids."""

@@ -35,7 +35,7 @@ def head_divergence(
             are none.
 
     Returns:
-        float64 `(layers * heads, layers * heads)`, symmetric, with zeros on the diagonal. Row
+        A symmetric matrix, float64 `(layers * heads, layers * heads)`, with a zero diagonal. Row
         `layer * heads + head` belongs to head `head` of layer `layer`.
 
     Raises:

@@ -163,7 +163,7 @@ class TextInput:
             texts: Strings.
 
         Returns:
-            int32 `(B, S)`, padded on the right, with S of at least 1.
+            The ids, int32 `(B, S)`, padded on the right, with S of at least 1.
 
         Raises:
             TypeError: If an input is not a string.

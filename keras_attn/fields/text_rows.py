@@ -123,7 +123,7 @@ class SeparateTexts(TextRows):
 
 
 class SearchTexts(TextRows):
-    """Query texts and the search index, which consists of names and vectors.
+    """Query texts, together with a search index of names and vectors, as inputs of a model.
 
     Args:
         field: `EncoderInput` that adds special tokens.

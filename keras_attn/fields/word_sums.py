@@ -58,7 +58,7 @@ class WordSum:
             texts: Strings.
 
         Returns:
-            int32 `(B, T)`, padded with zeros.
+            The ids, int32 `(B, T)`, padded with zeros.
 
         Raises:
             TypeError: If an input is not a string.

@@ -190,7 +190,7 @@ def attention_maps(model: Callable[..., Any], inputs: Nest, **kwargs: Any) -> At
         **kwargs: Further call arguments. `training` defaults to False for a Keras model.
 
     Returns:
-        `AttentionMaps`, keyed by `AttentionKey(path, role, call)`.
+        An `AttentionMaps`, a dict of NumPy arrays keyed by `AttentionKey(path, role, call)`.
 
     Raises:
         ValueError: If no attention layer of this package was called. `keras_attn.from_keras`

@@ -214,7 +214,7 @@ class WordSpace:
             top_k: Maximum number of words.
 
         Returns:
-            `Neighbour`s without the given words, the nearest first.
+            A list of `Neighbour`s without the given words, the nearest first.
 
         Raises:
             ValueError: If a word has no vector, or no word is given.
@@ -246,7 +246,7 @@ class WordSpace:
             without: Indices of words that are left out.
 
         Returns:
-            `Neighbour`s, the nearest first.
+            A list of `Neighbour`s, the nearest first.
         """
         vector = np.asarray(vector, "float32")
         cosines = self.units @ (vector / max(float(np.sqrt(vector @ vector)), 1e-12))

@@ -101,7 +101,7 @@ class ScoreSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentSettings(Settings):
-    """Settings of a stack of recurrent layers."""
+    """Settings of a stack of recurrent layers, which several architectures share."""
 
     cell: str = setting("lstm", "kind of cell", choices=tuple(CELLS))
     num_layers: int = setting(1, "number of layers", at_least=1)

@@ -66,6 +66,9 @@ class TextEncoderConfig(Settings):
         Args:
             dtype: Dtype or policy of the layers.
             output_bias: Whether the embedding has a bias for logits.
+
+        Returns:
+            A list of the layers.
         """
         raise NotImplementedError
 

@@ -132,10 +132,9 @@ def dot_product_attention(
     Kernels: "plain" computes the formula directly and keeps all weights, `B N T S` numbers.
     "chunked" stores only the weights of one chunk of queries and keys (`CHUNK` = 512) and
     recomputes weights for the gradient, so that memory is linear in the length, on every backend.
-    "flash" is the
-    fused kernel of the backend: cuDNN on JAX, or PyTorch's own. The results agree within the
-    precision of the dtype. Only "plain" supports second derivatives. "auto" uses
-    `choose_attention_kernel`.
+    "flash" is the fused kernel of the backend: cuDNN on JAX, or PyTorch's own kernel. The results
+    of all kernels agree within the precision of the dtype. Only "plain" supports second
+    derivatives. "auto" uses `choose_attention_kernel`.
 
     Args:
         query: Queries `(B, T, N, H)`.

@@ -231,7 +231,7 @@ def causal_mask(query: Tensor, key: Tensor) -> Tensor:
         key: Tensor `(B, S, ...)`.
 
     Returns:
-        Boolean tensor `(1, 1, T, S)`.
+        The mask, a boolean tensor `(1, 1, T, S)`.
 
     Example:
 
@@ -275,7 +275,7 @@ def sliding_window_mask(
         sink_tokens: Number of first keys that the window does not hide.
 
     Returns:
-        Boolean tensor `(1, 1, T, S)`.
+        The mask, a boolean tensor `(1, 1, T, S)`.
 
     Example:
 
@@ -312,7 +312,7 @@ def key_length_mask(key: Tensor, key_lengths: Tensor) -> Tensor:
         key_lengths: Integers `(B,)`.
 
     Returns:
-        Boolean tensor `(B, 1, 1, S)`.
+        The mask, a boolean tensor `(B, 1, 1, S)`.
 
     Example:
 

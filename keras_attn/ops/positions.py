@@ -19,7 +19,7 @@ def token_positions(x: Tensor) -> Tensor:
         x: Tensor `(B, T)` or `(B, T, D)`.
 
     Returns:
-        int32 tensor `(B, T)`.
+        The positions, int32 `(B, T)`.
 
     Example:
 
@@ -89,7 +89,7 @@ def sinusoids(
         halves: Whether all sines come before all cosines instead of alternating.
 
     Returns:
-        float32 tensor `(..., D)`.
+        The encodings, float32 `(..., D)`.
 
     Example:
 

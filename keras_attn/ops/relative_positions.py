@@ -77,7 +77,7 @@ def relative_position_buckets(
         bidirectional: Whether later keys have their own buckets.
 
     Returns:
-        int32 tensor of the same shape, from 0 to `num_buckets - 1`.
+        The buckets, an int32 tensor of the same shape, from 0 to `num_buckets - 1`.
 
     Example:
 
@@ -125,7 +125,7 @@ def apply_rotary(
             accepts.
 
     Returns:
-        `(B, T, N, H)` in the dtype of `x`.
+        The rotated tensor `(B, T, N, H)` in the dtype of `x`.
 
     Raises:
         ValueError: If `x` has the wrong rank, or H is odd.
@@ -167,7 +167,7 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
         num_heads: Number of heads N.
 
     Returns:
-        float64 array `(N,)`.
+        The slopes, float64 `(N,)`.
 
     Raises:
         ValueError: If the number is below 1.
@@ -199,7 +199,7 @@ def alibi_bias(num_heads: int, positions: Tensor, key_positions: Tensor | None =
             None.
 
     Returns:
-        float32 tensor `(1, N, T, S)`, or `(B, N, T, S)` if rows have their own positions.
+        The bias, float32 `(1, N, T, S)`, or `(B, N, T, S)` if rows have their own positions.
 
     Example:
 

@@ -42,7 +42,7 @@ def segment_positions(segments: Tensor) -> Tensor:
         segments: Integers `(B, T)`. Padding, 0, counts as one more sequence.
 
     Returns:
-        int32 tensor `(B, T)`, for `PositionalEncoding` or the `positions` of blocks and stacks.
+        The positions, int32 `(B, T)`, for `PositionalEncoding` or the `positions` of blocks.
 
     Example:
 

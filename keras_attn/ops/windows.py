@@ -13,8 +13,8 @@ def key_positions(key: Tensor, key_mask: Tensor | None = None) -> tuple[Tensor, 
         key_mask: Booleans `(B, S)`, True for tokens; all if None.
 
     Returns:
-        float32 positions `(B, S)`, 0 for the first token of a row, and lengths `(B, 1)`. Padding on
-        either side does not count.
+        The positions, float32 `(B, S)`, 0 for the first token of a row, and the numbers of tokens
+        `(B, 1)`. Padding on either side does not count.
 
     Example:
 
@@ -40,7 +40,7 @@ def local_window(center: Tensor, positions: Tensor, window_size: int) -> Tensor:
         window_size: Half-width D; a query sees at most `2 D + 1` keys.
 
     Returns:
-        Booleans `(B, T, S)`.
+        The mask, booleans `(B, T, S)`.
 
     Example:
 
@@ -63,7 +63,7 @@ def gaussian_window(center: Tensor, positions: Tensor, window_size: int) -> Tens
         window_size: Half-width D of the window.
 
     Returns:
-        float32 `(B, T, S)`.
+        The factors, float32 `(B, T, S)`.
 
     Example:
 

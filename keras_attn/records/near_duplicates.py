@@ -33,7 +33,7 @@ def duplicate_groups(texts: Sequence[str], shared: float = 0.5) -> np.ndarray:
             are compared.
 
     Returns:
-        int64 `(len(texts),)`, the group number of each text. Groups are numbered from 0 in the
+        The group number of each text, int64 `(len(texts),)`. Groups are numbered from 0 in the
         order of their first texts.
 
     Raises:

@@ -78,7 +78,7 @@ class Rows(os.PathLike[str]):
         return self.where
 
     def lines(self) -> Iterator[bytes]:
-        """Yields each row as a JSON object in UTF-8; missing values become null."""
+        """Yields each row as the UTF-8 bytes of a JSON object; missing values become null."""
         for row in self._rows():
             values = dict(zip(self.columns, map(_plain, row), strict=True))
             yield json.dumps(values, default=_plain).encode()

@@ -21,7 +21,7 @@ _MASK_SPACED = " \x01    "  # as many bytes as [MASK] has
 class GraphWordPiece(GraphTokenizer):
     """`WordPieceTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
-    The ids are the same as in Python, with the one exception below. The module uses only core
+    The ids are the same as in Python, with one exception described below. The module uses only core
     TensorFlow ops and contains its tables, so a SavedModel with it needs only `import tensorflow`.
     (The ops of `tensorflow_text` use another Unicode version, and give other ids for some
     characters.) The module runs on the CPU, because TensorFlow keeps strings there.

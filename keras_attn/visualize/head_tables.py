@@ -42,7 +42,7 @@ class RolesOfHeads(Protocol):
 
     @property
     def texts(self) -> int:
-        """Number of texts that contain these tokens."""
+        """Number of texts over which the measures are averaged."""
 
     def role_of(self, layer: int, head: int) -> str:
         """Returns the name of the role of a head."""
