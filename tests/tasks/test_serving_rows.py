@@ -12,6 +12,16 @@ import translation_toys
 from keras_attn.tasks import Translator
 
 TEXTS = ["one dog", "", "a  third  text"]
+NUMBERS = {
+    "alpha": [1.0, 0.5, 0.0],
+    "min_length": [0, 1, 2],
+    "temperature": [1.0, 0.5, 2.0],
+    "top_k": [0, 1, 2],
+    "top_p": [1.0, 0.9, 0.5],
+    "min_p": [0.0, 0.0, 0.1],
+    "repetition_penalty": [1.0, 1.1, 1.2],
+}
+"""Inputs of `with_settings`."""
 
 
 def rows_of(outputs, count):
@@ -57,6 +67,7 @@ def test_each_output_has_a_row_for_each_input(make, unsaved, eager, monkeypatch,
     task, use, given = make()
     task.export(tmp_path / "model", **use)
     (functions,) = unsaved
+    given |= NUMBERS if "with_settings" in functions else {}
     for signature, function in functions.items():
         for count in (3, 0):
             inputs = {
@@ -71,4 +82,4 @@ def test_each_output_has_a_row_for_each_input(make, unsaved, eager, monkeypatch,
 
 def _dtype(value):
     first = value[0] if isinstance(value, list) else value
-    return tf.int32 if isinstance(first, int) else tf.string
+    return {int: tf.int32, float: tf.float32}.get(type(first), tf.string)
