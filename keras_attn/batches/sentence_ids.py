@@ -205,10 +205,10 @@ def _checked_shards(folder: Path, headers: Mapping[Path, dict[str, Any]]) -> lis
                 for x in (header, headers[first])]  # fmt: skip
         if others != of or kept[0] != kept[1]:
             raise ValueError(
-                f"Expected shards that were prepared with the same texts and settings in {folder}. "
-                f"Received: {place.name} ({number}/{others}) and {first.name} with "
-                f"{of} shards{'' if others != of else ' and another vocabulary'}. Prepare one of "
-                "them again."
+                f"All shards in {folder} must be prepared with the same texts, settings and number "
+                f"of shards. Received: {place.name}, one of {others} shards, and {first.name}, one "
+                f"of {of}{'' if others != of else ' with another vocabulary'}. Prepare one of them "
+                "again."
             )
         if number in found:
             raise ValueError(

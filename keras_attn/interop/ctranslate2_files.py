@@ -152,8 +152,8 @@ class _Header:
     def taken(self, count: int, what: str) -> bytes:
         if count > self.left:
             raise ValueError(
-                f"{self.path} is cut off: expected {count} bytes more, of {what}. Received: "
-                f"{self.left}."
+                f"{self.path} is cut off: expected {count} more bytes for {what}. Received: "
+                f"{self.left} bytes."
             )
         self.left -= count
         return self.file.read(count)

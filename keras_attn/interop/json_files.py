@@ -14,7 +14,7 @@ def parse_object(text: bytes, where: str) -> dict[str, Any]:
     """Parses a JSON object; raises a ValueError that names the file if it is none."""
     found = _parsed(text, where)
     if not isinstance(found, dict):
-        raise ValueError(f"Expected a JSON object. Received: {where}: a {type(found).__name__}.")
+        raise ValueError(f"{where}: expected a JSON object. Received: a {type(found).__name__}.")
     return found
 
 
@@ -22,7 +22,7 @@ def parse_list(text: bytes, where: str) -> list[Any]:
     """Parses a JSON list; raises a ValueError that names the file if it is none."""
     found = _parsed(text, where)
     if not isinstance(found, list):
-        raise ValueError(f"Expected a JSON list. Received: {where}: a {type(found).__name__}.")
+        raise ValueError(f"{where}: expected a JSON list. Received: a {type(found).__name__}.")
     return found
 
 
@@ -38,7 +38,7 @@ def _parsed(text: bytes, where: str) -> Any:
     try:
         return json.loads(text.decode("utf-8"), object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"Expected JSON. Received: {where}: {error}.") from error
+        raise ValueError(f"{where}: expected JSON. Received: {error}.") from error
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def _rotary_base(kind: str, settings: dict[str, Any], where: str) -> float:
     given = (every.get(kind) or {}) if isinstance(every, dict) else None
     if not isinstance(given, dict) or set(every) - set(_BASES):
         raise ValueError(
-            f"{where}: `rope_parameters` must be an object with {list(_BASES)}. Received: "
+            f"{where}: `rope_parameters` must be an object with the keys {list(_BASES)}. Received: "
             f"{str(every)[:80]}. Such models cannot be loaded."
         )
     given = dict(given)

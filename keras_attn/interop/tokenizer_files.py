@@ -181,7 +181,10 @@ def _read_fast(path: Path) -> tuple[list[str], dict[str, Any]]:
     _check_added([token.get("content") for token in added], path)
     ids_of = model.get("vocab")
     if not isinstance(ids_of, dict) or not all(type(n) is int for n in ids_of.values()):
-        raise ValueError(f"{path}: `vocab` must give each token its id.")
+        raise ValueError(
+            f"{path}: `vocab` must be an object that gives each token an integer id. Received: "
+            f"{str(ids_of)[:80]}."
+        )
     if sorted(ids_of.values()) != list(range(len(ids_of))):
         raise ValueError(f"{path}: the ids of `vocab` must be 0, 1, 2 and so on, each once.")
     settings = {name: normalizer.get(name) for name in ("lowercase", "strip_accents")}

@@ -35,7 +35,7 @@ def agreement(answer: str, answers: Sequence[str]) -> float:
     (0.9, 1.0, 0.0)
     """
     if not answers:
-        raise ValueError("Expected at least one answer of a person. Received: none.")
+        raise ValueError("`answers` must have at least one answer of a person. Received: none.")
     same = [other.lower() == answer.lower() for other in answers]
     scores = [min(1.0, (sum(same) - own) / _AGREE) for own in same]
     return sum(scores) / len(scores)

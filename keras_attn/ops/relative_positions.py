@@ -139,8 +139,8 @@ def apply_rotary(
     shape = static_shape(x)
     if len(shape) != 4 or shape[-1] is None or shape[-1] % 2:
         raise ValueError(
-            "`x` must have shape (B, T, N, H) with an even width H of heads: rotary positions "
-            f"rotate pairs of channels. Received: shape {shape}."
+            "`x` must have shape (B, T, N, H) with an even width H, because rotary "
+            f"positions rotate pairs of channels. Received: shape {shape}."
         )
     if positions is None:
         positions = token_positions(x[:1, :, 0])  # one row broadcasts over the batch

@@ -44,7 +44,8 @@ def check_delimiter(delimiter: str | None) -> None:
     if not one:
         hint = " A shell writes a tab as $'\\t'." if delimiter == "\\t" else ""
         raise ValueError(
-            f"Expected `delimiter` to be one character. Received: {delimiter!r}.{hint}"
+            "Expected `delimiter` to be one character, except a quotation mark, a space or a line "
+            f"break. Received: {delimiter!r}.{hint}"
         )
 
 

@@ -112,7 +112,8 @@ def _toml(value: object) -> str:
             value.encode()
         except UnicodeEncodeError as error:
             raise ValueError(
-                f"Expected text that can be encoded as UTF-8. Received: {value!r}. Rename the file."
+                f"Settings must be text that can be encoded as UTF-8. Received: {value!r}. If "
+                "it is a path, rename the file."
             ) from error
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
     if isinstance(value, Mapping):

@@ -249,8 +249,8 @@ def _check_prepared(data: TranslationData, own: TranslationData) -> None:
     for name, value in data.shaping().items():
         if name not in of_prepare and value not in (default[name], prepared[name]):
             raise WrongUse(
-                f"--{name.replace('_', '-')} is {prepared[name]!r} in --data. Received: {value!r}. "
-                "Leave it out, or prepare the data again."
+                f"The data were prepared with --{name.replace('_', '-')} {prepared[name]!r}. "
+                f"Received: {value!r}. Leave it out, or prepare the data again."
             )
 
 

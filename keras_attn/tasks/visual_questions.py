@@ -768,8 +768,8 @@ class VisualQuestionAnswerer(PictureTask):
         """
         if not self.attends:
             raise ValueError(
-                "Expected a model with attention to the picture. Received: "
-                f"{type(self.config).__name__}, which has none."
+                "Expected a model that attends to the image. Received: "
+                f"{type(self.config).__name__}, which has no attention to it."
             )
         words = [
             [word for word in row if word]

@@ -146,8 +146,8 @@ def pairs_card(divergence: npt.ArrayLike, layers: int, heads: int) -> str:
     count = layers * heads
     if table.shape != (count, count) or not ((table >= 0) & (table <= np.log(2) + 1e-6)).all():
         raise ValueError(
-            f"Expected a `divergence` from 0 to log 2 of shape {(count, count)}, for {layers} "
-            f"layers of {heads} heads. Received: shape {table.shape}, values from "
+            f"`divergence` must have shape {(count, count)}, for {layers} layers of {heads} heads, "
+            f"and values from 0 to log 2. Received: shape {table.shape}, with values from "
             f"{table.min(initial=np.inf)} to {table.max(initial=-np.inf)}."
         )
     names = [f"{layer}.{head}" for layer in range(layers) for head in range(heads)]

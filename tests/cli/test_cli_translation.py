@@ -448,7 +448,7 @@ def test_bad_input_is_told_in_one_line(place, run, tmp_path):
         (1, "Expected a file", ("predict", "--model", run / "best.task", tmp_path / "nothing")),
         (2, "Did you mean '--learning-rate'?", ("fit", "--lerning-rate", 3)),
         (2, "Give --data, a folder made by `prepare`, or --train.", ("fit", "--run-dir", "x")),
-        (2, "--vocabulary-size is 332 in --data. Received: 400. Leave it out",
+        (2, "prepared with --vocabulary-size 332. Received: 400. Leave it out",
          fit_arguments(place, tmp_path / "r", "--vocabulary-size", 400)[1:]),
         (2, "is not a valid integer", fit_arguments(place, tmp_path / "r", "--dim", "x")[1:]),
     ]  # fmt: skip

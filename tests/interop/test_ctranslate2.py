@@ -193,7 +193,7 @@ def put(parts, name, value):
         (lambda x: file_of(*x)[:-1], "is cut off: expected .* alias"),
         (lambda x: file_of(*x)[:200], "is cut off"),
         (lambda x: file_of(*x) + b"\0", "has 1 bytes after its last part"),
-        (lambda x: b"", "is cut off: expected 4 bytes more, of its version"),
+        (lambda x: b"", "is cut off: expected 4 more bytes for its version"),
         (lambda x: b"version https://git-lfs", "pointer of Git LFS"),
         (lambda x: struct.pack("<I", 1), "which begins with 1.*Convert the model again"),
         (lambda x: file_of(7, *x[1:]), "which begins with 7"),

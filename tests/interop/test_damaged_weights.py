@@ -31,9 +31,9 @@ WRONG = {
     "no header": (struct.pack("<Q", 0), "Expected a whole safetensors file"),
     "a huge header": (file_of({}, length=2**63), "Expected a whole safetensors file"),
     "a header past the end": (file_of({"a": entry()}, length=500), "Expected a whole safetensors"),
-    "not JSON": (file_of(b"{not json"), "Expected JSON. Received: the header of"),
-    "not UTF-8": (file_of(b'{"\xff": 1}'), "Expected JSON"),
-    "deep JSON": (file_of(b"[" * 200_000), "Expected JSON"),
+    "not JSON": (file_of(b"{not json"), "the header of .*: expected JSON"),
+    "not UTF-8": (file_of(b'{"\xff": 1}'), "expected JSON"),
+    "deep JSON": (file_of(b"[" * 200_000), "expected JSON"),
     "a list": (file_of(b"[]"), "a list"),
     "a name twice": (
         file_of(b'{"a": {}, "a": {}}'),
@@ -52,7 +52,7 @@ WRONG = {
     ),
     "a number of 5,000 digits": (
         file_of(b'{"a": {"dtype": "F32", "shape": [1%b], "data_offsets": [0, 8]}}' % (b"0" * 5000)),
-        "Expected JSON",
+        "expected JSON",
     ),
     "a product of many digits": (
         file_of({"a": entry(shape=(10**4000, 10**4000))}, DATA),
@@ -173,5 +173,5 @@ def test_an_index_that_is_wrong(whole, tmp_path):
 
 def test_a_config_that_is_no_object(whole, tmp_path):
     folder_with({**whole, "config.json": b"[1]"}, tmp_path)
-    with pytest.raises(ValueError, match=r"config.json: a list"):
+    with pytest.raises(ValueError, match=r"config.json: expected a JSON object. Received: a list"):
         read_pretrained(tmp_path)

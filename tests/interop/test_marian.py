@@ -322,7 +322,7 @@ def test_wrong_tokenizers_and_searches(tmp_path):
         ("vocab.json", {**pieces, "new": len(pieces)}, "must have the 43 pieces.*44 pieces"),
         ("vocab.json", {**pieces, "new": 5}, "ids 0 to 43, each once"),
         ("vocab.json", {**pieces, first: pieces[last], last: 0}, "must be '<pad>'. Received: '</s"),
-        ("vocab.json", [], "Expected a JSON object"),
+        ("vocab.json", [], "expected a JSON object"),
         ("vocab.json", {f"{p}x": i for p, i in pieces.items()}, "must be '<pad>'"),
         ("generation_config.json", {**search, "num_beams": 0}, "`num_beams` must be int"),
         ("generation_config.json", {**search, "do_sample": True}, "`do_sample` must be False"),

@@ -178,7 +178,7 @@ def test_files_that_contradict_each_other(tmp_path):
 def test_vocabularies_that_are_wrong(tmp_path):
     for change, message in (
         ({"vocab": {"[PAD]": 0, "a": 2}}, "must be 0, 1, 2 and so on"),
-        ({"vocab": {"[PAD]": "0"}}, "must give each token its id"),
+        ({"vocab": {"[PAD]": "0"}}, "must be an object that gives each token an integer id"),
         ({"vocab": {"a": 0, "[PAD]": 1}}, r"\[PAD\] as its first token"),
     ):
         fast = {**FAST, "model": {**FAST["model"], **change}}

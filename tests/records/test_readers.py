@@ -175,7 +175,7 @@ class TestTabSeparated:
             ({"source": "a", "header": False}, "Without a `header`, .*source='a', target=1"),
             ({"target": -1}, "`target` to be the name or the number of a column, .* Received: -1"),
             ({"target": True}, "`target` to be the name or the number .* Received: True"),
-            ({"delimiter": ""}, "`delimiter` to be one character. Received: ''"),
+            ({"delimiter": ""}, "`delimiter` to be one character.* Received: ''"),
             ({"delimiter": r"\t"}, r"Received: '\\\\t'. A shell writes a tab as \$'\\t'\."),
             ({"on_error": "ignore"}, "'error' or 'skip'. Received: 'ignore'"),
             ({"max_characters": 0}, "`max_characters` to be an integer >= 1 .*Received: 0"),

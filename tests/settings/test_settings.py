@@ -88,7 +88,7 @@ def test_bad_files(tmp_path, text, message):
 
 
 def test_values_that_no_file_can_hold(tmp_path):
-    with pytest.raises(ValueError, match=r"encoded as UTF-8.*udce9.*Rename the file"):
+    with pytest.raises(ValueError, match=r"encoded as UTF-8.*udce9.*rename the file"):
         write_settings(tmp_path / "a.toml", {"data": TranslationData(train="caf\udce9.csv")})
     for make in (lambda x: TranslationTraining(learning_rate=x), lambda x: MODEL({"dropout": x})):
         with pytest.raises(ValueError, match=r"must be a finite number\. Received: 9999"):

@@ -28,6 +28,8 @@ def continues(task: type[Saved], data: Settings) -> bool:
         return False
     if not isinstance(data, BackboneData):
         return bool(task_of(place, task.__name__))
+    if not data.backbone_weights:
+        return False
     return Path(place).expanduser().is_file() and task_of(place) == task.__name__
 
 
