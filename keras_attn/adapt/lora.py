@@ -46,7 +46,7 @@ _FROZEN_HERE = 0
 
 
 class LoraReport(NamedTuple):
-    """The result of `enable_lora`.
+    """The layers to which `enable_lora` applied LoRA, and the numbers of weights.
 
     Example:
 

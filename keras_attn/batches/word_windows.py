@@ -106,9 +106,9 @@ class WordWindows(EpochBatches):
         labels           (G, P, P)   uint8     1 on the diagonal
 
     in the form that the models and `NegativeSamplingLoss` expect. The width of the context is drawn
-    from 1 to W for each word in each epoch; the context never extends into another text. Before,
-    frequent words are left out at random (`kept_shares`). Noise words are drawn with probability
-    `count^noise_power / sum(count^noise_power)`.
+    from 1 to W for each word in each epoch; the context never extends into another text. Before
+    spans are formed, frequent words are left out at random (`kept_shares`). Noise words are drawn
+    with probability `count^noise_power / sum(count^noise_power)`.
 
     An epoch depends only on `seed` and the index of the epoch, and a batch also on its own index.
     All epochs have the same number of batches, so a few random spans may be left out. To resume a

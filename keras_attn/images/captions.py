@@ -213,9 +213,9 @@ def read_caption_csv(
     r"""Reads a table or JSON lines of images and captions, one caption per row.
 
     Rows with the same image are joined. Cells may be quoted, as in `read_labelled`. JSON objects
-    and rows of Parquet files may also have a list of captions. This is
-    Kaggle's format of Flickr8k (`captions.txt`: image, caption) and Flickr30k (`results.csv`, with
-    `delimiter="|"`, `image="image_name"`, `caption="comment"`).
+    and rows of Parquet files may also have a list of captions. Kaggle's versions of Flickr8k
+    (`captions.txt`: image, caption) and Flickr30k (`results.csv`, with `delimiter="|"`,
+    `image="image_name"`, `caption="comment"`) are such tables.
 
     Args:
         path: The table, plain or gzipped: JSON lines if its name ends in `.jsonl`, Parquet if it

@@ -48,7 +48,7 @@ class Weight(NamedTuple):
 
     @property
     def our_shape(self) -> tuple[int, ...]:
-        """The shape of our weight."""
+        """The shape of the weight in our models."""
         whole = (sum(shape[0] for shape in self.shapes), *self.shape[1:])
         return whole[::-1] if self.turned else whole
 

@@ -144,7 +144,7 @@ class AdditiveAttention(SequenceAttention):
         return key if self.key_dense is None else self.key_dense(key)
 
     def compute_scores(self, query: Tensor, projected_key: Tensor):
-        """Returns the scores `(B, T, S)`."""
+        """Computes scores `(B, T, S)` of queries `(B, T, Dq)` and projected keys `(B, S, U)`."""
         scale = self.scale[:, 0]
         if self.normalize:
             dtype = "float64" if self.compute_dtype == "float64" else "float32"

@@ -260,7 +260,7 @@ class DecoderBlock(TransformerBlock):
             positions: Positions of the prompt's tokens, as in a call.
 
         Returns:
-            The output `(B, P, D)` and `{"cache": ..., "memory": ...}`.
+            The output `(B, P, D)`, and the state `{"cache": ..., "memory": ...}`.
         """
         self._check_memory(memory, memory_mask)
         max_length = ops.shape(x)[1] + 1 if max_length is None else max_length
@@ -295,7 +295,7 @@ class DecoderBlock(TransformerBlock):
         return_attention_scores: bool = False,
         positions: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any], tuple[Tensor, ...]]:
-        """Computes one new position.
+        """Computes one new position, with the cached keys and values of earlier positions.
 
         Args:
             x: Inputs `(B, 1, D)`.
@@ -303,12 +303,13 @@ class DecoderBlock(TransformerBlock):
             slot: int32 scalar, the slot of the cache to write.
             visible: Boolean `(B, L)`, True for slots that hold tokens, including this one.
             memory_mask: Padding mask of the memory, `(B, S)`, or None.
-            return_attention_scores: Whether the weights are computed.
+            return_attention_scores: Whether to also return the attention weights.
             positions: Integers `(B, L)`, the positions of the slots, including this one, for rotary
                 positions or ALiBi; `0 ... L-1` if None.
 
         Returns:
-            The output `(B, 1, D)`, the new state, and the weights `(self, cross)` (or `()`).
+            The output `(B, 1, D)`, the new state, and a tuple of the weights of self-attention and
+            cross-attention, which is empty unless `return_attention_scores`.
         """
         scores = []
         state = dict(state)

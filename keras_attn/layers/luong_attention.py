@@ -145,7 +145,7 @@ class LuongAttention(SequenceAttention):
         return self.key_dense(key) if self.score in ("general", "concat") else key
 
     def compute_scores(self, query: Tensor, projected_key: Tensor):
-        """Returns the scores `(B, T, S)`."""
+        """Computes scores `(B, T, S)` of queries `(B, T, Dq)` and projected keys."""
         if self.score == "concat":
             query = self.project(self.query_dense, query)
             return additive_scores(query, projected_key, self.scale[:, 0])

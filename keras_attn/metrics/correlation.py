@@ -49,8 +49,8 @@ def pearson(true: ArrayLike, found: ArrayLike) -> float:
         r = sum (x - mean x) (y - mean y) / sqrt(sum (x - mean x)^2 sum (y - mean y)^2)
 
     Args:
-        true: Numbers `(n,)`.
-        found: Numbers `(n,)`.
+        true: True numbers x, `(n,)`.
+        found: Predicted numbers y, `(n,)`.
 
     Returns:
         A number from -1 to 1; NaN if either input is constant.
@@ -74,8 +74,8 @@ def spearman(true: ArrayLike, found: ArrayLike) -> float:
     Equal numbers get their mean rank.
 
     Args:
-        true: Numbers `(n,)`.
-        found: Numbers `(n,)`.
+        true: True numbers `(n,)`.
+        found: Predicted numbers `(n,)`.
 
     Returns:
         A number from -1 to 1; NaN if either input is constant.

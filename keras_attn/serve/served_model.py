@@ -201,7 +201,7 @@ class ServedModel:
         return plain(result if isinstance(result, dict) else json.loads(self.task.readable(result)))
 
     def explain(self, rows: list[object], settings: dict[str, object], title: str) -> object:
-        """Returns the explanations of rows as JSON, and a page of HTML that shows them."""
+        """Returns the explanations of rows as JSON, with an HTML page that shows them."""
         found = self.task.explain(rows, **settings)
         told = (
             [plain(dataclasses.asdict(x)) for x in found if isinstance(x, Explanation)]

@@ -81,7 +81,7 @@ class SavedTokenizer:
         """Loads a tokenizer that `save_assets` wrote.
 
         Args:
-            directory: The directory with the file.
+            directory: The directory to which `save_assets` wrote its file.
 
         Returns:
             A tokenizer of this class.
