@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from benchmarks import encoder
+from benchmarks.machine import available_cores
 from benchmarks.peers import Job, bert
 from keras_attn.interop import export_model
 
@@ -23,7 +24,9 @@ def read_texts(case: dict, format: str = "onnx") -> Job:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")
         export_model(path, model, inputs_of(ids), format)
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = available_cores()  # else more threads spin on a core
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def read(ids):
         (x,) = session.run(None, inputs_of(ids))
