@@ -42,7 +42,7 @@ class Alignment:
             defines the words. The tokens may end earlier if the text was truncated. If None, the
             text is reconstructed from the tokens, where a literal `▁` or `<0x41>` cannot be
             distinguished from a space or a byte.
-        target_text: The text of the target tokens.
+        target_text: The text of the target tokens, as `source_text`.
         unit: `"token"`, or `"word"` if source and target tokens already are words.
         title: Title for figures and pages.
 
@@ -315,7 +315,7 @@ def _shown(word: str) -> str:
 
 
 def alignment_page(alignments: Sequence[Alignment], title: str) -> str:
-    """Returns an HTML page of alignments, each below its title."""
+    """Returns an HTML page that shows each alignment as a heat map below its title."""
     maps = "".join(
         f"<section><h2>{escaped(alignment.title)}</h2>{alignment._repr_html_()}"
         f"{'' if alignment.weights.size else '<p>A text has no word to compare.</p>'}</section>"

@@ -33,7 +33,7 @@ class TextAttention(NamedTuple):
 def attention_of_texts(
     maps: Maps, padding_mask: npt.ArrayLike | None = None, special_mask: npt.ArrayLike | None = None
 ) -> Iterator[TextAttention]:
-    """Yields the self-attention of each text of a batch, without padding."""
+    """Yields a `TextAttention` without padding for each text of a batch."""
     given = maps.select("self") if isinstance(maps, AttentionMaps) else list(maps)
     layers = [np.asarray(layer) for layer in given]
     if not layers:

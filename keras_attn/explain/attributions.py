@@ -14,7 +14,7 @@ from keras_attn.models.text_classifier import embedding_and_rest, known_kind
 
 
 def has_attention(model: keras.Model) -> bool:
-    """Returns whether a text classifier weights its tokens by attention."""
+    """Returns whether a text classifier has attention pooling or learned weights of tokens."""
     kinds = (AttentionPooling, TokenWeighting)
     return known_kind(model) is not None and any(isinstance(layer, kinds) for layer in model.layers)
 

@@ -73,7 +73,8 @@ class ContextualView:
         vector of the word depends only on its position.
 
         Raises:
-            ValueError: If the senses are unknown or too few to compare.
+            ValueError: If the senses are unknown, there are fewer than two senses, or no sense
+                has two or more sentences.
         """
         same = self._same()
         cosines = self.cosines
@@ -87,7 +88,8 @@ class ContextualView:
         """The accuracy by chance, if all other sentences were equally near.
 
         Raises:
-            ValueError: If the senses are unknown or too few to compare.
+            ValueError: If the senses are unknown, there are fewer than two senses, or no sense
+                has two or more sentences.
         """
         same = self._same()
         return float((same.sum(axis=-1) - 1).mean() / (len(same) - 1))
@@ -97,7 +99,8 @@ class ContextualView:
         """Mean cosine within a sense minus mean cosine between senses, in each layer, `(L + 1,)`.
 
         Raises:
-            ValueError: If the senses are unknown or too few to compare.
+            ValueError: If the senses are unknown, there are fewer than two senses, or no sense
+                has two or more sentences.
         """
         same = self._same()
         others = ~np.eye(len(same), dtype=bool)
@@ -109,7 +112,8 @@ class ContextualView:
         """The layer with the highest accuracy; among equal layers, the one with the largest margin.
 
         Raises:
-            ValueError: If the senses are unknown or too few to compare.
+            ValueError: If the senses are unknown, there are fewer than two senses, or no sense
+                has two or more sentences.
         """
         order = np.lexsort((self.margins, self.accuracies))
         return int(order[-1])
@@ -209,8 +213,9 @@ def contextual_view(
     Args:
         encoder: A task with an encoder, such as a `Pretrainer` or a `SimilarityScorer`, or a tuple
             of a model built by `BertConfig` and its tokenizer.
-        sentences: Strings that contain the word exactly once, in upper or lower case; or a dict of
-            such lists keyed by sense, such as `WORD_SENSES["spring"]` of `examples/word_senses.py`.
+        sentences: A list of strings, each of which contains the word exactly once, in upper or
+            lower case; or a dict of lists of strings, keyed by sense, such as
+            `WORD_SENSES["spring"]` of `examples/word_senses.py`.
         word: The word.
         static: Static vectors of words: `WordVectors` or a `WordSpace`. If None, the token
             embeddings of the encoder are used, without positions.
@@ -220,10 +225,10 @@ def contextual_view(
         A `ContextualView`.
 
     Raises:
-        TypeError: If `encoder` is neither such a task nor such a tuple, or a sentence is not a
-            string.
-        ValueError: If a sentence does not contain the word exactly once, or is truncated before the
-            word; or if the word has no static vector.
+        TypeError: If `encoder` is neither a task with an encoder nor a tuple of a model and its
+            tokenizer, or a sentence is not a string.
+        ValueError: If there is no sentence; if a sentence does not contain the word exactly once,
+            or is truncated before the word; or if the word has no static vector.
 
     Example:
 

@@ -8,7 +8,7 @@ from keras_attn.visualize import text_weights_html
 
 
 def explained_page(found: EncoderStudy | Sequence[Explanation], title: str) -> str:
-    """Returns an HTML page of an encoder study, or of explanations of texts.
+    """Returns an HTML page of an `EncoderStudy`, or of several `Explanation`s.
 
     Example:
 

@@ -44,7 +44,7 @@ class DeletionCurve:
 
     @property
     def random_area(self) -> float:
-        """The area of the curve of random deletions."""
+        """Mean height of the curve of random deletions, which corresponds to `area`."""
         return float(self._areas(self.random_probabilities).mean())
 
     @property
@@ -54,7 +54,7 @@ class DeletionCurve:
 
     @property
     def random_comprehensiveness(self) -> float:
-        """The comprehensiveness of random deletions."""
+        """Mean decrease of the probability after random deletions, over the fractions above 0."""
         return float((self.random_probabilities[:, :1] - self.random_probabilities[:, 1:]).mean())
 
     def advantage(self, num_bootstrap: int = 1000, seed: int = 0) -> Estimate:
@@ -84,7 +84,11 @@ class DeletionCurve:
         return Estimate(float(gaps.mean()), float(low), float(high))
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fractions, and the means over the texts, as a dict for JSON.
+        """Returns a dict for JSON of the fractions, both mean curves, and all measures.
+
+        The keys are `num_texts`, `fractions`, `curve`, `random_curve`, `area`, `random_area`,
+        `comprehensiveness`, `random_comprehensiveness` and `advantage`, a dict of `value` and
+        `interval`.
 
         Example:
 

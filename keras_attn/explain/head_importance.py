@@ -65,7 +65,7 @@ class HeadImportance:
         return sorted(every, key=lambda found: -found[2])[:count]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all values as a dict for JSON.
+        """Returns a dict for JSON with `method`, `score`, and `layers`, lists keyed by layer path.
 
         Example:
 
@@ -76,7 +76,7 @@ class HeadImportance:
         return {"method": self.method, "score": self.score, "layers": layers}
 
     def plot(self, path: str | os.PathLike | None = None) -> Any:
-        """Draws the importance, layers as rows and heads as columns (extra `examples`).
+        """Draws the importance of the heads with matplotlib, layers as rows and heads as columns.
 
         Args:
             path: File to write, if any.

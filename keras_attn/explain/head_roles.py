@@ -29,7 +29,8 @@ class HeadRoles:
         texts: Number of texts that contain these tokens.
 
     Raises:
-        ValueError: If the values do not have this shape, or are out of range.
+        ValueError: If the values do not have the shape `(layers, heads, 5)`, or are not from 0 to
+            1.
 
     Example:
 
@@ -106,7 +107,7 @@ class HeadRoles:
             A list of tuples (layer, head, value), the greatest value first.
 
         Raises:
-            ValueError: If there is no such measure.
+            ValueError: If `measure` is not one of `measures`.
 
         Example:
 
@@ -122,11 +123,11 @@ class HeadRoles:
         return [(layer, head, float(table[layer, head])) for layer, head in places]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all values as a dict for JSON.
+        """Returns a dict for JSON of the values and the role of each head.
 
         Returns:
-            A dict with `tokens`, `texts`, and `heads`: a list with the layer, the index, the values
-            and the role of each head.
+            A dict with `tokens`, `texts`, and `heads`, a list with a dict for each head. The dict
+            has `layer`, `head`, the value of each measure keyed by its name, `other` and `role`.
 
         Example:
 

@@ -10,7 +10,7 @@ METHODS = ("attention", "gradient")
 
 
 def checked_method(model: keras.Model, method: str | None = None) -> str:
-    """Checks the method for a text classifier; None becomes the first supported method."""
+    """Returns the method, or the first method that a text classifier supports if it is None."""
     known = METHODS if has_attention(model) else METHODS[1:]
     if method is None:
         return known[0]

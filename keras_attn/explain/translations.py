@@ -45,7 +45,7 @@ def aligned(
     weights: np.ndarray,
     text: str | None = None,
 ) -> Alignment:
-    """Creates an `Alignment` of ids with weights `(T, S)`; `text` defines the source words."""
+    """Creates an `Alignment` of S source ids and T target ids with attention weights `(T, S)`."""
     source_text, target_text = None, None
     if isinstance(source_tokenizer, BytePairTokenizer) and text is not None:
         source_text = source_tokenizer.normalized(text)

@@ -45,8 +45,9 @@ class Caption:
     attention: np.ndarray
 
     def words(self) -> list[tuple[str, np.ndarray]]:
-        """Returns each word with the mean of its tokens' maps `(rows, columns)`; the end token is
-        left out.
+        """Returns tuples of a word and the mean of its tokens' maps `(rows, columns)`.
+
+        The end token is left out.
         """
         count, *grid = self.attention.shape
         regions = [f"▁{number}" for number in range(grid[0] * grid[1])]  # each of them a word
@@ -136,7 +137,7 @@ class VisualExplanation:
         return f"{self.answer.question} {self.answer.answer} {percent(self.answer.probability)}"
 
     def words(self) -> list[tuple[str, np.ndarray]]:
-        """Returns each word of the question with its map `(rows, columns)`."""
+        """Returns a tuple (word, map `(rows, columns)`) for each word of the question."""
         return list(zip(self.tokens, self.attention, strict=True))
 
     def plot(self, path: str | os.PathLike | None = None, title: str | None = None) -> Any:

@@ -17,7 +17,7 @@ Rows = Mapping[str, Any]
 
 
 class ReadableTokens:
-    """Ids as readable tokens, with `</s>` for the end and `""` for padding.
+    """Output field that converts ids to readable tokens, with `""` for padding.
 
     Args:
         tokenizer: A tokenizer with `tokens` and `to_graph`.
@@ -73,7 +73,7 @@ class ReadableTokens:
 
 
 class AttentionWeights:
-    """Attention weights of sequences, from each token to the source positions, padded with zeros.
+    """Output field of attention weights from each token to the source positions.
 
     Args:
         of: Name of the weights `(B, R, T, S)`.

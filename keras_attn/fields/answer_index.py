@@ -42,15 +42,17 @@ def found_answers(answers: Sequence[str], scores: np.ndarray, count: int) -> lis
 
 
 def reranked(scores: np.ndarray, first: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Returns scores in which the answers at the indices `first` have the scores `new`; all other
-    answers are ranked below them in their old order."""
+    """Returns the scores with `new` at the indices `first`, and all other scores below them.
+
+    The other answers keep their order.
+    """
     behind = np.asarray(scores, "float64") - scores.max() + new.min() - 1
     behind[first] = new
     return behind
 
 
 def checked_candidates(given: Candidates | Sequence[str], count: int) -> list[list[str]]:
-    """Checks candidates: a list or a string for each question, or a list for a single question."""
+    """Checks the candidates of `count` questions, and returns a list for each question."""
     if count == 1 and all(isinstance(own, str) for own in given):
         given = [[own for own in given if isinstance(own, str)]]
     found = [[own] if isinstance(own, str) else checked_texts(own) for own in given]

@@ -56,8 +56,10 @@ class Answer(NamedTuple):
     no_answer: float
 
     def probabilities(self, none: bool) -> dict[str, float]:
-        """Returns the probability of each candidate, keyed by the candidate's text (with its
-        position if several candidates have the same text).
+        """Returns the probability of each candidate, keyed by the candidate's text.
+
+        If several candidates have the same text, the keys of all but the first also have the
+        position.
 
         Args:
             none: Whether to include the probability of no answer.

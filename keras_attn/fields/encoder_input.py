@@ -100,7 +100,8 @@ class EncoderInput:
         Args:
             texts: Strings.
             seconds: A second string for each text, or None.
-            multiple: The width T is rounded up to a multiple of this, but is at most `max_length`.
+            multiple: The width T is rounded up to a multiple of this number, but is at most
+                `max_length`.
 
         Returns:
             Ids and segments, int32 `(B, T)` each, padded on the right.
@@ -203,7 +204,7 @@ class EncoderInput:
         return [*head, *(chain(*second, self.end) if second else ())], len(head)
 
     def to_graph(self, tf: ModuleType) -> tuple[Callable[..., tuple[Tensor, Tensor]], list[Any]]:
-        """Returns `encode` as TensorFlow ops.
+        """Returns a function that computes `encode` with TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.

@@ -74,7 +74,7 @@ class PromptInput:
         }
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as TensorFlow ops, with ids `(B, P)` padded on the right.
+        """X
 
         Args:
             tf: The module `tensorflow`.

@@ -39,7 +39,7 @@ class Guess(NamedTuple):
         Args:
             texts: One or two texts.
             masks: For each mask that was read, words with their probabilities, the best first.
-            of_first: Number of those masks in the first text.
+            of_first: Number of masks in the first text.
             follows: Probability that the second text follows the first, or None.
 
         Example:
@@ -53,7 +53,7 @@ class Guess(NamedTuple):
         return cls(texts[0], masks, filled, texts[1] if len(texts) > 1 else None, follows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the predictions, with rounded probabilities, as a dict for JSON."""
+        """Returns a dict for JSON with `text`, `second`, `follows`, `filled` and `masks`."""
         return {
             "text": self.text,
             "second": self.second,

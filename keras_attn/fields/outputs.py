@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Numbers:
-    """Numbers, returned unchanged.
+    """Output field that returns numbers unchanged.
 
     Args:
         of: Name of the tensor in the result of `Task.run`.
@@ -32,7 +32,7 @@ class Numbers:
 
 
 class Strings(Numbers):
-    """Strings, returned unchanged, such as the words that an input field produced.
+    """Output field that returns strings unchanged, such as the words of an input field.
 
     Args:
         of: Name of the strings, which are a tensor in a graph and lists in Python.
@@ -49,7 +49,7 @@ class Strings(Numbers):
 
 
 class Names(Numbers):
-    """Names as outputs, looked up by their indices.
+    """Output field that looks up names by their indices.
 
     Args:
         names: The names, in the order of their indices.
@@ -76,7 +76,7 @@ class Names(Numbers):
 
 
 class Label(Numbers):
-    """The name of the class with the greatest number.
+    """Output field that returns the name of the class with the greatest number.
 
     Args:
         names: Names of the classes.

@@ -11,7 +11,7 @@ from keras_attn.arrays import Array
 
 
 class PaddedNumbers:
-    """Arrays of numbers as outputs, without the columns that no row uses.
+    """Output field of arrays of numbers, without the columns that no row uses.
 
     Args:
         of: Name of the numbers `(B, ...)`, padded with 0.

@@ -75,7 +75,7 @@ class PictureInput:
         return {"pixels": pixels, "number": np.array([numbers[raw] for raw in files], "int32")}
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as TensorFlow ops.
+        """Returns a function that computes `encode` with TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.

@@ -90,16 +90,17 @@ class QuestionRows:
         }
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as TensorFlow ops, without `asked`; positions are in bytes.
+        """Returns a function that computes the result of `encode` with TensorFlow ops.
 
-        Bytes that are not UTF-8 are read as U+FFFD.
+        The dict that the function returns has no `asked`, and its positions are in bytes. Bytes
+        that are not UTF-8 are read as U+FFFD.
 
         Args:
             tf: The module `tensorflow`.
 
         Returns:
-            A function from questions and texts, strings `(B,)`, to the result of `encode`; and the
-            `tf.Module`s that the function uses.
+            A function from questions and texts, both string tensors `(B,)`, to a dict as in
+            `encode`; and a list of the `tf.Module`s that the function uses.
         """
         tokenizer = self.tokenizer.to_graph()
 

@@ -17,7 +17,7 @@ Tensors = Mapping[str, Array]
 
 
 class NumberRows:
-    """Rows of numbers, padded with zeros.
+    """Output field of rows of numbers, padded with zeros.
 
     Args:
         of: Name of the concatenated numbers of all rows, `(N,)`.
@@ -52,7 +52,7 @@ class NumberRows:
 
 
 class StringRows(NumberRows):
-    """Rows of strings, padded with `""`.
+    """Output field of rows of strings, padded with `""`.
 
     Args:
         of: Name of the concatenated strings of all rows, `(N,)`.
@@ -95,7 +95,7 @@ class StringRows(NumberRows):
 
 
 class NameRows(StringRows):
-    """Rows of names, looked up by their indices, padded with `""`.
+    """Output field of rows of names, looked up by their indices and padded with `""`.
 
     Args:
         names: The names, in the order of their indices.
@@ -123,7 +123,7 @@ class NameRows(StringRows):
 
 
 class PlaceRows(NumberRows):
-    """Rows of positions in texts, in bytes or characters, padded with zeros.
+    """Output field of rows of positions in texts, in bytes or characters, padded with zeros.
 
     The input positions are in characters in Python and in bytes in a graph.
 
@@ -175,7 +175,7 @@ class PlaceRows(NumberRows):
 
 
 class PartRows(StringRows):
-    """Rows of parts of texts, padded with `""`, or one part of each text.
+    """Output field of parts of texts: rows padded with `""`, or one part of each text.
 
     Args:
         starts: Name of the start positions, in characters in Python and in bytes in a graph. With

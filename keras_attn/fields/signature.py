@@ -17,17 +17,17 @@ class InputField(Protocol):
 
     @property
     def encode(self) -> Encode:
-        """Function from the raw inputs, in the order of the signature, to a dict of arrays."""
+        """Function that converts the raw inputs, in the order of the signature, to arrays."""
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses."""
+        """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s."""
 
 
 class OutputField(Protocol):
     """Interface of output fields, which convert arrays to results."""
 
     def decode(self, tensors: Mapping[str, Array]) -> Any:
-        """Returns a Python value for each row, from arrays keyed by name."""
+        """Converts arrays, keyed by name, to a Python value for each row."""
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
         """Returns the result of `decode` as a tensor, computed with TensorFlow ops."""
@@ -91,7 +91,7 @@ class Together:
         )
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
+        """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
         Args:
             tf: The module `tensorflow`.

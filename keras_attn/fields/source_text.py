@@ -95,7 +95,7 @@ class SourceText:
         }
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
+        """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
         The function returns `source_ids` as an int32 table `(B, S)`.
 

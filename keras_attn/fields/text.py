@@ -175,7 +175,7 @@ class TextInput:
         return ids
 
     def to_graph(self, tf: ModuleType) -> tuple[Callable[[Any], Any], list[Any]]:
-        """Returns `encode` as TensorFlow ops.
+        """Returns a function that computes `encode` with TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.

@@ -53,7 +53,7 @@ class TextRows:
         return row_table(rows, tokenizer.pad_id)
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
+        """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
         Args:
             tf: The module `tensorflow`.
@@ -73,7 +73,7 @@ class TextRows:
 
 
 class SeparateTexts(TextRows):
-    """Pairs of texts that are encoded separately, with one row for each distinct text.
+    """Converts pairs of texts to rows of ids, one row for each distinct text.
 
     Args:
         field: `EncoderInput` that adds special tokens.
@@ -95,8 +95,8 @@ class SeparateTexts(TextRows):
             *texts: The first texts and the second texts of the pairs.
 
         Returns:
-            The dict of `TextRows.encode`, with int32 `first` and `second` `(B,)`: the row numbers
-            of the two texts of each pair.
+            A dict as in `TextRows.encode`, with two more arrays, `first` and `second`, int32
+            `(B,)`: the row numbers of the two texts of each pair.
         """
         first, second = map(checked_texts, texts)
         different = list(dict.fromkeys([*first, *second]))
@@ -107,7 +107,7 @@ class SeparateTexts(TextRows):
         return found
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
+        """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
         Args:
             tf: The module `tensorflow`.
@@ -159,13 +159,13 @@ class SearchTexts(TextRows):
             *texts: The queries.
 
         Returns:
-            The dict of `TextRows.encode`, with the `names`, and their vectors as `index`, float32
+            A dict as in `TextRows.encode`, with the `names`, and their vectors as `index`, float32
             `(D, N)`.
         """
         return {**super().encode(*texts), "names": self.names, "index": self.vectors().T}
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
+        """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
         One of the modules holds the names and the vectors.
 
@@ -186,7 +186,7 @@ class SearchTexts(TextRows):
 
 
 class FoundNames(Numbers):
-    """The names that a search returned, looked up by their indices.
+    """Output field that looks up the names of a search by their indices.
 
     Args:
         of: Name of the indices `(B, k)` into the names of `SearchTexts`.
@@ -208,7 +208,7 @@ class FoundNames(Numbers):
 
 
 class Tokens(Numbers):
-    """Tokens as outputs, looked up by their ids, padded with `""`.
+    """Output field that looks up tokens by their ids, and pads them with `""`.
 
     Args:
         field: Input field whose tokenizer has the tokens.

@@ -131,7 +131,7 @@ class TurnRows:
         return {"source_ids": rows, "some": np.array([bool(some) for some in turns], bool)}
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
+        """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
         The function takes the turns as strings `(B, T)`, padded with `""`.
 

@@ -91,7 +91,7 @@ class WordRows:
         return self.tokenizer.to_graph()
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as TensorFlow ops.
+        """Returns a function that computes `encode` with TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.
@@ -180,7 +180,7 @@ class WordLists:
         return self.rows.encode([row[:end] for row, end in zip(words, ends, strict=True)])
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
+        """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
         Args:
             tf: The module `tensorflow`.
@@ -263,7 +263,7 @@ class TextWords:
         )
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as a function of TensorFlow ops, and the `tf.Module`s that it uses.
+        """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
         The function returns positions in bytes. Bytes that are not UTF-8 are read as U+FFFD.
 

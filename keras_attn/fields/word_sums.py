@@ -79,7 +79,7 @@ class WordSum:
         return self._ids.get(word.translate(_LOWER), self.unknown_id) if found is None else found
 
     def to_graph(self, tf: ModuleType) -> tuple[Callable[[Any], Any], list[Any]]:
-        """Returns `encode` as TensorFlow ops.
+        """Returns a function that computes `encode` with TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.

@@ -51,7 +51,7 @@ class WordTokens:
         return {"ids": ids, "words": [[*row, *[""] * (ids.shape[1] - len(row))] for row in rows]}
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """Returns `encode` as TensorFlow ops.
+        """Returns a function that computes `encode` with TensorFlow ops.
 
         Args:
             tf: The module `tensorflow`.

@@ -23,7 +23,7 @@ from keras_attn.ops.masks import static_shape
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class RecurrentEncoder(MaskedLayer):
-    """A stack of (bidirectional) GRU or LSTM layers that respects masks on every kernel.
+    """A stack of GRU or LSTM layers, optionally bidirectional, that respects any padding mask.
 
         x      = dropout(x)                                           between the layers
         x[s]   = [forward(x)[s]; backward(x)[s]]                      (B, S, 2 U)
@@ -31,8 +31,8 @@ class RecurrentEncoder(MaskedLayer):
 
     The recurrent layers of Keras use cuDNN only if masks are right-padded and no row is empty. This
     layer passes no mask to them: it moves the tokens of each row to the front, reads them in both
-    directions, and moves them back. Padding may therefore be anywhere, a row may be empty, and the
-    fast kernels are used wherever Keras has them (without recurrent dropout).
+    directions, and moves them back. Padding may therefore be anywhere, a row may be empty, and
+    cuDNN is used wherever Keras supports it, which excludes recurrent dropout.
 
     Shapes: x `(B, S, D)` to `(B, S, 2 U)`, or `(B, S, U)` in one direction.
 

@@ -118,7 +118,7 @@ class TokenEmbedding(MaskedLayer):
         return super().__call__(x, reverse=reverse, mask=mask, **kwargs)
 
     def call(self, x: Tensor, *, reverse: bool = False, mask: Tensor | None = None):
-        """Embeds ids `(B, T)`, or with `reverse` computes logits of `x` `(..., D)`."""
+        """Embeds ids `(B, T)`, or if `reverse` is True, computes logits from `x` `(..., D)`."""
         dtype = keras.backend.standardize_dtype(x.dtype)
         if mask is not None:
             check_mask(mask, x, axes=len(x.shape) - bool(reverse))

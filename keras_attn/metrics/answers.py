@@ -220,12 +220,13 @@ def _best_threshold(
 
 
 def common_words_answer(question: str, text: str, length: int = 8) -> str:
-    """Baseline that answers with the part of a text that shares most words with the question.
+    """Answers a question with a part of the text that shares most words with the question.
 
-    Each window of `length` words is scored by its words that also occur in the question. Such words
-    within `length` words before or after the window count half, and words that are rare in the text
-    count more. The answer is the first run of words in the best window that do not occur in the
-    question. Nothing is learned.
+    Each window of `length` words is scored by its words that also occur in the question. Words of
+    the question within `length` words before or after the window count half, and words that are
+    rare in the text count more. The answer is the first run of words in the best window that do not
+    occur in the question. The function is a baseline that learns nothing. If the text has no words,
+    it returns `""`.
 
     Args:
         question: The question.

@@ -38,11 +38,11 @@ def _plain() -> re.Pattern[str]:
 def tokenize_captions(captions: Iterable[str], tokenization: str = "plain") -> list[list[str]]:
     """Splits captions into lower-case words in Unicode's form NFC, without punctuation.
 
-    `"ptb"` is the tokenization of `pycocoevalcap`: the Stanford tokenizer, without most
-    punctuation. `"plain"` imitates it with a few rules. Words keep their hyphens; "it's" becomes
-    "it 's", "don't" becomes "do n't", and "cannot" becomes "can not". Numbers keep points and
-    commas. Signs such as "$" and "&" and brackets ("-lrb-") are words; other punctuation is
-    dropped. Both tokenizations give the same words for 99.98 % of Flickr8k's 40,460 captions and
+    `tokenization="ptb"` is the tokenization of `pycocoevalcap`: the Stanford tokenizer, without
+    most punctuation. `tokenization="plain"` imitates it with a few rules. Words keep their hyphens;
+    "it's" becomes "it 's", "don't" becomes "do n't", and "cannot" becomes "can not". Numbers keep
+    points and commas. Signs such as "$" and "&" and brackets ("-lrb-") are words; other punctuation
+    is dropped. Both tokenizations give the same words for 99.98 % of Flickr8k's 40,460 captions and
     for all captions of UCM-Captions.
 
     Args:

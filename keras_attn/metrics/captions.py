@@ -87,7 +87,7 @@ class CaptionScores(Report):
     per_image: dict[Name, ImageScores] = field(repr=False)
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores of all images and of each image as a dict for JSON."""
+        """Returns a dict for JSON with each score, and `captions`, the scores of each image."""
         figures = {k: json_safe(getattr(self, k)) for k in self.__dataclass_fields__}
         del figures["per_image"]
         # JSON has no NaN, which is the CIDEr of one image.
@@ -142,7 +142,8 @@ def caption_scores(
 
     Raises:
         ImportError: If `pycocoevalcap`, from the extra `captioning`, is not installed.
-        RuntimeError: If `tokenization` is `"ptb"` or `meteor` is True, and Java is not installed.
+        RuntimeError: If `tokenization` is `"ptb"` or `meteor` is True, and Java is not installed or
+            failed.
         ValueError: If candidates and references have different images, or an image has no
             references.
 

@@ -115,10 +115,7 @@ class ClassificationReport(Report):
         ]
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the report as a dict for JSON.
-
-        Returns:
-            A dict. Undefined values are None; intervals are `[low, high]` or None.
+        """X values are None; intervals are `[low, high]` or None.
 
         Example:
 

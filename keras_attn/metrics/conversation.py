@@ -269,7 +269,7 @@ class ConversationScores(NamedTuple):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the scores and the answers as a dict for JSON."""
+        """Returns a dict for JSON of all fields: the scores, the answers and their number."""
         return self._asdict()
 
 
@@ -279,7 +279,7 @@ def score_conversation(
     perplexity: float,
     vectors: Vectors | None = None,
 ) -> ConversationScores:
-    """Scores the answers of a model and of two baselines."""
+    """Scores the answers in each of `rows`, such as those of `model` and of baselines."""
     scored = {name: answer_scores(texts, references, vectors) for name, texts in rows.items()}
     return ConversationScores(
         perplexity,

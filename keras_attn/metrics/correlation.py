@@ -39,7 +39,7 @@ class CorrelationReport(Report):
         return f"{self.num_examples:,} examples\nPearson   {told[0]}\nSpearman  {told[1]}"
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores as a dict for JSON, with None for NaN."""
+        """Returns a dict for JSON of `num_examples` and the scores, with None for NaN."""
         return {"num_examples": self.num_examples, **super().to_dict()}
 
 
@@ -113,7 +113,7 @@ def evaluate_scores(
     """Computes the correlations of predicted and true scores.
 
     Args:
-        true: True scores `(n,)`, such as ratings by people.
+        true: True scores `(n,)`, such as human ratings.
         found: Predicted scores `(n,)`.
         num_bootstrap: Number of bootstrap samples of the examples; 0 for no intervals.
         seed: Seed of the bootstrap samples.

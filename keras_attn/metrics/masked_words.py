@@ -49,7 +49,7 @@ class PretrainingReport(NamedTuple):
         return text
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the scores as a dict for JSON."""
+        """Returns a dict for JSON of all scores that are not None, keyed by field."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
@@ -124,7 +124,7 @@ class _Rows(NamedTuple):
 
 
 def unigram_accuracy(train: MaskedBatches, held_out: MaskedBatches) -> float:
-    """Baseline that always predicts the most frequent training token.
+    """Computes the accuracy of a baseline that always predicts the most frequent token.
 
     Args:
         train: Batches of training texts, in which tokens are counted.
@@ -155,7 +155,7 @@ def bigram_accuracy(
     both_sides: bool = True,
     smoothing: float = SMOOTHING,
 ) -> float:
-    """Baseline that predicts a masked word only from its neighbors.
+    """Computes the accuracy of a baseline that predicts a masked word from its neighbors.
 
     The prediction between the tokens a and b is the most probable word in a Markov chain:
 
@@ -228,12 +228,12 @@ def bigram_accuracy(
 def common_words_accuracy(
     train: MaskedBatches, held_out: MaskedBatches, common: int = COMMON
 ) -> float:
-    """Baseline that recognizes next sentences by the number of shared words.
+    """Computes the accuracy of a baseline that recognizes next sentences by common words.
 
-    It predicts that the second part of a pair follows the first part if both parts share at least t
-    words, where t has the highest accuracy on the training pairs. Words come from the masked
-    inputs. Words with a masked or unknown piece are ignored, and so are the most frequent tokens,
-    because any two texts share them.
+    The baseline predicts that the second part of a pair follows the first part if the two parts
+    share at least t words, where t is the threshold with the highest accuracy on the training
+    pairs. Words come from the masked inputs. Words with a masked or unknown piece are ignored, and
+    so are the most frequent tokens, because any two texts share them.
 
     Args:
         train: Batches of training pairs, which determine t.

@@ -102,7 +102,7 @@ class ResampledMetrics:
 
 
 def area_under_curve(ties: np.ndarray, members: np.ndarray, counts: np.ndarray) -> float:
-    """Area under the ROC curve: fraction of correctly ordered pairs, where ties count half."""
+    """Computes the area under the ROC curve: the fraction of ordered pairs; ties count half."""
     positive = np.bincount(ties, counts * members)
     negative = np.bincount(ties, counts * ~members)
     pairs = positive.sum() * negative.sum()

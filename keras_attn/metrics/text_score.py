@@ -24,5 +24,5 @@ class TextScore(NamedTuple):
         return text + (f", {self.unknown:,} unknown to the model" if self.unknown else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the scores as a dict for JSON."""
+        """Returns a dict for JSON of all scores, keyed by field."""
         return self._asdict()

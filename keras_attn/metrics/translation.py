@@ -41,7 +41,7 @@ class TranslationScores(NamedTuple):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the scores and the translations as a dict for JSON."""
+        """Returns a dict for JSON of the scores, and `translations` with sources and references."""
         rows = [
             {"source": source, "translation": translation, "reference": target}
             for (source, target), translation in zip(self.pairs, self.translations, strict=True)

@@ -51,7 +51,7 @@ class UnknownReport(Report):
 
 
 def threshold_of(known: ArrayLike, share: float) -> float:
-    """Returns the greatest threshold that at most a given fraction of the scores lie below.
+    """Returns the greatest threshold below which at most a fraction `share` of the scores lie.
 
     Args:
         known: Scores `(n,)` of examples that have a class.
@@ -79,7 +79,8 @@ def evaluate_unknown(
     Args:
         scores: Scores `(n,)`, which should be low for examples that belong to no class.
         unknown: Whether each example belongs to no class, `(n,)`.
-        threshold: Examples with scores below this are classified as belonging to no class.
+        threshold: Examples with scores below this threshold are classified as belonging to no
+            class.
         share: False alarm rate at which `found_at` is measured.
         num_bootstrap: Number of bootstrap samples of the examples; 0 for no intervals.
         seed: Seed of the bootstrap samples.

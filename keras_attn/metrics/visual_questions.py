@@ -13,7 +13,7 @@ _AGREE = 3  # people who must agree with an answer that is wholly right
 def agreement(answer: str, answers: Sequence[str]) -> float:
     """Scores an answer by comparing it with the answers of several people (Antol et al., 2015).
 
-        score = mean over the people i of  min(1, number of others than i who say so / 3)
+        score = mean over the people i of min(1, number of other people who gave this answer / 3)
 
     This is the score of the VQA data set. The official evaluation also removes articles and
     punctuation, and writes numbers as digits; here, answers are only lower-cased.
@@ -90,7 +90,7 @@ def visual_question_scores(
 def majority_answers(
     train: Sequence[tuple[str, str]], questions: Sequence[str]
 ) -> list[str]:  # fmt: skip
-    """Baseline that answers each question with its most frequent training answer.
+    """Answers each question with its most frequent training answer, as a baseline.
 
     Images are ignored. A question that does not occur in the training pairs gets the most frequent
     answer overall. Among equally frequent answers, the first in alphabetical order is used.

@@ -86,7 +86,11 @@ class AnalogyReport(Report):
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores as a dict for JSON, with None for NaN."""
+        """Returns a dict for JSON of all scores, with None for NaN.
+
+        The keys are `all`, `semantic`, `syntactic`, `questions`, `left_out` and `sections`, a dict
+        of lists `[right, asked]`.
+        """
         shares = {"all": self.share(), "semantic": self.share(False), "syntactic": self.share(True)}
         return {
             **{name: json_safe(value) for name, value in shares.items()},
@@ -98,7 +102,7 @@ class AnalogyReport(Report):
 
 @dataclass(frozen=True)
 class WordPairReport(Report):
-    """Correlation of the cosine similarities of words with ratings by people.
+    """Correlation between the cosine similarities of word pairs and human ratings.
 
     Example:
 
@@ -314,7 +318,7 @@ class WordSpace:
         return AnalogyReport(sections, left_out)
 
     def word_pairs(self, pairs: Sequence[tuple[str, str, float]]) -> WordPairReport:
-        """Computes Spearman's correlation of the cosines of word pairs with ratings by people.
+        """Computes Spearman's correlation between the cosine similarities of word pairs and scores.
 
         Args:
             pairs: Tuples of two words and a score, as returned by

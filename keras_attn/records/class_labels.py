@@ -18,7 +18,7 @@ from keras_attn.records.labelled_texts import (
 
 
 def checked_labelled(examples: Iterable[object]) -> list[LabelledText]:
-    """Checks that all examples are single texts with labels, or all pairs; returns them."""
+    """Checks labelled texts, which must all be single texts or all be pairs, and returns them."""
     given = listed(examples, "labelled texts", 2, "keras_attn.records.read_labelled(path)")
     checked = [as_labelled(example) for example in given]
     if not checked:
@@ -53,7 +53,7 @@ def class_names_of(labels: Iterable[Label]) -> tuple[str, ...]:
 def label_numbers(
     labels: Sequence[Label], class_names: Sequence[str], multi_label: bool = False
 ) -> np.ndarray:
-    """Returns labels as int32 `(n,)`, or with `multi_label` as float32 zeros and ones `(n, C)`."""
+    """Returns labels as int32 `(n,)`, or if `multi_label`, as float32 zeros and ones `(n, C)`."""
     number = {name: i for i, name in enumerate(class_names)}
     unknown = Counter(n for label in labels for n in label_names(label) if n not in number)
     if unknown:

@@ -36,8 +36,8 @@ def read_columns(
 
     If all columns are given by number rather than by name, the file is read without a header, and
     extra cells are ignored, unless `header` or `exact` is True. Bad values are None;
-    `reading.json_value` converts JSON values. With `whole`, all values of a row are read, keyed by
-    column names.
+    `reading.json_value` converts JSON values. If `whole` is True, all values of a row are read,
+    keyed by column names.
     """
     format = chosen_format(format, path, COLUMN_SUFFIXES, COLUMN_FORMATS)
     with open_lines(path) as lines:

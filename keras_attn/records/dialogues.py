@@ -59,7 +59,7 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True)
 class Dialogues(Records[tuple[Turn, ...]]):
-    """The dialogues of a file, in their order, and the problems of skipped dialogues.
+    """The dialogues of a file, in their order, and the problems of those that were left out.
 
     Example:
 
@@ -289,7 +289,7 @@ class TestExchanges(list):
         self.where = where
 
     def summary(self) -> str:
-        """Returns a summary as text."""
+        """Returns the numbers of test and training answers as text."""
         return (
             f"{self.where.removesuffix('.')}; {len(self):,} answers to measure on, "
             f"{len(self.train):,} to learn from"
@@ -409,7 +409,7 @@ def without(
 
     Args:
         dialogues: The dialogues.
-        others: The dialogues to remove from them, for example a test set.
+        others: The dialogues to remove, for example a test set.
 
     Returns:
         The remaining dialogues, in their order.

@@ -55,8 +55,8 @@ class Documents:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: During iteration, if a file has no document, a line that is not UTF-8 or not
-            JSON, an empty document, or a sentence of more than `MAX_CHARACTERS` characters.
+        ValueError: During iteration, if there is no document, a file has a line that is not UTF-8
+            or not JSON, an empty document, or a sentence of more than `MAX_CHARACTERS` characters.
 
     Example:
 
@@ -264,7 +264,7 @@ WholeDocument = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class WholeDocuments(Records[WholeDocument]):
-    """Documents of one or several files, and the problems of skipped documents.
+    """Documents of one or several files, and the problems of the documents that were left out.
 
     Example:
 
@@ -280,7 +280,7 @@ class WholeDocuments(Records[WholeDocument]):
     """The problems of lines that were left out."""
 
     def summary(self) -> str:
-        """Returns a summary as text."""
+        """Returns the numbers of documents and characters and the first problems, as text."""
         size = sum(len("".join(parts)) for parts in checked_documents(self.documents))
         counts = f"{many(len(self), 'document')} of {size:,} characters"
         return f"{self.where}: {counts}{self._left_out()}"

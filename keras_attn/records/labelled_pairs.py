@@ -56,14 +56,14 @@ class LabelledPair(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelledPairs(Records[LabelledPair]):
-    """The labelled pairs of a file, in their order, and the problems of skipped lines.
+    """The labelled pairs of a file, in their order, and the problems of those left out.
 
     Args:
         pairs: The pairs with their labels.
         where: The file, for messages.
         lines: Number of lines that were read.
         unlabelled: Number of pairs with the label `-` (annotators disagreed), which are left out.
-        problems: Problems of the skipped lines.
+        problems: Problems of the lines that were left out.
 
     Example:
 
@@ -251,7 +251,7 @@ def _layout(path: Location, format: str) -> tuple[str, bytes, bool]:
 def split_by_premise(
     pairs: Sequence[LabelledPair], dev: float, seed: int = 0
 ) -> tuple[list[LabelledPair], list[LabelledPair]]:
-    """Splits pairs into two sets that share no premise; the first set has every label."""
+    """Splits pairs at random into two sets that share no premise."""
     premises = sorted({pair.premise for pair in pairs})
     if len(premises) < 2:
         raise ValueError(

@@ -75,8 +75,9 @@ def split_labelled(
     its most frequent label. The training set gets all components with more than one text and more
     than 1 % of all texts. If a label has only one component, the training set gets it.
 
-    Pairs of texts form a component if both texts are nearly equal, in either order. Pairs that
-    share only one text may be in different sets.
+    Two pairs of texts belong to the same component if each text of one pair is nearly equal to a
+    text of the other pair, in either order. Pairs that share only one text may be in different
+    sets.
 
     The result depends on the texts and on `seed`, not on the order of the texts.
 
@@ -87,7 +88,7 @@ def split_labelled(
             is met exactly if the sizes of the components allow it.
         test: Number of test texts, or their fraction if it is a float below 1; 0 for none.
         seed: Seed of the split, any integer.
-        shared: Minimum fraction of shared runs of words of nearly equal texts, as in
+        shared: Minimum fraction of their runs of 8 words that nearly equal texts share, as in
             `duplicate_groups`. Above 1, overlapping long texts may be in different sets.
         keep_groups: Whether texts of the same `group` (a film, an author) also form a component.
         apart: Whether nearly equal texts are kept together. If False, they may be in different
@@ -153,7 +154,7 @@ def split_alike(
     seed: int,
     apart: bool,
 ) -> tuple[list[T], list[T]]:
-    """Splits examples with one or two texts into two sets, as `split_labelled` does."""
+    """Splits examples with one or two texts into two sets with the rules of `split_labelled`."""
     # The number of the example is its group, by which it is found again.
     numbered = enumerate(map(texts, examples))
     labelled = [LabelledText(text, "", str(i), second) for i, (text, second) in numbered]
@@ -176,7 +177,7 @@ def remove_labelled_overlap(
         train: `LabelledText`s, or tuples (text, label) or (text, label, group).
         held_out: The texts of a test or development set, in the same form; labels are ignored.
         *more_held_out: The texts of further test or development sets.
-        shared: Minimum fraction of shared runs of words of nearly equal texts, as in
+        shared: Minimum fraction of their runs of 8 words that nearly equal texts share, as in
             `duplicate_groups`.
 
     Returns:

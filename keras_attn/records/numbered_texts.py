@@ -39,7 +39,7 @@ class NumberedText(NamedTuple):
 
 @dataclass(frozen=True)
 class NumberedTexts(Records[NumberedText]):
-    """The texts of a file with their numbers, and the problems of skipped lines.
+    """The texts of a file with their numbers, and the problems of lines that were left out.
 
     Example:
 
@@ -146,7 +146,7 @@ def checked_numbered(examples: Iterable[object]) -> list[NumberedText]:
 def split_numbered(
     examples: Sequence[NumberedText], dev: int | float = 0.1, seed: int = 0, apart: bool = True
 ) -> tuple[list[NumberedText], list[NumberedText]]:
-    """Splits texts at random, as `split_scored_pairs` splits pairs.
+    """Splits texts at random into two sets, with the arguments of `split_scored_pairs`.
 
     Example:
 

@@ -49,7 +49,7 @@ class PairReading(LineReading):
         return self.string(number, values[0], key) if values else None
 
     def add(self, number: int, source: str | None, target: str | None) -> None:
-        """Adds the two sentences of a line; None stands for one whose problem is recorded."""
+        """Adds the two sentences of a line; a sentence is None if its problem is recorded."""
         sides = [self._side(number, *s) for s in (("source", source), ("target", target))]
         if sides[0] is not None and sides[1] is not None:
             self.pairs.append(TranslationPair(sides[0], sides[1]))
@@ -67,7 +67,7 @@ class PairReading(LineReading):
         return None
 
     def finish(self) -> ParallelText:
-        """Returns the pairs, or raises an error about all problems."""
+        """Returns the `ParallelText`; raises an error if problems are errors or no pair is left."""
         self.refuse(len(self.pairs), "a sentence and its translation on each line", "pair")
         once = unique_pairs(self.pairs)
         return ParallelText(

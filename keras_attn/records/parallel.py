@@ -41,7 +41,7 @@ def unique_pairs(pairs: Iterable[TranslationPair]) -> list[TranslationPair]:
 
 @dataclass(frozen=True)
 class ParallelText(Records[TranslationPair]):
-    """The sentence pairs of a file, and the problems of skipped lines.
+    """The sentence pairs of a file, and the problems of the lines that were left out.
 
     The object is a sequence of `TranslationPair`s, for example for `split_pairs` and
     `Translator.fit`.

@@ -64,7 +64,7 @@ _Row = tuple[int, Any, Any, str, str]
 
 @dataclass(frozen=True)
 class AnsweredQuestions(Records[AnsweredQuestion]):
-    """The questions of a file with their answers, and the problems of skipped questions.
+    """The questions of a file with their answers, and the problems of those left out.
 
     Example:
 
@@ -93,7 +93,7 @@ class AnsweredQuestions(Records[AnsweredQuestion]):
     """The problems of questions that were left out."""
 
     def summary(self) -> str:
-        """Returns a summary as text."""
+        """Returns the numbers of questions, texts and articles and the first problems, as text."""
         texts = len({q.text for q in self.questions})
         articles = len({q.title for q in self.questions})
         facts = (

@@ -81,10 +81,11 @@ def read_pairs(
             JSON object, or language of the folder's files. The default depends on the format.
         target: Where the translations are, in the same form.
         split: First part of the names of the folder's files, `"train"` by default; only for
-            `"multi30k"`.
-        header: Whether the first row contains column names; only for `"tsv"` and `"csv"`.
-        delimiter: The character between columns; only for `"tsv"` and `"csv"`. Default: as in
-            `read_tsv`.
+            `format="multi30k"`.
+        header: Whether the first row contains column names; only for the formats `"tsv"` and
+            `"csv"`.
+        delimiter: The character between columns; only for the formats `"tsv"` and `"csv"`. Default:
+            as in `read_tsv`.
         **checks: Settings that all readers of pairs have.
             `on_error`: `"error"` (default) raises one ValueError for all bad lines. `"skip"` leaves
                 them out, and lists them in `problems` of the result.

@@ -121,7 +121,7 @@ def check_parquet(path: str | os.PathLike[str]) -> None:
 
 
 def parquet_rows(path: str | os.PathLike[str]) -> Rows:
-    """Returns the rows of a Parquet file."""
+    """Returns a Parquet file as `Rows`."""
     check_parquet(path)
     from pyarrow import parquet
 

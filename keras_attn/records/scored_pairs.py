@@ -34,7 +34,7 @@ class ScoredPair(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoredPairs(Records[ScoredPair]):
-    """The scored pairs of a file, and the problems of skipped lines.
+    """The scored pairs of a file, and the problems of the lines that were left out.
 
     Example:
 

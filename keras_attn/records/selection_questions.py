@@ -44,7 +44,7 @@ class SelectionQuestion(NamedTuple):
 
 @dataclass(frozen=True)
 class SelectionQuestions(Records[SelectionQuestion]):
-    """The questions of a file, and the problems of skipped lines.
+    """The questions of a file, and the problems of the lines that were left out.
 
     Example:
 
@@ -89,9 +89,9 @@ def read_selection_questions(
 ) -> SelectionQuestions:
     r"""Reads questions with right answers, one question and one answer per line.
 
-    A question with several right answers has several lines. The formats are CSV, tab-separated and
-    JSON lines, inferred from the file name. If both columns are given by number rather than by
-    name, the file is read without a header.
+    A question with several right answers has a line for each of them. The formats are CSV,
+    tab-separated and JSON lines, inferred from the file name. If both columns are given by number
+    rather than by name, the file is read without a header.
 
     Args:
         path: The file, plain or gzipped.

@@ -93,12 +93,12 @@ def split_pairs(
     validation sets consist of components drawn at random; components with more than 1 % of all
     pairs always stay in the training set.
 
-    With `holdout_groups_size`, whole groups (for example documents) are held out first. They are
-    drawn at random until there are enough pairs; groups with more than a tenth of this number come
-    last. A pair is in `holdout` only if all pairs of its component occur only in held-out groups;
-    all other pairs of these groups are split like the remaining pairs. No group contributes more
-    than a tenth of `holdout` (rounded up). The further pairs of a group, the `surplus`, are in no
-    set, so that held-out groups stay unseen.
+    If `holdout_groups_size` is above 0, whole groups (for example documents) are held out first.
+    They are drawn at random until there are enough pairs; groups with more than a tenth of this
+    number come last. A pair is in `holdout` only if all pairs of its component occur only in
+    held-out groups; all other pairs of these groups are split like the remaining pairs. No group
+    contributes more than a tenth of `holdout` (rounded up). The further pairs of a group, the
+    `surplus`, are in no set, so that held-out groups stay unseen.
 
     The result depends on the set of pairs and on `seed`, not on the order of the pairs.
 

@@ -36,7 +36,7 @@ class TaggedText(NamedTuple):
 
 @dataclass(frozen=True)
 class TaggedTexts(Records[TaggedText]):
-    """The sentences of a file with their labels, and the problems of skipped lines.
+    """The sentences of a file with their labels, and the problems of lines that were left out.
 
     Example:
 
@@ -60,7 +60,7 @@ class TaggedTexts(Records[TaggedText]):
     """The problems of the lines that were left out."""
 
     def summary(self) -> str:
-        """Returns a summary as text."""
+        """Returns the numbers of sentences, words and labels and the first problems, as text."""
         counts = Counter(label for text in self.texts for label in text.labels)
         words = sum(counts.values())
         some = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(12))

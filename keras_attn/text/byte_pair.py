@@ -239,7 +239,9 @@ class BytePairTokenizer(PlacedTokenizer):
             text: A string.
 
         Returns:
-            The string, normalized if `normalize` is True. It equals `decode(encode(text))`.
+            The string after normalization (`normalize=True`) or composition (`compose=True`). With
+            neither, only lone surrogates are replaced. `decode(encode(text))` returns the same
+            string.
 
         Raises:
             TypeError: If `text` is not a string.

@@ -86,7 +86,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         return ops.divide_no_nan(ops.sum(losses), sum_over_replicas(ops.sum(weights)))
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Any:
-        """Computes the loss of each token (B, T), which is 0 where the label is `ignore_id`."""
+        """Computes the loss of each token, `(B, T)`, which is 0 where the label is `ignore_id`."""
         labels, logits = check_tokens(y_true, y_pred, type(self).__name__)
         dtype = keras.backend.standardize_dtype(logits.dtype)
         counts = ops.not_equal(token_weights(labels, self.ignore_id, None, dtype), 0)

@@ -105,8 +105,8 @@ def attention_steps(
         An `AttentionSteps`, which `attention_steps_page` shows.
 
     Raises:
-        ValueError: If there is no such layer, head or row, there are more tokens than queries or
-            keys, or the layer is not supported.
+        ValueError: If no layer matches `path`, the head or the row does not exist, there are more
+            tokens than queries or keys, or the layer is not supported.
 
     Example:
 

@@ -38,8 +38,8 @@ def coloured_tokens_html(
     token, or reaching it with the tab key, shows its vocabulary entry and its id.
 
     Args:
-        tokens: Readable tokens of a text, as returned by a tokenizer's `tokens`, or a list of such
-            lists.
+        tokens: Readable tokens of a text, as returned by a tokenizer's `tokens`, or a list of the
+            tokens of each text.
         ids: The ids of the tokens, in the same structure. If None, no ids are shown.
         title: Heading of the page.
 

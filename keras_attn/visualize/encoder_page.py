@@ -58,8 +58,8 @@ def encoder_page(
         The page as an HTML string; write it as UTF-8.
 
     Raises:
-        ValueError: If there is no view; if the number of ids or notes does not match the views; or
-            if a text lacks the word of its note.
+        ValueError: If there is no view; if the number of ids or notes does not match the views; if
+            `divergence` is given without `roles`; or if a text lacks the word of its note.
 
     Example:
 

@@ -17,10 +17,10 @@ MEAN = "mean"
 class Focus:
     """The initial selection of the attention viewer.
 
-    The strongest link determines fields that are None: the largest weight between the word and
-    another word in the layers and heads that the other fields allow. Links from and to special
-    tokens such as `[CLS]` are ignored. In self-attention, links of a token to itself and to its
-    neighbours are also ignored, because some heads attend to them in every text.
+    Fields that are None are chosen so that the viewer opens on the strongest link: the largest
+    weight between two words in the layers and heads that the other fields allow. Links from and to
+    special tokens such as `[CLS]` are ignored. In self-attention, links of a token to itself and to
+    its neighbours are also ignored, because some heads attend to them in every text.
 
     Args:
         word: The query word, in upper or lower case, or the index of its token, from 0.

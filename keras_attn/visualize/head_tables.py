@@ -45,7 +45,7 @@ class RolesOfHeads(Protocol):
         """Number of texts over which the measures are averaged."""
 
     def role_of(self, layer: int, head: int) -> str:
-        """Returns the name of the role of a head."""
+        """Returns the name of the role of a head; `layer` and `head` are indices from 0."""
 
 
 def head_roles_html(

@@ -89,7 +89,7 @@ class ShadedText:
         return min(abs(weight) / self.largest, 1) if self.largest else 0.0
 
     def color(self, weight: float) -> tuple[int, int, int]:
-        """Returns the colour of a weight."""
+        """Returns the colour of a weight, (red, green, blue) from 0 to 255."""
         share = self.share(weight)
         deepest = _FOR if weight > 0 else _AGAINST
         red, green, blue = (round(255 + share * (c - 255)) for c in deepest)

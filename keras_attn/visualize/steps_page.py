@@ -37,7 +37,7 @@ def attention_steps_page(
         The page as an HTML string; write it as UTF-8.
 
     Raises:
-        ValueError: If `query` is not a word of the query tokens, or not an index of one.
+        ValueError: If `query` is neither a word of the query text nor the index of a query token.
 
     Example:
 

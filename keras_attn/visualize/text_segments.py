@@ -24,7 +24,7 @@ def text_segments(
     """Splits a text at the borders of its tokens.
 
     Tokens that share a character, such as the bytes of an emoji, form one piece, whose weight is
-    the sum of the tokens' weights. Tokens that meet within one visible character also form one
+    the sum of the tokens' weights. Tokens with a border within one visible character also form one
     piece: a letter and its accent, two halves of a flag, or characters with a zero-width joiner
     between them. A token that is not in the text, such as `[CLS]`, is a separate piece before or
     after the text, in the order of the tokens.

@@ -50,7 +50,7 @@ def choose_precision(parts: Sequence[Sequence[np.ndarray]], most_bytes: float) -
 def encode_weights(
     layers: Sequence[np.ndarray], precision: Precision = PRECISIONS[0]
 ) -> dict[str, Any]:
-    """Encodes layers `(heads, T, S)` for the script of the page."""
+    """Encodes the weights of layers, each `(heads, T, S)`, as a dict for the script of the page."""
     most = max(1.0, *(float(layer.max(initial=0)) for layer in layers))
     data = _compressed((head / most for layer in layers for head in layer), precision)
     return {

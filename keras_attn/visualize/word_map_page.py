@@ -26,7 +26,7 @@ role="application" aria-label="Map of words"></svg><div class="zoom">
 
 
 def word_places(vectors: npt.ArrayLike, seed: int = 0) -> np.ndarray:
-    """Computes a position on a map for each vector (scikit-learn's t-SNE).
+    """Computes a position on a map for each vector with t-SNE, which needs scikit-learn.
 
     References:
         - [van der Maaten and Hinton, 2008](https://jmlr.org/papers/v9/vandermaaten08a.html).
