@@ -36,8 +36,10 @@ class Rows(NamedTuple):
     share: np.float32  # rows of a batch / examples of a full batch
 
     def weights(self, of_examples: np.ndarray) -> np.ndarray:
-        """Returns the weight of each row: 0 for repeated rows; all other weights are scaled up, so
-        that means over rows do not change."""
+        """Returns the weight of each row, 0 for repeated rows.
+
+        All other weights are scaled up, so that means over rows do not change.
+        """
         weights = of_examples[self.members] * self.share
         weights[self.real :] = 0.0
         return weights

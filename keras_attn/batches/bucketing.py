@@ -22,7 +22,7 @@ class Packing(NamedTuple):
 
 
 def pack(size: int, most: int, multiple_of: int) -> Packing:
-    """Distributes examples over the fewest batches of at most `most`, with equally many rows."""
+    """Distributes `size` examples over the fewest batches of at most `most` examples."""
     count = ceil(size, max(most, 1))
     examples = ceil(size, count)
     return Packing(ceil(examples, multiple_of) * multiple_of, count, examples)
@@ -95,7 +95,7 @@ def padded(
     start_id: int | None = None,
     end_id: int | None = None,
 ) -> np.ndarray:
-    """Returns some sequences as rows `(N, width)` int32: start, ids, end, padding."""
+    """Returns the sequences `members` as rows `(N, width)` int32: start, ids, end, padding."""
     table = np.full((len(members), width), pad_id, "int32")
     before = int(start_id is not None)
     starts = np.cumsum(lengths) - lengths

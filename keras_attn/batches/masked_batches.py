@@ -42,10 +42,10 @@ class MaskedBatches(BucketedBatches):
     row is a whole chunk, `[CLS] text [SEP]`.
 
     Splits, replacements and masks are drawn anew in each epoch, from `seed`, the epoch and the
-    index of the batch, so that a resumed run draws the same ones. Chunks are shuffled in blocks:
-    consecutive chunks stay within about 65,000 positions of each other, so that files larger than
-    memory are read in large pieces. `BucketedBatches` describes buckets and epochs. **Pass
-    `shuffle=False` to `fit`.**
+    index of the batch, so that a resumed run draws the same splits, replacements and masks. Chunks
+    are shuffled in blocks: consecutive chunks stay within about 65,000 positions of each other, so
+    that files larger than memory are read in large pieces. `BucketedBatches` describes buckets and
+    epochs. **Pass `shuffle=False` to `fit`.**
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): masked words, next sentences.

@@ -33,9 +33,9 @@ class ScoredPairBatches(BucketedBatches):
         segments: Whether the inputs have `segment_ids`, which are all 0.
         pad_id: Id of padding.
         max_length: Maximum number of ids that a text may have; no limit if None.
-        least: Buckets with fewer pairs than this are joined with other buckets. If the loss
-            compares the rows of a batch with each other, set it to `batch_size`, so that each batch
-            has at least half that many pairs.
+        least: Buckets with fewer pairs than this number are joined with other buckets. If the loss
+            compares the rows of a batch with each other, set `least` to `batch_size`, so that each
+            batch has at least half that many pairs.
         **layout: `multiple` (default 16), `max_shapes` (12), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 

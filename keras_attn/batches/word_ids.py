@@ -67,7 +67,7 @@ class WordIds:
         return digest.hexdigest()[:16]
 
     def summary(self) -> str:
-        """Returns the numbers of words as text."""
+        """Returns the numbers of texts, words and words with a vector as text."""
         return (
             f"{len(self):,} texts, {self.words_read:,} words, of which {len(self.ids):,} are one of"
             f" {len(self.tokenizer.vocabulary) - len(SPECIAL_TOKENS):,} with a vector"

@@ -41,7 +41,7 @@ def kept_shares(counts: ArrayLike, subsample: float) -> np.ndarray:
 
 
 def noise_shares(counts: ArrayLike, noise_power: float = 0.75) -> np.ndarray:
-    """Returns the probability of each noise word, count^power / sum(count^power)."""
+    """Returns the probability of each word as a noise word, count^power / sum(count^power)."""
     counts = np.asarray(counts, "float64")
     noise = np.where(counts > 0, counts**noise_power, 0.0)
     return noise / noise.sum()

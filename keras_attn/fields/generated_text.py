@@ -74,7 +74,9 @@ class PromptInput:
         }
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
-        """X
+        """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
+
+        The function returns the ids as a table `(B, P)`, padded on the right.
 
         Args:
             tf: The module `tensorflow`.

@@ -68,7 +68,10 @@ class Beams(NamedTuple):
         )
 
     def begin(self) -> tuple[Generation, Generation, Tensor]:
-        """Returns the initial beams, of which only the first is possible, and no collected ones."""
+        """Returns the initial beams, empty collected sequences, and `over`, all False.
+
+        Only the first beam of each row is possible.
+        """
         first = ops.convert_to_tensor(np.arange(self.num_beams)[None] == 0)
         beams = self.nothing(self.num_beams)
         beams = beams._replace(scores=ops.where(first, 0.0, beams.scores))
@@ -114,7 +117,7 @@ class Beams(NamedTuple):
         return token, beams, best, over, parent
 
     def result(self, best: Generation) -> Generation:
-        """Returns the R best collected sequences; missing ones are padding."""
+        """Returns the R best collected sequences; rows with fewer sequences are padded."""
         best = Generation(*(x[:, : self.returned] for x in best))
         there = best.scores > IMPOSSIBLE
         return Generation(

@@ -93,7 +93,7 @@ class CompiledFunction:
         return list(reads.variables if isinstance(reads, keras.layers.Layer) else reads)
 
     def __call__(self, ids: TensorLike, max_length: int, *numbers: Any) -> Any:
-        """Runs the compiled function."""
+        """Runs the compiled function, and returns its results as NumPy arrays."""
         variables = self._read()
         if list(map(id, variables)) != list(map(id, self.variables)):
             self.variables = variables

@@ -27,9 +27,9 @@ class CompiledSteps:
     Args:
         begin: Function of ids int32 `(B, S)`, an integer, and numbers `(B,)`, such as seeds, to a
             nest of batch-first tensors.
-        advance: Function of such a state to a nest of results and the next state.
-        model: Layer or model whose variables both functions read. If they are replaced, as by
-            `quantize` and `enable_lora`, the functions are compiled again.
+        advance: Function of a state to a nest of results and the next state.
+        model: Layer or model whose variables both functions read. If the variables are replaced, as
+            by `quantize` and `enable_lora`, the functions are compiled again.
 
     Example:
 

@@ -67,7 +67,7 @@ def repeat(decoder: Decoder[State], state: State, times: int) -> State:
 
 
 def laid_out(decoder: Decoder, prompt: Tensor, beams: int = 1) -> Decoder:
-    """Returns the fastest decoder for the steps of one search."""
+    """Returns the decoder that is fastest for the steps of a search with `beams` beams."""
     if not hasattr(decoder, "laid_out") or (beams == 1 and is_one_row(prompt)):
         return decoder
     return decoder.laid_out()

@@ -51,13 +51,13 @@ def values_of(setting: object) -> list[Any]:
 
 
 def rounded_count(count: int) -> int:
-    """Rounds a `top_k` up to 64, 256, 1024 and so on, so that few functions are compiled."""
+    """Rounds `top_k` up to 64, 256, 1024 and so on, so that few functions are compiled."""
     bits = (count - 1).bit_length()
     return max(64, 1 << (bits + bits % 2))
 
 
 def sampling_inputs(settings: Mapping[str, float | None]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits settings of sampling into run-time numbers and compile-time settings.
+    """Returns the run-time numbers and the compile-time settings of sampling, as two dicts.
 
     A filter that is off has no run-time number and costs nothing. For `top_k`, the number of
     greatest logits to sort is a compile-time setting: k rounded up to 64, 256, 1024 and so on.

@@ -68,7 +68,7 @@ def check_ranking(length_penalty_kind: object, early_stopping: object) -> None:
 
 
 class Ranking(NamedTuple):
-    """Scores sequences by their log-probability divided by the length penalty."""
+    """Settings for ranking sequences by their log-probability divided by the length penalty."""
 
     alpha: float | Tensor
     """The exponent of the length penalty: a number, or a tensor `(B, 1)`."""
@@ -82,6 +82,9 @@ class Ranking(NamedTuple):
         return cls(of_rows("alpha", alpha), kind, given)
 
     def penalty(self, lengths: Size) -> Tensor:
-        """Returns the length penalties for lengths `(B, n)`, or for one length."""
+        """Returns the length penalties for lengths `(B, n)`, or for a single length.
+
+        The `given` first tokens are not counted.
+        """
         counted = ops.maximum(lengths - self.given, 1)
         return length_penalty(counted, self.alpha, self.kind)

@@ -12,8 +12,9 @@ from keras_attn.ops.masks import token_mask
 class History:
     """Tracks the tokens of each row, in order to penalize or block repetitions.
 
-    The history is a dict of tensors, as part of the state of a loop. With a repetition penalty, it
-    has `"seen"`, bool `(B, V)`; if repeated n-grams are blocked, it has `"ids"`, int32 `(B, L)`.
+    The history is a dict of tensors, as part of the state of a loop. With a repetition penalty, the
+    dict has `"seen"`, bool `(B, V)`; if repeated n-grams are blocked, the dict has `"ids"`, int32
+    `(B, L)`.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class History:
         return history
 
     def penalized(self, logits: Tensor, history: dict[str, Tensor]) -> Tensor:
-        """Applies the repetition penalty to the logits `(B, V)` of tokens in the history."""
+        """Returns logits `(B, V)`, with the repetition penalty applied to tokens of the history."""
         if "seen" not in history:
             return logits
         less = ops.where(logits < 0, logits * self.penalty, logits / self.penalty)

@@ -119,7 +119,10 @@ class TokenRules:
     def allowed(
         self, logits: Tensor, step: Size, history: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Returns float32 logits `(B, V)`, with -inf for tokens forbidden after `step` tokens."""
+        """Returns float32 logits `(B, V)`, with -inf for tokens that are forbidden at a step.
+
+        `step` is the number of new tokens so far.
+        """
         raw = logits
         logits = ops.cast(logits, "float32")
         if self.never.any():

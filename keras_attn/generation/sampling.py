@@ -172,7 +172,7 @@ def chooser(
     lengths: Tensor,
     filters: Mapping[str, Any],
 ) -> Callable[[Any, Tensor, Any], tuple[Tensor, Tensor, Any]]:
-    """Returns the function with which `decode_rows` draws the tokens of `sample`."""
+    """Returns the `choose` function for `decode_rows` that draws the tokens of `sample`."""
 
     def choose(step: Size, logits: Tensor, history: dict[str, Tensor]):
         logits = ops.cast(logits, "float32")

@@ -81,7 +81,7 @@ class Writing(NamedTuple):
         return dict(self.sampling).get("no_repeat_ngram_size", 0)
 
     def parted(self) -> tuple[Writing, dict[str, float]]:
-        """Splits the settings into compile-time settings and the run-time inputs of a function."""
+        """Returns the compile-time settings and a dict of the run-time numbers of a function."""
         given = {"no_repeat_ngram_size": self.no_repeat_ngram_size} if self.beams else self.sampling
         numbers, fixed = sampling_inputs(dict(given))
         ranking = dict(self.ranking)

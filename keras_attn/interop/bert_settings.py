@@ -116,7 +116,7 @@ def read_bert_config(settings: dict[str, Any], where: str) -> tuple[str, BertCon
 
 
 def encoder_kind(config: BertConfig) -> str:
-    """Returns the kind of encoder, such as `"bert"`, that has these settings."""
+    """Returns the kind of encoder, such as `"bert"`, to which a config belongs."""
     if isinstance(config, ModernBertConfig):
         return MODERN_BERT
     if isinstance(config, RobertaConfig):

@@ -132,7 +132,7 @@ def plain_name(kind: str, name: str) -> str:
 
 
 def encoder_weights(config: BertConfig, kind: str) -> Iterator[Weight]:
-    """Yields the weights of the embeddings and of each block."""
+    """Yields the `Weight`s of the embeddings and of each block of an encoder."""
     names, dim = NAMES[kind], config.dim
     if kind == MODERN_BERT:
         yield from _modern_bert_weights(config)
@@ -183,7 +183,7 @@ def _modern_bert_weights(config: BertConfig) -> Iterator[Weight]:
 def part_weights(
     config: BertConfig, kind: str, part: str, num_classes: int | None = None
 ) -> list[Weight]:
-    """Returns the weights of the pooler or of a head, given by its name `part`."""
+    """Returns the `Weight`s of the pooler or of a head, given by its name `part`."""
     names, dim = NAMES[kind], config.dim
     ours, theirs = part.removesuffix(" of classes"), (names.parts[part],)
     units = {

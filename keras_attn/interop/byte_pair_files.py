@@ -254,7 +254,7 @@ def _in_order(ids_of: dict[str, Any], folder: Path) -> list[str]:
 
 
 def named_token(settings: dict[str, Any], *names: str) -> str | None:
-    """Returns the first of these special tokens that a `tokenizer_config.json` contains."""
+    """Returns the first of several special tokens that a `tokenizer_config.json` contains."""
     for name in names:
         value = settings.get(name)
         value = value.get("content") if isinstance(value, dict) else value

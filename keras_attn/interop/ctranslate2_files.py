@@ -65,7 +65,7 @@ class ModelFile(NamedTuple):
     """The variables, keyed by name and by alias."""
 
     def number(self, *names: str) -> float | None:
-        """Returns the number in the first variable with one of these names; None without one."""
+        """Returns the number in the first variable that exists; None if none of `names` exists."""
         found = next((self.variables[name] for name in names if name in self.variables), None)
         if found is None:
             return None
@@ -78,7 +78,7 @@ class ModelFile(NamedTuple):
         return float(values.ravel()[0])
 
     def weights(self, name: str) -> np.ndarray:
-        """Reads a variable as float32: numbers of int8 and int16 are divided by their scales.
+        """Reads a variable as float32, and divides numbers of int8 and int16 by their scales.
 
         weight[i] = integer[i] / scale        scale: of each row, or of all
         """

@@ -22,17 +22,17 @@ def from_keras(
 ) -> Any:
     """Converts attention layers of Keras and KerasHub to layers of this package.
 
-    It converts `MultiHeadAttention`, `GroupQueryAttention`, `Attention` and `AdditiveAttention` of
-    `keras.layers`, and `TransformerEncoder` and `TransformerDecoder` of `keras_hub.layers`. The
-    weights are kept. The original and the result are then called on random inputs, with masks and
-    without dropout, and an error is raised if their outputs differ. Unsupported settings raise an
-    error that names them. In a model, each layer of these classes is replaced, and all other layers
-    are copied with their weights. Attention layers inside your own layers are not replaced. The
-    original is not modified.
+    The function converts `MultiHeadAttention`, `GroupQueryAttention`, `Attention` and
+    `AdditiveAttention` of `keras.layers`, and `TransformerEncoder` and `TransformerDecoder` of
+    `keras_hub.layers`, and keeps their weights. The original and the result are then called on
+    random inputs, with masks and without dropout, and an error is raised if their outputs differ.
+    Unsupported settings raise an error that names them. In a model, each layer of these classes is
+    replaced, and all other layers are copied with their weights. Attention layers inside your own
+    layers are not replaced. The original is not modified.
 
     Args:
-        layer: A built layer of one of these classes, or a functional or Sequential model that
-            contains such layers, also in nested models.
+        layer: A built layer of one of the classes above, or a functional or Sequential model that
+            contains layers of these classes, also in nested models.
         inputs: Inputs of a model for the comparison. By default, they are random: integers are ids
             below the size of the smallest `Embedding`, or zeros and ones if the name of the input
             says that it is a mask.
@@ -46,7 +46,7 @@ def from_keras(
         model. A compiled model is compiled with the same settings and a new optimizer state.
 
     Raises:
-        TypeError: If `layer` is neither a layer of one of these classes nor a functional or
+        TypeError: If `layer` is neither a layer of one of the classes above nor a functional or
             Sequential model.
         ValueError: If a layer is not built or has an unsupported setting, the model has no layer to
             convert, or the outputs differ.

@@ -33,12 +33,12 @@ def is_ignored(name: str) -> bool:
 
 
 def head_weight(config: GptConfig) -> Weight:
-    """Returns the weight of the output layer of a decoder with an untied output."""
+    """Returns the `Weight` of the output layer of a decoder with an untied output."""
     return Weight("head/kernel", (HEAD,), (config.vocabulary_size, config.dim), turned=True)
 
 
 def decoder_weights(config: GptConfig, kind: str) -> Iterator[Weight]:
-    """Yields the weights of the embeddings and of each block."""
+    """Yields the `Weight`s of the embeddings and of each block of a decoder."""
     yield Weight(TOKENS, (EMBEDDINGS[kind],), (config.vocabulary_size, config.dim))
     blocks = _gpt2_block if kind == "gpt2" else _llama_block
     if kind == "gpt2":

@@ -111,7 +111,7 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
 
 
 def read_backbone(backbone: object) -> tuple[Config, dict[str, np.ndarray]]:
-    """Returns the config and the weights, keyed by our names, of a KerasHub backbone."""
+    """Returns the config of a KerasHub backbone, and its weights, keyed by our names."""
     expected = (
         "Expected a folder, a name on Hugging Face's hub, 'keras_hub:' and the name of a preset, "
         "or a keras_hub.models.BertBackbone or GPT2Backbone. Received: "

@@ -45,7 +45,7 @@ def checked_tensors(
 
 
 def encoder_tensors(model: keras.Model, config: BertConfig) -> dict[str, np.ndarray]:
-    """Returns the weights of a model as float32, with the names of `with_heads`."""
+    """Returns the weights of an encoder as float32, keyed by the names of `with_heads`."""
     if not isinstance(model, keras.Model) or not isinstance(config, BertConfig):
         raise TypeError(
             "Expected a Keras model and a `BertConfig`. Received: "

@@ -23,7 +23,7 @@ _ONLY: dict[str, tuple[Any, ...]] = {
 
 
 def read_modern_bert_settings(settings: dict[str, Any], where: str) -> dict[str, Any]:
-    """Reads the settings that only ModernBERT has, and converts them to our settings."""
+    """Reads the settings that only ModernBERT has, and returns them as arguments of the config."""
     for name, supported in _ONLY.items():
         if name in settings and settings[name] not in supported:
             raise ValueError(

@@ -77,9 +77,9 @@ def read_tasks(folder: Path, settings: Mapping[str, Any]) -> dict[str, OwnTask]:
 def read_search(folder: Path, settings: Mapping[str, Any], task: str = "") -> dict[str, Any]:
     """Reads the search settings of an encoder-decoder, as arguments of `beam_search`.
 
-    They come from `generation_config.json` if it exists, otherwise from `settings`, the parsed
-    `config.json`. The settings of a `task` in `task_specific_params` override them. Unsupported
-    settings raise an error.
+    The settings come from `generation_config.json` if it exists, otherwise from `settings`, the
+    parsed `config.json`. The settings of a `task` in `task_specific_params` override the other
+    settings. Unsupported settings raise an error.
     """
     path = folder / FILE
     given = read_object(path) if path.is_file() else settings

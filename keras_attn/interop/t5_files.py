@@ -129,7 +129,7 @@ def t5_config_file(config: T5Config) -> dict[str, Any]:
 
 
 def t5_weights(config: T5Config) -> Iterator[Weight]:
-    """Yields the weights of the embedding and of each block."""
+    """Yields the `Weight`s of the embedding and of each block of a T5 model."""
     yield Weight(TABLE, (_SHARED,), (config.source_vocabulary_size, config.dim))
     count = config.num_decoder_layers
     for stack, blocks in (
@@ -177,7 +177,7 @@ def _block(config: T5Config, stack: str, number: int) -> Iterator[Weight]:
 
 
 def head_weight(config: T5Config) -> Weight:
-    """Returns the weight of the output layer of a model with an untied output."""
+    """Returns the `Weight` of the output layer of a model with an untied output."""
     shape = (config.source_vocabulary_size, config.dim)
     return Weight("head/kernel", (_HEAD,), shape, turned=True)
 

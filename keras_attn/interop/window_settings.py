@@ -13,7 +13,7 @@ MOST_LAYERS = 4096
 
 
 def read_windows(kind: str, settings: dict[str, Any], where: str) -> dict[str, Any]:
-    """Reads which layers have a sliding window, and returns our settings for it."""
+    """Reads which layers have a sliding window, and returns the window settings of `GptConfig`."""
     windowed = windowed_layers(settings, lambda layer: _slides(kind, layer, settings), where)
     window = settings.get("sliding_window", 4096)
     off = kind == "qwen3" and not settings.get("use_sliding_window", False)
@@ -30,7 +30,7 @@ def read_windows(kind: str, settings: dict[str, Any], where: str) -> dict[str, A
 def windowed_layers(
     settings: dict[str, Any], slides: Callable[[int], bool], where: str
 ) -> list[bool]:
-    """Returns whether each layer has a window, from `layer_types` or by default from `slides`."""
+    """Returns whether each layer has a window, by `layer_types` if given, otherwise by `slides`."""
     number, types = settings.get("num_hidden_layers"), settings.get("layer_types")
     if type(number) is not int or not 0 < number <= MOST_LAYERS:
         raise ValueError(

@@ -105,9 +105,9 @@ def read_word_vectors(
             the most frequent words.
         format: One of the formats, or `"auto"` to infer it from the suffix (`.bin`, `.npy`, `.npz`)
             or the first line.
-        words: For `"npy"`, the words, or a file with the words. By default, the file in the same
-            folder with the same name and the suffix `.txt` or `.parquet`, or the only file with one
-            of these suffixes. Parquet needs pyarrow.
+        words: For `format="npy"`, the words, or a file with the words. By default, the file in the
+            same folder with the same name and the suffix `.txt` or `.parquet`, or the only file
+            with one of these suffixes. Parquet needs pyarrow.
 
     Returns:
         A `WordVectors`, in the order of the file.
@@ -198,8 +198,8 @@ def write_word_vectors(
     In text files, numbers have nine digits, so that float32 values are restored exactly.
 
     Args:
-        path: The file. With `"npy"`, the words are written to a file with the same name and the
-            suffix `.txt`.
+        path: The file. With `format="npy"`, the words are written to a file with the same name and
+            the suffix `.txt`.
         vectors: The words and their vectors.
         format: One of the formats of `read_word_vectors`, or `"auto"` to infer it from the suffix:
             `"glove"` if the suffix belongs to no other format.

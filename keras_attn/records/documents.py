@@ -55,8 +55,8 @@ class Documents:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: During iteration, if there is no document, a file has a line that is not UTF-8
-            or not JSON, an empty document, or a sentence of more than `MAX_CHARACTERS` characters.
+        ValueError: During iteration, if a file has no document, a line that is not UTF-8 or not
+            JSON, an empty document, or a sentence of more than `MAX_CHARACTERS` characters.
 
     Example:
 

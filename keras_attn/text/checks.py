@@ -38,7 +38,7 @@ def readable(piece: bytes) -> str:
 
 
 def checked_ids(ids: list[Any], vocabulary_size: int) -> list[int]:
-    """Checks a row of ids, and returns them as Python integers."""
+    """Checks that ids are in the vocabulary, and returns them as Python integers."""
     row = [operator.index(index) for index in ids]
     if row and not 0 <= min(row) <= max(row) < vocabulary_size:
         wrong = next(index for index in row if not 0 <= index < vocabulary_size)

@@ -53,7 +53,7 @@ def parted(text: str, marks: Mapping[str, int], default: str = "") -> tuple[str,
 
 
 def ended(row: list[int], end_id: int, ends: bool, max_length: int | None = None) -> list[int]:
-    """Adds the end token to the ids of a source text, if it is needed.
+    """Truncates the ids of a source text, and adds the end token if necessary.
 
     Args:
         row: Ids of a text.

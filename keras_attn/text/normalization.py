@@ -43,7 +43,7 @@ def normalize_text(text: str) -> str:
 
 
 def compose_with_offsets(text: str) -> tuple[str, Offsets]:
-    """Composes combining marks with the characters before them; also returns original positions."""
+    """Returns the composed text, and the `(start, end)` of its characters in the original text."""
     characters, lengths = [], []
     for character, length in _composed(text) if _marks().search(text) else [(c, 1) for c in text]:
         characters.append(character)
@@ -70,7 +70,7 @@ def compose_in_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.Tensor, tf.Ten
 
 
 def normalize_with_offsets(text: str) -> tuple[str, Offsets]:
-    """Normalizes a text like `normalize_text`; also returns each character's original position."""
+    """Returns the result of `normalize_text`, and the original position of each character."""
     characters: list[str] = []
     offsets: Offsets = []
     start = 0

@@ -168,7 +168,7 @@ def character_places_graph(
 def cut_texts_graph(
     tf: ModuleType, text: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
 ) -> tf.Tensor:
-    """Extracts parts of texts with TensorFlow ops.
+    """Returns parts of texts, given the text and the bytes of each part, with TensorFlow ops.
 
     Unlike `tf.strings.substr`, this function does not need a copy of the text for each part.
     """

@@ -58,7 +58,7 @@ def tokenizer_name(tokenizer: object) -> str:
 def train_pieces(
     name: str, texts: Iterable[str], vocabulary_size: int, vocabulary_file: str = ""
 ) -> BytePairTokenizer | SentencePieceTokenizer | WordPieceTokenizer:
-    """Trains a subword tokenizer; if there is a `vocabulary_file`, reads BERT's `vocab.txt`."""
+    """Trains a subword tokenizer, or reads `vocabulary_file`, a `vocab.txt` of BERT."""
     if vocabulary_file:
         return WordPieceTokenizer.from_vocabulary_file(vocabulary_file)
     if name == "word_piece":

@@ -57,7 +57,7 @@ class RowTokenizer(SavedTokenizer):
             add_end: Whether to put `end_id` after the ids of each text.
 
         Returns:
-            A list of ids for a string; a list of such lists for a sequence.
+            A list of ids for a string; a list with the list of ids of each text for a sequence.
 
         Raises:
             TypeError: If an element of `texts` is not a string.

@@ -103,7 +103,7 @@ def readable_tokens(tokenizer: PieceTokenizer | CharacterTokenizer) -> dict[str,
 
 
 class SpecialTokenReader:
-    """Encodes texts; with `as_tokens`, special tokens in them (`readable_tokens`) become one id."""
+    """Encodes texts; if `as_tokens`, special tokens of `readable_tokens` become one id."""
 
     def __init__(self, tokenizer: PieceTokenizer | CharacterTokenizer, as_tokens: bool):
         self.tokenizer = tokenizer

@@ -28,7 +28,7 @@ class Tokenizer(Protocol):
     def encode(
         self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
     ) -> Any:
-        """Converts a text to a list of ids, or several texts to a list of such lists."""
+        """Converts a text to a list of ids, or several texts to a list of lists of ids."""
 
     def decode(self, ids: TensorLike) -> Any:
         """Converts a row of ids to a text, or nested rows to nested lists of texts."""

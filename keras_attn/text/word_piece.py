@@ -47,10 +47,10 @@ class WordPieceTokenizer(PlacedTokenizer):
     `WordPieceTokenizer` for BERT's vocabularies, and for short sequences of clean text. If accents
     are kept, `é` and `e` with a combining accent have different ids, as in BERT's own tokenizer.
     Special tokens come only from `add_start` and `add_end`; unlike in BERT's own tokenizer, "[SEP]"
-    in a text is not a special token. With `mask_in_text`, "[MASK]" in a text is a special token. In
-    all other respects, the ids are the same as in Hugging Face's `BertTokenizer`. The older Python
-    version of `BertTokenizer` differs for characters that are missing in one of the two Unicode
-    tables.
+    in a text is not a special token. If `mask_in_text` is True, "[MASK]" in a text is a special
+    token. In all other respects, the ids are the same as in Hugging Face's `BertTokenizer`. The
+    older Python version of `BertTokenizer` differs for characters that are missing in one of the
+    two Unicode tables.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): BERT.
@@ -65,7 +65,7 @@ class WordPieceTokenizer(PlacedTokenizer):
         mask_in_text: Whether "[MASK]" in a text is read as the token `[MASK]`.
 
     Raises:
-        ValueError: If the vocabulary is invalid, or lacks `[MASK]` with `mask_in_text`.
+        ValueError: If the vocabulary is invalid, or lacks `[MASK]` although `mask_in_text` is True.
 
     Example:
 

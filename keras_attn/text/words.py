@@ -43,9 +43,9 @@ class WordTokenizer(PlacedTokenizer):
     - `...`, `--`, two backticks and two apostrophes are single marks. Any other symbol is a
       separate mark, and so is each character of a script without spaces, such as Chinese or Thai.
 
-    A word that is not in the vocabulary becomes `<unknown>`. With `hash_buckets`, such a word gets
-    one of `hash_buckets` additional ids instead, chosen by a hash of its letters, so that two
-    unknown words seldom have the same id.
+    A word that is not in the vocabulary becomes `<unknown>`. If `hash_buckets` is above 0, an
+    unknown word gets one of `hash_buckets` additional ids instead, chosen by a hash of its letters,
+    so that two unknown words seldom have the same id.
 
     Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`. They never result from a text,
     because `<` and `>` are split off.
