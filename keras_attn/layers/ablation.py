@@ -75,10 +75,10 @@ def ablate(
 
         output = sum over n of context_n Wo_n + b
 
-    `"zero"` leaves the heads out of this sum, as in Michel et al. (2019) and Voita et al. (2019).
-    `"uniform"` gives all keys that a query sees the same weight. An array is a fixed pattern of
-    attention: it replaces the attention weights of the heads. Hidden keys get no weight, and each
-    row is scaled to sum to 1.
+    `replace="zero"` leaves the heads out of this sum, as in Michel et al. (2019) and Voita et al.
+    (2019). `replace="uniform"` gives all keys that a query sees the same weight. If `replace` is an
+    array, it is a fixed pattern of attention, which replaces the attention weights of the heads.
+    Hidden keys get no weight, and each row is scaled to sum to 1.
 
     For `"zero"` and `"uniform"`, weights of the layers are set to 0, and restored at the end of the
     block. Inside the block, the change therefore affects all uses of the model, on every backend:

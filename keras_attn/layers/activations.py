@@ -12,7 +12,7 @@ from keras_attn.hints import Activation, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 def gelu(x: Tensor) -> Tensor:
-    """Exact GELU (Hendrycks and Gimpel, 2016).
+    """Computes the exact GELU (Hendrycks and Gimpel, 2016).
 
         gelu(x) = x / 2 (1 + erf(x / sqrt(2)))
 
@@ -54,7 +54,7 @@ def gelu_of_jax() -> Callable[..., Tensor]:
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 def gelu_tanh(x: Tensor) -> Tensor:
-    """GELU approximated with a hyperbolic tangent (Hendrycks and Gimpel, 2016).
+    """Computes GELU approximated with a hyperbolic tangent (Hendrycks and Gimpel, 2016).
 
         gelu_tanh(x) = x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
 
@@ -65,7 +65,7 @@ def gelu_tanh(x: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 def quick_gelu(x: Tensor) -> Tensor:
-    """GELU approximated with a sigmoid (Hendrycks and Gimpel, 2016).
+    """Computes GELU approximated with a sigmoid (Hendrycks and Gimpel, 2016).
 
         quick_gelu(x) = x sigmoid(1.702 x)
 
@@ -76,7 +76,7 @@ def quick_gelu(x: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 def squared_relu(x: Tensor) -> Tensor:
-    """Squared ReLU (So et al., 2021).
+    """Computes the squared ReLU (So et al., 2021).
 
     squared_relu(x) = max(x, 0)^2
     """

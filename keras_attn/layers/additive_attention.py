@@ -20,16 +20,16 @@ class AdditiveAttention(SequenceAttention):
 
     `keras.layers.AdditiveAttention` has neither `Wq` nor `Wk`, and requires equal widths; this
     layer follows the paper. With `units=None`, there are no projections, as in the Keras layer:
-    `scores[t, s] = v . tanh(query[t] + key[s])`. With `normalize`, `g v / |v|` replaces v (Salimans
-    and Kingma, 2016), where the learned length g is initially `1 / sqrt(units)`.
+    `scores[t, s] = v . tanh(query[t] + key[s])`. If `normalize` is True, `g v / |v|` replaces v
+    (Salimans and Kingma, 2016), where the learned length g is initially `1 / sqrt(units)`.
 
     With a `window`, a query sees only the keys s with `|s - p[t]| <= window_size` (Luong et al.,
-    2015). `"monotonic"` sets `p[t] = t`; a query that is past the last key by more than the window
-    sees nothing. `"predictive"` sets `p[t] = n sigmoid(vp . tanh(query[t] Wp))` for n keys, and
-    multiplies the weights by `exp(-(s - p[t])^2 / (2 sigma^2))` with `sigma = window_size / 2`, so
-    that the weights sum to less than 1. Padding does not count as a position. The layer has `Dq U +
-    Dk U + U` parameters, or U without projections. A bias adds U parameters, `normalize` adds 1,
-    and `"predictive"` adds `Dq Dq + Dq`.
+    2015). `window="monotonic"` sets `p[t] = t`; a query that is past the last key by more than the
+    window sees nothing. `window="predictive"` sets `p[t] = n sigmoid(vp . tanh(query[t] Wp))` for n
+    keys, and multiplies the weights by `exp(-(s - p[t])^2 / (2 sigma^2))` with `sigma = window_size
+    / 2`, so that the weights sum to less than 1. Padding does not count as a position. The layer
+    has `Dq U + Dk U + U` parameters, or U without projections. A bias adds U parameters,
+    `normalize=True` adds 1, and `window="predictive"` adds `Dq Dq + Dq`.
 
     The layer needs memory for `B * T * S * units` numbers; an `AttentionDecoder` needs memory for
     only one step, `B * S * units`.
@@ -156,7 +156,7 @@ class AdditiveAttention(SequenceAttention):
         return additive_scores(query, projected_key, scale)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "units": self.units,

@@ -343,7 +343,7 @@ class AttentionDecoder(RecurrentLoop):
         return tuple(outputs) if len(outputs) > 1 else output
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "cell": _serialized(self.cell),

@@ -30,10 +30,10 @@ class AttentionPooling(PoolingLayer):
         weights = softmax over tokens of scores           (B, S)
         output  = sum_s weights[s] x[s]                   (B, D)
 
-    `"additive"` is the attention of hierarchical attention networks (Yang et al., 2016), where u is
-    called the context vector and represents the question "what is the informative word?"; `"dot"`
-    is one head of scaled dot-product attention whose query is learned. Values are not projected:
-    the output is an average of the input tokens.
+    `score="additive"` is the attention of hierarchical attention networks (Yang et al., 2016),
+    where u is called the context vector and represents the question "what is the informative
+    word?"; `score="dot"` is one head of scaled dot-product attention whose query is learned. Values
+    are not projected: the output is an average of the input tokens.
 
     Shapes: x `(B, S, D)` to `(B, D)`.
 
@@ -41,7 +41,8 @@ class AttentionPooling(PoolingLayer):
     output has no mask. A row without tokens gives zero weights and a zero output.
 
     Args:
-        units: Width U of the hidden layer of `"additive"`; D if None. `"dot"` has none.
+        units: Width U of the hidden layer of `score="additive"`; D if None. `score="dot"` has no
+            hidden layer.
         score: `"additive"` or `"dot"`.
         attention_dropout: Dropout rate of the attention weights.
         kernel_initializer: Initializer of W, u and q.
@@ -146,7 +147,7 @@ class AttentionPooling(PoolingLayer):
         return (output, weights) if return_attention_scores else output
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "units": self.units,

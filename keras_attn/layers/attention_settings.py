@@ -150,7 +150,7 @@ def check_windows(
 def has_window(
     block: int, sliding_window: int | None, window_blocks: int | Sequence[bool] | None
 ) -> bool:
-    """Returns whether a block of a stack has the window.
+    """Returns whether a block of a stack has a sliding window.
 
     The function creates no list, because a damaged file may claim a billion blocks.
     """

@@ -278,7 +278,7 @@ class TransformerBlock(DenseLayer):
         }
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             **self._settings(),

@@ -78,7 +78,7 @@ class CBAM(ImageGate):
         return (x, what, where) if return_attention_scores else x
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "reduction": self.channel_attention.reduction,

@@ -43,7 +43,7 @@ class DecoderBlock(TransformerBlock):
         normalize_first: Whether to use pre-norm instead of post-norm.
         layer_norm_epsilon: Epsilon of the norms.
         kernel_initializer: Initializer of the projections.
-        bias_initializer: Initializer of their biases.
+        bias_initializer: Initializer of the biases of the projections.
         kernel_regularizer: Regularizer of the kernels.
         bias_regularizer: Regularizer of the biases.
         kernel_constraint: Constraint of the kernels, each a matrix (inputs, outputs).
@@ -62,9 +62,9 @@ class DecoderBlock(TransformerBlock):
             form that `keras_attn.ops.rotary_rates` accepts.
         num_buckets: Number of buckets of relative positions; even.
         max_distance: Distance from which all relative positions share one bucket.
-        sliding_window: Self-attention does not see keys at this distance or farther.
+        sliding_window: Distance from which self-attention hides keys; no limit if None.
         scale: Factor of the query-key products; `1 / sqrt(key_dim)` if None.
-        attention_kernel: "auto", "plain", "chunked" or "flash"; see
+        attention_kernel: How attention is computed: "auto", "plain", "chunked" or "flash", as in
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" support dropout and
             returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number

@@ -122,5 +122,5 @@ class DoublyStochasticLoss(MaskedLayer):
         return tuple(x_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {**super().get_config(), "weight": self.weight}

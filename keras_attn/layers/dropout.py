@@ -66,5 +66,5 @@ class Dropout(MaskedLayer):
         return x if mask is None else ops.copy(x)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {**super().get_config(), "rate": self.rate, "seed": self.seed}

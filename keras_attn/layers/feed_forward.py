@@ -24,7 +24,7 @@ class FeedForward(DenseLayer):
 
         output = dropout(activation(x W1 + b1)) W2 + b2
 
-    With `gated`, the hidden layer is a gated linear unit (Shazeer, 2020):
+    If `gated` is True, the hidden layer is a gated linear unit (Shazeer, 2020):
 
         output = dropout(activation(x Wg + bg) * (x W1 + b1)) W2 + b2
 
@@ -39,7 +39,7 @@ class FeedForward(DenseLayer):
 
     Args:
         intermediate_dim: Width of the hidden layer.
-        activation: Activation of the hidden layer, or of the gate with `gated`.
+        activation: Activation of the hidden layer, or of the gate if `gated` is True.
         dropout: Dropout rate of the hidden units.
         kernel_initializer: Initializer of the kernels.
         bias_initializer: Initializer of the biases.
@@ -124,7 +124,7 @@ class FeedForward(DenseLayer):
         return flat(self.output_dense, self.dropout_layer(hidden, training=training))
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,

@@ -27,7 +27,7 @@ def flat(layer: Callable[..., Tensor], x: Tensor, **kwargs: Any) -> Tensor:
 def lengths(x: Tensor, axes: int | None = None) -> tuple:
     """Returns the sizes of the first axes for a reshape, with -1 for an unknown one.
 
-    If -1 would be ambiguous, they are scalar tensors.
+    If -1 would be ambiguous, the sizes are scalar tensors.
     """
     shape = x.shape[: len(x.shape) - 1 if axes is None else axes]
     known = tuple(-1 if length is None else length for length in shape)

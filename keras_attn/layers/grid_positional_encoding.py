@@ -77,7 +77,7 @@ class GridPositionalEncoding(MaskedLayer):
         return x + ops.cast(ops.concatenate(encoded, axis=-1), x.dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "columns": self.columns,

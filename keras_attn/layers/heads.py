@@ -278,7 +278,7 @@ class HeadsLayer(DenseLayer):
         return {"mask": mask, "key_lengths": lengths}
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "num_heads": self.num_heads,

@@ -50,5 +50,5 @@ class ImageGate(CompositeLayer):
         return output_spec(self, args, kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {**super().get_config(), "data_format": self.data_format}

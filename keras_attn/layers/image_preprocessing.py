@@ -97,7 +97,7 @@ class ImagePreprocessing(keras.layers.Layer):
         return (x_shape[0], *self.image_size, x_shape[-1])
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "image_size": list(self.image_size),

@@ -71,7 +71,7 @@ class InputEmbedding(MaskedLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`.
+        x: Integer ids `(B, T)`, or floats `(..., D)` if `reverse` is True.
         segment_ids: Integers `(B, T)` below `num_segments`; all 0 if None.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`; computed as described above if None.
         reverse: Whether to project `x` to logits with the token table.
@@ -218,7 +218,7 @@ class InputEmbedding(MaskedLayer):
         mask: Tensor | None = None,
         training: bool | None = None,
     ):
-        """Embeds ids `(B, T)`, or with `reverse` computes logits of `x` `(..., D)`."""
+        """Embeds ids `(B, T)`, or if `reverse` is True, computes logits from `x` `(..., D)`."""
         if reverse:
             return self.token_embedding(x, reverse=True)
         if segment_ids is not None and self.segment_embedding is None:
@@ -254,15 +254,15 @@ class InputEmbedding(MaskedLayer):
         return self.dropout_layer(x, training=training)
 
     def compute_output_shape(self, x_shape: Shape, segment_ids_shape: Shape | None = None):
-        """Returns the shape of the embeddings of ids `(B, T)`."""
+        """Returns the shape `(B, T, D)` of the embeddings of ids `(B, T)`."""
         return (*x_shape, self.dim)
 
     def compute_mask(self, x: Tensor, previous_mask: Tensor | None = None):
-        """Returns the explicit mask, or `ids != pad_id`."""
+        """Returns the explicit mask, or `ids != pad_id` if `mask_zero` is True; otherwise None."""
         return self.token_embedding.compute_mask(x, previous_mask)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

@@ -23,15 +23,15 @@ class LuongAttention(SequenceAttention):
         scaled:   scores[t, s] = g query[t] . key[s]                     needs Dq = Dk; 1
         context[t] = sum_s softmax_s(scores[t]) value[s]                 (B, T, Dv)
 
-    The factor g of `"scaled"` is learned; its initial value is `1 / sqrt(Dk)`, the factor of
-    Vaswani et al., 2017. W of `"concat"` is stored as two halves, so that keys are projected only
-    once for all queries.
+    The factor g of `score="scaled"` is learned; its initial value is `1 / sqrt(Dk)`, the factor of
+    Vaswani et al., 2017. W of `score="concat"` is stored as two halves, so that keys are projected
+    only once for all queries.
 
     With a `window`, a query sees only the keys s with `|s - p[t]| <= window_size`. Local-m,
-    `"monotonic"`, sets `p[t] = t`; a query that is past the last key by more than the window sees
-    nothing. Local-p, `"predictive"`, sets `p[t] = n sigmoid(vp . tanh(query[t] Wp))` for n keys,
-    and multiplies the weights by `exp(-(s - p[t])^2 / (2 sigma^2))` with `sigma = window_size / 2`,
-    so that they sum to less than 1. Padding does not count as a position.
+    `window="monotonic"`, sets `p[t] = t`; a query that is past the last key by more than the window
+    sees nothing. Local-p, `window="predictive"`, sets `p[t] = n sigmoid(vp . tanh(query[t] Wp))`
+    for n keys, and multiplies the weights by `exp(-(s - p[t])^2 / (2 sigma^2))` with `sigma =
+    window_size / 2`, so that they sum to less than 1. Padding does not count as a position.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`.
 
@@ -43,7 +43,7 @@ class LuongAttention(SequenceAttention):
 
     Args:
         score: `"dot"`, `"general"`, `"concat"` or `"scaled"`.
-        units: Width U of the hidden layer of `"concat"`; the width of the query if None.
+        units: Width U of the hidden layer of `score="concat"`; the width of the query if None.
         window: `None` (global), `"monotonic"` (local-m) or `"predictive"` (local-p).
         window_size: Half-width D of the window, in keys; 10 if None.
         attention_dropout: Dropout rate of the attention weights.
@@ -141,7 +141,10 @@ class LuongAttention(SequenceAttention):
             self.key_dense.build(key_shape)
 
     def project_key(self, key: Tensor) -> Tensor:
-        """Projects the keys `(B, S, Dk)` for `"general"` and `"concat"`, once for many queries."""
+        """Projects the keys `(B, S, Dk)`, once for many queries.
+
+        The scores `"dot"` and `"scaled"` have no projection and return the keys unchanged.
+        """
         return self.key_dense(key) if self.score in ("general", "concat") else key
 
     def compute_scores(self, query: Tensor, projected_key: Tensor):
@@ -156,5 +159,5 @@ class LuongAttention(SequenceAttention):
         return ops.swapaxes(scores, 1, 2)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {**super().get_config(), "score": self.score, "units": self.units}

@@ -96,7 +96,7 @@ class MaskedLayer(CompositeLayer):
                 kwargs[name] = mask
 
     def compute_output_shape(self, x_shape: Shape, *other_shapes):
-        """Returns the shape of the first input; subclasses may return another."""
+        """Returns the shape of the first input; subclasses may override it."""
         return tuple(x_shape)
 
     def compute_output_spec(self, *args, **kwargs):

@@ -57,21 +57,21 @@ class MultiHeadAttention(HeadsLayer):
         use_bias: Whether the projections have biases.
         scale: Factor of the products; `1 / sqrt(key_dim)` if None.
         kernel_initializer: Initializer of the projections.
-        bias_initializer: Initializer of their biases.
+        bias_initializer: Initializer of the biases of the projections.
         kernel_regularizer: Regularizer of the kernels.
         bias_regularizer: Regularizer of the biases.
         kernel_constraint: Constraint of the kernels, each a matrix (inputs, outputs).
         bias_constraint: Constraint of the biases.
         seed: Seed of the dropout.
         value_rank: Rank r of the projection of values, at most min(Dv, K Hv); full if None.
-        attention_kernel: "auto", "plain", "chunked" or "flash"; see
+        attention_kernel: How attention is computed: "auto", "plain", "chunked" or "flash", as in
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" support dropout and
             returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
             of tokens of each row; with any other padding, they would hide the wrong keys.
         qk_norm: Norm of queries and keys over the width of a head, before positions rotate them
             (Dehghani et al., 2023): "rms_norm" or "layer_norm"; none if None.
-        qk_norm_epsilon: Epsilon of these norms.
+        qk_norm_epsilon: Epsilon of the norms of queries and keys.
         softcap: Limit c of the scaled products s, as `c tanh(s / c)` (Gemma Team, 2024); none if
             None.
         attention_sinks: Whether each head has an additional learned logit in the denominator of the

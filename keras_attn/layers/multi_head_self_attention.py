@@ -48,10 +48,10 @@ class MultiHeadSelfAttention(HeadsLayer):
     computes Q, K and `x Wdown`, and a second product with `Wup` computes V.
 
     With `positions="rotary"`, queries and keys are rotated by their positions (Su et al., 2021; see
-    `keras_attn.ops.apply_rotary`), so that Q[n] K[n]^T depends on distances. With "alibi", a bias
-    that decreases with the distance is added to the scaled products (Press et al., 2022; see
-    `keras_attn.ops.alibi_bias`). With "relative", a learned bias is added, one number for each head
-    and bucket of distances (T5: Raffel et al., 2020; see
+    `keras_attn.ops.apply_rotary`), so that Q[n] K[n]^T depends on distances. With
+    `positions="alibi"`, a bias that decreases with the distance is added to the scaled products
+    (Press et al., 2022; see `keras_attn.ops.alibi_bias`). With `positions="relative"`, a learned
+    bias is added, one number for each head and bucket of distances (T5: Raffel et al., 2020; see
     `keras_attn.ops.relative_position_buckets`); with a causal mask, all buckets are used for
     earlier keys. In each case, only distances matter, so padding on either side does not require
     `positions`. Pass `positions` if the tokens are not in order.
@@ -74,29 +74,29 @@ class MultiHeadSelfAttention(HeadsLayer):
         use_bias: Whether the projections have biases.
         scale: Factor of the products; `1 / sqrt(key_dim)` if None.
         kernel_initializer: Initializer of the projections.
-        bias_initializer: Initializer of their biases.
+        bias_initializer: Initializer of the biases of the projections.
         kernel_regularizer: Regularizer of the kernels.
         bias_regularizer: Regularizer of the biases.
         kernel_constraint: Constraint of the kernels, each a matrix (inputs, outputs).
         bias_constraint: Constraint of the biases.
         seed: Seed of the dropout.
         value_rank: Rank r of the projection of values, at most min(D, K Hv); full if None.
-        attention_kernel: "auto", "plain", "chunked" or "flash"; see
+        attention_kernel: How attention is computed: "auto", "plain", "chunked" or "flash", as in
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" support dropout and
             returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
             of tokens of each row; with any other padding, they would hide the wrong keys.
-        positions: None, "rotary", "alibi" or "relative".
+        positions: How attention depends on positions: "rotary", "alibi", "relative" or None.
         rotary_base: Base of the wavelengths of rotary positions.
         rotary_scaling: Scaling of rotary positions for contexts longer than in training; see
             `keras_attn.ops.rotary_rates`.
         num_buckets: Number of buckets of relative positions; even.
         max_distance: Distance from which all relative positions share one bucket.
-        sliding_window: Keys at this distance or farther are hidden (Beltagy et al., 2020; Jiang et
-            al., 2023); no limit if None.
+        sliding_window: Distance from which keys are hidden (Beltagy et al., 2020; Jiang et al.,
+            2023); no limit if None.
         qk_norm: Norm of queries and keys over the width of a head, before positions rotate them
             (Dehghani et al., 2023): "rms_norm" or "layer_norm"; none if None.
-        qk_norm_epsilon: Epsilon of these norms.
+        qk_norm_epsilon: Epsilon of the norms of queries and keys.
         softcap: Limit c of the scaled products s, as `c tanh(s / c)` (Gemma Team, 2024); none if
             None.
         attention_sinks: Whether each head has an additional learned logit in the denominator of the
@@ -107,7 +107,7 @@ class MultiHeadSelfAttention(HeadsLayer):
             keys; see `keras_attn.ops.dot_product_attention`. Register it with
             `keras.saving.register_keras_serializable`, so that the layer can be saved.
         mask_mod: Function `(head, query, key) -> visible` of the positions of queries and keys,
-            which hides keys. Register it in the same way.
+            which hides keys. Register it like `score_mod`, so that the layer can be saved.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -328,7 +328,7 @@ class MultiHeadSelfAttention(HeadsLayer):
     def project(self, x: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Projects `x` `(B, T, D)` to queries `(B, T, N, H)`, keys and values `(B, T, K, H|Hv)`.
 
-        With rotary positions queries and keys are rotated by `positions`, `0 ... T-1` if None.
+        With rotary positions, queries and keys are rotated by `positions`, `0 ... T-1` if None.
         """
         # The gradient of a split is one concatenation; that of slices, three padded tensors.
         q, k, v = self._sizes
@@ -436,7 +436,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         return result, cache
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "positions": self.positions,

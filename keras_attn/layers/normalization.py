@@ -150,7 +150,7 @@ class RMSNormalization(MaskedLayer):
         return ops.rms_normalization(x, self.scale, axis=-1, epsilon=self.epsilon)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {**super().get_config(), "epsilon": self.epsilon}
 
 

@@ -92,7 +92,7 @@ class MaskedAveragePooling(PoolingLayer):
         return mean * ops.cast(ops.sqrt(ops.sum(is_token, axis=1, keepdims=True)), mean.dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {**super().get_config(), "combiner": self.combiner}
 
 

@@ -56,7 +56,7 @@ class PositionalEncoding(_AddPositions):
         PE[p, 2i]    = sin(p / max_wavelength ** (2i / D))
         PE[p, 2i+1]  = cos(p / max_wavelength ** (2i / D))
 
-    With `halves`, all sines come before all cosines, as in Marian. Any length and width are
+    If `halves` is True, all sines come before all cosines, as in Marian. Any length and width are
     allowed; an odd width has one more sine than cosines. The layer has no weights.
 
     Shapes: x `(B, T, D)` to `(B, T, D)`.
@@ -105,7 +105,7 @@ class PositionalEncoding(_AddPositions):
         return sinusoids(positions + self.first, shape[-1], self.max_wavelength, self.halves)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "max_wavelength": self.max_wavelength,
@@ -181,7 +181,7 @@ class LearnedPositionalEncoding(_AddPositions):
         return self.embedding(no_negative(positions, self.sequence_length))
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "sequence_length": self.sequence_length,

@@ -40,7 +40,7 @@ def _structural_name(layer: keras.layers.Layer) -> str:
 
 
 def quantized_sublayers(layer: keras.layers.Layer) -> dict[str, dict[str, Any]]:
-    """Returns how the sublayers of a layer or model are quantized."""
+    """Returns the quantization settings of each quantized sublayer, keyed by its path."""
     found = {}
     for path, sublayer in sublayers(layer):
         if _is_quantized(sublayer):
@@ -73,7 +73,7 @@ def quantize_sublayers(layer: keras.layers.Layer, how: dict[str, dict[str, Any]]
 def quick_deletions() -> Iterator[None]:
     """Speeds up the deletion of the weights of many layers.
 
-    Keras runs the garbage collector over all objects of the process for each of them, which takes a
+    Keras runs the garbage collector over all objects of the process for each layer, which takes a
     few tenths of a second with TensorFlow. Inside this block, only new objects are searched.
     """
     if gc.get_freeze_count():  # already frozen by somebody else
@@ -133,6 +133,6 @@ class CompositeLayer(keras.layers.Layer):
         super()._post_build()
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         found = quantized_sublayers(self) or self._quantization_wanted
         return {**super().get_config(), **({"quantization": dict(found)} if found else {})}

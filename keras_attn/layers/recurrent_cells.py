@@ -75,7 +75,7 @@ def _with_masks(cell: keras.layers.Layer, width: int) -> Iterator[tuple[Any, int
 
 
 def no_state(x: Tensor) -> Tensor:
-    """Zeros `(B, 1)` for a sequence `(B, T, D)`, which may have length 0."""
+    """Returns zeros `(B, 1)` for a sequence `(B, T, D)`, which may have length 0."""
     return ops.zeros_like(ops.sum(x[:, :, :1], axis=1))
 
 
@@ -84,7 +84,7 @@ def run_loop(
 ) -> list[Tensor]:
     """Runs a loop that returns its outputs and states; a sequence of length 0 has no outputs.
 
-    Keras always reads the first step. A sequence without steps therefore gets a masked one, which
+    Keras always reads the first step. A sequence without steps therefore gets a masked step, which
     does not change the states, and whose output is cut off.
     """
     if static_shape(x)[1] != 0:

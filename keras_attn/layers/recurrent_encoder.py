@@ -170,7 +170,7 @@ class RecurrentEncoder(MaskedLayer):
         return x
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "units": self.units,

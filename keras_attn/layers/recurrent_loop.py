@@ -318,7 +318,7 @@ class StepCell:
         self.compute_dtype = compute_dtype
 
     def __call__(self, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Computes one step."""
+        """Computes one step, and returns its output and the new states."""
         return self.call(x, states)
 
 

@@ -87,5 +87,5 @@ class RotaryEmbedding(MaskedLayer):
         return apply_rotary(x, positions, self.base, self.scaling)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {**super().get_config(), "base": self.base, "scaling": self.scaling}

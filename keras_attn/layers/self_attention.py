@@ -31,10 +31,10 @@ class SelfAttention(DenseLayer):
         weights = softmax(scale * Q K^T)                  (B, T, T)
         output  = weights V                               (B, T, U)
 
-    With `scale=1.0` and no projection, this is `softmax(x x^T) x`. With None and "shared", the
-    products are symmetric: the score of s for t equals the score of t for s. "separate" is one head
-    of Vaswani et al. (2017) without the output projection. For more heads, use
-    `MultiHeadSelfAttention`.
+    With `scale=1.0` and no projection, this is `softmax(x x^T) x`. With `projection=None` and
+    `projection="shared"`, the products are symmetric: the score of s for t equals the score of t
+    for s. `projection="separate"` is one head of Vaswani et al. (2017) without the output
+    projection. For more heads, use `MultiHeadSelfAttention`.
 
     Shapes: x `(B, T, D)`; U is `units`, or D.
 
@@ -44,13 +44,13 @@ class SelfAttention(DenseLayer):
     output and zero weights. Padded queries attend to visible keys as usual.
 
     Args:
-        projection: None, "shared" or "separate".
+        projection: Which projections the layer has: None, "shared" or "separate".
         units: Width U of queries, keys and values; D if None. It requires a projection.
         use_bias: Whether projections have biases. It requires a projection.
         scale: Factor of the products; `1 / sqrt(U)` if None.
         attention_dropout: Dropout rate of the attention weights.
         kernel_initializer: Initializer of the projections.
-        bias_initializer: Initializer of their biases.
+        bias_initializer: Initializer of the biases of the projections.
         kernel_regularizer: Regularizer of the kernels.
         bias_regularizer: Regularizer of the biases.
         kernel_constraint: Constraint of the kernels, each a matrix (inputs, outputs).
@@ -204,7 +204,7 @@ class SelfAttention(DenseLayer):
         return (output, scores) if return_attention_scores else output
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "projection": self.projection,

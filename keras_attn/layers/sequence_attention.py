@@ -261,7 +261,7 @@ class SequenceAttention(DenseLayer):
         return ops.cast(positions, "float32"), key_index
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "window": self.window,

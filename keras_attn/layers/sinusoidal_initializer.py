@@ -37,5 +37,5 @@ class SinusoidalInitializer(keras.initializers.Initializer):
         return ops.cast(math.sqrt(2) * self.stddev * table, dtype or keras.config.floatx())
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {"stddev": self.stddev}

@@ -103,7 +103,7 @@ class SpatialAttention(ImageGate):
         return (output, gates) if return_attention_scores else output
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "kernel_size": self.kernel_size,

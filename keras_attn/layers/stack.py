@@ -98,7 +98,7 @@ class TransformerStack(TransformerBlock):
         return x if self.output_scale is None else x * ops.cast(self.output_scale, x.dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "num_layers": self.num_layers,

@@ -45,7 +45,7 @@ class TokenEmbedding(MaskedLayer):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: Integer ids `(B, T)`; with `reverse`, floats `(..., D)`. float32 ids, which a
+        x: Integer ids `(B, T)`, or floats `(..., D)` if `reverse` is True. float32 ids, which a
             `Sequential` model without an `Input` passes, are also accepted. An id outside of the
             vocabulary raises an error on CPUs, gives NaN in compiled calls on JAX, and gives an
             undefined row on accelerators.
@@ -166,11 +166,11 @@ class TokenEmbedding(MaskedLayer):
         return ops.transpose(kernel)
 
     def compute_output_shape(self, x_shape: Shape):
-        """Returns the shape of the embeddings of ids `(B, T)`."""
+        """Returns the shape `(B, T, D)` of the embeddings of ids `(B, T)`."""
         return (*x_shape, self.dim)
 
     def compute_mask(self, x: Tensor, previous_mask: Tensor | None = None):
-        """Returns the explicit mask, or `ids != pad_id`."""
+        """Returns the explicit mask, or `ids != pad_id` if `mask_zero` is True; otherwise None."""
         if previous_mask is not None or not self.mask_zero:
             return previous_mask
         if "int" not in keras.backend.standardize_dtype(x.dtype):
@@ -178,7 +178,7 @@ class TokenEmbedding(MaskedLayer):
         return ops.not_equal(x, self.pad_id)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

@@ -96,5 +96,5 @@ class HashedTokenPairs(MaskedLayer):
         return residue
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {**super().get_config(), "num_buckets": self.num_buckets, "seed": self.seed}

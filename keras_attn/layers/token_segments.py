@@ -72,5 +72,5 @@ class TokenSegments(MaskedLayer):
         return ops.cast(second, "int32")
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {**super().get_config(), "separator_id": self.separator_id}

@@ -184,7 +184,7 @@ class TokenWeighting(MaskedLayer):
         return (output, weights) if return_attention_scores else output
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config, without the weights."""
+        """Returns the constructor's arguments as a dict, without the initial weights."""
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

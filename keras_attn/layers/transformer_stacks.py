@@ -144,7 +144,7 @@ class TransformerEncoder(TransformerStack):
         return (x, scores) if return_attention_scores else x
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {**super().get_config(), "last_states": self.last_states}
 
 

@@ -177,7 +177,7 @@ class WordByWordAttention(MaskedLayer):
         return tuple(outputs) if len(outputs) > 1 else outputs[0]
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             **super().get_config(),
             "units": self.units,

@@ -98,7 +98,7 @@ class BagClassifierConfig(TextClassifierConfig):
             )
 
     def layers(self, dtype: DType) -> list[keras.layers.Layer]:
-        """Creates the layers of the model."""
+        """Creates the layers of the model, and returns them as a list."""
         layers = _embedding_layers(self, "", self.vocabulary_size, self.dim, dtype)
         if self.pair_buckets:
             layers.append(HashedTokenPairs(self.pair_buckets, name="pairs"))
@@ -119,7 +119,7 @@ class BagClassifierConfig(TextClassifierConfig):
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Returns the logits `(B, C)` for the result of `embed`."""
+        """Computes the logits `(B, C)` from `embedded`, the result of `embed` for the ids."""
         averages = []
         for prefix, x in zip(("", "pair_"), embedded, strict=False):
             own_ids = layers["pairs"](ids) if prefix else ids

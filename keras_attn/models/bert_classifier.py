@@ -100,7 +100,7 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
     def layers(  # type: ignore[override]  # a classifier has no logits of tokens
         self, dtype: DType
     ) -> list[keras.layers.Layer]:
-        """Creates the layers of the model."""
+        """Creates the layers of the model, and returns them as a list."""
         if self.sequence_length is None:
             return replace(self, sequence_length=_SEQUENCE_LENGTH).layers(dtype)
         layers = BertConfig.layers(self, dtype)
@@ -122,7 +122,7 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Returns the logits `(B, C)` for the result of `embed`."""
+        """Computes the logits `(B, C)` from `embedded`, the result of `embed` for the ids."""
         mask = _mask(layers, ids)
         x = layers["encoder"](embedded[0], padding_mask=mask)
         x = layers["pooling"](x, mask=mask)

@@ -81,7 +81,7 @@ class BiLstmConfig(TextEncoderConfig):
         return self.dim**-0.5
 
     def layers(self, dtype: DType = None, output_bias: bool = False) -> list[keras.layers.Layer]:
-        """Creates the layers `embedding`, `encoder` and, if there is one, `ends` and `pooler`."""
+        """Creates the layers `embedding`, `encoder` and, with a pooler, `ends` and `pooler`."""
         layers = [
             InputEmbedding(
                 self.vocabulary_size,
@@ -116,7 +116,7 @@ class BiLstmConfig(TextEncoderConfig):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Computes `sequence`, and `pooled` from the final states of both directions."""
+        """Computes `sequence` and, if there is a pooler, `pooled` from the final states."""
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], inputs.get("segment_ids"), mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}

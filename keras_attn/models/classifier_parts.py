@@ -53,7 +53,7 @@ class TextClassifierConfig(Settings):
     """Whether the model is recurrent."""
 
     def layers(self, dtype: DType) -> list[keras.layers.Layer]:
-        """Creates the layers of the model."""
+        """Creates the layers of the model, and returns them as a list."""
         raise NotImplementedError
 
     @staticmethod
@@ -63,11 +63,11 @@ class TextClassifierConfig(Settings):
 
     @staticmethod
     def rest(layers: dict[str, keras.layers.Layer], embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Returns the logits `(B, C)` for the result of `embed`."""
+        """Computes the logits `(B, C)` from `embedded`, the result of `embed` for the ids."""
         raise NotImplementedError
 
     def build(self, dtype: DType = None, name: str | None = None) -> keras.Model:
-        """Builds the model.
+        """Builds the Keras model that these settings describe, with random weights.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
@@ -99,7 +99,10 @@ def make_embedding(vocabulary_size: int, dim: int, dtype: DType, **settings: Any
 
 
 def make_word_dropout(rate: float, dtype: DType, prefix: str = "") -> list[keras.layers.Layer]:
-    """Creates the layer `word_dropout`, which drops whole embeddings; none for a rate of 0."""
+    """Returns a list with the layer `word_dropout`, which drops whole embeddings.
+
+    For a rate of 0, the list is empty.
+    """
     if not rate:
         return []
     shape, name = (None, None, 1), f"{prefix}word_dropout"
@@ -107,7 +110,7 @@ def make_word_dropout(rate: float, dtype: DType, prefix: str = "") -> list[keras
 
 
 def drop_words(layers: dict[str, keras.layers.Layer], x: Tensor, prefix: str = "") -> Tensor:
-    """Applies the layer `word_dropout` if the model has one."""
+    """Applies the layer `word_dropout` to embeddings `x` if the model has this layer."""
     name = f"{prefix}word_dropout"
     return layers[name](x) if name in layers else x
 

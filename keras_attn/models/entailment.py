@@ -38,11 +38,11 @@ class EntailmentConfig(Settings):
                      [x[t]; a[t]; x[t] - a[t]; x[t] a[t]], with a the attention of x over the
                      words of the premise, whose scores are their cosines times 10
 
-    `"none"`, `"last"` and `"word_by_word"` are from the paper. Their additive scores have to learn
-    that a word matches itself, and a word of the hypothesis is compared with the premise only in
-    the output layer. This takes many training pairs. `"matching"` compares each word directly with
-    the words that it attends to, similar to Wang and Jiang, 2016, and needs only a few thousand
-    pairs.
+    `attention="none"`, `"last"` and `"word_by_word"` are from the paper. The additive scores of the
+    paper have to learn that a word matches itself, and a word of the hypothesis is compared with
+    the premise only in the output layer. This takes many training pairs. `attention="matching"`
+    compares each word directly with the words that it attends to, similar to Wang and Jiang, 2016,
+    and needs only a few thousand pairs.
 
     Both LSTMs read word embeddings through the same linear projection. The second LSTM reads only
     the hypothesis, without the delimiter that precedes it in the paper. Padding is id 0, and may be
@@ -98,7 +98,7 @@ class EntailmentConfig(Settings):
     recurrent = True
 
     def build(self, dtype: DType = None, name: str | None = None) -> keras.Model:
-        """Builds the model.
+        """Builds the Keras model that these settings describe, with random weights.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.

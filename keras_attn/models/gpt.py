@@ -74,8 +74,9 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
         qk_norm: Norm of queries and keys over the width of a head: `"rms_norm"` or `"layer_norm"`.
             `keras_attn.layers.DecoderBlock` describes this setting, `softcap`, `scale`,
             `sandwich_norm` and `sliding_window`.
-        window_blocks: For each block, whether it has the window. `window_rotary_base` is the base
-            of the rotary positions in these blocks, as in `keras_attn.layers.TransformerDecoder`.
+        window_blocks: For each block, whether the block has the window. `window_rotary_base` is the
+            base of the rotary positions in these blocks, as in
+            `keras_attn.layers.TransformerDecoder`.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -214,7 +215,7 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
         return layers
 
     def build(self, dtype: DType = None, name: str = "gpt") -> keras.Model:
-        """Builds the model.
+        """Builds the Keras model that these settings describe, with random weights.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.

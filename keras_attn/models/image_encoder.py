@@ -19,7 +19,7 @@ _UNIMPORTANT = ("trainable", "shared_object_id", "build_config", "compile_config
 class ImageEncoder(keras.Model):
     """A functional model from images `(B, H, W, 3)` to regions `(B, R, D)`.
 
-    Images may have any size and have RGB values from 0 to 255, `uint8` or floats; the graph resizes
+    Images may have any size, with RGB values from 0 to 255, `uint8` or floats; the graph resizes
     and scales them. Region `r` is at row `r // columns` and column `r % columns` of a `grid` that
     covers the whole image.
 
@@ -65,7 +65,7 @@ class ImageEncoder(keras.Model):
 
         Returns:
             A JSON-compatible dict of names, sizes, a digest of all layers with their settings, and
-            `encoder_fingerprint`. It is the same after the encoder is saved and loaded.
+            `encoder_fingerprint`. The dict is the same after the encoder is saved and loaded.
         """
         layers = json.dumps(_without_names(keras.saving.serialize_keras_object(self)))
         return {
@@ -111,7 +111,7 @@ def _without_names(config: object) -> object:
 def begin_encoder(
     image_size: int | Sequence[int], scaling: str, owner: str, dtype: DType = None
 ) -> tuple[Tensor, Tensor]:
-    """Returns symbolic images, and the network's input that is computed from them."""
+    """Returns symbolic images, and the resized and scaled images that the network reads."""
     if keras.config.image_data_format() != "channels_last":
         raise ValueError(
             f"{owner} requires pictures with channels last. Received: Keras set to "

@@ -108,7 +108,7 @@ class ImageEncoderConfig(Settings):
 
     @property
     def is_trained(self) -> bool:
-        """Whether the encoder is trained."""
+        """Whether the encoder is trained, from random or from pretrained weights."""
         return self.has_random_weights or self.train_encoder == "yes"
 
     def build(self, dtype: DType = None) -> ImageEncoder:

@@ -58,7 +58,7 @@ class LinearMemory(keras.layers.Layer):
     """
 
     def call(self, query: Tensor, value: Tensor, key: Tensor, value_mask: Tensor) -> Tensor:
-        """Returns the sums `(B, T, Dv)` of the values, weighted by their scores."""
+        """Computes the sums `(B, T, Dv)` of the values, weighted by their scores."""
         scores = ops.matmul(query, ops.transpose(key, (0, 2, 1)))  # (B, T, S)
         scores = scores * ops.cast(ops.expand_dims(value_mask, 1), scores.dtype)
         return ops.matmul(scores, value)
@@ -123,7 +123,7 @@ class MemoryNetworkConfig(Settings):
     attention: str = setting("dot", "how sentences are weighted", choices=MEMORY_ATTENTIONS)
 
     def build(self, dtype: DType = None, name: str = "memory_network") -> keras.Model:
-        """Builds the model.
+        """Builds the Keras model that these settings describe, with random weights.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.

@@ -104,7 +104,7 @@ class ModernBertConfig(WindowSettings, BertConfig):
         self.check_windows(self.num_layers)
 
     def block(self) -> dict[str, Any]:
-        """Returns the settings of the stack of blocks."""
+        """Returns the arguments of the stack of blocks as a dict."""
         found = super().block()
         if self.sliding_window is None:
             return {**found, "window_rotary_base": None}
@@ -133,7 +133,7 @@ class ModernBertConfig(WindowSettings, BertConfig):
         return [embedding, encoder, *self.pooler(dtype)]
 
     def pooler(self, dtype: DType = None) -> list[keras.layers.Layer]:
-        """Creates the layers `pooling`, `pooler` and `pooler_norm`, or none of them."""
+        """Creates the layers `pooling`, `pooler` and `pooler_norm`; none without a pooler."""
         if self.pooler_activation is None:
             return []
         (dense,) = super().pooler(dtype)
@@ -205,6 +205,6 @@ class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
     def layers(  # type: ignore[override]  # a classifier has no logits of tokens
         self, dtype: DType
     ) -> list[keras.layers.Layer]:
-        """Creates the layers of the model."""
+        """Creates the layers of the model, and returns them as a list."""
         layers = ModernBertConfig.layers(self, dtype)
         return [*layers, *make_head(self.num_classes, self.dropout, dtype)]

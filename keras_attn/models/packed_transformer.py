@@ -30,7 +30,7 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
         `(B, T, V)`.
 
     Raises:
-        ValueError: If `model` was built by another config.
+        ValueError: If `model` was not built by `TransformerEncoderDecoderConfig` or `T5Config`.
 
     Example:
 

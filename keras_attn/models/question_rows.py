@@ -54,7 +54,7 @@ class QuestionRows(keras.layers.Layer):
         return keras.KerasTensor((*shape, *((x.shape[-1],) if floats else ())), x.dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {**super().get_config(), "form": self.form}
 
 
@@ -79,7 +79,7 @@ class QuestionBlock(DecoderBlock):
         memory_shape: Shape | None = None,
         question_ids_shape: Shape | None = None,
     ):
-        """Creates the sublayers."""
+        """Creates the sublayers for words of width D and regions of width Dm."""
         super().build(x_shape, memory_shape)
 
     def compute_output_spec(

@@ -49,10 +49,10 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
         logits = decoder(embed(target_ids), memory) E^T                    (B, T, V)
 
     With `attention="none"`, each step reads the fixed context of Cho et al., 2014: the final states
-    of both directions of the encoder. `"additive"` is the model of Bahdanau et al., 2015, and
-    `"luong-..."` is the model of Luong et al., 2015. The initial state of the decoder is always
-    computed from the final states of the encoder, and the output is tied to the target embedding.
-    Padding is id 0 in sources and targets.
+    of both directions of the encoder. `attention="additive"` gives the model of Bahdanau et al.,
+    2015, and `attention="luong-..."` the models of Luong et al., 2015. The initial state of the
+    decoder is always computed from the final states of the encoder, and the output is tied to the
+    target embedding. Padding is id 0 in sources and targets.
 
     Args:
         source_vocabulary_size: Number of source tokens; id 0 is padding.
@@ -69,7 +69,7 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
         recurrent_dropout: Dropout rate of the states, with one mask for all steps.
         order: Whether the decoder attends from its current state (`"luong"`) or from its previous
             state (`"bahdanau"`), as in `AttentionDecoder`. None means Luong's order for
-            `"luong-..."`, otherwise Bahdanau's.
+            `attention="luong-..."`, otherwise Bahdanau's.
         input_feeding: Whether the attention vector is an input of the next step. None means True in
             Luong's order and False in Bahdanau's.
         window: Window of the attention: None, `"monotonic"` or `"predictive"`.
@@ -136,7 +136,7 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
             )
 
     def build(self, dtype: DType = None, name: str = "rnn") -> keras.Model:
-        """Builds the model.
+        """Builds the Keras model that these settings describe, with random weights.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.

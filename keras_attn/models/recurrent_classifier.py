@@ -83,7 +83,7 @@ class RecurrentClassifierConfig(RecurrentSettings, TextClassifierConfig):
         check_belongs(self, "attention_units", "pooling", "attention")
 
     def layers(self, dtype: DType) -> list[keras.layers.Layer]:
-        """Creates the layers of the model."""
+        """Creates the layers of the model, and returns them as a list."""
         return [
             make_embedding(self.vocabulary_size, self.dim, dtype),
             *make_word_dropout(self.word_dropout, dtype),
@@ -103,7 +103,7 @@ class RecurrentClassifierConfig(RecurrentSettings, TextClassifierConfig):
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Returns the logits `(B, C)` for the result of `embed`."""
+        """Computes the logits `(B, C)` from `embedded`, the result of `embed` for the ids."""
         mask = keras.ops.not_equal(ids, 0)
         x = layers["encoder"](
             layers["embedding_dropout"](drop_words(layers, embedded[0])), padding_mask=mask

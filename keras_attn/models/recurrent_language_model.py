@@ -56,7 +56,7 @@ class RecurrentLanguageModelConfig(RecurrentSettings):
     recurrent: ClassVar[bool] = True
 
     def build(self, dtype: DType = None, name: str = "rnn_language_model") -> keras.Model:
-        """Builds the model.
+        """Builds the Keras model that these settings describe, with random weights.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.

@@ -82,7 +82,7 @@ class SoftAttentionCaptionerConfig(Settings):
     recurrent: ClassVar[bool] = True
 
     def build(self, dtype: DType = None, name: str = "soft_attention") -> keras.Model:
-        """Builds the model.
+        """Builds the Keras model that these settings describe, with random weights.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.

@@ -95,7 +95,7 @@ class ScoreSettings(Settings):
     sandwich_norm: bool = size("normalize outputs of sublayers too", default=False, kind=bool)
 
     def check_scores(self) -> None:
-        """Raises a ValueError if a setting is unknown or out of range."""
+        """Raises a ValueError if `qk_norm` is unknown or `softcap` is out of range."""
         check_score_settings(type(self).__name__, "auto", self.qk_norm, self.softcap, False)
 
 

@@ -161,7 +161,7 @@ class T5Config(BlockSettings):
         return layers
 
     def build(self, dtype: DType = None, name: str = "t5") -> keras.Model:
-        """Builds the model.
+        """Builds the Keras model that these settings describe, with random weights.
 
         The initial weights are normal, with standard deviations for which products of normalized
         vectors, and also the unscaled products of queries and keys, have standard deviation 1.

@@ -151,7 +151,7 @@ def check_finite(tensors: Mapping[str, np.ndarray], what: str) -> None:
 
 
 def weights_checksum(model: keras.Model) -> int:
-    """Returns a fast checksum of the weights of a model."""
+    """Returns the CRC-32 checksum of all weights of a model."""
     found = 0
     for weight in model.weights:
         values = np.ascontiguousarray(keras.ops.convert_to_numpy(weight))
@@ -166,7 +166,7 @@ def to_bytes(tensors: Mapping[str, np.ndarray], **notes: str) -> bytes:
 
 
 def from_bytes(data: bytes, where: str = "The file") -> dict[str, np.ndarray]:
-    """Reads the tensors of a safetensors file."""
+    """Reads the tensors of a safetensors file, keyed by name, from its bytes."""
     with undamaged(where, "a whole safetensors file"):
         entries = safetensors.deserialize(data)
     found = {}

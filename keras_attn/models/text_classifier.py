@@ -18,7 +18,7 @@ def classifier_config(
     separator_id: int | None = None,
     **sizes: int,
 ) -> TextClassifierConfig:
-    """Returns the settings of a classifier, with positions for the longest texts.
+    """Returns the settings of a classifier with positions for texts of `max_length` tokens.
 
     `separator_id` is the id from which some models compute segments; None for single texts.
     """

@@ -172,7 +172,7 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         return {"halves": True, "first": 1, "max_wavelength": 10000.0**exponent}
 
     def build(self, dtype: DType = None, name: str = "transformer") -> keras.Model:
-        """Builds the model.
+        """Builds the Keras model that these settings describe, with random weights.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.

@@ -88,7 +88,7 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
             )
 
     def build(self, dtype: DType = None, name: str = "transformer_captioner") -> keras.Model:
-        """Builds the model.
+        """Builds the Keras model that these settings describe, with random weights.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.

@@ -98,7 +98,7 @@ class TransformerClassifierConfig(NormSettings, BlockSettings, TextClassifierCon
         check_belongs(self, "attention_units", "pooling", "attention")
 
     def layers(self, dtype: DType) -> list[keras.layers.Layer]:
-        """Creates the layers of the model."""
+        """Creates the layers of the model, and returns them as a list."""
         if self.positions == "learned":
             length = self.sequence_length or _SEQUENCE_LENGTH
             positions = LearnedPositionalEncoding(length, dtype=dtype, name="positions")
@@ -116,7 +116,7 @@ class TransformerClassifierConfig(NormSettings, BlockSettings, TextClassifierCon
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Returns the logits `(B, C)` for the result of `embed`."""
+        """Computes the logits `(B, C)` from `embedded`, the result of `embed` for the ids."""
         mask = keras.ops.not_equal(ids, 0)
         x = layers["embedding_dropout"](layers["positions"](drop_words(layers, embedded[0])))
         x = layers["encoder"](x, padding_mask=mask)

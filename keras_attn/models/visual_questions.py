@@ -159,7 +159,7 @@ class VisualQuestionsConfig(QuestionConfig):
     )
 
     def build(self, dtype: DType = None, name: str = "visual_questions") -> keras.Model:
-        """Builds the model.
+        """Builds the Keras model that these settings describe, with random weights.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
@@ -259,7 +259,7 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
         return self.question_encoder != "rnn"
 
     def build(self, dtype: DType = None, name: str = "visual_questions") -> keras.Model:
-        """Builds the model, with the inputs and outputs of `VisualQuestionsConfig`."""
+        """Builds the Keras model, with the inputs and outputs of `VisualQuestionsConfig`."""
         own: dict[str, Any] = {"dtype": dtype}
         inputs = self.inputs()
         ids = inputs["question_ids"]

@@ -46,7 +46,7 @@ class SkipGramConfig(Settings):
     learning_rate: ClassVar[float] = 0.025
 
     def build(self, dtype: DType = None, name: str = "skip_gram") -> keras.Model:
-        """Builds the model.
+        """Builds the Keras model that these settings describe, with random weights.
 
         Args:
             dtype: Dtype or policy of the layers.
@@ -102,7 +102,7 @@ class CbowConfig(Settings):
     learning_rate: ClassVar[float] = 0.075
 
     def build(self, dtype: DType = None, name: str = "cbow") -> keras.Model:
-        """Builds the model.
+        """Builds the Keras model that these settings describe, with random weights.
 
         Args:
             dtype: Dtype or policy of the layers.

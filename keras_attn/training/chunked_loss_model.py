@@ -131,7 +131,7 @@ class ChunkedLossModel(keras.Model):
         return total
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         model = keras.saving.serialize_keras_object(self.model)
         return {"model": model, "chunk_size": self.chunk_size, "name": self.name}
 

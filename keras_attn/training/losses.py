@@ -95,7 +95,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         return ops.where(counts, losses, ops.zeros_like(losses))
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             "label_smoothing": self.label_smoothing,
             "ignore_id": self.ignore_id,

@@ -107,7 +107,7 @@ class InverseSquareRootSchedule(keras.optimizers.schedules.LearningRateSchedule)
         return self.peak_learning_rate * ops.minimum(rise, fall)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             "peak_learning_rate": self.peak_learning_rate,
             "warmup_steps": self.warmup_steps,
@@ -194,7 +194,7 @@ class WarmupCosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return ops.where(number <= warmup, rise, fall)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the config."""
+        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
         return {
             "peak_learning_rate": self.peak_learning_rate,
             "warmup_steps": self.warmup_steps,
