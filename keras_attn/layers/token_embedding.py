@@ -140,7 +140,7 @@ class TokenEmbedding(MaskedLayer):
         return x * ops.cast(self.dim**0.5, x.dtype) if self.scale else x
 
     def as_logits(self, products: Tensor) -> Any:
-        """Returns logits from products with `output_kernel`: adds the bias, applies the cap."""
+        """Converts products with `output_kernel` to logits, with the bias and the soft cap."""
         logits = products
         if self.bias is not None:
             bias = ops.cast(self.bias, logits.dtype)

@@ -32,9 +32,9 @@ class _TokenMetric(keras.metrics.Metric):
         """Adds the tokens of a batch.
 
         Args:
-            y_true: Integer labels (B, T).
-            y_pred: Logits (B, T, V).
-            sample_weight: Optional weights of shape (B,), (B, 1) or (B, T).
+            y_true: Integer labels `(B, T)`.
+            y_pred: Logits `(B, T, V)`.
+            sample_weight: Optional weights, `(B,)`, `(B, 1)` or `(B, T)`.
         """
         labels, logits = check_tokens(y_true, y_pred, type(self).__name__)
         weights = token_weights(labels, self.ignore_id, sample_weight, "float32")
@@ -69,9 +69,9 @@ class MaskedAccuracy(_TokenMetric):
         dtype: Dtype of the sums.
 
     Call arguments:
-        y_true: Integer labels (B, T).
-        y_pred: Logits or probabilities (B, T, V).
-        sample_weight: Optional weights of shape (B,), (B, 1) or (B, T). Keras passes them only to
+        y_true: Integer labels `(B, T)`.
+        y_pred: Logits or probabilities `(B, T, V)`.
+        sample_weight: Optional weights, `(B,)`, `(B, 1)` or `(B, T)`. Keras passes them only to
             `weighted_metrics` of `compile`, not to `metrics`.
 
     Returns:
@@ -116,9 +116,9 @@ class Perplexity(_TokenMetric):
         dtype: Dtype of the sums.
 
     Call arguments:
-        y_true: Integer labels (B, T). A label outside the vocabulary makes the result NaN.
-        y_pred: Logits (B, T, V).
-        sample_weight: Optional weights of shape (B,), (B, 1) or (B, T). Keras passes them only to
+        y_true: Integer labels `(B, T)`. A label outside the vocabulary makes the result NaN.
+        y_pred: Logits `(B, T, V)`.
+        sample_weight: Optional weights, `(B,)`, `(B, 1)` or `(B, T)`. Keras passes them only to
             `weighted_metrics` of `compile`, not to `metrics`.
 
     Returns:

@@ -99,7 +99,7 @@ def dot_product_attention(
     query_positions: Tensor | None = None,
     key_positions: Tensor | None = None,
 ) -> Any:
-    """Scaled dot-product attention (Vaswani et al., 2017), with grouped key/value heads.
+    """Computes scaled dot-product attention (Vaswani et al., 2017), with grouped key/value heads.
 
         scores  = scale * query key^T + bias          (B, N, T, S)
         weights = softmax(scores where mask)          (B, N, T, S)
@@ -129,12 +129,12 @@ def dot_product_attention(
     also return finite numbers for hidden pairs. Gradients pass through `score_mod`; model weights
     that it reads get gradients only with the kernel "plain".
 
-    Kernels: "plain" computes the formula directly and keeps all weights, `B N T S` numbers.
-    "chunked" stores only the weights of one chunk of queries and keys (`CHUNK` = 512) and
+    Kernels: `kernel="plain"` computes the formula directly and keeps all weights, `B N T S`
+    numbers. "chunked" stores only the weights of one chunk of queries and keys (`CHUNK` = 512) and
     recomputes weights for the gradient, so that memory is linear in the length, on every backend.
     "flash" is the fused kernel of the backend: cuDNN on JAX, or PyTorch's own kernel. The results
     of all kernels agree within the precision of the dtype. Only "plain" supports second
-    derivatives. "auto" uses `choose_attention_kernel`.
+    derivatives. `kernel="auto"` uses the result of `choose_attention_kernel`.
 
     Args:
         query: Queries `(B, T, N, H)`.
@@ -145,16 +145,17 @@ def dot_product_attention(
         bias: Floats that broadcast to `(B, N, T, S)`, added to the scaled scores.
         scale: Factor of the product; `1 / sqrt(H)` if None.
         use_causal_mask: Whether later keys are hidden from earlier queries.
-        dropout: Dropout rate of the attention weights; 0 outside of training. Only "plain" supports
-            it.
+        dropout: Dropout rate of the attention weights; 0 outside of training. Only `kernel="plain"`
+            supports dropout.
         seed: Integer or `keras.random.SeedGenerator` for the dropout.
-        return_attention_scores: Whether to also return the weights (before dropout). Only "plain"
-            supports this.
-        kernel: "auto", "plain", "chunked" or "flash".
-        key_lengths: Integers `(B,)`, the number of visible keys of each row. It replaces a mask of
-            right padding, and cuDNN accepts it directly.
-        sliding_window: Keys at this distance or farther are hidden: a query sees this number of
-            keys up to its own position and, without a causal mask, one less after it.
+        return_attention_scores: Whether to also return the weights (before dropout). Only
+            `kernel="plain"` supports returned weights.
+        kernel: Name of the kernel: "auto", "plain", "chunked" or "flash".
+        key_lengths: Integers `(B,)`, the number of visible keys of each row. `key_lengths` replaces
+            a mask of right padding, and cuDNN accepts the lengths directly.
+        sliding_window: Distance from which keys are hidden: a query sees `sliding_window` keys up
+            to its own position and, without a causal mask, `sliding_window - 1` keys after it. No
+            limit if None.
         softcap: Limit of the scaled products, by a hyperbolic tangent; none if None.
         sinks: Floats `(N,)`: additional logits in the denominator.
         sink_tokens: Number of first keys that `sliding_window` does not hide.
@@ -333,7 +334,7 @@ def additive_attention(
     seed: Seed = None,
     return_attention_scores: bool = False,
 ) -> Any:
-    """Additive attention from projected queries and keys (Bahdanau et al., 2015).
+    """Computes additive attention from projected queries and keys (Bahdanau et al., 2015).
 
         scores       = additive_scores(query, key, scale)       (B, T, S)
         context[t]   = sum_s softmax_s(scores[t]) value[s]      (B, T, D)

@@ -76,7 +76,7 @@ class Call(NamedTuple):
 
 
 def conjunction(*masks: Tensor | None) -> Tensor | None:
-    """Returns the logical "and" of all masks that are not None; None if there is none."""
+    """Returns the logical "and" of all masks that are not None; None if all are None."""
     result = None
     for mask in masks:
         if mask is not None:
@@ -85,7 +85,7 @@ def conjunction(*masks: Tensor | None) -> Tensor | None:
 
 
 def split_bias(bias: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
-    """Splits `bias` into finite numbers to add and a mask of the keys not hidden by -inf."""
+    """Returns the finite numbers of `bias`, and a mask of the keys that -inf does not hide."""
     bias = ops.cast(bias, dtype)
     visible = not_hidden(bias)
     return ops.where(visible, bias, 0.0), visible
@@ -132,11 +132,11 @@ def choose_attention_kernel(
         bias: Bias of the scores, as for `dot_product_attention`.
         use_causal_mask: Whether later keys are hidden from earlier queries.
         key_lengths: Number of visible keys of each row, `(B,)`.
-        sliding_window: Distance from which keys are hidden.
+        sliding_window: Distance from which keys are hidden; no limit if None.
         dropout: Dropout rate of the attention weights.
         return_attention_scores: Whether to also return the weights.
         kernel: "auto", or the name of a kernel, which is returned if it is available.
-        softcap: Limit of the scaled products.
+        softcap: Limit of the scaled products; none if None.
         sinks: Logits in the denominator of the softmax, `(N,)`.
         sink_tokens: Number of first keys that `sliding_window` does not hide.
         score_mod: Function that changes scores, as for `dot_product_attention`.
@@ -188,7 +188,7 @@ def check_kernel(kernel: str) -> None:
 
 
 def choose(call: Call, kernel: str = "auto") -> str:
-    """Returns the name of the kernel for a `Call`, as `choose_attention_kernel` does."""
+    """Returns the name of the kernel for a `Call` by the rules of `choose_attention_kernel`."""
     if kernel != "auto":
         reason = obstacle(call, kernel)
         if reason is not None:

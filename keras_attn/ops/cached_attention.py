@@ -29,7 +29,7 @@ def to_cache(projected: Tensor) -> Tensor:
 
 
 def write_cache(cache: Tensor, slot: Tensor, projected: Tensor) -> Tensor:
-    """Writes the key or value of one new position into a cache."""
+    """Writes the key or value of one new position into a slot of a cache, and returns the cache."""
     new = ops.reshape(projected, (-1, cache.shape[1], 1, cache.shape[3]))
     zero = ops.zeros_like(slot)
     start = ops.stack([zero, zero, slot, zero])
@@ -62,7 +62,7 @@ def cached_attention(
     used: Tensor | None = None,
     options: ScoreOptions | None = None,
 ) -> Any:
-    """Scaled dot-product attention from queries to a cache (Vaswani et al., 2017).
+    """Computes scaled dot-product attention from queries to a cache (Vaswani et al., 2017).
 
         weights = softmax(scale * query keys^T + bias where visible)     (B, N, T, L)
         context = weights values                                         (B, T, N, Hv)

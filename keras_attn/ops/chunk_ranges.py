@@ -56,7 +56,7 @@ class ChunkRanges:
         return repeated(lower, upper, body, start)
 
     def keys_of(self, i: Size) -> tuple[Any, Any]:
-        """Returns the range of chunks of keys that queries of chunk i can see, without sinks."""
+        """Returns the range of chunks of keys that queries of chunk i see, without sink tokens."""
         (size, width), (_, most) = self.sizes, self.chunks
         first = i * size + self.lengths[1] - self.lengths[0]
         last = first + size - 1

@@ -39,7 +39,7 @@ def chunked_attention(
     sink_tokens: int = 0,
     options: ScoreOptions | None = None,
 ) -> Tensor:
-    """`dot_product_attention` of scaled queries, chunk by chunk (Rabe and Staats, 2021; Dao, 2023).
+    """Computes attention of scaled queries chunk by chunk (Rabe and Staats, 2021; Dao, 2023).
 
     Whole rows of scores are never computed. Each chunk of keys updates the maximum m of the scores
     of a query, the sum l of their exponentials and the context c:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def flash_attention(call: Call, scale: float) -> Tensor:
-    """`dot_product_attention` by the fused kernel of the backend (Dao et al., 2022).
+    """Computes attention with the fused kernel of the backend (Dao et al., 2022).
 
     Heads are padded with zeros if the kernel does not support their width. For a query that sees no
-    key, kernels return NaN or a mean, and zero times NaN is NaN in gradients. Therefore some keys
-    are shown to it, and its context is set to zero afterwards.
+    key, kernels return NaN or a mean, and zero times NaN is NaN in gradients. Therefore, such a
+    query gets some visible keys, and its context is set to zero afterwards.
 
     On JAX, cuDNN accepts right padding, a causal mask with T = S, and a window within it directly;
     everything else becomes one mask for all query-key pairs. This call was written for JAX 0.10.2

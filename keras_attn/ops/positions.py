@@ -76,16 +76,17 @@ def sinusoids(
         PE[p, 2i]   = sin(p / max_wavelength ** (2i / dim))
         PE[p, 2i+1] = cos(p / max_wavelength ** (2i / dim))
 
-    With `halves`, all sines come before all cosines. An odd `dim` has one more sine than cosines.
-    The result is computed without a table, in float32, and exact to 1e-4 for all positions below 2
-    ** 24. A plain float32 product would be wrong by 0.005 at position 100000, so positions are
-    split into digits of base 256, and the angle of each digit is reduced to one turn beforehand.
+    If `halves` is True, all sines come before all cosines. An odd `dim` has one more sine than
+    cosines. The result is computed without a table, in float32, and exact to 1e-4 for all positions
+    below 2 ** 24. A plain float32 product would be wrong by 0.005 at position 100000, so positions
+    are split into digits of base 256, and the angle of each digit is reduced to one turn
+    beforehand.
 
     Args:
         positions: Integer or float tensor `(...)`.
         dim: Width D of the encoding.
-        max_wavelength: Base of the wavelengths; the longest wavelength is at most `2 pi` times
-            this.
+        max_wavelength: Base of the wavelengths; the longest wavelength is at most `2 pi` times this
+            base.
         halves: Whether all sines come before all cosines instead of alternating.
 
     Returns:

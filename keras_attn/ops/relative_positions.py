@@ -67,8 +67,8 @@ def relative_position_buckets(
         bucket   = |distance| if it is below half of the buckets, then logarithmic up to
                    `max_distance`, where the last bucket starts      (T5: Raffel et al., 2020)
 
-    With `bidirectional`, half of the buckets are for keys after the query. Otherwise, all such keys
-    are in bucket 0, together with the query's own position.
+    If `bidirectional` is True, half of the buckets are for keys after the query. Otherwise, all
+    keys after the query are in bucket 0, together with the query's own position.
 
     Args:
         distance: Integers of any shape.
@@ -190,7 +190,8 @@ def alibi_bias(num_heads: int, positions: Tensor, key_positions: Tensor | None =
 
         bias[n, t, s] = -m[n] |positions[t] - key_positions[s]|
 
-    With a causal mask, this is the paper's bias; without one, it decreases in both directions.
+    With a causal mask, the bias is the bias of the paper. Without a causal mask, the bias decreases
+    in both directions.
 
     Args:
         num_heads: Number of query heads N.

@@ -6,7 +6,7 @@ from keras_attn.hints import Tensor
 
 
 def replicas() -> int:
-    """Returns the number of replicas of the `tf.distribute` strategy in scope."""
+    """Returns the number of replicas of the `tf.distribute` strategy in scope; 1 if none."""
     if keras.backend.backend() != "tensorflow":
         return 1
     import tensorflow as tf

@@ -109,8 +109,10 @@ def heads(number: int) -> Any:
 
 
 def pair_positions(query: Tensor, key: Tensor, options: ScoreOptions) -> tuple[Any, Any]:
-    """Returns positions of queries `(b, 1, T, 1)` and keys `(b, 1, 1, S)`; by default, the queries
-    have the last positions of the keys."""
+    """Returns the positions of queries `(b, 1, T, 1)` and of keys `(b, 1, 1, S)`.
+
+    By default, the queries have the last positions of the keys.
+    """
     T, S = ops.shape(query)[1], ops.shape(key)[1]
     query_positions, key_positions = options.query_positions, options.key_positions
     if key_positions is None:

@@ -68,7 +68,7 @@ def token_weights(
 
 
 def token_cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Returns the cross-entropy of each token, with a custom gradient.
+    """Computes the cross-entropy of each token, with a custom gradient.
 
     For logits z, a label y and smoothing e the loss is
 

@@ -53,7 +53,7 @@ def local_window(center: Tensor, positions: Tensor, window_size: int) -> Tensor:
 
 
 def gaussian_window(center: Tensor, positions: Tensor, window_size: int) -> Tensor:
-    """Returns the factor of local-p attention, which decreases around the aligned position.
+    """Computes the factors of local-p attention, which decrease with the distance from the center.
 
         factor[t, s] = exp(-(s - center[t])^2 / (2 sigma^2)),  sigma = window_size / 2
 

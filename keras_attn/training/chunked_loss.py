@@ -25,7 +25,7 @@ def linear_cross_entropy(
     chunk_size: int | None = None,
     gradient: bool = True,
 ) -> Tensor:
-    """Weighted mean cross-entropy of the logits of a linear layer, computed in chunks.
+    """Computes the weighted mean cross-entropy of a linear layer's logits in chunks.
 
         z_t  = kernel h_t + bias                                              (V,)
         l_t  = logsumexp(z_t) - (1 - e) z_t[y_t] - e mean_k z_t[k]

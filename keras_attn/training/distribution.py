@@ -232,7 +232,7 @@ class ProcessBatches(keras.utils.PyDataset):
 
     @property
     def seed(self) -> int:
-        """Seed of the order."""
+        """Seed of the order of the batches."""
         return self.batches.seed
 
     @property
@@ -249,7 +249,7 @@ class ProcessBatches(keras.utils.PyDataset):
         self.batches.on_epoch_begin()
 
     def on_epoch_end(self) -> None:
-        """Changes the order for the next epoch; called by Keras."""
+        """Tells the wrapped batches that an epoch has ended; called by Keras."""
         self.batches.on_epoch_end()
 
 

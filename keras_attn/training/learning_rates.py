@@ -11,7 +11,7 @@ from keras_attn.hints import Tensor
 
 
 def scale_learning_rate(optimizer: keras.optimizers.Optimizer, factors: dict[int, float]) -> None:
-    """Makes an optimizer update some variables with a fraction of its learning rate.
+    """Makes an optimizer multiply its learning rate by a factor for some variables.
 
         w <- w - factor(w) * learning_rate * (update + weight_decay * w)
 

@@ -56,7 +56,7 @@ class TrainingLog(keras.callbacks.Callback):
                 import tensorboardX  # noqa: F401
 
     def memory(self) -> dict[str, Any]:
-        """Returns the state for a checkpoint."""
+        """Returns the state for a checkpoint: a dict of `rows` and `seconds`."""
         return {"rows": self.rows, "seconds": self._now()}
 
     def remember(self, memory: dict[str, Any]) -> None:

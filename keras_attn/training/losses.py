@@ -38,10 +38,10 @@ class MaskedCrossEntropy(keras.losses.Loss):
         name: Name of the loss.
 
     Call arguments:
-        y_true: Integer labels (B, T). A label that is neither `ignore_id` nor in 0 ... V - 1, and
+        y_true: Integer labels `(B, T)`. A label that is neither `ignore_id` nor in 0 ... V - 1, and
             has a weight other than 0, makes the loss NaN on every backend.
-        y_pred: Logits (B, T, V).
-        sample_weight: Optional weights of shape (B,), (B, 1) or (B, T).
+        y_pred: Logits `(B, T, V)`.
+        sample_weight: Optional weights, `(B,)`, `(B, 1)` or `(B, T)`.
 
     Returns:
         A scalar.
@@ -75,7 +75,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         self.ignore_id = None if ignore_id is None else int(ignore_id)
 
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> Any:
-        """Returns the weighted mean over the tokens of the batch, a scalar."""
+        """Computes the weighted mean of the loss over the tokens of the batch, a scalar."""
         labels, logits = check_tokens(y_true, y_pred, type(self).__name__)
         dtype = keras.backend.standardize_dtype(logits.dtype)
         weights = token_weights(labels, self.ignore_id, sample_weight, dtype)

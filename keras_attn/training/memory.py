@@ -45,7 +45,7 @@ def kept_memory() -> Iterator[None]:
 
 
 def memory_of_training() -> contextlib.AbstractContextManager[None]:
-    """Returns `kept_memory()` where it is worthwhile, which is on JAX without a GPU or TPU."""
+    """Returns `kept_memory()` on JAX without a GPU or TPU, otherwise a context without effect."""
     if keras.backend.backend() != "jax":
         return contextlib.nullcontext()
     import jax

@@ -109,7 +109,7 @@ def wait_for_processes() -> None:
 
 
 def greatest(values: Sequence[int]) -> list[int]:
-    """Returns, for each element of the list, its greatest value among all processes."""
+    """Returns the elementwise maximum of the lists of all processes."""
     if num_processes() == 1:
         return list(values)
     from jax.experimental import multihost_utils

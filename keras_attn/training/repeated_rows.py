@@ -19,8 +19,9 @@ def sum_repeated_rows(optimizer: keras.optimizers.Optimizer) -> None:
     Adam, AdamW and RMSprop, unless `global_clipnorm` is given. With this function, the results are
     the same as on JAX and PyTorch, where it has no effect. The `fit` methods of tasks call it.
 
-    The gradient then has the size of the table, as these optimizers require anyway. Plain
-    `keras.optimizers.SGD` without clipping does not need this function, and is faster without it.
+    The gradient then has the size of the embedding table, as Adam, AdamW and RMSprop require
+    anyway. Plain `keras.optimizers.SGD` without clipping does not need this function, and is faster
+    without it.
 
     Args:
         optimizer: An optimizer that has not been used yet. It is changed in place.

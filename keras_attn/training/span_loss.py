@@ -49,7 +49,7 @@ class SpanCrossEntropy(keras.losses.Loss):
         super().__init__(name=name, **kwargs)
 
     def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> Any:
-        """Computes the weighted mean."""
+        """Computes the weighted mean of the loss over the rows, a scalar."""
         # A new tensor, without Keras' implicit mask, which is of tokens and not of rows.
         return super().__call__(y_true, ops.multiply(y_pred, 1), sample_weight)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 
 def token_means(model: keras.Model, batches: keras.utils.PyDataset) -> dict[str, float]:
-    """Evaluates a compiled model, and averages its loss and metrics over tokens.
+    """Evaluates a compiled model, and returns its loss and metrics, averaged over tokens.
 
     `model.evaluate` weights the loss of each batch by its number of rows, including padding rows,
     so that the loss depends on the batch size and the number of devices. This function weights each

@@ -16,7 +16,7 @@ TOKEN_WEIGHTS = ("association", "idf")
 
 
 def inverse_document_frequency(ids: Iterable[Row], num_ids: int) -> np.ndarray:
-    """Returns the inverse document frequencies of TF-IDF.
+    """Computes the inverse document frequency of each token, `(num_ids,)`, as in TF-IDF.
 
         idf[t] = log((1 + n) / (1 + n[t])) + 1
 
@@ -35,7 +35,7 @@ def class_association(
     num_ids: int,
     smoothing: float = 1.0,
 ) -> np.ndarray:
-    """Returns how much each token says about the class, by log-count ratios of naive Bayes.
+    """Computes how much each token says about the class, by log-count ratios of naive Bayes.
 
         r[t, c] = log(p(t | c) / p(t | not c))
         p(t | c) = (s + n[t, c]) / sum_t (s + n[t, c])

@@ -77,5 +77,5 @@ class WeightedBinaryCrossentropy(keras.losses.Loss):
         return ops.mean(losses, axis=-1)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments."""
+        """Returns the arguments of the constructor."""
         return {**super().get_config(), "pos_weight": self.pos_weight}
