@@ -65,8 +65,8 @@ def main() -> None:
     plain_output()
     classifier = TextClassifier.load(args.model)
     examples = read_labelled_texts(args.texts, args.format, args.split)
-    texts, labels = zip(*examples, strict=True)
-    own = [label for label, _ in classifier.predict(list(texts))]
+    texts, labels = examples.texts, examples.labels
+    own = [prediction.label for prediction in classifier.predict(texts)]
     print(f"{machine.processor()}; {machine.versions()}")
     print(f"| {len(texts):,} texts | accuracy | answers equal to the task's |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:

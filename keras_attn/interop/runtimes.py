@@ -29,7 +29,7 @@ import keras_attn
 from keras_attn.interop.runtime_files import write_model
 write_model(*sys.argv[1:5])
 """
-_ROUNDING = 0.25
+_ROUNDING = 0.5
 """Largest distance of int8's outputs, as a share of the length of float32's."""
 
 
@@ -62,7 +62,7 @@ def export_model(
             products are stored as 8-bit integers, and ONNX Runtime rounds the activations to 8 bits
             while it runs (dynamic quantization).
         tolerance: Maximum difference between the outputs of the file and of the model. For
-            `"onnx-int8"`, the norm of the difference may instead be a quarter of the norm of the
+            `"onnx-int8"`, the norm of the difference may instead be half the norm of the
             output.
 
     Raises:
