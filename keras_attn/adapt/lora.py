@@ -310,7 +310,7 @@ def _refuse_part(model: keras.Model) -> None:
 
 
 def save_lora(model: keras.layers.Layer, path: str | os.PathLike) -> None:
-    """Writes A, B, rank and alpha of each layer with LoRA to a file for any backend.
+    """Writes A, B, rank and alpha of each layer with LoRA to a file, which all backends can load.
 
     Args:
         model: A Keras model or task with LoRA.

@@ -26,8 +26,8 @@ def quantize(
         others: Further models that share some of the model's layers.
 
     Raises:
-        ValueError: If the mode is unknown, no layer can be quantized, or layers have LoRA, which
-            float8 does not support.
+        ValueError: If the mode is unknown, no layer can be quantized, or the mode is `"float8"` and
+            a layer has LoRA.
 
     Example:
 

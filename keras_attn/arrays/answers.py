@@ -17,9 +17,9 @@ def window_spans(xp: ArrayModule, tensors: Arrays, longest: int, n_best: int) ->
     """Finds the `n_best` spans of each row, and the score of no answer of each row.
 
     `tensors` has the arrays named in `WINDOW`; `tokens (N, 2)`, the scores of all ids as the first
-    and the last id of a span; and `token_starts (R,)`, the first id of each row. Returns the arrays
-    `scores`, `first` and `last (R, n_best)` and `whole (R,)` of the `BestSpans`, and the scores of
-    no answer, `none (R,)`.
+    and the last id of a span; and `token_starts (R,)`, the index of each row's first id in
+    `tokens`. Returns the arrays `scores`, `first` and `last (R, n_best)` and `whole (R,)` of the
+    `BestSpans`, and the scores of no answer, `none (R,)`.
     """
     starts = xp.expand_dims(tensors["token_starts"], 1)  # (R, 1)
     seconds, start, size, first, behind = (xp.expand_dims(tensors[name], 1) for name in WINDOW)

@@ -68,7 +68,7 @@ def scheme_of(labels: Iterable[str]) -> str:
 
 
 def label_tables(labels: Sequence[str], scheme: str = "BIO") -> LabelTables:
-    """Parses the names of labels.
+    """Parses the names of labels into arrays of entity types and positions in an entity.
 
     Args:
         labels: The C labels, with prefix and type, such as `B-X`; any other label, such as `O`,
@@ -125,7 +125,8 @@ def entities(
 
     Returns:
         A dict of int32 arrays. `labels (W,)` are the repaired labels, and `entities (B,)` is the
-        number of entities of each sentence. The others have shape `(E,)`, a value for each entity:
+        number of entities of each sentence. All other arrays have shape `(E,)`, with a value for
+        each of the E entities:
 
         - `kinds`: its type.
         - `first`, `behind`: positions in the sentence of its first word, and of the word after its

@@ -10,7 +10,7 @@ from keras_attn.arrays.modules import Array, ArrayModule
 
 
 def starts_of(xp: ArrayModule, lengths: Array) -> Array:
-    """Returns the index of each row's first value in the flat array.
+    """Computes the index of each row's first value in the flat array.
 
     Args:
         xp: `numpy` or `keras.ops`.
@@ -124,7 +124,7 @@ def padded(
         least: Minimum width W of the table.
 
     Returns:
-        The table `(B, W)`, where W is the greatest length, or `least` if it is greater.
+        The table `(B, W)`, where W is the greatest length, but at least `least`.
 
     Example:
 
@@ -149,7 +149,7 @@ def places_of(xp: ArrayModule, table: Array, value: int) -> Array:
 
     Returns:
         The columns in ascending order, padded with zeros, int32 `(B, M)`; M is the greatest number
-        of such columns in a row, at least 1.
+        of columns with the value in a row, at least 1.
 
     Example:
 

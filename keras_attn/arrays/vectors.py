@@ -35,8 +35,8 @@ def greatest(xp: ArrayModule, scores: Array, count: int) -> Array:
     Args:
         xp: `numpy` or `keras.ops`.
         scores: Scores, float32 `(..., N)`.
-        count: Number of scores to find, at most N. With NumPy, it may be greater than N, and then
-            all scores are returned.
+        count: Number of scores to find, at most N. With NumPy, `count` may be greater than N; the
+            indices of all scores are then returned.
 
     Returns:
         The indices of the scores, the greatest first, int32 `(..., count)`.

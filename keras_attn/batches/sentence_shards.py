@@ -166,7 +166,7 @@ class ShardWriter:
 def check_ids(
     ids: np.ndarray, vocabulary_size: int, path: str | os.PathLike, expected: str
 ) -> None:
-    """Reads a file in parts, and raises a ValueError if it has ids outside the vocabulary."""
+    """Reads ids in parts, and raises a ValueError if an id is outside the vocabulary."""
     for start in range(0, len(ids), _AT_A_TIME):
         part = ids[start : start + _AT_A_TIME]
         wrong = np.flatnonzero((part < 0) | (part >= vocabulary_size))

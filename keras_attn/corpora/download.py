@@ -53,7 +53,7 @@ class PackageFile:
     def find(
         self, given: str | os.PathLike[str] | None, cache_dir: str | os.PathLike[str] | None
     ) -> Path:
-        """Returns the given path or the path in the cache; downloads the file if necessary."""
+        """Returns the given path, or downloads the file if necessary and returns its path."""
         if given is not None:
             if not Path(given).is_file():
                 raise FileNotFoundError(

@@ -292,7 +292,7 @@ EMOJI_SIDES = {"train": "train", "val": "validation", "test": "test"}
 def read_emoji_pictures(
     style: str = "twitter", folder: str = "", sides: Sequence[str] | None = None
 ) -> CaptionedImages:
-    """Splits emoji by `split_by_concept`, writes a part to files, and returns it."""
+    """Splits emoji by `split_by_concept`, writes the parts `sides` to files, and returns them."""
     unknown = set(sides or ()) - set(EMOJI_SIDES)
     if unknown:
         raise ValueError(

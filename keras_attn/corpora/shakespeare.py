@@ -60,7 +60,8 @@ def load_shakespeare(
     than four consecutive spaces become four.
 
     Args:
-        folio: Whether to load the 35 plays of the First Folio instead.
+        folio: Whether to load the 35 plays in the spelling of the First Folio instead of the 42
+            works.
         cache_dir: Folder for the archive. Default: the environment variable `KERAS_ATTN_CACHE`, or
             else `~/.cache/keras_attn`.
         archive: Path of an existing archive, instead of a download.

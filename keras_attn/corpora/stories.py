@@ -42,8 +42,8 @@ def make_stories(count: int, facts: int = 1, seed: int = 0) -> list[StoryQuestio
         3       where was the milk before the office      who took it, the move to the office, and
                                                           the move before
 
-    All stories are different, so that any split of the list is free of leaks. As a difference from
-    bAbI, there are four people, six places and three things, and stories have 4 to 18 sentences.
+    All stories are different, so that any split of the list is free of leaks. Unlike in bAbI, there
+    are four people, six places and three things, and stories have 4 to 18 sentences.
 
     References:
         - [Weston et al., 2015](https://arxiv.org/abs/1502.05698): Towards AI-complete question

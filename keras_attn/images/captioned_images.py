@@ -48,13 +48,13 @@ class CaptionedImage(NamedTuple):
 
 @dataclass(frozen=True)
 class CaptionedImages(Items[CaptionedImage]):
-    """The captioned images of a file, a sequence of `CaptionedImage`s, and the problems found.
+    """The captioned images of a file, a sequence of `CaptionedImage`s, and the file's problems.
 
     Args:
         images: The images with their captions.
         where: The file, for messages.
         entries: Number of images in the requested parts of the file.
-        problems: Problems of the skipped images and captions.
+        problems: Problems of the images and captions that were left out.
         learnt: Training captions of a model, for counting generated captions that copy them; None
             if unknown.
 
@@ -191,7 +191,10 @@ class CaptionReading(ImageReading[CaptionedImage]):
         return None
 
     def finish(self) -> CaptionedImages:
-        """Returns the images, or raises an error that lists all problems."""
+        """Returns the `CaptionedImages`.
+
+        Raises a ValueError if problems are errors, or if no image is left.
+        """
         self.refuse()
         return CaptionedImages(self.found, self.where, self.entries, self.problems)
 

@@ -215,7 +215,7 @@ def read_caption_csv(
     Rows with the same image are joined. Cells may be quoted, as in `read_labelled`. JSON objects
     and rows of Parquet files may also have a list of captions. Kaggle's versions of Flickr8k
     (`captions.txt`: image, caption) and Flickr30k (`results.csv`, with `delimiter="|"`,
-    `image="image_name"`, `caption="comment"`) are such tables.
+    `image="image_name"`, `caption="comment"`) have this form.
 
     Args:
         path: The table, plain or gzipped: JSON lines if its name ends in `.jsonl`, Parquet if it

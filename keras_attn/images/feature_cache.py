@@ -57,7 +57,7 @@ def encoder_fingerprint(model: keras.Model) -> str:
 
 
 class FeatureCache:
-    """A folder with features (R, D) of images, so that an encoder computes them only once.
+    """A folder with features `(R, D)` of images, so that an encoder computes them only once.
 
     A frozen encoder computes the same features of an image in each epoch. `fill` encodes the images
     that are not in the cache, and writes their features in shards, each of them atomically. If the
@@ -146,7 +146,7 @@ class FeatureCache:
             dtype: Dtype of the result.
 
         Returns:
-            A NumPy array (B, R, D).
+            A NumPy array `(B, R, D)` of the given dtype.
         """
         found = [self[path] for path in paths]
         if not found:
@@ -167,8 +167,8 @@ class FeatureCache:
 
         Args:
             paths: The image files.
-            encode: Function (such as a Keras model) from uint8 (B, H, W, 3) to features (B, R, D),
-                with any B up to `batch_size`.
+            encode: Function (such as a Keras model) from uint8 images `(B, H, W, 3)` to features
+                `(B, R, D)`, for any B up to `batch_size`.
             image_size: Height and width to which images are resized, or one number for both.
             batch_size: Number of images that are encoded together.
             on_error: `"error"` raises an error at the first broken or missing image; the features

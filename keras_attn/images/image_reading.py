@@ -87,7 +87,7 @@ class ImageReading(Generic[T]):
         delimiter: str | None,
         header: bool | None,
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The wanted cells of a table or of JSON lines; the suffix determines the format."""
+        """Yields the number of each row of a table or of JSON lines, and its cells in `columns`."""
         if rows.rows or COLUMN_SUFFIXES.get(reading.ending(path)) == "json_lines":
             yield from read_columns(path, columns, rows, delimiter=delimiter, header=header)
             return
@@ -131,7 +131,7 @@ def load_json(path: Location) -> Any:
 
 
 def lists_of(path: Location, data: object, *keys: str) -> list[list[Any]]:
-    """Returns the lists under keys of a JSON object."""
+    """Returns the list under each key of a JSON object; raises an error if one is missing."""
     if not isinstance(data, dict) or not all(isinstance(data.get(key), list) for key in keys):
         what = f"a {type(data).__name__}"
         if isinstance(data, dict):
@@ -144,7 +144,7 @@ def lists_of(path: Location, data: object, *keys: str) -> list[list[Any]]:
 
 
 def list_of(path: Location, data: object, what: str) -> list[Any]:
-    """Checks and returns a JSON list."""
+    """Returns a JSON value if it is a list; otherwise raises an error."""
     if not isinstance(data, list):
         raise ValueError(
             f"{os.fspath(path)}: expected a JSON list of {what}. Received: a {type(data).__name__}."

@@ -58,7 +58,7 @@ def load_image(
             are decoded, because a file of a few kilobytes can decode to gigabytes.
 
     Returns:
-        A NumPy array (H, W, 3) of uint8.
+        A NumPy array `(H, W, 3)` of uint8.
 
     Raises:
         OSError: If the file is missing or cannot be read.
@@ -228,7 +228,7 @@ def image_problem(path: str, max_pixels: int = MAX_PIXELS) -> ImageProblem | Non
 
 
 def as_problem(path: str, error: Exception) -> ImageProblem:
-    """Converts an error of `load_image` to a problem."""
+    """Converts an error of `load_image` to an `ImageProblem`."""
     if isinstance(error, FileNotFoundError):
         kind = kind_of(path)
         what = "no such file" if kind == "nothing" else f"{kind} in its place"

@@ -53,13 +53,13 @@ class PictureQuestion(NamedTuple):
 
 @dataclass(frozen=True)
 class PictureQuestions(Items[PictureQuestion]):
-    """The questions of a file, a sequence of `PictureQuestion`s, and the problems found.
+    """The questions of a file, a sequence of `PictureQuestion`s, and the file's problems.
 
     Args:
         questions: The questions with their images and answers.
         where: The file of the questions, for messages.
         entries: Number of questions in the file.
-        problems: Problems of the skipped questions.
+        problems: Problems of the questions that were left out.
 
     Example:
 
@@ -144,7 +144,10 @@ class QuestionReading(ImageReading[PictureQuestion]):
         self.found.append(PictureQuestion(path, asked, said, tuple(answers), kind))
 
     def finish(self) -> PictureQuestions:
-        """Returns the questions, or raises an error that lists all problems."""
+        """Returns the `PictureQuestions`.
+
+        Raises a ValueError if problems are errors, or if no question is left.
+        """
         self.refuse()
         return PictureQuestions(self.found, self.where, self.entries, self.problems)
 

@@ -38,7 +38,7 @@ def as_pictures(images: Any) -> tuple[list[Picture], bool]:
 def read_pictures(
     pictures: Sequence[Picture], size: tuple[int, int], batch_size: int, on_error: str = "error"
 ) -> Iterator[tuple[list[int], np.ndarray, list[ImageProblem]]]:
-    """Yields batches: the indices and pixels of at most `batch_size` images, and problems.
+    """Yields for each batch the indices and pixels of valid images, and the problems of others.
 
     With `on_error="error"`, the error of a broken image is raised. Otherwise, broken images are
     left out, and their problems are yielded.

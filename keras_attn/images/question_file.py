@@ -57,7 +57,7 @@ class QuestionFile:
         return "csv"
 
     def read(self, side: str = "train") -> PictureQuestions:
-        """Reads the questions; `side` is the part to read, if the format has parts."""
+        """Reads the questions; `side` is the part to read, for a format with parts."""
         given = self.path, self.annotations, self.image_dir
         path, annotations, folder = map(expanded, given)
         if bool(annotations) != (self.kind == "vqa"):

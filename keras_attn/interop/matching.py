@@ -27,7 +27,7 @@ _FREE = {"axis", "dtype", "trainable", "seed", "output_bias", "rematerialize", "
 
 
 def decoder_tensors(model: keras.Model, config: GptConfig) -> dict[str, np.ndarray]:
-    """Returns the weights of a decoder as float32."""
+    """Returns the weights of a decoder as float32, keyed by the names of `model_tensors`."""
     return checked_tensors(model, config, GptConfig)
 
 

@@ -143,7 +143,7 @@ class EmbeddingsReport(NamedTuple):
         return "\n".join([*lines, *(f"{name}: {found}" for name, found in self.pairs.items())])
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores as a dict for JSON."""
+        """Returns a dict for JSON of the scores, keyed by file name, and of `analogies` if any."""
         found: dict[str, object] = {name: x.to_dict() for name, x in self.pairs.items()}
         return found if self.analogies is None else {"analogies": self.analogies.to_dict(), **found}
 

@@ -24,7 +24,7 @@ class ChunkRanges:
     key_lengths: Tensor | None = None
 
     def positions_seen(self, i: Size, j: Size) -> list[Tensor]:
-        """Returns the masks of keys in chunk j for queries in chunk i that positions determine."""
+        """Returns the masks of keys in chunk j for queries in chunk i that positions define."""
         T, S = self.lengths
         s = ops.expand_dims(ops.arange(self.sizes[1]) + j * self.sizes[1], 0)
         t = ops.expand_dims(ops.arange(self.sizes[0]) + i * self.sizes[0], 1) + (S - T)

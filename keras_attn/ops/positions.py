@@ -106,7 +106,10 @@ def sinusoids(
 
 
 def position_angles(positions: Tensor, rates: np.ndarray) -> Tensor:
-    """Angles `positions * rates` modulo whole turns, exact to 1e-4 for positions below 2 ** 24."""
+    """Computes `positions * rates` modulo whole turns.
+
+    The angles are exact to 1e-4 for positions below 2 ** 24.
+    """
     rest = ops.expand_dims(ops.cast(positions, "float32"), -1)
     angles: Any = 0.0
     for power in range(3):

@@ -83,7 +83,7 @@ class Dialogues(Records[tuple[Turn, ...]]):
     """The problems of dialogues that were left out."""
 
     def summary(self) -> str:
-        """Returns a summary as text."""
+        """Returns the numbers of dialogues and turns and the first problems, as text."""
         turns = sum(map(len, self.dialogues))
         text = f"{self.where}: {many(len(self), 'dialogue')} of {many(turns, 'turn')}"
         if self.blank:

@@ -115,13 +115,16 @@ class LabelledReading(LineReading):
         return self.string(number, str(value) if of_group else value, key)
 
     def read(self, rows: Iterator[tuple[int, dict[str, Any]]]) -> None:
-        """Adds rows with "text" and "label", and optionally "group" and "text_pair"."""
+        """Adds numbered rows with "text" and "label", and optionally "group" and "text_pair"."""
         for number, row in rows:
             more = row.get("group", ""), row.get("text_pair", "")
             self.add(number, row["text"], row["label"], *more)
 
     def finish(self) -> LabelledTexts:
-        """Returns the result, or raises an error about all problems."""
+        """Returns the `LabelledTexts`.
+
+        Raises a ValueError if problems are errors, or if no text is left.
+        """
         self.refuse(len(self.examples), "a text and its label on each line", "labelled text")
         labels: dict[Input, set[Label]] = defaultdict(set)
         once: dict[tuple[Input, Label], LabelledText] = {}

@@ -99,7 +99,7 @@ class Chat:
         return len(ids)
 
     def asked(self, body: Mapping[str, object]) -> Asked:
-        """Reads the JSON body of a request.
+        """Converts the JSON body of a request to an `Asked`.
 
         Raises:
             RequestProblem: If the request is malformed, or has a setting that the model does not

@@ -93,7 +93,10 @@ class ServedModel:
         self.explains = "explain" in task.steps
 
     def described(self) -> dict[str, object]:
-        """Returns a description of the model for pages and clients, as JSON."""
+        """Returns a JSON-compatible dict that describes the model to pages and clients.
+
+        The keys are `task`, `about`, `fields`, `settings` and `explains`.
+        """
         own = dict(self.task.own_use)
         return {
             "task": self.task.name,
@@ -161,7 +164,7 @@ class ServedModel:
         return values if len(values) > 1 else values[0]
 
     def parameters(self, body: Mapping[str, object]) -> dict[str, object]:
-        """Reads the settings of a request, `parameters`.
+        """Checks and returns the `parameters` of a request, a dict of settings of `predict`.
 
         Raises:
             RequestProblem: If a setting is unknown or out of range.
@@ -182,7 +185,7 @@ class ServedModel:
         return given
 
     def small_row(self) -> object:
-        """Returns a small row that most models accept."""
+        """Returns a small row in the form that `predict` of the task accepts."""
         values = {"text": "a", "turns": ["a"], "picture": {"b64": _PIXEL}}
         row = {field.name: values[field.kind] for field in self.fields if not field.optional}
         return self._row(row, 0)
@@ -190,7 +193,7 @@ class ServedModel:
     # Answers
 
     def predict(self, rows: list[object], settings: dict[str, object]) -> list[object]:
-        """Returns the prediction for each row as JSON: one value, or a dict of named values."""
+        """Returns the prediction for each row as a JSON value, or as a dict of named values."""
         return [self._prediction(result) for result in self.task.predict(rows, **settings)]
 
     def _prediction(self, result: object) -> object:
@@ -201,7 +204,7 @@ class ServedModel:
         return plain(result if isinstance(result, dict) else json.loads(self.task.readable(result)))
 
     def explain(self, rows: list[object], settings: dict[str, object], title: str) -> object:
-        """Returns the explanations of rows as JSON, with an HTML page that shows them."""
+        """Returns a dict with `explanations`, a list for JSON, and `page`, an HTML page of them."""
         found = self.task.explain(rows, **settings)
         told = (
             [plain(dataclasses.asdict(x)) for x in found if isinstance(x, Explanation)]
@@ -212,7 +215,7 @@ class ServedModel:
 
 
 def bad(expected: str, received: str) -> RequestProblem:
-    """Returns the problem of a malformed request."""
+    """Returns the `RequestProblem` of a malformed request, with HTTP status 400."""
     return RequestProblem(400, f"Expected {expected}. Received: {received}.")
 
 

@@ -118,7 +118,7 @@ def greatest(values: Sequence[int]) -> list[int]:
 
 
 def from_first(make: Callable[[], _T]) -> _T:
-    """Returns in all processes the JSON-compatible value that `make` returns in the first one."""
+    """Calls `make` in the first process; returns its JSON-compatible result in all processes."""
     if num_processes() == 1:
         return make()
     from jax.experimental import multihost_utils
