@@ -23,11 +23,11 @@ _KINDS = {
 class CompiledFunction:
     """Compiles `function(ids, max_length, *numbers)` for the current backend.
 
-    TensorFlow traces the function once for any batch and length. With `jit_compile`, it traces once
-    for each `max_length`, and again for single rows, and XLA compiles each shape. JAX compiles once
-    for each shape and `max_length`, with `jax.jit`. Therefore, use only a few different shapes with
-    XLA. PyTorch runs without gradients and does not compile. Every call uses the current values of
-    the variables. A batch without rows gives results without rows.
+    TensorFlow traces the function once for any batch and length. If `jit_compile` is True,
+    TensorFlow traces once for each `max_length`, and again for single rows, and XLA compiles each
+    shape. JAX compiles once for each shape and `max_length`, with `jax.jit`. Therefore, use only a
+    few different shapes with XLA. PyTorch runs without gradients and does not compile. Every call
+    uses the current values of the variables. A batch without rows gives results without rows.
 
     Instead of ids, the function may take regions (`dtype="float32", rank=3`) or images
     (`dtype="uint8", rank=4`). TensorFlow then traces the function for each shape of a single

@@ -22,8 +22,8 @@ def length_penalty(lengths: Size, alpha: float | Tensor, kind: str = "gnmt") -> 
         gnmt:  ((5 + n) / 6) ** alpha
         power: n ** alpha
 
-    `"gnmt"` is the penalty of GNMT (Wu et al., 2016). transformers (`length_penalty`) and
-    CTranslate2 use `"power"`.
+    `kind="gnmt"` is the penalty of GNMT (Wu et al., 2016). transformers (`length_penalty`) and
+    CTranslate2 use `kind="power"`.
 
     References:
         - [Wu et al., 2016](https://arxiv.org/abs/1609.08144): equation 14.
@@ -78,7 +78,7 @@ class Ranking(NamedTuple):
 
     @classmethod
     def of(cls, alpha: float | Tensor, kind: str, given: int | Tensor) -> Ranking:
-        """Creates the `Ranking` for these settings; `alpha` may be a tensor `(B,)`."""
+        """Creates a `Ranking` from its settings; `alpha` may be a tensor `(B,)`."""
         return cls(of_rows("alpha", alpha), kind, given)
 
     def penalty(self, lengths: Size) -> Tensor:

@@ -31,7 +31,7 @@ class SampledSteps:
 
     Args:
         decoder: Any object with `prefill` and `step`.
-        end_id: Id of the token that ends a sequence, a list of such ids, or None.
+        end_id: Id of the token that ends a sequence, a list of end ids, or None.
         pad_id: Id of the padding after the end; it may be `end_id`.
         min_length: Minimum number of new tokens, including the end token.
         suppressed_ids: Ids of tokens that are never generated.

@@ -244,7 +244,7 @@ def sample(
         memory_mask: `(B, S)`, True for tokens of the memory; all if None.
         max_length: Maximum number of new tokens, including the end token; an integer, or a tensor
             in a graph.
-        end_id: Id of the token that ends a sequence, or a list of several such ids. With None,
+        end_id: Id of the token that ends a sequence, or a list of several end ids. With None,
             sequences end at their maximum length.
         seed: Integer from 0 to 2^31 - 1, from which row i gets the seed `row_seeds(seed, [i])`; or
             the seeds of all rows, int32 `(B,)`.

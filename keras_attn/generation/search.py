@@ -57,7 +57,7 @@ def greedy_search(
         memory_mask: `(B, S)`, True for tokens of the memory; all if None.
         max_length: Maximum number of new tokens, including the end token; an integer, or a tensor
             in a graph.
-        end_id: Id of the token that ends a sequence, or a list of several such ids. With None,
+        end_id: Id of the token that ends a sequence, or a list of several end ids. With None,
             sequences end at their maximum length.
         max_lengths: Maximum number of new tokens of each row, int32 `(B,)`, from 1 to `max_length`;
             `max_length` for all rows if None.
@@ -180,7 +180,7 @@ def beam_search(
         num_beams: Number K of beams; it may exceed the size of the vocabulary.
         max_length: Maximum number of new tokens, including the end token; an integer, or a tensor
             in a graph.
-        end_id: Id of the token that ends a sequence, or a list of several such ids. With None,
+        end_id: Id of the token that ends a sequence, or a list of several end ids. With None,
             sequences end at their maximum length.
         max_lengths: Maximum number of new tokens of each row, int32 `(B,)`, from 1 to `max_length`;
             `max_length` for all rows if None.

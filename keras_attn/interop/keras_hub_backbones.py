@@ -57,7 +57,8 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
 
     Raises:
         ImportError: If KerasHub is not installed.
-        ValueError: If KerasHub cannot express the model, or the model does not have these settings.
+        ValueError: If KerasHub cannot express the model, or the model does not have the settings of
+            `config`.
 
     Example:
 

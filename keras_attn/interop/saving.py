@@ -88,8 +88,8 @@ def save_pretrained(
     Raises:
         FileExistsError: If the folder is not empty.
         TypeError: If `config` is not a supported config, or `tokenizer` has the wrong class for it.
-        ValueError: If transformers has no class for the model, the model does not have these
-            settings, or the labels or the tokenizer do not match the model.
+        ValueError: If transformers has no class for the model, the model does not have the settings
+            of `config`, or the labels or the tokenizer do not match the model.
 
     Example:
 

@@ -107,7 +107,7 @@ def read_word_vectors(
             or the first line.
         words: For `format="npy"`, the words, or a file with the words. By default, the file in the
             same folder with the same name and the suffix `.txt` or `.parquet`, or the only file
-            with one of these suffixes. Parquet needs pyarrow.
+            with the suffix `.txt` or `.parquet`. Parquet needs pyarrow.
 
     Returns:
         A `WordVectors`, in the order of the file.

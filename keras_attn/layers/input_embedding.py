@@ -44,7 +44,7 @@ class InputEmbedding(MaskedLayer):
     `keras.layers.Add` of a masked and an unmasked tensor, lose the mask, so that later layers
     attend to padding.
 
-    Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse`, x `(..., D)` to logits `(..., V)`.
+    Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse=True`, x `(..., D)` to logits `(..., V)`.
 
     Masking: as in `TokenEmbedding`. The output carries the explicit `mask`, or the mask
     `ids != pad_id` with `mask_zero`.

@@ -88,8 +88,8 @@ class MultiHeadSelfAttention(HeadsLayer):
             of tokens of each row; with any other padding, they would hide the wrong keys.
         positions: How attention depends on positions: "rotary", "alibi", "relative" or None.
         rotary_base: Base of the wavelengths of rotary positions.
-        rotary_scaling: Scaling of rotary positions for contexts longer than in training; see
-            `keras_attn.ops.rotary_rates`.
+        rotary_scaling: Scaling of rotary positions for contexts longer than in training, in the
+            form that `keras_attn.ops.rotary_rates` accepts.
         num_buckets: Number of buckets of relative positions; even.
         max_distance: Distance from which all relative positions share one bucket.
         sliding_window: Distance from which keys are hidden (Beltagy et al., 2020; Jiang et al.,
@@ -103,9 +103,9 @@ class MultiHeadSelfAttention(HeadsLayer):
             softmax (OpenAI, 2025); weights then sum to less than 1.
         sink_tokens: Number of first tokens of a row that the window does not hide (StreamingLLM:
             Xiao et al., 2024).
-        score_mod: Function `(scores, head, query, key) -> scores` of the positions of queries and
-            keys; see `keras_attn.ops.dot_product_attention`. Register it with
-            `keras.saving.register_keras_serializable`, so that the layer can be saved.
+        score_mod: Function `(scores, head, query, key) -> scores` that changes scores, given the
+            positions of queries and keys, as in `keras_attn.ops.dot_product_attention`. Register it
+            with `keras.saving.register_keras_serializable`, so that the layer can be saved.
         mask_mod: Function `(head, query, key) -> visible` of the positions of queries and keys,
             which hides keys. Register it like `score_mod`, so that the layer can be saved.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.

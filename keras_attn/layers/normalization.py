@@ -105,8 +105,9 @@ class RMSNormalization(MaskedLayer):
         output = x / sqrt(mean(x ** 2) + epsilon) * scale
 
     This is a layer norm without mean and bias, which needs fewer operations and works about as
-    well. The output equals that of `keras.layers.RMSNormalization` over the last axis, but this
-    layer keeps the mask of `x`, which the Keras layer drops. It computes in float32 or better.
+    well. The output equals the output of `keras.layers.RMSNormalization` over the last axis, but
+    this layer keeps the mask of `x`, which the Keras layer drops. The layer computes in float32 or
+    better.
 
     Shapes: x `(..., D)` to `(..., D)`.
 

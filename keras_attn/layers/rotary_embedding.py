@@ -38,7 +38,8 @@ class RotaryEmbedding(MaskedLayer):
     Args:
         base: Base of the wavelengths; 10000 in the paper, greater for longer contexts.
         scaling: Scaling for contexts longer than in training: `{"type": "linear", "factor": f}` or
-            `{"type": "llama3", "factor": f, ...}`; see `keras_attn.ops.rotary_rates`.
+            `{"type": "llama3", "factor": f, ...}`, as in `keras_attn.ops.rotary_rates`; none if
+            None.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:

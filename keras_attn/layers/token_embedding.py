@@ -28,7 +28,7 @@ class TokenEmbedding(MaskedLayer):
     2017. The initial embeddings are normal with standard deviation `1 / sqrt(D)`, so that both
     directions start with unit scale.
 
-    Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse`, x `(..., D)` to `(..., V)`.
+    Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse=True`, x `(..., D)` to `(..., V)`.
 
     Masking: the output carries the explicit `mask`, or the mask `ids != pad_id` with
     `mask_zero`. With `reverse` it keeps the mask of `x`.

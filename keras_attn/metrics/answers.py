@@ -124,7 +124,8 @@ def score_answers(
     """Scores answers as SQuAD's official script does (Rajpurkar et al., 2016 and 2018).
 
     Questions with an answer and questions without an answer are also scored separately (HasAns and
-    NoAns in the script). With `margins`, the report also has the best threshold for "no answer".
+    NoAns in the script). If `margins` is given, the report also has the best threshold for "no
+    answer".
 
     Args:
         found: The predicted answer to each question; `""` for no answer.

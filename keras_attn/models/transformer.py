@@ -66,10 +66,10 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         use_bias: Whether the projections of the blocks have biases.
         layer_norm_epsilon: Epsilon of the norms.
         positions: `"sinusoidal"` adds sinusoids to the embeddings. `"sinusoidal_halves"` puts all
-            sines before all cosines. `"sinusoidal_from_one"` also does so, counts positions from 1,
-            and has the wavelengths of Tensor2Tensor and OpenNMT-tf, of which the longest is exactly
-            10000 times the shortest. `"rotary"` and `"alibi"` are applied in the self-attention of
-            each block.
+            sines before all cosines. `"sinusoidal_from_one"` also puts all sines before all
+            cosines, counts positions from 1, and has the wavelengths of Tensor2Tensor and
+            OpenNMT-tf, of which the longest is exactly 10000 times the shortest. `"rotary"` and
+            `"alibi"` are applied in the self-attention of each block.
         rematerialize: Whether training recomputes each block for its gradients, to save memory.
         attention_kernel: Kernel of `keras_attn.ops.dot_product_attention`: `"auto"`, `"plain"`,
             `"chunked"` or `"flash"`.

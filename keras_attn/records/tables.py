@@ -55,8 +55,8 @@ class Table:
 
     If `delimiter` is None, it is `usual`, unless the first row contains the wanted column names
     with another delimiter. With that other delimiter, cells may be in quotation marks, and rows are
-    `exact`. If `header` is None, the first row is a header if a column is given by name. With
-    `exact`, a row with more or fewer cells than the first row is bad.
+    `exact`. If `header` is None, the first row is a header if a column is given by name. If `exact`
+    is True, a row with more or fewer cells than the first row is bad.
     """
 
     columns: Mapping[str, Column]

@@ -182,7 +182,7 @@ class WordTokenizer(PlacedTokenizer):
             texts: A string, or a sequence of strings.
 
         Returns:
-            A list of words for a string; a list of such lists for a sequence.
+            A list of words for a string; a list with the words of each text for a sequence.
 
         Raises:
             TypeError: If an element of `texts` is not a string.

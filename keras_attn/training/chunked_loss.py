@@ -31,10 +31,10 @@ def linear_cross_entropy(
         l_t  = logsumexp(z_t) - (1 - e) z_t[y_t] - e mean_k z_t[k]
         loss = sum_t w_t l_t / sum_t w_t                                      0 if all w_t are 0
 
-    The value and the gradient are the same as those of `MaskedCrossEntropy` for the logits
-    `hidden kernel^T + bias`. Logits are computed for at most `chunk_size` tokens at a time, and
-    their part of the gradient is immediately computed from the same logits (as Hsu et al., 2024,
-    https://arxiv.org/abs/2410.10989, do on GPUs). Memory is needed for `chunk_size V` logits
+    The value and the gradient equal the value and the gradient of `MaskedCrossEntropy` for the
+    logits `hidden kernel^T + bias`. Logits are computed for at most `chunk_size` tokens at a time,
+    and their part of the gradient is immediately computed from the same logits (as Hsu et al.,
+    2024, https://arxiv.org/abs/2410.10989, do on GPUs). Memory is needed for `chunk_size V` logits
     instead of several times `N V` logits, and nothing is computed twice. Second derivatives are
     available on JAX; on other backends, they raise an error.
 
