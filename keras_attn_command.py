@@ -121,7 +121,7 @@ tagging
       data.train:examples data.dev:examples data.backbone:model data.word_vectors:file
     evaluate: Measure a model on sentences of yours.
       test.data:examples model:model
-    predict: Labels words.
+    predict: Labels the words of texts, and finds the entities that the labels mark.
       model:model --split --no-split FILES:lines
     explain: Write a page that shows what decided.
       model:model FILES:lines
@@ -135,7 +135,7 @@ question-answering
       data.train:examples data.dev:examples data.backbone:model data.word_vectors:file
     evaluate: Measure a model on questions of yours.
       test.data:examples model:model
-    predict: Answers questions.
+    predict: Answers questions, each by a span of its text.
       model:model FILES:lines
     explain: Write a page that shows what decided.
       model:model FILES:lines
@@ -166,7 +166,7 @@ embeddings
       data.text:examples data.word_vectors:file
     evaluate: Measure a model on texts of yours.
       test.analogies:examples test.pairs:examples model:model
-    predict: Finds the words nearest to words, or to sums and differences of them.
+    predict: Finds the words nearest to words, or to sums and differences of words.
       model:model FILES:lines
     nearest: Show the words nearest to each of WORDS.
       model:model
@@ -219,7 +219,7 @@ conversation
       data.train:examples data.dev:examples data.backbone:model
     evaluate: Measure a model on answers of yours.
       data.train:examples test.data:examples test.vectors:file model:model
-    predict: Answers conversations.
+    predict: Answers the last turn of conversations.
       model:model --renormalize --no-renormalize FILES:lines
     explain: Write a page that shows what decided.
       model:model --renormalize --no-renormalize FILES:lines
