@@ -117,8 +117,10 @@ class ClassificationReport(Report):
     def to_dict(self) -> dict[str, object]:
         """Returns the report as a dict for JSON.
 
-        The keys are `num_examples`, the metrics, `classes`, `confusion` and, if there are examples
-        of no class, `unknown`. Undefined values are None; intervals are `[low, high]` or None.
+        Returns:
+            A dict with `num_examples`, the metrics, `classes`, `confusion` and, if there are
+            examples of no class, `unknown`. Undefined values are None; intervals are `[low, high]`
+            or None.
 
         Example:
 

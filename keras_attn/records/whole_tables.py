@@ -90,7 +90,7 @@ class WholeTable:
         return list(self.kinds)
 
     def check_new(self, names: Iterable[str]) -> None:
-        """Raises a ValueError if the table already has one of these names of new columns."""
+        """Raises a ValueError if a column of the table already has one of the new names."""
         there = [name for name in names if name in self.kinds]
         if there:
             raise ValueError(
