@@ -112,7 +112,7 @@ def test_maps_are_those_of_the_last_block(made):
     assert task.explain([]) == task.predict([]) == []
     with pytest.raises(ValueError, match="questions with words"):
         task.explain(ODD[2])
-    with pytest.raises(ValueError, match="which has none"):
+    with pytest.raises(ValueError, match="attends to the image"):
         make("concatenation").explain(ODD[0])
 
 
