@@ -26,8 +26,8 @@ def read_settings(
         sections: The allowed tables: a dict from table names to a `Settings` class or `Kinds`.
 
     Returns:
-        A dict with a dict of the values in the file for each of `sections`; the dict of a table
-        that the file does not contain is empty.
+        A dict from each table name in `sections` to a dict of the values in the file. If the file
+        does not contain a table, its dict is empty.
 
     Raises:
         FileNotFoundError: If the file does not exist.

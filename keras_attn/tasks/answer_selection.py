@@ -176,7 +176,7 @@ class AnswerSelectionUse(PageUse):
 
     @property
     def weight(self) -> float:
-        """Weight of words in a search by words and vectors; the vectors have the rest."""
+        """Weight of the word search with `by="both"`. The vector search has 1 minus this value."""
         return 0.5 if self.lexical_weight is None else self.lexical_weight
 
 

@@ -600,8 +600,11 @@ class WordEmbedder(Task[Texts]):
 
     @classmethod
     def checked(cls, examples: Any) -> WordTests:
-        """Returns `WordTests`, read from files if the argument is settings of class `Test`, or a
-        dict of these settings."""
+        """Returns `WordTests`.
+
+        If the argument is a `Test` or a dict of its settings, reads the tests from the files that
+        it names.
+        """
         if isinstance(examples, WordTests):
             return examples
         test = made(EmbeddingsTest, examples)
@@ -609,7 +612,7 @@ class WordEmbedder(Task[Texts]):
         return WordTests.read(test.analogies, test.pairs, test.first)
 
     def measured(self, examples: WordTests, use: EmbeddingsUse) -> WordSpace:
-        """Returns the `WordSpace` of all words, in which `report` looks up the tests."""
+        """Returns the `WordSpace` of all words, which `report` uses to score the tests."""
         return self.space()
 
     def report(

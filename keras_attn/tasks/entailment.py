@@ -312,9 +312,11 @@ class EntailmentClassifier(ClassTask):
             method: `"gradient"`, `"attention"` or None.
 
         Returns:
-            The logits `(B, C)`, and a dict: for `"attention"`, `alignment (B, T, S)` with the
-            numbers of words `rows` and `columns` `(B,)`; for `"gradient"`, the weights of the words
-            of each text; empty for None.
+            The logits `(B, C)`, and a dict. With `method="attention"`, the dict has `alignment
+            (B, T, S)`, and the numbers of words of the hypothesis, `rows (B,)`, and of the premise,
+            `columns (B,)`. With `method="gradient"`, it has the weights of the words,
+            `weights_premise_ids (B, S)` and `weights_hypothesis_ids (B, T)`. With None, it is
+            empty.
         """
         ids = {name: ops.convert_to_tensor(tensors[name]) for name in SIDES}
         if method == "gradient":

@@ -167,11 +167,12 @@ class PretrainingLearned(EncoderLearned):
 
 
 class Pretrainer(EncoderTask):
-    """Pretrains an encoder on plain text by masked words and next sentences (BERT).
+    """Pretrains an encoder on plain text by predicting masked words and next sentences (BERT).
 
-    `.model` is the plain Keras model from ids to the logits of both tasks, and
-    `.dataset(documents)` returns the data for its `fit`. The examples of `fit` are documents, each
-    a list of sentences, or a table with a document in each row.
+    `.model` is the plain Keras model that maps ids to the logits of masked words and, with
+    `next_sentence`, of next sentences. `.dataset(documents)` returns the data for `.model.fit`.
+    `Pretrainer.fit` takes documents, each a list of sentences, or a table with a document in each
+    row.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): BERT.
@@ -240,7 +241,8 @@ class Pretrainer(EncoderTask):
         return self.data.next_sentence
 
     def build(self, dtype: Any) -> None:
-        """Builds the encoder with the heads of both tasks, and assigns the model to `.model`."""
+        """Builds `.model`: the encoder with a head for masked words and, if `next_sentence` is
+        True, a head for next sentences."""
         heads = ("masked_words", *(["next_sentence"] if self.next_sentence else []))
         self.model = with_heads(self.config, heads, at_positions=True, dtype=dtype, name="bert")
 
@@ -498,8 +500,11 @@ class Pretrainer(EncoderTask):
         return found
 
     def computed(self, tensors: Mapping[str, Array], use: PretrainingUse) -> dict[str, Any]:
-        """Computes the result of `run` in Python, with shapes rounded up to a few, and adds
-        `places`."""
+        """Computes the result of `run` in Python, and adds `places`, the positions of the masks.
+
+        The inputs are padded to a small number of different shapes, so that few functions are
+        compiled.
+        """
         ids = tensors["row_ids"]
         places = places_of(np, ids, self.mask_id)
         count = places.shape[1]

@@ -459,22 +459,23 @@ class QuestionAnswerer(WindowedTask):
     def reasons(self, pairs: list[tuple[str, str]], use: QuestionAnsweringUse) -> list[Explanation]:
         """Shows which words support an answer, or the attention of each head of the encoder.
 
-        `"gradient"` differentiates the score of the answer: the sum of the logits of its first and
-        last token, or of `[CLS]` if there is no answer.
+        With `method="gradient"`, the weights are gradients of the score of the answer: the sum of
+        the logits of its first and last token, or of `[CLS]` if there is no answer.
 
         Args:
             pairs: A tuple (question, text), or a list of such tuples.
             use: Settings of class `Use`.
 
         Returns:
-            With `"gradient"`, an `Explanation` for a tuple, or a list of `Explanation`s for a list:
-            the question, the text with the answer marked, and a weight for each word. Words outside
-            the window of the answer have no weight. With `"attention"`, an `EncoderStudy` of the
-            questions and the beginnings of the texts, whose `html()` returns a page.
+            With `method="gradient"`, an `Explanation` for a tuple, or a list of `Explanation`s for
+            a list: the question, the text with the answer marked, and a weight for each word. Words
+            outside the window of the answer have no weight. With `method="attention"`, an
+            `EncoderStudy` of the questions and the beginnings of the texts, whose `html()` returns
+            a page.
 
         Raises:
             TypeError: If an input is not a pair of strings.
-            ValueError: If the method is unknown.
+            ValueError: If `method` has another value.
         """
         answers, found = self._answered(pairs, use)
         taken, every = found["window"], row_lists(found)

@@ -574,7 +574,8 @@ class Tagger(WindowedTask):
         }
 
     def cells(self, result: TaggedWords) -> dict[str, object]:
-        """Returns the values of the columns in `predicts` for a result, as in a line of JSON."""
+        """Returns a dict of the output columns of a result, with the values that `readable` writes
+        as JSON."""
         return json.loads(self.readable(result))
 
     @staticmethod

@@ -571,7 +571,7 @@ class TextGenerator(Task[Texts]):
         """Scores a text by the mean number of bits per character.
 
         Every token is scored once, in overlapping windows of `sequence_length` tokens: a token is
-        predicted from at least `context` preceding tokens, if the text has so many, and at most
+        predicted from at least `context` preceding tokens, if the text has that many, and at most
         `sequence_length - 1`. A longer context gives a lower score. The bits of all tokens are
         divided by the number of characters; a special token counts as one character. Documents are
         scored separately, each with its end token, which counts as a character. For a prompt with
@@ -687,7 +687,7 @@ class TextGenerator(Task[Texts]):
         num_return_sequences: int | None = None,
         **settings: Any,
     ) -> Any:
-        """Finds the most probable continuations of prompts by a beam search, with their scores.
+        """Finds the most probable continuations of prompts by beam search, and their scores.
 
         Args:
             prompts: A string or a list of strings.
@@ -698,7 +698,7 @@ class TextGenerator(Task[Texts]):
 
         Returns:
             An `NBestTexts` for a string, or a list of `NBestTexts` for a list. The first text
-            equals the result of `generate` with the same settings.
+            equals the result of `generate` with the same settings and `beams`.
 
         Raises:
             TypeError: If an input is not a string, or a setting is unknown.

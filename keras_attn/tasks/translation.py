@@ -217,7 +217,10 @@ class TranslationTest(Settings):
     )  # fmt: skip
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises a `WrongUse` unless the settings name either prepared data or pairs."""
+        """Raises a `WrongUse` if the settings name both prepared data and pairs, or neither.
+
+        Raises it too if an option does not apply to prepared data.
+        """
         if bool(self.data) == bool(self.pairs):
             both = "both" if self.data else "neither"
             raise WrongUse(f"Give either --data or --pairs. Received: {both}.")

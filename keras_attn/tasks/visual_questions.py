@@ -528,8 +528,10 @@ class VisualQuestionAnswerer(PictureTask):
         return arrays
 
     def computed(self, tensors: Mapping[str, Array], use: VisualQuestionsUse) -> dict[str, Array]:
-        """Computes the results of `read_image` and `run` in Python; only `regions` if `tensors` has
-        no questions."""
+        """Computes the results of `read_image` and `run` in Python.
+
+        If `tensors` has no questions, returns a dict with `regions` only.
+        """
         rows = self.rows_of(np, tensors, lambda pixels: self._regions(pixels, use.batch_size))
         if "question_ids" not in tensors:
             return {"regions": rows}
