@@ -269,8 +269,9 @@ class _CaptionRows(LineReading):
     """The lines of a table of captions, whose JSON objects may have a list of captions."""
 
     def json_value(self, number: int, name: str, value: object, key: str) -> object:
-        is_list = name == "caption" and isinstance(value, list) and value
-        return value if is_list else self.string(number, value, key)
+        if name == "caption" and isinstance(value, list) and value:
+            return value
+        return self.string(number, value, key)
 
 
 def read_ucm_captions(

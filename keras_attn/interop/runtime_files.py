@@ -10,11 +10,16 @@ import numpy as np
 
 BACKENDS = {"onnx": "torch", "onnx-int8": "torch", "litert": "tensorflow"}
 """The backend that writes each format."""
+FLOAT32 = "float32.onnx"
+"""Name of the file from which int8 is written, in the same folder."""
 _OPSET = 18
 
 
 def write_model(model_file: str, inputs_file: str, path: str, file_format: str) -> None:
-    """Writes a saved Keras model in another format; `inputs_file` has examples of its inputs."""
+    """Writes a saved Keras model in another format; `inputs_file` has examples of its inputs.
+
+    For `"onnx-int8"`, the float32 model stays beside the file, to be checked.
+    """
     model = keras.saving.load_model(model_file, compile=False)
     if file_format == "litert":
         model.export(path, format="litert", verbose=False)
@@ -26,11 +31,10 @@ def write_model(model_file: str, inputs_file: str, path: str, file_format: str) 
         return
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    whole = Path(path).with_name("float32.onnx")
+    whole = Path(path).with_name(FLOAT32)
     _write_onnx(model, inputs, str(whole))
     # Processors without VNNI add products of 8 bits in 16, where weights of 7 bits cannot overflow.
     quantize_dynamic(whole, path, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
-    whole.unlink()
 
 
 def _write_onnx(model: keras.Model, inputs: dict[str, np.ndarray], path: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_attn.fields import EncoderInput
-from keras_attn.interop import export_model
+from keras_attn.interop import export_model, runtimes
 from keras_attn.interop.fast_tokenizers import write_tokenizer
 from keras_attn.models import (
     BagClassifierConfig,
@@ -198,6 +198,25 @@ def test_a_classifier_without_our_package(classifier, tmp_path):
     before = (tmp_path / "m/model.onnx").stat().st_size
     classifier.export(tmp_path / "m", format="onnx-int8", overwrite=True)
     assert (tmp_path / "m/model.onnx").stat().st_size < before
+
+
+@pytest.mark.slow
+def test_both_files_of_int8_are_compared(tmp_path, monkeypatch):
+    """The float32 file exactly; the file that is kept as far as rounding allows."""
+    model = with_heads(BertConfig(50, **SMALL), ["classes"], num_classes=3)
+    ids = np.array([[2, 9, 3], [2, 3, 0]], "int32")
+    inputs = {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids != 0}
+    run = runtimes._onnx
+    for wrong, factor in (("float32.onnx", 1.01), ("written.onnx", -1)):
+
+        def changed(path, wrong=wrong, factor=factor):
+            by = factor if path.name == wrong else 1
+            return lambda given: {name: x * by for name, x in run(path)(given).items()}
+
+        monkeypatch.setattr(runtimes, "_onnx", changed)
+        with pytest.raises(RuntimeError, match="returns a different"):
+            export_model(tmp_path / "m.onnx", model, inputs, "onnx-int8")
+        assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
