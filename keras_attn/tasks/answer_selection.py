@@ -469,7 +469,8 @@ class AnswerSelector(TextVectors):
         return {"mrr": report.reciprocal_rank, "map": report.average_precision}
 
     def measured(self, examples: SelectionQuestions, use: AnswerSelectionUse) -> list[np.ndarray]:
-        """Returns the ranks of the right answers of each question; see `ranks`."""
+        """Returns an array for each question: the ranks of its right answers among the answers to
+        choose from."""
         places = {answer: i for i, answer in enumerate(self.answers)}
         own = [x.candidates for x in examples] if check_answers(examples, places) else None
         searched = self._searched([x.question for x in examples], own, use)
@@ -556,9 +557,9 @@ class AnswerSelector(TextVectors):
         Answers are searched by vectors (cosines), by words (BM25, see
         `keras_attn.text.WordScores`), or by words and vectors. The score of a search by words and
         vectors is `w * words + (1 - w) * vectors`, where each term is scaled to the range from 0 to
-        1 over the candidates of the question. A second model that reads question and answer
-        together can rerank the best answers: `reranker` is a `SimilarityScorer`, such as one of
-        `kind="cross"`, or the path of its file.
+        1 over the candidates of the question. A second model can rerank the best answers:
+        `reranker` is a `SimilarityScorer`, for example with `kind="cross"`, which reads question
+        and answer together, or the path of its file.
 
         Args:
             questions: A question, or a list of questions.
@@ -573,8 +574,9 @@ class AnswerSelector(TextVectors):
         Raises:
             ImportError: If words are searched and `bm25s` is not installed.
             TypeError: If an input is not a string.
-            ValueError: If a setting is unknown or out of range, or the numbers of candidate lists
-                and questions differ.
+            ValueError: If a setting is unknown or out of range, `rerank_depth` is less than `top_k`
+                with a reranker, the numbers of candidate lists and questions differ, or a score is
+                not finite.
         """
         if 0 < use.depth < use.top_k:
             raise ValueError(
@@ -649,14 +651,16 @@ class AnswerSelector(TextVectors):
             use: Settings of class `Use`.
 
         Returns:
-            With `"gradient"`, an `Explanation` for a question, or a list of `Explanation`s for a
-            list. It has the contribution (gradient times input) of each word of the question and
-            the answer to the cosine; a positive weight raises the score. With `"attention"`, an
-            `EncoderStudy` of the questions and answers, whose `html()` returns a page.
+            With `method="gradient"`, an `Explanation` for a question, or a list of `Explanation`s
+            for a list. An `Explanation` has the contribution (gradient times input) of each word of
+            the question and the answer to the cosine; a positive weight raises the score. With
+            `method="attention"`, an `EncoderStudy` of the questions and answers, whose `html()`
+            returns a page.
 
         Raises:
             TypeError: If an input is not a string.
-            ValueError: If the method is unknown, or the encoder has no attention.
+            ValueError: If `method` has another value, or if `method="attention"` and the encoder
+                has no attention.
         """
         best = [x for (x,) in self.results(questions, replace(use, top_k=1))]
         pairs = [(question, x.answer) for question, x in zip(questions, best, strict=True)]
@@ -701,9 +705,10 @@ class AnswerSelector(TextVectors):
             use: Settings of class `Use`.
 
         Returns:
-            A dict of `numbers` and `scores` `(B, k)`, the indices and cosines of the best answers,
-            and `steps`, the differences of successive scores; without `index`, a dict of `vectors`
-            of length 1.
+            With `index`, a dict of `numbers` and `scores` `(B, k)`, the indices and cosines of the
+            k best answers, and `steps`, the differences of successive scores: `(B, k)`, or `(B, k -
+            1)` if all answers are returned. Without `index`, a dict of `vectors (B, D)`, scaled to
+            length 1.
         """
         units = unit_length(xp, tensors["vectors"])
         if "index" not in tensors:
@@ -720,7 +725,7 @@ class AnswerSelector(TextVectors):
         }
 
     def computed(self, tensors: Mapping[str, Array], use: AnswerSelectionUse) -> dict[str, Any]:
-        """Computes the result of `run` in Python; raises a ValueError if scores are not finite."""
+        """Computes the result of `run` in Python; raises a ValueError if a score is not finite."""
         found = super().computed(tensors, use)
         _check_finite(found.get("scores", np.zeros(0)))
         return found
@@ -733,7 +738,8 @@ class AnswerSelector(TextVectors):
         return () if sure else ("answers", "numbers")
 
     def checked_use(self, use: AnswerSelectionUse) -> AnswerSelectionUse:
-        """Returns the settings of an export; raises a ValueError unless it searches by vectors."""
+        """Returns the settings of an export unchanged; raises a ValueError unless `by="vectors"`,
+        without a reranker."""
         if use.by != "vectors" or use.reranker:
             raise ValueError(
                 "A SavedModel searches by vectors, without a reranker. Received: "
@@ -746,7 +752,7 @@ class AnswerSelector(TextVectors):
         return {"text": ODD_TEXTS}
 
     def cells(self, result: Sequence[FoundAnswer]) -> dict[str, object]:
-        """Returns the best answer, its score, and all answers, keyed by column."""
+        """Returns a dict of the best `answer`, its `score`, and `answers`, all answers found."""
         best = result[0]
         return {
             "answer": best.answer,

@@ -576,12 +576,15 @@ class Captioner(PictureTask, SequenceToSequence):
     def computed(
         self, tensors: Mapping[str, Any], use: Any, jit_compile: bool | None = None
     ) -> dict[str, Any]:
-        """Computes the result of `run` in Python; see `SequenceToSequence.computed`.
+        """Computes the result of `run` in Python, in batches.
 
         Args:
-            tensors: A dict of `regions`, or of encoded images, whose regions are computed.
+            tensors: A dict of `regions`, or of encoded images, whose regions are computed first.
             use: Settings of class `Use`.
-            jit_compile: Whether TensorFlow uses XLA.
+            jit_compile: Whether TensorFlow uses XLA; None to use it where it pays off.
+
+        Returns:
+            A dict from the name of a result to a list with an array for each image.
         """
         rows = self.rows_of(np, tensors, lambda pixels: self._regions(pixels, use.batch_size))
         return super().computed({"regions": list(rows)}, use, jit_compile)

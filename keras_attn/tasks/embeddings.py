@@ -566,8 +566,8 @@ class WordEmbedder(Task[Texts]):
             use: Settings of class `Use`, with the number of words `top_k`.
 
         Returns:
-            A dict of `ids` and `similarities` `(B, k)`, the nearest first; 0 for a row with an
-            unknown word.
+            A dict of `ids` and `similarities` (cosines) `(B, k)`, the nearest word first. Both are
+            0 in a row that has an unknown word or no words.
         """
         signed = ops.cast(tensors["words"], "int32")
         table = ops.cast(self.table, "float32")

@@ -483,8 +483,9 @@ class Pretrainer(EncoderTask):
             use: Settings of class `Use`, with the number of words `top_k`.
 
         Returns:
-            A dict of `words` and `probabilities` `(B, M, k)`, where a word is its id plus 1, and 0
-            in padding; and of `follows (B,)`, probabilities, if the encoder learned next sentences.
+            A dict of `words` and `probabilities` `(B, M, k)`, where `words` has ids plus 1, and 0
+            in padding. If the encoder learned next sentences, the dict also has `follows (B,)`, the
+            probabilities that the second text follows the first.
         """
         places = tensors["places"]  # (B, M)
         logits = self.logits({**self.row_inputs(tensors), "masked_positions": places})

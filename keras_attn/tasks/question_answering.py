@@ -325,8 +325,8 @@ class QuestionAnswerer(WindowedTask):
         return [(q.question, q.text) for q in examples]
 
     def measured(self, examples: Sequence[AnsweredQuestion], use: QuestionAnsweringUse) -> Any:
-        """Returns an `Answer` for each question, and the tensors from which answers were read, such
-        as `margin (n,)`, the lead of "no answer"."""
+        """Returns an `Answer` for each question, and a dict of the tensors from which the answers
+        were read, such as `margin (n,)`: the score of "no answer" minus that of the best span."""
         return self._answered(self.inputs_of(examples), dataclasses.replace(use, n_best=1))
 
     def report(
@@ -401,8 +401,9 @@ class QuestionAnswerer(WindowedTask):
             use: Settings of class `Use`.
 
         Returns:
-            A dict of the best spans, the sum over all spans and the score of "no answer" of each
-            window; see `keras_attn.arrays.answers.window_spans`.
+            A dict of arrays for R windows: `scores`, `first` and `last` `(R, n_best)`, the scores,
+            first and last tokens of the best spans; `whole (R,)`, the log of the sum over all
+            spans; and `none (R,)`, the score of "no answer".
         """
         return window_spans(xp, tensors, use.max_answer_length, use.n_best)
 
@@ -415,8 +416,9 @@ class QuestionAnswerer(WindowedTask):
             use: Settings of class `Use`.
 
         Returns:
-            A dict of the answers, their probabilities and positions; see
-            `keras_attn.arrays.answers.text_answers`.
+            A dict of arrays for B texts, among them `answer_start`, `answer_end`, `probability`,
+            `no_answer`, `refused` and `margin` `(B,)` for the best answer, and `starts`, `ends`,
+            `probabilities` and `there` `(B, n)` for the `n_best` answers.
         """
         threshold = use.threshold if self.unanswerable else None
         return text_answers(xp, tensors, windows_of(tensors), threshold)
@@ -468,8 +470,8 @@ class QuestionAnswerer(WindowedTask):
 
         Returns:
             With `method="gradient"`, an `Explanation` for a tuple, or a list of `Explanation`s for
-            a list: the question, the text with the answer marked, and a weight for each word. Words
-            outside the window of the answer have no weight. With `method="attention"`, an
+            a list: the question, the text with the answer marked, and a weight for each word in the
+            window of the answer. Other words are left out. With `method="attention"`, an
             `EncoderStudy` of the questions and the beginnings of the texts, whose `html()` returns
             a page.
 

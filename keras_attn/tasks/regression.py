@@ -395,9 +395,9 @@ class TextRegressor(TextRowsTask):
             use: Settings of class `Use`; its `method` determines the token weights.
 
         Returns:
-            A dict of `number (B,)`; `low` and `high` `(B,)`, the ends of the interval, if there is
-            a margin; and the tensors of `weighed` for explanations. Weights by gradients are in
-            the units of the numbers.
+            A dict of `number (B,)`, the predictions; `low` and `high` `(B,)`, the ends of the
+            intervals, if the task has learned a margin; and, if `method` is given, the tensors of
+            `weighed`. With `method="gradient"`, weights are in the units of the numbers.
         """
         raw, found = self.weighed(tensors, use.method)
         learned = self.learned
@@ -435,14 +435,16 @@ class TextRegressor(TextRowsTask):
             use: Settings of class `Use`.
 
         Returns:
-            An `Explanation` for one input, or a list of `Explanation`s for a list. Weights by
-            gradients are in the units of the number, and a token with a positive weight increases
-            the number. With `method="attention"` and a model that has only self-attention, an
-            `EncoderStudy` of all inputs. `page` creates an HTML page from any of these.
+            An `Explanation` for one input, or a list of `Explanation`s for a list. With
+            `method="gradient"`, weights are in the units of the number, and a token with a positive
+            weight increases the number. With `method="attention"` and a model that has only
+            self-attention, an `EncoderStudy` of all inputs. `page` creates an HTML page from any of
+            these results.
 
         Raises:
-            ValueError: As in `predict`, and if the method is unknown, or the model has no
-                attention.
+            TypeError: If an input is neither a string nor a pair of strings.
+            ValueError: If a pair is given where single texts are expected, or the reverse; if
+                `method` is unknown; or if `method="attention"` and the model has no attention.
         """
         method = self.checked_method(use.method or "gradient")
         return self.shown(inputs, dataclasses.replace(use, method=method))
@@ -473,7 +475,7 @@ class TextRegressor(TextRowsTask):
         return {"serving_default": self.with_tokens(outputs)}
 
     def checked_use(self, use: WeighedUse) -> WeighedUse:
-        """Returns the settings of an export, with `"gradient"` if `method` is None."""
+        """Returns the settings of an export, with `method="gradient"` if `method` is None."""
         return super().checked_use(dataclasses.replace(use, method=use.method or "gradient"))
 
     @property

@@ -225,7 +225,7 @@ class SimilarityScorer(TextVectors):
         return super().configured(model)
 
     def build(self, dtype: Any) -> None:
-        """Builds the Keras model of single texts, or of pairs for `"cross"`, as `.model`."""
+        """Builds `.model`, a Keras model of single texts, or of pairs with `kind="cross"`."""
         if self.kind == "cross":
             super().build(dtype)
         else:
@@ -242,7 +242,7 @@ class SimilarityScorer(TextVectors):
 
     @classmethod
     def reads_alone(cls, data: SimilarityData) -> bool:
-        """Returns whether each text is encoded separately."""
+        """Returns whether each text is encoded separately: True with `kind="bi"`."""
         return data.kind == "bi"
 
     @classmethod
@@ -421,7 +421,8 @@ class SimilarityScorer(TextVectors):
             use: Settings of class `Use`.
 
         Returns:
-            A dict of `score (B,)`, or of `vectors (R, D)`.
+            A dict of `score (B,)`; or, if `tensors` has `vectors` without `first`, of `vectors
+            (R, D)`, of length 1 if `normalize` is True.
         """
         if "classes" in tensors:
             shares = tensors["classes"][:, 0]
@@ -460,7 +461,7 @@ class SimilarityScorer(TextVectors):
         return self._computed({"text": text, "second": second}, use)["score"]
 
     def check_embeds(self) -> None:
-        """Raises a ValueError for kind `"cross"`, which has no vectors of single texts."""
+        """Raises a ValueError with `kind="cross"`, which has no vectors of single texts."""
         if self.kind != "bi":
             raise ValueError(
                 "Vectors of texts require kind='bi', which reads each text separately. "
@@ -482,15 +483,16 @@ class SimilarityScorer(TextVectors):
             use: Settings of class `Use`.
 
         Returns:
-            With `"gradient"`, an `Explanation` for a tuple, or a list of `Explanation`s for a list.
-            It has the contribution (gradient times input) of each word of both texts to the score,
-            in the units of the scores; a positive weight raises the score. With `"attention"`, an
-            `EncoderStudy` of single texts for `bi` or of pairs for `cross`, whose `html()` returns
-            a page.
+            With `method="gradient"`, an `Explanation` for a tuple, or a list of `Explanation`s for
+            a list. An `Explanation` has the contribution (gradient times input) of each word of
+            both texts to the score, in the units of the scores; a positive weight raises the score.
+            With `method="attention"`, an `EncoderStudy` of single texts (`kind="bi"`) or of pairs
+            (`kind="cross"`), whose `html()` returns a page.
 
         Raises:
             TypeError: If an input is not a pair of strings.
-            ValueError: If the method is unknown.
+            ValueError: If `method` has another value, or if `method="attention"` and the encoder
+                has no attention.
         """
         weights = self.cosine_weights if self.kind == "bi" else self._weights_together
         scores, spread = self.results(pairs, use), self.highest - self.lowest
@@ -514,7 +516,8 @@ class SimilarityScorer(TextVectors):
     # The command and the SavedModel
 
     def checked_use(self, use: SimilarityUse) -> SimilarityUse:
-        """Returns the settings of an export; raises a ValueError for `normalize` with `"cross"`."""
+        """Returns the settings of an export unchanged; raises a ValueError if `normalize` is True
+        and `kind="cross"`."""
         if use.normalize:
             self.check_embeds()
         return use

@@ -459,8 +459,11 @@ class Tagger(WindowedTask):
             use: Settings of class `Use`.
 
         Returns:
-            The result of `keras_attn.arrays.entities`, with `probabilities (W,)` of the labels of
-            all words and, for texts, `entity_starts` and `entity_ends (E,)` in bytes.
+            A dict of `labels` and `probabilities` `(W,)`, the labels of all words and their
+            probabilities; `entities (B,)`, the number of entities of each text; and further arrays
+            `(E,)` of the E entities, see `keras_attn.arrays.entities`. If `tensors` has positions
+            of words, `entity_starts` and `entity_ends` `(E,)` are those of entities, in the same
+            unit.
         """
         starts = xp.take(tensors["token_starts"], tensors["row"], axis=0)
         table = xp.take(tensors["tokens"], starts + tensors["column"], axis=0)  # (W, C)
@@ -504,19 +507,21 @@ class Tagger(WindowedTask):
         Args:
             texts: A string, or a list of strings.
             use: Settings of class `Use`.
-            word: The word whose label is explained by `"gradient"`: its index from 0, or a string,
-                which stands for its first occurrence. If None, the first word of the first entity,
-                or the first word of a text without entities.
+            word: The word whose label is explained with `method="gradient"`: its index from 0, or a
+                string, which stands for its first occurrence. If None, the first word of the first
+                entity, or the first word of a text without entities.
 
         Returns:
-            With `"attention"`, an `EncoderStudy`, whose `html()` returns a page. With `"gradient"`,
-            an `Explanation` for a string, or a list of `Explanation`s for a list. It has the
-            contribution (gradient times input) of each word to the log-odds of the label; in a text
-            longer than `max_length`, words outside the row of the explained word have none.
+            With `method="attention"`, an `EncoderStudy`, whose `html()` returns a page. With
+            `method="gradient"`, an `Explanation` for a string, or a list of `Explanation`s for a
+            list. An `Explanation` has the contribution (gradient times input) of each word to the
+            log-odds of the label. In a text longer than `max_length`, words outside the row of the
+            explained word are left out.
 
         Raises:
             TypeError: If an input is not a string.
-            ValueError: If the method is unknown, or a text does not have the word.
+            ValueError: If `method` has another value, a text does not have the word, or `word` is
+                given with `method="attention"`.
         """
         results = self.results(checked_texts(texts), use)
         given = TextWords(self.words).encode(texts)

@@ -923,7 +923,7 @@ class TextGenerator(Task[Texts]):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Tensor], use: TextGenerationUse
     ) -> dict[str, Tensor]:
-        """Continues the ids of prompts `(B, S)`; returns `tokens`, `scores` and `truncated`."""
+        """Continues prompts, `ids (B, S)`; returns a dict of `tokens`, `scores`, `truncated`."""
         numbers = {name: tensors[name] for name in SAMPLED if name in tensors}
         texts = self.writer.search(
             tensors["ids"], self._writing(use), tensors["num_tokens"], tensors["seed"],
@@ -951,7 +951,7 @@ class TextGenerator(Task[Texts]):
         return {} if use.beams else own_numbers(use, SAMPLED)
 
     def checked_use(self, use: TextGenerationUse) -> TextGenerationUse:
-        """Returns the settings of an export; raises a ValueError for an unusable `min_length`."""
+        """Returns `use`; raises a ValueError if `min_length` is too large or needs an end token."""
         self._check_least(use, use.max_num_characters)
         return use
 

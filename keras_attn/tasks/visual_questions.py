@@ -513,7 +513,7 @@ class VisualQuestionAnswerer(PictureTask):
 
         Returns:
             A dict of `best` and `best_probabilities` `(B, k)`, the indices and probabilities of the
-            best answers, and `attention (B, T, rows, columns)`, if there are `weights`.
+            k best answers; and, if `tensors` has `weights`, `attention (B, T, rows, columns)`.
         """
         probabilities = tensors["probabilities"]
         best = order(xp, -probabilities)[:, : use.top_k]
@@ -761,12 +761,14 @@ class VisualQuestionAnswerer(PictureTask):
             use: Settings of class `Use`.
 
         Returns:
-            A `VisualExplanation` for a tuple, or a list of `VisualExplanation`s for a list. `page`
-            creates an HTML page from a list.
+            A `VisualExplanation` for a tuple, or a list of `VisualExplanation`s for a list; with
+            `on_error="skip"`, None if the image cannot be read. `page` creates an HTML page from a
+            list.
 
         Raises:
-            ValueError: As in `predict`, and if the model has no attention to the image, or a
-                question has no words.
+            OSError: If an image does not exist or cannot be read.
+            ValueError: If an image is broken, an input has the wrong form, the model has no
+                attention to the image, or a question has no words.
         """
         if not self.attends:
             raise ValueError(

@@ -184,7 +184,8 @@ class Measured(Constructed[Given]):
 
     @classmethod
     def check_run_dir(cls, run_dir: Path) -> None:
-        """Raises a ValueError if a folder contains files of the task that are not a run."""
+        """Raises a ValueError if `run_dir` has files of the task that are not a run; by default,
+        accepts any folder."""
 
     def describe(self, batches: Any) -> list[str]:
         """Returns lines for the log about the model and its initial weights.

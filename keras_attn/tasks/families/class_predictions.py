@@ -145,7 +145,7 @@ class ClassPredictions(RowPredictions):
 
         Returns:
             A dict of `logits`, `probabilities` and `classes` (the indices of all classes)
-            `(B, C)`, the result of `decided`, and the tensors of `weighed` for explanations.
+            `(B, C)`, the result of `decided` and, if `method` is given, the tensors of `weighed`.
         """
         raw, more = self.weighed(tensors, use.method)
         logits = ops.cast(raw, "float32")
@@ -240,7 +240,8 @@ class ClassPredictions(RowPredictions):
         return {**self.predicts, "label": list[str] if self.multi_label else str}
 
     def cells(self, result: Prediction) -> dict[str, object]:
-        """Returns the label or labels, the largest probability and a dict of all probabilities."""
+        """Returns a dict of `label` (a list with several labels), `probability`, the largest, and
+        `probabilities`, a dict of all probabilities keyed by class."""
         label = list(result.label) if self.multi_label else result.label
         most = max(result.probabilities.values())
         return {"label": label, "probability": most, "probabilities": result.probabilities}
@@ -265,11 +266,13 @@ class ClassPredictions(RowPredictions):
         Returns:
             An `Explanation` for one input, or a list of `Explanation`s for a list. With
             `method="attention"` and a model that has only self-attention, an `EncoderStudy` of all
-            inputs. `page` creates an HTML page from any of these.
+            inputs. `page` creates an HTML page from any of these results.
 
         Raises:
-            ValueError: As in `predict`, and if the method or label is unknown, or the model has no
-                attention.
+            TypeError: If an input is neither a string nor a pair of strings.
+            ValueError: If a pair is given where single texts are expected, or the reverse; if
+                `method` or `label` is unknown; if `label` is given and the weights are attention;
+                or if `method="attention"` and the model has no attention.
         """
         use = dataclasses.replace(use, method=self.checked_method(use.method))
         if use.label is not None and use.label not in self.class_names:

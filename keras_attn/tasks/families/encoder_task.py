@@ -226,10 +226,13 @@ class EncoderTask(Task):
         Args:
             inputs: Checked inputs.
             use: Settings of class `Use`.
-            **more: Keyword-only arguments of `reasons`.
+            **more: Keyword-only arguments of `reasons`, with `method="gradient"` only.
 
         Returns:
-            A list of `Explanation`s, or an `EncoderStudy`.
+            With `method="attention"`, an `EncoderStudy`; otherwise a list of `Explanation`s.
+
+        Raises:
+            ValueError: If an argument in `more` is given with `method="attention"`.
         """
         if use.method != "attention":
             return self.reasons(inputs, use, **more) if inputs else []

@@ -286,8 +286,8 @@ class SequenceToSequence(Task[Given]):
             jit_compile: Whether TensorFlow uses XLA; None to use it where it pays off.
 
         Returns:
-            A dict from the name of a result to a list with an array for each source, which is
-            not longer than the sequences of that source.
+            A dict from the name of a result to a list with an array for each source, without the
+            batch axis. Arrays of tokens and weights are cut to the longest sequence of the source.
         """
         sources = tensors[self.source]
         kind, numbers, fixed = self.parted(use)

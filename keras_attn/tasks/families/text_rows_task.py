@@ -315,9 +315,9 @@ class TextRowsTask(RowPredictions):
             method: `"gradient"`, `"attention"` or None.
 
         Returns:
-            The logits, and a dict without special tokens: `ids`, `weights` and `segments`
-            `(B, T)`, and `sizes (B,)`, the number of ids of each row. It is empty if `method` is
-            None.
+            The logits `(B, C)`, and a dict, which is empty if `method` is None. Otherwise, the dict
+            has `ids`, `weights` and `segments`, an array each with a row for each of the B rows,
+            without special tokens, and `sizes (B,)`, the number of ids of each row.
         """
         rows = ops.convert_to_tensor(tensors["row_ids"])
         if method is None:

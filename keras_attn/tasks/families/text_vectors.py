@@ -172,10 +172,10 @@ class TextVectors(EncoderTask):
         }
 
     def computed(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
-        """Computes the result of `run` in Python with NumPy.
+        """Computes the outputs of the model, and from them the result of `run` with NumPy.
 
         Args:
-            tensors: The encoded inputs of `TextRows`; `run` also receives the outputs of the model.
+            tensors: The encoded inputs of `TextRows`. `run` receives the inputs and the outputs.
             use: Settings of class `Use`.
         """
         outputs = self.outputs_of(row_lists(tensors), use.batch_size)

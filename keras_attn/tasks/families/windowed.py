@@ -80,7 +80,10 @@ class WindowedTask(EncoderTask):
         raise NotImplementedError
 
     def computed(self, tensors: Arrays, use: Any) -> dict[str, Any]:
-        """Computes the result of `run` in Python with NumPy, and adds the result of `rows`."""
+        """Computes the scores of all tokens with the model and the result of `run` with NumPy.
+
+        Returns the result of `run`, together with the result of `rows`.
+        """
         rows = self.rows(np, tensors)
         sizes = rows["row_sizes"]
         found = self.compute(row_lists(rows), use.batch_size, self.scores)
