@@ -85,7 +85,7 @@ class ContextualView:
 
     @property
     def chance(self) -> float:
-        """The accuracy by chance, if all other sentences were equally near.
+        """The accuracy expected by chance, that is, if all other sentences were equally near.
 
         Raises:
             ValueError: If the senses are unknown, there are fewer than two senses, or no sense

@@ -111,7 +111,7 @@ class VisualQuestionsConfig(QuestionConfig):
     """Settings of a model whose question words attend to the regions of an image.
 
         memory = norm(regions Wr + br + positions of the regions)       (B, R, D)
-        words  = question encoder(embed(question_ids))                  (Q, T, D) of a picture
+        words  = question encoder(embed(question_ids))                  (Q, T, D) of an image
         words  = block_i(words, memory), i = 1 ... num_layers           self-attention within the
                  question, cross-attention to the memory, feed-forward; pre-norm
         logits = dropout(pool(norm(words))) W + b                       (Q, C)
@@ -223,7 +223,7 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
     """Settings of a model without attention to the image, for comparison.
 
         picture = all regions in one vector                             (B, R Dr)
-        words   = mean of question encoder(embed(question_ids))         (Q, D) of a picture
+        words   = mean of question encoder(embed(question_ids))         (Q, D) of an image
         hidden  = relu([picture; words] W1 + b1)                        (Q, H)
         logits  = dropout(relu(hidden W2 + b2)) W3 + b3                 (Q, C)
 

@@ -229,7 +229,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
 
     @cached_property
     def dropped_spaces(self) -> int:
-        """Number of leading pieces that lose their space in `decode`: 0, 1, or 2 for all."""
+        """Number of pieces whose space `decode` drops: 0, 1 (the first), or 2 for all pieces."""
         if SPACE in self._processor_ids:
             return 3 - len(self._processor.decode_pieces([SPACE, SPACE, "."]))
         spaced = next((piece for piece in self._processor_ids if piece.startswith(SPACE)), "")
