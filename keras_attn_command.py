@@ -34,7 +34,7 @@ translation
       test.data:folder test.pairs:examples test.pairs_target:examples model:model
     predict: Translate FILES, a sentence a line, in their order; standard input if there are none.
       model:model --renormalize --no-renormalize FILES:lines
-    explain: Write a page that shows what decided.
+    explain: Write an HTML page that shows which parts of an input decided its result.
       model:model --renormalize --no-renormalize FILES:lines
     score: Score given targets: how probable the model finds the second text of each pair.
       model:model FILES:lines
@@ -48,9 +48,9 @@ summarization
       data.train:examples data.dev:examples data.backbone:model
     evaluate: Measure a model on pairs of yours.
       test.data:examples model:model
-    predict: Generates a text for each input text.
+    predict: Generate a text for each input text.
       model:model --renormalize --no-renormalize FILES:lines
-    explain: Write a page that shows what decided.
+    explain: Write an HTML page that shows which parts of an input decided its result.
       model:model --renormalize --no-renormalize FILES:lines
     score: Score given targets: how probable the model finds the second text of each pair.
       model:model FILES:lines
@@ -78,9 +78,9 @@ text-classification
       data.vocabulary_file:file
     evaluate: Measure a model on texts of yours.
       test.data:examples model:model
-    predict: Classifies texts or pairs of texts.
+    predict: Classify texts or pairs of texts.
       model:model FILES:lines
-    explain: Write a page that shows what decided.
+    explain: Write an HTML page that shows which parts of an input decided its result.
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
@@ -93,9 +93,9 @@ regression
       data.vocabulary_file:file
     evaluate: Measure a model on texts of yours.
       test.data:examples model:model
-    predict: Predicts the number of a text, or of a pair of texts.
+    predict: Predict the number of a text, or of a pair of texts.
       model:model FILES:lines
-    explain: Write a page that shows what decided.
+    explain: Write an HTML page that shows which parts of an input decided its result.
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
@@ -107,9 +107,9 @@ entailment
       data.train:examples data.dev:examples data.word_vectors:file data.backbone:model
     evaluate: Measure a model on pairs of yours.
       test.data:examples model:model
-    predict: Classifies texts or pairs of texts.
+    predict: Classify texts or pairs of texts.
       model:model FILES:lines
-    explain: Write a page that shows what decided.
+    explain: Write an HTML page that shows which parts of an input decided its result.
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
@@ -121,9 +121,9 @@ tagging
       data.train:examples data.dev:examples data.backbone:model data.word_vectors:file
     evaluate: Measure a model on sentences of yours.
       test.data:examples model:model
-    predict: Labels the words of texts, and finds the entities that the labels mark.
+    predict: Label each word of texts; the entities follow from the labels.
       model:model --split --no-split FILES:lines
-    explain: Write a page that shows what decided.
+    explain: Write an HTML page that shows which parts of an input decided its result.
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
@@ -135,9 +135,9 @@ question-answering
       data.train:examples data.dev:examples data.backbone:model data.word_vectors:file
     evaluate: Measure a model on questions of yours.
       test.data:examples model:model
-    predict: Answers questions, each by a span of its text.
+    predict: Answer questions, each by a span of its text.
       model:model FILES:lines
-    explain: Write a page that shows what decided.
+    explain: Write an HTML page that shows which parts of an input decided its result.
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
@@ -152,9 +152,9 @@ pretraining
       data.vocabulary_file:file
     evaluate: Measure a model on documents of yours.
       test.text:examples model:model
-    predict: Predicts the words for each `[MASK]`, and whether a second text follows the first.
+    predict: Predict the words for each `[MASK]`, and whether a second text follows the first.
       model:model FILES:lines
-    explain: Write a page that shows what decided.
+    explain: Write an HTML page that shows which parts of an input decided its result.
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model
@@ -166,7 +166,7 @@ embeddings
       data.text:examples data.word_vectors:file
     evaluate: Measure a model on texts of yours.
       test.analogies:examples test.pairs:examples model:model
-    predict: Finds the words nearest to words, or to sums and differences of words.
+    predict: Find the words nearest to words, or to sums and differences of words.
       model:model FILES:lines
     nearest: Show the words nearest to each of WORDS.
       model:model
@@ -184,9 +184,9 @@ similarity
       data.train:examples data.dev:examples data.backbone:model data.word_vectors:file
     evaluate: Measure a model on pairs of yours.
       test.data:examples model:model
-    predict: Predicts the similarity of two texts.
+    predict: Predict the similarity of two texts.
       model:model FILES:lines
-    explain: Write a page that shows what decided.
+    explain: Write an HTML page that shows which parts of an input decided its result.
       model:model FILES:lines
     embed: Make a vector of each text, with a model of kind bi.
       model:model --normalize --no-normalize FILES:lines
@@ -203,9 +203,9 @@ answer-selection
       data.answers:examples
     evaluate: Measure a model on questions of yours.
       use.reranker:model test.data:examples model:model
-    predict: Finds the best answers to questions.
+    predict: Find the best answers to questions.
       use.reranker:model model:model FILES:lines
-    explain: Write a page that shows what decided.
+    explain: Write an HTML page that shows which parts of an input decided its result.
       model:model FILES:lines
     pairs: Write pairs of questions and answers from which a reranker learns.
       pairs.data:examples model:model
@@ -219,9 +219,9 @@ conversation
       data.train:examples data.dev:examples data.backbone:model
     evaluate: Measure a model on answers of yours.
       data.train:examples test.data:examples test.vectors:file model:model
-    predict: Answers the last turn of conversations.
+    predict: Answer the last turn of conversations.
       model:model --renormalize --no-renormalize FILES:lines
-    explain: Write a page that shows what decided.
+    explain: Write an HTML page that shows which parts of an input decided its result.
       model:model --renormalize --no-renormalize FILES:lines
     chat: Talk with a model: each line of standard input is a turn, and is answered by a line.
       model:model
@@ -252,9 +252,9 @@ visual-questions
       data.backbone:model data.annotations:examples data.dev_annotations:examples
     evaluate: Measure a model on questions of yours.
       data.image_dir:folder test.data:examples test.test_annotations:examples model:model
-    predict: Answers questions about images.
+    predict: Answer questions about images.
       model:model FILES:lines
-    explain: Write a page that shows what decided.
+    explain: Write an HTML page that shows which parts of an input decided its result.
       model:model FILES:lines
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
       model:model

@@ -119,7 +119,7 @@ def run(
             tabulate(steps, options, say)
             say(f"  {report.summary(step, record)}")
     except KeyboardInterrupt:
-        say("Interrupted. The same command goes on from here.")
+        say("Interrupted. Run the same command again to resume.")
         status = 130
     tabulate(steps, options, say)
     records = [(step, read(options.folder, step)) for step in chosen]

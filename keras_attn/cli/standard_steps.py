@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +94,7 @@ def standard_steps(task: type[Task]) -> dict[str, Step]:
         ),
         Step(
             "predict",
-            f"{_about(task.predict)}\n\n{reader.help}",
+            f"{_imperative(_about(task.predict))}\n\n{reader.help}",
             _predict,
             takes=("use",),
             reads=task.reads,
@@ -102,7 +103,8 @@ def standard_steps(task: type[Task]) -> dict[str, Step]:
         ),
         Step(
             "explain",
-            f"Write a page that shows what decided.\n\n{shown.help}\n\n"
+            "Write an HTML page that shows which parts of an input decided its result.\n\n"
+            f"{shown.help}\n\n"
             "No more than --limit texts are read.",
             _explain,
             takes=("use",),
@@ -135,6 +137,13 @@ def _about(method: Callable[..., object]) -> str:
     """The paragraphs of a docstring before its arguments."""
     text = inspect.getdoc(method) or ""
     return text.split("\nArgs:")[0].strip()
+
+
+def _imperative(text: str) -> str:
+    """Help begins like a command: "Classify texts", where a docstring says "Classifies texts"."""
+    verb, _, rest = text.partition(" ")
+    verb = re.sub(r"(?<=[sc]h|ss)es$|(?<!s)s$", "", re.sub("ies$", "y", verb))
+    return f"{verb} {rest}"
 
 
 def _say(line: str) -> None:

@@ -782,9 +782,9 @@ class AnswerSelector(TextVectors):
     def _make_index(cls, to: Path, data: AnswerSelectionData) -> Iterator[str]:
         """Make a model that searches the answers of a file, without training.
 
-        The encoder is taken as it is: one that was trained for vectors of texts, or that of a model
-        of this task, whose answers are left behind. A file of answers has one on each line, or is a
-        table with the column --answer (*.csv, *.tsv, *.jsonl).
+        The encoder is not trained further. Take one that was trained for vectors of texts, or the
+        encoder of a model of this task; the answers of that model are not kept. A file of answers
+        has one on each line, or is a table with the column --answer (*.csv, *.tsv, *.jsonl).
         """
         settings = {name: getattr(data, name) for name in _OF_BACKBONE}
         selector = cls.from_backbone(data.backbone, _read_answers(data), **settings)

@@ -478,7 +478,7 @@ class Tagger(WindowedTask):
         return found
 
     def results(self, texts: Sequence[Any], use: TaggingUse) -> list[TaggedWords]:
-        """Labels the words of texts, and finds the entities that the labels mark.
+        """Labels each word of texts; the entities follow from the labels.
 
         Args:
             texts: A string, which is split into words; or a list whose items are strings or lists
