@@ -387,9 +387,8 @@ def check(backend, folder, how):
             ]
 
 
-@pytest.mark.parametrize(
-    "backend", [pytest.param("tensorflow", marks=pytest.mark.slow), "jax", "torch"]
-)
+@pytest.mark.quick("jax")
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 def test_backend(folder, backend):
     check(backend, folder, "quick")
 

@@ -79,6 +79,7 @@ def extras():
     return {name: distributions(name) for name in given}
 
 
+@pytest.mark.slow
 def test_the_package_without_extras(tmp_path):
     """Blocked modules stand for packages that are not installed."""
     blocked = [name for name in EXTRAS if name != "jax"]

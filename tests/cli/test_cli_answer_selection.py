@@ -39,6 +39,7 @@ def best(tmp_path_factory):
     return folder / "run/best.task"
 
 
+@pytest.mark.slow
 def test_evaluate_and_predict(best, tmp_path, capfd):
     selector = AnswerSelector.load(best)
     in_order = [f"the {x} is in place {i}" for i, x in enumerate(ANIMALS)]

@@ -123,6 +123,7 @@ def test_evaluate(place, run, eager):
     assert len(json.loads((place / "few.json").read_text())["answers"]) == 5
 
 
+@pytest.mark.slow
 def test_predict(run, tmp_path, eager):
     lines = tmp_path / "lines.txt"
     lines.write_text("Hi.\tWho?\tI am Ann.\n\nI am Ben.\n")

@@ -30,6 +30,7 @@ def best(tmp_path_factory):
     return folder / "run/best.task"
 
 
+@pytest.mark.slow
 def test_neighbours(best, capfd):
     embedder = WordEmbedder.load(best)
     code, _, _ = command("nearest", "--model", best, "--top-k", 2, "king", "King - man + woman")

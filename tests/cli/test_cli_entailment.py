@@ -46,6 +46,7 @@ def place(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_evaluate(place, tmp_path, eager):
     code, _, err = command(
         "evaluate", "--model", place / "run/best.task", "--data", place / "SICK.txt",

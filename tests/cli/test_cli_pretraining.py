@@ -102,6 +102,7 @@ def loaded(run, pretrainer, monkeypatch):
     monkeypatch.setattr(Pretrainer, "load", load)
 
 
+@pytest.mark.slow
 def test_the_run_folder(run):
     assert {p.name for p in run.iterdir()} == {
         ".lock", "best.task", "checkpoint.npz", "log.csv", "settings.toml",
@@ -190,6 +191,7 @@ def test_a_run_that_is_killed_comes_to_the_same_end(place, tmp_path):
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.slow
 def test_evaluate(place, run, pretrainer, loaded, tmp_path):
     code, out, err = command(
         "evaluate", "--model", run / "best.task", "--text", place / "test.txt",
@@ -202,6 +204,7 @@ def test_evaluate(place, run, pretrainer, loaded, tmp_path):
     assert "20 documents" in out and str(expected) in out
 
 
+@pytest.mark.slow
 def test_predict(place, run, pretrainer, loaded, tmp_path, capfd):
     arguments = ("predict", "--model", run / "best.task", "--top-k", 3, place / "lines.txt")
     code, _, err = command(*arguments)

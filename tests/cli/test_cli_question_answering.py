@@ -79,6 +79,7 @@ def run(place):
     return place / "run/best.task"
 
 
+@pytest.mark.slow
 def test_evaluate(place, run):
     code, out, err = command("evaluate", "--model", run, "--data", place / "test.json")
     assert code == 0, err
@@ -86,6 +87,7 @@ def test_evaluate(place, run):
     assert str(report) in out
 
 
+@pytest.mark.slow
 def test_predict(place, run, tmp_path):
     lines = tmp_path / "lines.txt"
     lines.write_text("Where does Ada live?\tAda lives in Oslo.\nWhere?\t\n")
@@ -105,7 +107,7 @@ def test_predict(place, run, tmp_path):
     assert code != 0 and "tab" in err
 
 
-@pytest.mark.quick("attention-head")
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "shown"), [("attention", "head"), ("gradient", "<mark>")])
 def test_explain(run, tmp_path, method, shown):
     lines = tmp_path / "lines.txt"

@@ -38,6 +38,7 @@ def best(tmp_path_factory):
     return folder / "run/best.task"
 
 
+@pytest.mark.slow
 def test_evaluate_and_predict(best, tmp_path, capfd, eager):
     scorer = SimilarityScorer.load(best)
     (tmp_path / "test.tsv").write_text("a big dog\tthe big hound\t5\na red dog\ta cat\t0\n")

@@ -87,6 +87,7 @@ def loaded(run, tagger, monkeypatch):
     monkeypatch.setattr(Tagger, "load", lambda path: tagger)
 
 
+@pytest.mark.slow
 def test_the_run_folder(run):
     rows = end_of(run)[1]
     assert [row["epoch"] for row in rows] == ["1", "2"]
@@ -141,6 +142,7 @@ def test_fine_tuning_of_a_backbone(place, run, tmp_path):
             np.testing.assert_allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_evaluate(place, run, tagger, loaded, tmp_path):
     code, out, err = command(
         "evaluate", "--model", run / "best.task", "--data", place / "test.jsonl",

@@ -73,6 +73,7 @@ def run(place):
     return place / "run"
 
 
+@pytest.mark.slow
 def test_the_run_folder(run):
     assert {p.name for p in run.iterdir()} == {
         ".lock", "best.task", "checkpoint.npz", "log.csv", "settings.toml",
@@ -185,6 +186,7 @@ def test_predict(place, run, generator, loaded, tmp_path, capfd):
     assert written == "\n-----\n".join(expected) + "\n"
 
 
+@pytest.mark.slow
 def test_prompts_from_files_and_standard_input(run, generator, loaded, tmp_path, capfd):
     """A prompt a line; a blank one is the empty prompt."""
     (tmp_path / "prompts.txt").write_text("to be\n\né\n", encoding="utf-8")
@@ -238,6 +240,7 @@ def test_predict_shows_texts_while_they_are_written(run, generator, loaded, capf
     )
 
 
+@pytest.mark.slow
 def test_export(run, tmp_path, monkeypatch):
     given = note_exports(monkeypatch, TextGenerator)
     arguments = ("export", "--model", run / "best.task", "--to", tmp_path / "m")

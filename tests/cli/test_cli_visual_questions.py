@@ -60,6 +60,7 @@ def test_evaluate(place, tmp_path):
     assert (code, "which does not exist" in err) == (1, True)
 
 
+@pytest.mark.slow
 def test_predict_and_explain(place, tmp_path, capfd, eager):
     lines = [f"{place}/0.png\twhat color?", f"{place}/broken.png\tis it red?"]
     (tmp_path / "asked.tsv").write_text("\n".join([*lines, f"{place}/1.png\tis <b>it</b> red?\n"]))

@@ -126,6 +126,7 @@ def test_a_reader_that_has_gone(arguments, unbuffered):
     assert (done.returncode, done.stderr) == (1, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["tagging", "fit", "--help"], ["embeddings", "nearest", "--model", "v.txt", "a"]]
 )

@@ -130,6 +130,7 @@ def test_translation_from_a_file_to_a_saved_model(tmp_path):
     assert (run_folder / "translator.task").exists()
 
 
+@pytest.mark.slow
 def test_translation_without_network_names_the_other_choices(tmp_path):
     """pip is made to fail by an index that is not there."""
     no_index = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}

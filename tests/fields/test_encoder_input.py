@@ -49,7 +49,7 @@ def test_the_graph_gives_the_same(max_length):
             np.testing.assert_array_equal(ours, theirs.numpy())
 
 
-@pytest.mark.quick("True-False")
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "end"), [(False, False), (True, False), (False, True)])
 def test_ends_that_a_model_does_not_read(start, end):
     """The separator between two texts stays; in Python and in the graph."""

@@ -215,7 +215,7 @@ def translator(normalize_first):
     return model, compiled(model)
 
 
-@pytest.mark.quick("True-left")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("normalize_first", "prompt"),
     [

@@ -68,7 +68,7 @@ VARIANTS["Marian"]["config"] |= {"decoder_start_token": "</s>"}
 QUICK = ("Marian", "RMS norms, gated, no biases")
 
 
-@pytest.mark.quick("Marian")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [x if x in QUICK else pytest.param(x, marks=pytest.mark.slow) for x in VARIANTS]
 )

@@ -196,7 +196,7 @@ print(json.dumps({"kept": kept, **{name: shapes(x) for name, x in made.items()}}
 
 
 @pytest.mark.parametrize(
-    "backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow), "torch"]
+    "backend", ["tensorflow", *(pytest.param(b, marks=pytest.mark.slow) for b in ("jax", "torch"))]
 )
 def test_empty_sequences(backend):
     found = answer(backend, EMPTY)

@@ -471,10 +471,15 @@ SLOW_PAIRS = {
         "saving",
     ),
     "encoder_block": ("models_masks",),
-    "decoder_block": ("models_masks", "lost_masks", "symbolic"),
-    "recurrent_decoder": ("models_masks", "lost_masks", "symbolic", "dtypes"),
-    "recurrent_encoder": ("models_masks", "symbolic", "dtypes"),
-    "word_by_word": ("models_masks", "symbolic"),
+    "decoder_block": ("models_masks", "lost_masks", "symbolic", "saving", "accepted_masks"),
+    "recurrent_decoder": (
+        "models_masks", "lost_masks", "symbolic", "dtypes", "saving", "implicit_masks",
+        "accepted_masks", "nothing_visible",
+    ),
+    "recurrent_encoder": (
+        "models_masks", "symbolic", "dtypes", "saving", "implicit_masks", "nothing_visible",
+    ),
+    "word_by_word": ("models_masks", "symbolic", "saving", "lost_masks"),
 }  # fmt: skip
 # Their settings are tried in other layers or blocks too, or by the tests of these settings.
 SLOW_VARIANTS = (
@@ -505,6 +510,7 @@ SLOW_VARIANTS = (
 # One thing makes these right for all layers.
 QUICK_ONLY = {
     "frozen": ("feed_forward", "encoder"),
+    "models_masks": ("self_attention", "additive", "attention_pooling", "token_weighting"),
     "saving_in_a_subclass": ("attention", "encoder", "token_weighting", "input_embedding"),
 }
 

@@ -243,7 +243,7 @@ def test_padding_and_the_future_change_nothing(variant):
     assert not np.allclose(numpy(forward(other)), logits, atol=1e-3)
 
 
-@pytest.mark.quick("transformer, grid")
+@pytest.mark.slow
 @EACH
 def test_the_order_of_regions(variant):
     """Without positions it changes nothing."""

@@ -56,6 +56,7 @@ def model():
     ).build()
 
 
+@pytest.mark.slow
 def test_nothing_leaks_from_one_pair_to_another(model):
     """Exactly nothing: other ids of one pair, and the logits of all others are what they were."""
     packed = packed_transformer(model)

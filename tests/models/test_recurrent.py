@@ -49,7 +49,7 @@ VARIANTS = {
 }
 # No attention; either order, cell and number of layers. The other kinds of attention, and windows,
 # are tried in a decoder by the harness, and here by the slow tests.
-QUICK = ("none", "normalized, lstm, two layers", "general, lstm")
+QUICK = ("none", "general, lstm")
 
 
 def some_slow(variants, quick=QUICK):
@@ -189,7 +189,7 @@ def test_weights(variant):
 # Padding and the future
 
 
-@pytest.mark.quick("general, lstm")
+@pytest.mark.slow
 @EACH
 def test_padding_and_the_future_change_nothing(variant):
     (model, forward), V = toy(variant), vocabulary(variant)

@@ -111,7 +111,7 @@ def test_padding_changes_nothing(config):
         np.testing.assert_allclose(numpy(forward(alone))[0], logits[row], atol=1e-5)
 
 
-@pytest.mark.quick("bert")
+@pytest.mark.slow
 @EACH
 def test_left_padding_and_no_token(config):
     model, forward = toy(config)
@@ -162,7 +162,7 @@ def test_embedding_and_rest(config):
         np.testing.assert_allclose(numpy(up - down) / 2, slope, rtol=0.02, atol=2e-4)
 
 
-@pytest.mark.quick("bag, all")
+@pytest.mark.slow
 @each(("bag, all", "rnn", "transformer, average"))
 def test_files(config, tmp_path):
     model, _ = toy(config)

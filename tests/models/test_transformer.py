@@ -113,6 +113,7 @@ def test_tied_output():
     np.testing.assert_allclose(changed[..., others], logits[..., others], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_one_vocabulary_has_one_embedding():
     names = [layer.name for layer in toy().layers]
     assert names.count("source_embedding") == 1

@@ -314,6 +314,7 @@ def test_an_encoder_of_another_task(saved):
     assert [found["a dog"], found["a cat"]] == pytest.approx(expected.tolist(), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_the_exported_functions_give_what_python_gives(saved, unsaved, eager, tmp_path):
     selector, _ = saved
     selector.export(tmp_path / "m", top_k=4)

@@ -26,6 +26,7 @@ def folder(pretrainer, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_pretrainer_goes_on_from_a_folder(pretrainer, folder):
     again = Pretrainer.create(documents(5), data={"backbone": str(folder), "max_length": 32})
     assert again.loaded.new == [] and again.loaded.left_over == []

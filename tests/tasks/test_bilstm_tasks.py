@@ -55,6 +55,7 @@ def test_what_has_no_attention_is_explained_by_gradients(untrained, eager):
         untrained.explain([TEXTS[0]])
 
 
+@pytest.mark.slow
 def test_what_needs_blocks_or_another_model_is_refused(untrained, tmp_path):
     tagger = untrained
     for settings in ({"lora_rank": 2}, {"layer_decay": 0.9}, {"frozen_layers": 1}):

@@ -90,6 +90,7 @@ def files(tmp_path_factory):
 # Training
 
 
+@pytest.mark.slow
 def test_it_learns_with_its_encoder(fitted):
     assert fitted.caption(PICTURES, beams=BEAMS) == CAPTIONS
     assert fitted.caption(NEW, beams=BEAMS) == ["a green box on light ground"] * 2
@@ -266,7 +267,7 @@ def test_neighbours_and_batches_change_nothing(tasks, expected, case):
         assert captioner.caption(PICTURES, beams=BEAMS, batch_size=size) == expected[case]["best"]
 
 
-@pytest.mark.quick("transformer")
+@pytest.mark.slow
 @EACH
 def test_padding_of_captions_changes_nothing(tasks, case):
     captioner = tasks[0][case]

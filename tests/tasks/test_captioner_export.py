@@ -275,6 +275,7 @@ def test_an_export_that_says_something_else_is_refused(fitted, tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_pictures_that_are_decoded_otherwise_are_refused(fitted, tmp_path, monkeypatch):
     decode = picture_input.decode_picture
     monkeypatch.setattr(

@@ -355,6 +355,7 @@ def whole_of(captioner, images, on_error):
     return [(found.pictures[n], found.captions[n]) for n in whole], problems
 
 
+@pytest.mark.slow
 def test_whole_pictures(place):
     (place / "cut.png").write_bytes((place / "0.png").read_bytes()[:50])
     images = [*images_of(place, range(2)), (place / "cut.png", "a")]

@@ -114,6 +114,7 @@ def test_an_encoder_gets_a_new_head_for_other_labels(tmp_path):
     assert other.class_names == ("good", "new")
 
 
+@pytest.mark.quick("model")
 @pytest.mark.parametrize(
     ("change", "error"),
     [

@@ -84,7 +84,7 @@ def test_ways_of_copying(asked, how):
     assert not shared & {id(weight) for weight in made.whole.variables}
 
 
-@pytest.mark.quick("answer selection")
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["visual questions", "answer selection"], indirect=True)
 def test_weights_that_are_assigned(asked):
     task, ask, before = asked
@@ -116,7 +116,7 @@ def shift_lora(model):
         weight.assign(rng.normal(size=weight.shape))
 
 
-@pytest.mark.quick("tagging")
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["tagging", "visual questions"], indirect=True)
 def test_layers_that_are_frozen(asked):
     task, ask, before = asked

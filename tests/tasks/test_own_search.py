@@ -45,6 +45,7 @@ def test_what_a_caller_gives_overrides_the_search_of_the_model(translator):
     assert len(translator.translate_n_best(TEXTS[0]).translations) == 3
 
 
+@pytest.mark.slow
 def test_the_command_takes_the_search_of_the_model(translator, tmp_path):
     (tmp_path / "settings.toml").write_text("[use]\nbeams = 2\nearly_stopping = 'never'\n")
     line = {"alpha": 0.5, "suppressed_ids": ("7", "9"), "beginning": ("die",)}

@@ -32,6 +32,7 @@ def words(ids):
     return " ".join(TOKENIZER.tokens([int(i) for i in ids]))
 
 
+@pytest.mark.slow
 def test_rows(tasks):
     """The separator between the texts; the ends as each model reads them; the longer is cut."""
     (rows, *_), *_ = tasks[0]["bert"].dataset(
@@ -86,6 +87,7 @@ def test_predictions_by_hand(tasks, kind):
     assert alone.label == classifier.predict([list(HOSTILE[0])])[0].label
 
 
+@pytest.mark.slow
 def test_it_learns():
     """By the second texts alone."""
     examples = [(pair, "dry" if "big" in pair[1] else "wet") for pair, _ in PAIRS]
@@ -195,6 +197,7 @@ def test_a_mismatch_is_an_error(tasks):
         )
 
 
+@pytest.mark.slow
 def test_files(tasks, tmp_path):
     classifier, folder = tasks[0]["bert"], tasks[1]
     again = TextClassifier.load(folder / "bert")

@@ -85,6 +85,7 @@ def test_languages(tuned):
             tuned.translate(**wrong)
 
 
+@pytest.mark.slow
 def test_the_end_is_trained(tuned):
     """Its id is 0, which is that of padding elsewhere."""
     loss = tuned.objective(tuned.Training())["loss"]

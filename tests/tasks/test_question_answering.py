@@ -67,6 +67,7 @@ def all_spans(answerer, question, text, longest):
     return scores, min(none)
 
 
+@pytest.mark.quick("0", "5")
 @pytest.mark.parametrize("pair", PAIRS, ids=range(len(PAIRS)))
 def test_the_best_spans_are_those_of_all(random_weights, pair):
     answerer, _ = random_weights

@@ -63,6 +63,7 @@ def test_weights_of_the_words_sum_to_the_number():
         assert explained.label == f"{found.number:.4g}"
 
 
+@pytest.mark.slow
 def test_a_run_keeps_the_least_error_and_has_intervals(trained):
     regressor, run = trained
     dev = EXAMPLES[26:]

@@ -179,7 +179,7 @@ def test_few_examples_have_more_epochs(fewest, epochs, monkeypatch):
     assert len(task.fit(examples, epochs=2, **settings).log) == 2
 
 
-@pytest.mark.quick("bag")
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["bag", "several"])
 def test_one_guess_for_all_is_told(case):
     task = text_classification_toys.make(case)

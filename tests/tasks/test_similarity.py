@@ -161,7 +161,7 @@ def test_explanations_are_gradients(pretrained, kind):
     assert np.abs(expected).max() > 1e-3
 
 
-@pytest.mark.quick("cross")
+@pytest.mark.slow
 @EAGER
 @EACH
 def test_pages_of_explanations(scorers, kind):

@@ -118,6 +118,7 @@ def test_a_start_takes_the_setting(tmp_path):
     assert TextGenerationData().special_tokens is False
 
 
+@pytest.mark.slow
 def test_other_tasks_say_it_too(tmp_path):
     texts = [("good [SEP] film", "a"), ("bad film", "b")] * 4
     classifier = TextClassifier.create(

@@ -20,6 +20,7 @@ from keras_attn.tasks import Summarizer, Translator
 from keras_attn.text import SentencePieceTokenizer
 
 
+@pytest.mark.slow
 def test_texts_are_on_one_line_behind_the_prefix(eager):
     task = make("sum: ")
     rows = task.field.encode(["The  dog\n ran.", " \n"])

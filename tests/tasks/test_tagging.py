@@ -62,6 +62,7 @@ def test_it_learns(tagger):
     assert repr(tagger).startswith("Tagger(bert, ") and "5 labels: O, B-LOC, I-LOC" in repr(tagger)
 
 
+@pytest.mark.slow
 def test_long_sentences_are_read_in_windows(random_weights):
     """As a loop of our own over windows, each computed alone, has it."""
     tagger, _ = random_weights

@@ -49,6 +49,7 @@ def test_scores_of_translations_are_those_of_the_search(ranking):
         assert score.log_probability == pytest.approx(total, rel=1e-5, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_pairs_of_any_lengths_in_their_order():
     """A pair is scored alike in any batch; wrong pairs have lower scores than right ones."""
     translator = fitted()

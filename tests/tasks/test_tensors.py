@@ -104,6 +104,7 @@ def test_what_does_not_fit_changes_nothing():
             np.testing.assert_array_equal(weight, old)
 
 
+@pytest.mark.slow
 def test_others_can_read_the_file(tmp_path):
     """Without our package and without Keras."""
     generator = text_generation_toys.untrained(tmp_path / "t.task")

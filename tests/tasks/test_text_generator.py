@@ -111,6 +111,7 @@ def test_scores_by_hand(random_weights, context):
         assert (score.characters, score.unknown) == (61, 0)
 
 
+@pytest.mark.slow
 def test_unknown_characters_are_counted(random_weights):
     generator, _ = random_weights
     score = generator.evaluate("to ZZ🙂 be")
@@ -274,6 +275,7 @@ def served(random_weights, tmp_path_factory):
     return call
 
 
+@pytest.mark.slow
 def test_the_saved_model_gives_what_python_gives(random_weights, served):
     generator, _ = random_weights
     for count in (1, 30, 200):
@@ -304,6 +306,7 @@ def test_the_saved_model_refuses_what_makes_no_sense(served):
             served(["a"], [1], number)
 
 
+@pytest.mark.slow
 def test_the_saved_model_needs_tensorflow_alone(random_weights, served):
     generator, _ = random_weights
     script = (

@@ -51,7 +51,7 @@ def all_texts(generator, prompt, length, rank, suppressed=(), repeats=True, amon
     return sorted(scored, reverse=True)
 
 
-@pytest.mark.quick("settings2-rules2")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "rules"),
     [

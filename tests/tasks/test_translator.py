@@ -32,6 +32,7 @@ def translator():
     return translation_toys.fitted()
 
 
+@pytest.mark.slow
 def test_it_learns_the_numbers(translator):
     scores = translator.evaluate(PAIRS)
     assert scores.bleu > 90
@@ -43,6 +44,7 @@ def test_it_learns_the_numbers(translator):
     assert "case:mixed" in scores.bleu_signature
 
 
+@pytest.mark.slow
 def test_evaluate_is_sacrebleu_of_translate(translator):
     import sacrebleu
 

@@ -225,6 +225,7 @@ def test_files(kind, train_encoder, settings, tmp_path):
     assert loaded.max_length == 8
 
 
+@pytest.mark.slow
 def test_broken_pictures(made, tmp_path):
     task = made
     broken = tmp_path / "broken.png"

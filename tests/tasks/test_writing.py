@@ -81,6 +81,7 @@ def test_a_stream_is_what_is_generated(random_weights, calls):
     assert run._advance.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.slow
 def test_a_stream_takes_no_step_ahead(random_weights, calls):
     pieces = random_weights.stream("to", 100, seed=3)
     assert not calls

@@ -227,6 +227,7 @@ def test_lone_surrogates_give_an_answer(tokenizer):
     assert tokenizer.decode(tokenizer.encode("a\ud800b")) == "a\ufffd\ufffd\ufffdb"
 
 
+@pytest.mark.slow
 def test_places_in_the_graph_are_those_in_python():
     """Parts of a character have the place of the whole one; Python counts characters."""
     tokenizer = BytePairTokenizer.train(
@@ -370,6 +371,7 @@ def test_saved_model_needs_tensorflow_alone(tokenizer, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_import_is_light():
     """And the tasks, which the process has imported, are too."""
     code = """

@@ -90,7 +90,7 @@ def check_ids(three, lines):
     assert [text.decode() for text in decoded] == lines
 
 
-@pytest.mark.quick("gpt2")
+@pytest.mark.slow
 def test_ids_of_odd_lines(three):
     check_ids(three, odd_lines(500))
 

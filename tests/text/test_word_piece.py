@@ -150,6 +150,7 @@ def test_graph_gives_the_same_ids(tokenizer, graph):
     assert graph_ids(graph, broken) == tokenizer.encode(replaced)
 
 
+@pytest.mark.slow
 def test_graph_gives_the_same_ids_for_every_character(tokenizer, graph):
     every = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
     some = every[:0x3200] + every[0xA000:0xB000:7] + every[0xF000:0x20000] + every[0xE0000:0xE0200]

@@ -124,7 +124,7 @@ def test_a_long_text(tokenizer):
     assert in_graph(tokenizer, [text]) == in_python(tokenizer, [text])
 
 
-@pytest.mark.quick(slow=["cased", "lower"])
+@pytest.mark.slow
 def test_bytes_that_are_not_text(tokenizer):
     """Each bad byte is a character of its own, and places stay those of the bytes."""
     raw = b"the \xff\xfe running"

@@ -141,6 +141,7 @@ def terminate():
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_killed_within_an_epoch(uninterrupted, tmp_path):
     count = len(make_batches())
     assert count > 12
@@ -256,6 +257,7 @@ def test_measuring_after_an_epoch_is_left_at_once(uninterrupted, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_who_reads_our_output_may_be_gone(tmp_path, capfd):
     """`| tee log`: Ctrl-C ends tee too, and then nothing can be written."""
     reading, writing = os.pipe()

@@ -536,6 +536,7 @@ class TestBrowser:
         assert status(browser).startswith(f"“{BAD}” looked at ")
         assert browser.evaluate("document.images.length") == 0
 
+    @pytest.mark.slow
     def test_dark_and_narrow(self, page, tmp_path):
         browser = page(translation())
         color = "getComputedStyle(document.body).backgroundColor"
