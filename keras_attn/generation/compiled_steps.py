@@ -19,15 +19,15 @@ def _not_begun(*arguments) -> NoReturn:
 class CompiledSteps:
     """Compiles `begin(ids, max_length, *numbers) -> state` and `advance(state) -> results, state`.
 
-    The state remains a nest of backend tensors, so that a call costs no more than its steps.
-    TensorFlow traces each function once. JAX compiles `begin` once for each shape and `max_length`,
-    and `advance` for each shape of the state. PyTorch runs without gradients and does not compile.
+    The state stays on the device between calls, so a call costs no more than its steps. TensorFlow
+    traces each function once. JAX compiles `begin` once for each shape and `max_length`, and
+    `advance` for each shape of the state. PyTorch runs without gradients and does not compile.
     Every call uses the current values of the variables.
 
     Args:
-        begin: Function of ids int32 `(B, S)`, an integer, and numbers `(B,)`, such as seeds, to a
-            nest of batch-first tensors.
-        advance: Function of a state to a nest of results and the next state.
+        begin: Function of ids int32 `(B, S)`, an integer, and numbers `(B,)`, such as seeds. It
+            returns a nest of batch-first tensors.
+        advance: Function of a state. It returns a nest of results and the next state.
         model: Layer or model whose variables both functions read. If the variables are replaced, as
             by `quantize` and `enable_lora`, the functions are compiled again.
 

@@ -87,7 +87,7 @@ class CaptionScores(Report):
     per_image: dict[Name, ImageScores] = field(repr=False)
 
     def to_dict(self) -> dict[str, object]:
-        """Returns a dict for JSON with each score, and `captions`, the scores of each image."""
+        """Returns all scores, and `captions`, the scores of each image, as a dict for JSON."""
         figures = {k: json_safe(getattr(self, k)) for k in self.__dataclass_fields__}
         del figures["per_image"]
         # JSON has no NaN, which is the CIDEr of one image.

@@ -39,7 +39,7 @@ class CorrelationReport(Report):
         return f"{self.num_examples:,} examples\nPearson   {told[0]}\nSpearman  {told[1]}"
 
     def to_dict(self) -> dict[str, object]:
-        """Returns a dict for JSON of `num_examples` and the scores, with None for NaN."""
+        """Returns `num_examples` and the scores as a dict for JSON, with None for NaN."""
         return {"num_examples": self.num_examples, **super().to_dict()}
 
 

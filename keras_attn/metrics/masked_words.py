@@ -49,7 +49,7 @@ class PretrainingReport(NamedTuple):
         return text
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns a dict for JSON of all scores that are not None, keyed by field."""
+        """Returns all scores that are not None, keyed by field, as a dict for JSON."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 

@@ -44,7 +44,7 @@ class RankingReport(Report):
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Returns a dict for JSON of the scores; `recall` is a dict keyed by k as a string."""
+        """Returns the scores as a dict for JSON; `recall` is a dict keyed by k as a string."""
         return {**super().to_dict(), "recall": {str(k): share for k, share in self.recall.items()}}
 
 

@@ -41,7 +41,7 @@ class TranslationScores(NamedTuple):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns a dict for JSON of the scores, and `translations` with sources and references."""
+        """Returns the scores, and `translations` with their sources and references, for JSON."""
         rows = [
             {"source": source, "translation": translation, "reference": target}
             for (source, target), translation in zip(self.pairs, self.translations, strict=True)

@@ -86,7 +86,7 @@ class AnalogyReport(Report):
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Returns a dict for JSON of all scores, with None for NaN.
+        """Returns all scores as a dict for JSON, with None for NaN.
 
         The keys are `all`, `semantic`, `syntactic`, `questions`, `left_out` and `sections`, a dict
         of lists `[right, asked]`.
@@ -143,7 +143,7 @@ class EmbeddingsReport(NamedTuple):
         return "\n".join([*lines, *(f"{name}: {found}" for name, found in self.pairs.items())])
 
     def to_dict(self) -> dict[str, object]:
-        """Returns a dict for JSON of the scores, keyed by file name, and of `analogies` if any."""
+        """Returns the scores, keyed by file name, and any `analogies`, as a dict for JSON."""
         found: dict[str, object] = {name: x.to_dict() for name, x in self.pairs.items()}
         return found if self.analogies is None else {"analogies": self.analogies.to_dict(), **found}
 

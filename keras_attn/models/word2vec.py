@@ -70,6 +70,9 @@ class CbowConfig(Settings):
         h[p]         = sum_c weight[p, c] E[c]               (B, P, D)
         logits[p, w] = h[p] . O[w]                           (B, P, N)
 
+    E has the word vectors; O has a vector of each word as a predicted word. P is the number of
+    places, and N the number of words that are scored at each place.
+
     With weights 1/n, h is the mean of n word vectors. The gradient of each vector also has the
     factor 1/n, which the word2vec program leaves out. Therefore, the learning rate must be larger
     than in that program (Irsoy et al., 2021).

@@ -706,9 +706,9 @@ class AnswerSelector(TextVectors):
 
         Returns:
             With `index`, a dict of `numbers` and `scores` `(B, k)`, the indices and cosines of the
-            k best answers, and `steps`, the differences of successive scores: `(B, k)`, or `(B, k -
-            1)` if all answers are returned. Without `index`, a dict of `vectors (B, D)`, scaled to
-            length 1.
+            k best answers, and `steps`, the differences between successive scores: `(B, k)`, or
+            `(B, k - 1)` if all answers are returned. Without `index`, a dict of `vectors (B, D)`,
+            scaled to length 1.
         """
         units = unit_length(xp, tensors["vectors"])
         if "index" not in tensors:

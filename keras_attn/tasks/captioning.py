@@ -477,8 +477,8 @@ class Captioner(PictureTask, SequenceToSequence):
         }
 
     def scored_by(self, training: CaptioningTraining) -> tuple[str, int]:
-        """Returns `training.score`; and 1 for CIDEr and BLEU-4, where higher is better, or -1 for
-        the perplexity."""
+        """Returns `training.score`, and 1 if higher is better (CIDEr, BLEU-4) or -1 if lower is
+        better (perplexity)."""
         return training.score, -1 if training.score == "perplexity" else 1
 
     def scorer(

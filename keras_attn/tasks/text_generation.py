@@ -469,7 +469,7 @@ class TextGenerator(Task[Texts]):
 
     @classmethod
     def read_file(cls, path: Location, data: TextGenerationData) -> Text | WholeDocuments:
-        """Reads a UTF-8 text file, or documents with the keys and separators in `data`."""
+        """Reads a long text, or documents, which are found by the keys and separators in `data`."""
         how = data.key, data.prompt_key, data.blank_lines, data.on_error
         return read_whole_documents(path, *how)
 
