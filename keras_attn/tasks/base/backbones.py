@@ -64,10 +64,13 @@ class Backbone(NamedTuple):
 
         Args:
             kinds: The architectures that the task supports.
-            chosen: The given settings, which may change dropout rates and pooling.
+            chosen: The given settings, of which only dropout rates and pooling may differ from the
+                backbone's.
 
         Raises:
-            ValueError: If `chosen` has another architecture, or another value of any other setting.
+            ValueError: If the task does not support the architecture of the backbone, or `chosen`
+                has another architecture, a setting that the backbone does not have, or a different
+                value of any setting other than dropout rates and pooling.
         """
         if self.model not in kinds:
             raise ValueError(
@@ -172,7 +175,8 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
 
     Raises:
         FileNotFoundError: If the place does not exist.
-        ValueError: If the place has no such encoder or no tokenizer, or is damaged.
+        ValueError: If the file or folder has no encoder of `ENCODERS` or no tokenizer, or is
+            damaged.
 
     Example:
 

@@ -131,7 +131,8 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
     @classmethod
     def check_read(cls, examples: Any, data: Any) -> None:
-        """Raises an error if a task cannot learn from the training examples.
+        """Raises an error if a task cannot learn from the training examples; by default, accepts
+        all of them.
 
         Args:
             examples: The result of `read_file`.
@@ -140,7 +141,8 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
     @classmethod
     def learn(cls, examples: Any, data: Any) -> _Learned:
-        """Returns the values that a new task learns from examples, such as its classes.
+        """Returns the values that a new task learns from examples, such as its classes; called by
+        `begin`.
 
         Args:
             examples: Training examples.
@@ -153,7 +155,8 @@ class Constructed(Saved, Tabular, Generic[Given]):
 
     @classmethod
     def begin(cls, examples: Any, data: Any, model: Any, dtype: Any, **parts: Any) -> Beginning:
-        """Returns the parts of a new task: by default, the result of `learn` and `model`.
+        """Returns the parts of a new task: by default, the result of `learn` and `model`. Called by
+        `create`.
 
         Args:
             examples: Training examples.
@@ -183,7 +186,7 @@ class Constructed(Saved, Tabular, Generic[Given]):
         return {}
 
     def configured(self, model: Any) -> Any:
-        """Returns the settings object of the model, including its sizes.
+        """Returns the settings object of the model, including its sizes; called by the constructor.
 
         Args:
             model: The argument of the constructor: a name, a dict, a settings object or None.
@@ -191,7 +194,8 @@ class Constructed(Saved, Tabular, Generic[Given]):
         return self.kinds.make(model, **self.model_sizes())
 
     def build(self, dtype: Any) -> None:
-        """Builds the Keras model that `config` describes, and assigns it to `.model`.
+        """Builds the Keras model that `config` describes, and assigns it to `.model`; called by the
+        constructor.
 
         Args:
             dtype: Dtype or policy of the layers.
@@ -208,7 +212,7 @@ class Constructed(Saved, Tabular, Generic[Given]):
     # What is written once
 
     def vocabularies(self) -> dict[str, str]:
-        """Returns digests of the vocabularies of embeddings, keyed by the name of the layer."""
+        """Returns the digest of each embedding's vocabulary, keyed by the name of the layer."""
         tokenizer = getattr(self.learned, "tokenizer", None)
         return {} if tokenizer is None else {"embedding": vocabulary_digest(tokenizer)}
 
@@ -245,7 +249,8 @@ class Constructed(Saved, Tabular, Generic[Given]):
         dtype: Any = None,
         **parts: Any,
     ) -> Self:
-        """Creates an untrained task for examples: its vocabulary, classes and model.
+        """Creates a task for examples, which determine its vocabulary and classes, without training
+        it.
 
         Args:
             examples: Training examples, as for `fit` (including tables), or only their inputs if
@@ -257,8 +262,9 @@ class Constructed(Saved, Tabular, Generic[Given]):
             model: The model: the name of one of `kinds` such as `"rnn"`, a settings object, a dict
                 of settings such as `{"model": "rnn", "units": 64}`, or None for the default.
             dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
-            **parts: Settings of further `parts` of the task; with a table, also the names of its
-                columns as in `fit`, which are stored in the data settings.
+            **parts: Settings of further `parts` of the task, such as `encoder` for images. If
+                `examples` is a table, also the names of its columns, as in `fit`; they are stored
+                in the data settings.
 
         Returns:
             The task, not compiled.
@@ -314,7 +320,8 @@ class Constructed(Saved, Tabular, Generic[Given]):
         self.learned = dataclasses.replace(self.learned, **changes)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns a dict of the JSON-safe settings of the model and data, and learned values."""
+        """Returns a dict of JSON-safe values: the settings of the `model`, the settings of the
+        `data`, and the `learned` values."""
         return {
             "model": self.kinds.describe(self.config),
             "data": self.data.to_dict(),

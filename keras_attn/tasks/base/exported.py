@@ -111,7 +111,8 @@ class Exported(Saved, Keeper):
         }
 
     def run(self, xp: ArrayModule, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
-        """Computes the tensors for the outputs, in Python and in the SavedModel.
+        """Computes the tensors for the outputs; called by predictions in Python and by the
+        SavedModel.
 
         Args:
             xp: The array module of the tensors: `keras.ops`, or `numpy` if the task overrides
@@ -120,7 +121,7 @@ class Exported(Saved, Keeper):
             use: Settings of class `Use`.
 
         Returns:
-            A dict of tensors for the fields of the outputs.
+            A dict of the tensors that the fields in `outputs` read, keyed by name.
         """
         raise NotImplementedError
 
@@ -132,7 +133,7 @@ class Exported(Saved, Keeper):
             use: Settings of class `Use`.
 
         Returns:
-            A dict of arrays for the fields of the outputs.
+            A dict of the arrays that the fields in `outputs` read, keyed by name.
         """
         return self._run_compiled(tensors, use, use)
 
@@ -162,7 +163,7 @@ class Exported(Saved, Keeper):
             use: Settings of class `Use`.
 
         Returns:
-            A dict of symbolic tensors for the fields of the outputs.
+            A dict of the symbolic tensors that the fields in `outputs` read, keyed by name.
         """
         return self.run(ops, tensors, use)
 
@@ -182,8 +183,8 @@ class Exported(Saved, Keeper):
         return {**tensors, **self.computed(tensors, use)}
 
     def unsure(self, tensors: Mapping[str, Any]) -> Collection[str]:
-        """Returns the names of outputs that may differ between machines, so that the check of an
-        export does not compare them.
+        """Returns the names of outputs that may differ between machines and that the check of an
+        export therefore does not compare.
 
         Args:
             tensors: The encoded inputs, and the result of `computed` for them.
@@ -205,7 +206,8 @@ class Exported(Saved, Keeper):
 
     @property
     def export_share(self) -> float:
-        """Minimum fraction of the example rows whose outputs must equal this object's.
+        """Minimum fraction of the example rows whose outputs in the SavedModel must equal the
+        outputs of this object.
 
         In a quantized model, activations are rounded to 8 bits, so that a difference in the last
         bit of a float may change a token and all later tokens.
@@ -244,11 +246,12 @@ class Exported(Saved, Keeper):
         return expected
 
     def served_numbers(self, use: Any) -> dict[str, tuple[Any, Any]]:
-        """Returns the numeric settings that are inputs of the signature `with_settings`; without
-        any, the SavedModel does not have this signature.
+        """Returns the numeric settings that are inputs of the signature `with_settings`. If there
+        are none, the SavedModel does not have this signature.
 
-        The other inputs and the outputs are those of `serving_default`. Each row has its own
-        numbers, which `run` receives as tensors under the names of the settings.
+        Otherwise, `with_settings` has the inputs and outputs of `serving_default` and, for each
+        setting, an input with a number for each row. `run` receives these numbers as tensors under
+        the names of the settings.
 
         Args:
             use: Settings of the export.

@@ -97,9 +97,15 @@ class Fitted(Measured[Given]):
 
     @classmethod
     def model_of(cls, data: Any, model: Any) -> Choice:
-        """Returns the settings of the model of a run.
+        """Returns the settings of the model of a training run, updated by the settings of
+        `data.backbone` and the width of `data.word_vectors`, if given.
 
-        They match `data.backbone` and the width of `data.word_vectors`, if given.
+        Args:
+            data: Settings of class `Data`.
+            model: Settings of the model, as for `create`.
+
+        Raises:
+            ValueError: If a setting in `model` contradicts the backbone or the word vectors.
         """
         chosen = cls.kinds.made({} if model is None else model)
         place, vectors = (getattr(data, name, "") for name in ("backbone", "word_vectors"))
@@ -111,7 +117,8 @@ class Fitted(Measured[Given]):
 
     @classmethod
     def sections(cls) -> dict[str, Any]:
-        """Returns the sections of settings, keyed by their names in TOML files."""
+        """Returns the class (or `Kinds`) of each section of settings, keyed by its name in TOML
+        files: `data`, `model`, `training`, `use`, `test`, and further `parts` of the task."""
         return {
             "data": cls.Data,
             **cls.parts,
@@ -400,11 +407,13 @@ class Fitted(Measured[Given]):
         return ""
 
     def doubt_guesses(self, dev: Given | tuple[()]) -> str:
-        """Returns a warning if the prediction is the same for all development examples."""
+        """Returns a warning if the prediction is the same for all development examples, although
+        their labels differ; an empty string otherwise."""
         return ""
 
     def cases(self, training: Any) -> list[str]:
-        """Returns the names of the cases of `RunDefault` that apply to a training run.
+        """Returns the names of the cases that apply to a training run, such as `"backbone"`. The
+        defaults of some settings (`RunDefault`) depend on these cases.
 
         Args:
             training: Settings of class `Training`.

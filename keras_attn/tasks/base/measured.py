@@ -93,8 +93,8 @@ class Measured(Constructed[Given]):
         """
 
     def scored_by(self, training: Any) -> tuple[str, int]:
-        """Returns the name of the score that determines the best weights, and the sign of better:
-        1 if higher is better, -1 if lower is better.
+        """Returns the name of the score that determines the best weights, and 1 if higher is better
+        or -1 if lower is better.
 
         Args:
             training: Settings of class `Training`.
@@ -110,7 +110,7 @@ class Measured(Constructed[Given]):
             training: Settings of class `Training`.
 
         Returns:
-            A function from the model in training to `Scored`.
+            A function that receives the model in training and returns its `Scored`.
 
         Raises:
             ValueError: If `selects` does not name a score.
@@ -140,8 +140,8 @@ class Measured(Constructed[Given]):
         return score
 
     def for_examples(self, training: Any, examples: Given) -> Any:
-        """Returns the settings for `objective`: `training`, by default unchanged, with values from
-        the examples, such as class weights.
+        """Returns the training settings that `objective` receives: by default, `training`
+        unchanged; in subclasses, with values computed from the examples, such as class weights.
 
         Args:
             training: Settings of class `Training`.
@@ -158,7 +158,7 @@ class Measured(Constructed[Given]):
             examples: Training examples.
             dev: Development examples; empty if there are none.
             training: Settings of class `Training`.
-            log: Called with a line about each step.
+            log: Function that is called with a line of text about each step.
         """
 
     def finish(self, dev: Given | tuple[()], training: Any) -> str:

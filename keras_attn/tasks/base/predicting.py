@@ -106,8 +106,8 @@ class Predicting(Fitted[Given], Exported):
         return [example[0] for example in examples]
 
     def measured(self, examples: Any, use: Any) -> Any:
-        """Computes what `report` compares with the examples: by default, the `results` of their
-        inputs.
+        """Computes the predictions that `report` compares with the examples: by default, the
+        `results` of their inputs.
 
         Args:
             examples: The result of `checked`.
@@ -207,7 +207,8 @@ class Predicting(Fitted[Given], Exported):
         return found[0] if one and isinstance(found, list) else found
 
     def doubt_guesses(self, dev: Any) -> str:
-        """Returns a warning if all development examples have the same prediction."""
+        """Returns a warning if the prediction is the same for all development examples, although
+        their labels differ; an empty string otherwise."""
         if not len(dev) or type(self).guesses is Predicting.guesses:
             return ""
         examples = self.checked(dev)

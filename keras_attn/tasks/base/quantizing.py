@@ -29,7 +29,8 @@ class Quantizable:
             W8 = round(W * sw),  sw = 127 / max |W| of each column
             y = (x8 W8) / (sx sw) + b                    the product in integers
 
-        This is the int8 mode of `keras.layers.Dense.quantize`. Embeddings have a scale for each
+        Here x and y are the input and output of a dense layer, W its kernel and b its bias. This is
+        the int8 mode of `keras.layers.Dense.quantize`. Embeddings have a scale for each
         token, which is also used in a tied output product. Norms, biases, convolutions and
         recurrent cells remain floats, because Keras has no int8 for them. docs/speed.md lists the
         effects on speed. Quantize after training, because int8 weights cannot be trained. `save`,

@@ -163,7 +163,7 @@ class Saved:
         return {}
 
     def vocabularies(self) -> dict[str, str]:
-        """Returns digests of the vocabularies of embeddings, keyed by the name of the layer."""
+        """Returns the digest of each embedding's vocabulary, keyed by the name of the layer."""
         return {}
 
     def load_backbone(self, path: str | os.PathLike) -> LoadReport:

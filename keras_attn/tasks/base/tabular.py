@@ -69,7 +69,8 @@ class Tabular:
 
     @classmethod
     def table_settings(cls) -> list[str]:
-        """Returns the names of the data settings that calls with a table accept."""
+        """Returns the names of the data settings that `fit`, `evaluate` and `create` accept as
+        arguments if the examples are a table."""
         if not cls.input_columns:
             return []
         of_test = ["train", *(option.name for option in cls.Test.declared())]
@@ -78,20 +79,23 @@ class Tabular:
 
     @classmethod
     def column_helps(cls, inputs: bool) -> dict[str, str]:
-        """Returns help texts for `table_settings` (or only `input_columns`), keyed by setting."""
+        """Returns the help texts of the `table_settings` (if `inputs`, only of the
+        `input_columns`), keyed by setting."""
         helps = {option.name: option.help for option in cls.Data.declared()}
         names = cls.input_columns if inputs else cls.table_settings()
         return {x: _of_table(helps.get(x, f"column of the {x}")) for x in names}
 
     @classmethod
     def taken_from(cls, given: dict[str, object], inputs: bool = False) -> dict[str, object]:
-        """Removes `table_settings` (or only `input_columns`) from `given`, and returns them."""
+        """Removes the `table_settings` (if `inputs`, only the `input_columns`) from the keyword
+        arguments `given` of a call, and returns the removed values, keyed by setting."""
         names = cls.input_columns if inputs else cls.table_settings()
         return {name: given.pop(name) for name in [*given] if name in names}
 
     @classmethod
     def with_columns(cls, data: Settings, columns: Mapping[str, object]) -> Settings:
-        """Returns data settings, updated by the settings that a call with a table received."""
+        """Returns the settings `data`, updated by the settings that a call with a table received as
+        keyword arguments (`columns`)."""
         known = [option.name for option in cls.Data.declared()]
         own = {name: x for name, x in columns.items() if name in known and x is not None}
         return cls.Data.made({**data.to_dict(), **own}) if own else data
@@ -118,7 +122,20 @@ class Tabular:
         return self.read_inputs(rows, self.columns_of(self.data, columns))
 
     def held_out(self, examples: Any, share: float) -> tuple[Any, Any]:
-        """Splits examples into training examples and a fraction `share` of development examples."""
+        """Splits examples into training and development examples.
+
+        Args:
+            examples: Examples, as for `fit`.
+            share: Fraction of development examples, above 0 and below 1.
+
+        Returns:
+            The training examples and the development examples.
+
+        Raises:
+            TypeError: If the examples are encoded ids.
+            ValueError: If the task does not split examples, or there are too few different
+                examples.
+        """
         kind = type(self)
         if vars(Tabular)["split"] is inspect.getattr_static(kind, "split"):
             raise ValueError(
@@ -143,7 +160,8 @@ class Tabular:
 
     @classmethod
     def columns_of(cls, data: Settings, columns: Mapping[str, object]) -> dict[str, Column]:
-        """Returns the names of the columns that form an input, keyed by setting."""
+        """Returns the names of the columns that form an input, keyed by the setting that names the
+        column."""
         named = {
             name: str(columns.get(name) or getattr(data, name, "") or usual)
             for name, usual in cls.input_columns.items()
@@ -152,7 +170,15 @@ class Tabular:
 
     @staticmethod
     def read_inputs(place: Location, columns: Mapping[str, Column]) -> list[object]:
-        """Reads the inputs of a table: the values of a single column, or tuples of values."""
+        """Reads the inputs of a table.
+
+        Args:
+            place: The file, or a table in memory as `keras_attn.records.Rows`.
+            columns: The names of the columns that form an input, keyed by setting.
+
+        Returns:
+            A list of the values of the column, or of tuples of values if there are several columns.
+        """
         reading = InputReading(place)
         found: list[object] = []
         for _, row in read_columns(place, dict(columns), reading):

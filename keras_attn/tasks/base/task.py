@@ -90,11 +90,14 @@ class Task(Predicting[Given], Quantizable):
         return Examples(*sides, f"{read.summary().rstrip('.')}; held out: {len(sides[1]):,}")
 
     def read_test(self, test: Any, data: Any) -> Any:
-        """Reads the examples for `evaluate` of the command; the result has a `summary()`.
+        """Reads the examples for `evaluate` of the command.
 
         Args:
             test: Settings of class `Test`, with the file.
             data: Settings of class `Data`; None if `evaluate` has no options for them.
+
+        Returns:
+            The examples, with a method `summary()`, which describes the file.
         """
         return self.read_file(test.data, data)
 

@@ -45,7 +45,7 @@ class Scored(NamedTuple):
 
 
 class TrainingRun(NamedTuple):
-    """The result of a training run.
+    """The result of a training run: its log, its best score, and the file of the best weights.
 
     Example:
 

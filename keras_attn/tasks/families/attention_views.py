@@ -32,7 +32,7 @@ def translation_view(
         translator: A `Translator`.
         text: The source sentence.
         translation: The translation that the decoder reads and predicts. If None, the translator
-            translates the text by a beam search of width 4.
+            translates the text with a beam search of width 4.
         without_heads: Whether the view also shows how the translation changes when a head is
             removed. This takes one search for each head.
 
@@ -126,8 +126,8 @@ def caption_view(
     Args:
         captioner: A `Captioner`.
         image: The image: a path, the bytes of a file or an array `(H, W, 3)` of uint8.
-        caption: The caption that the decoder reads and predicts. If None, the captioner captions
-            the image.
+        caption: The caption that the decoder reads and predicts. If None, the captioner generates
+            it.
         beams: Width of the beam search for the caption.
         alpha: Exponent of the length penalty of the search.
 

@@ -125,7 +125,7 @@ class ClassPredictions(RowPredictions):
         return -1 if use.label is None else self.class_names.index(use.label)
 
     def predicted(self, inputs: Sequence[Input], use: ClassUse) -> dict[str, Any]:
-        """Returns the result of `run` for checked inputs, and the encoded arrays."""
+        """Returns a dict of the encoded arrays and the result of `run` for checked inputs."""
         if not inputs:
             none = np.zeros((0, len(self.class_names)), "float32")
             return {"logits": none, "probabilities": none, "label": [], "chosen": none}
@@ -136,7 +136,8 @@ class ClassPredictions(RowPredictions):
         return self.predicted(given, self.Use(batch_size=batch_size))
 
     def run(self, xp: ArrayModule, tensors: Mapping[str, Array], use: ClassUse) -> dict[str, Array]:
-        """Computes the outputs for a batch, in Python and in the SavedModel.
+        """Computes logits, probabilities and labels for a batch; called by predictions in Python
+        and by the SavedModel.
 
         Args:
             xp: The array module, `keras.ops`.
@@ -161,9 +162,10 @@ class ClassPredictions(RowPredictions):
             found: A dict of `logits` and `probabilities` `(B, C)`.
 
         Returns:
-            A dict of `label (B,)`, the index of the class, or C for an input of no class (with
-            `sure (B,)`, the score). If inputs may have several labels, a dict of `chosen (B, C)`,
-            whether an input has each label.
+            A dict of `label (B,)`, the index of the most probable class. If `unknown_below` is not
+            None, the label is C for an input of no class, and the dict also has `sure (B,)`, the
+            score that is compared with the threshold. If inputs may have several labels, the dict
+            has only `chosen (B, C)`, whether an input has each label.
         """
         probabilities = found["probabilities"]
         if self.multi_label:
@@ -185,7 +187,7 @@ class ClassPredictions(RowPredictions):
         return powers / xp.sum(powers, axis=-1, keepdims=True)
 
     def probabilities_of_logits(self, logits: Any) -> np.ndarray:
-        """Computes probabilities `(n, C)` from logits, with the temperature of `calibrate`."""
+        """Computes float32 probabilities `(n, C)` from logits `(n, C)` and the `temperature`."""
         return self._probabilities(np, np.asarray(logits, "float64")).astype("float32")
 
     def predict_logits(self, inputs: Any, batch_size: int = ClassUse.batch_size) -> np.ndarray:
@@ -197,7 +199,8 @@ class ClassPredictions(RowPredictions):
             batch_size: Number of inputs that are computed at once.
 
         Returns:
-            float32 `(n, C)`.
+            float32 `(n, C)`: a row for each of the n inputs, with the logits of the C classes in
+            the order of `class_names`.
         """
         return self._asked_for(inputs, batch_size)["logits"]
 
@@ -212,7 +215,8 @@ class ClassPredictions(RowPredictions):
             batch_size: Number of inputs that are computed at once.
 
         Returns:
-            float32 `(n, C)`, in the order of `class_names`.
+            float32 `(n, C)`: a row for each of the n inputs, with the probabilities of the C
+            classes in the order of `class_names`.
         """
         return self._asked_for(inputs, batch_size)["probabilities"]
 
@@ -220,11 +224,12 @@ class ClassPredictions(RowPredictions):
         """Classifies texts or pairs of texts.
 
         Args:
-            inputs: A string (a tuple of two strings for pairs), or a list of these.
+            inputs: A text, or a pair of texts as a tuple of two strings; or a list of texts or
+                pairs.
             use: Settings of class `Use`.
 
         Returns:
-            A `Prediction` for one input, or a list of `Prediction`s for a list.
+            A `Prediction` for one input, or a list of `Prediction`s for a list of inputs.
 
         Raises:
             TypeError: If an input is neither a string nor a pair of strings.
@@ -235,13 +240,13 @@ class ClassPredictions(RowPredictions):
         return [Prediction(label, self._named(row)) for label, row in rows]
 
     def predicted_columns(self, given: object) -> Mapping[str, object]:
-        """Returns the columns `label` (a list if there may be several labels), `probability` and
-        `probabilities`, with their types."""
+        """Returns the types of the columns `label` (a list if an input may have several labels),
+        `probability` and `probabilities`, keyed by column."""
         return {**self.predicts, "label": list[str] if self.multi_label else str}
 
     def cells(self, result: Prediction) -> dict[str, object]:
-        """Returns a dict of `label` (a list with several labels), `probability`, the largest, and
-        `probabilities`, a dict of all probabilities keyed by class."""
+        """Returns a dict of `label` (a list if an input may have several labels), `probability`
+        (the largest probability) and `probabilities` (a dict keyed by class)."""
         label = list(result.label) if self.multi_label else result.label
         most = max(result.probabilities.values())
         return {"label": label, "probability": most, "probabilities": result.probabilities}
@@ -260,12 +265,13 @@ class ClassPredictions(RowPredictions):
         """Explains predictions by the weight of each token.
 
         Args:
-            inputs: A string (a tuple of two strings for pairs), or a list of these.
+            inputs: A text, or a pair of texts as a tuple of two strings; or a list of texts or
+                pairs.
             use: Settings of class `Use`.
 
         Returns:
-            An `Explanation` for one input, or a list of `Explanation`s for a list. With
-            `method="attention"` and a model that has only self-attention, an `EncoderStudy` of all
+            An `Explanation` for one input, or a list of `Explanation`s for a list of inputs. With
+            `method="attention"`, if the model has only self-attention, an `EncoderStudy` of all
             inputs. `page` creates an HTML page from any of these results.
 
         Raises:
@@ -293,7 +299,8 @@ class ClassPredictions(RowPredictions):
     # The SavedModel
 
     def class_outputs(self) -> dict[str, OutputField]:
-        """Returns the fields of the outputs that all classifiers have, keyed by output.
+        """Returns the fields of the outputs that all classifiers have, keyed by output; B is the
+        number of inputs, and C the number of classes.
 
         label          string (B,)      the most probable class, or the label for texts of no class
         chosen         bool (B, C)      instead of `label` if an input may have several labels:

@@ -68,8 +68,8 @@ class ClassTask(ClassPredictions):
             examples: Labelled texts or pairs, as for `fit`.
             class_weight: None gives every example the same weight, and `"balanced"` gives every
                 class the same total weight. A dict has weights of classes, keyed by name; other
-                classes have weight 1. It must be None if examples have several labels, because the
-                loss applies the weights then: pass them to `fit`.
+                classes have weight 1. If examples have several labels, it must be None, because
+                the loss applies the weights: pass `class_weight` to `fit` instead.
             **settings: Settings of the batches: `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
@@ -104,7 +104,8 @@ class ClassTask(ClassPredictions):
         return batches
 
     def for_examples(self, training: ClassTraining, examples: Sequence[Any]) -> ClassTraining:
-        """Returns the settings; `"balanced"` becomes a dict if examples have several labels."""
+        """Returns the training settings that `objective` receives. If examples have several labels,
+        `class_weight="balanced"` is replaced by a dict of the weights of the labels."""
         if not self.multi_label or training.class_weight != "balanced":
             return training
         weights = weights_of_classes(self.targets(examples), self.class_names, "balanced")
@@ -112,8 +113,9 @@ class ClassTask(ClassPredictions):
         return dataclasses.replace(training, class_weight=table)
 
     def objective(self, training: ClassTraining) -> dict[str, Any]:
-        """Returns the loss and the metric: cross-entropy and accuracy or, if an example may have
-        several labels, binary cross-entropy and accuracy of the decisions on all labels."""
+        """Returns a dict of `loss` and `weighted_metrics`: cross-entropy and accuracy or, if an
+        example may have several labels, binary cross-entropy and the accuracy of the decisions on
+        all labels."""
         loss: keras.losses.Loss
         metric: keras.metrics.Metric
         if self.multi_label:
@@ -136,7 +138,8 @@ class ClassTask(ClassPredictions):
         return {"loss": loss, "weighted_metrics": [metric]}
 
     def doubt(self, batches: TextBatches, run: TrainingRun) -> str:
-        """Returns a warning if the final training loss is not below that of a constant guess."""
+        """Returns a warning if the final training loss is not below the loss of a constant guess;
+        an empty string otherwise."""
         weights = getattr(getattr(self.model, "loss", None), "pos_weight", None)
         guess = loss_of_shares(batches, weights)
         return doubt_of(run, guess, "guessing labels only by their shares")
@@ -144,11 +147,11 @@ class ClassTask(ClassPredictions):
     def guesses(
         self, examples: Sequence[Any], results: Mapping[str, Any]
     ) -> tuple[list[str], list[str]]:
-        """Returns the names of the predicted labels, and those of the labels of the examples."""
+        """Returns the names of the predicted labels, and the names of the examples' labels."""
         return [*map(_name_of, self._labels(results))], [*map(_name_of, self.labels_of(examples))]
 
     def scored_by(self, training: ClassTraining) -> tuple[str, int]:
-        """Returns `"accuracy"` or `"macro_f1"`, as chosen by `training.score`, and 1."""
+        """Returns `training.score` (`"accuracy"` or `"macro_f1"`), and 1: higher is better."""
         return training.score, 1
 
     def scorer(
@@ -181,8 +184,8 @@ class ClassTask(ClassPredictions):
     def prepare(
         self, examples: Sequence[Any], dev: Sequence[Any], training: Any, log: Callable[[str], Any]
     ) -> None:
-        """Prepares training; raises a ValueError if `unknown` is set, but no development example
-        has this label."""
+        """Prepares a new training run; raises a ValueError if the setting `unknown` is given and no
+        development example has this label."""
         if self.unknown and self.unknown not in self.labels_of(self.checked(dev) if dev else []):
             raise ValueError(
                 f"Expected development {self.examples_are} with the label {self.unknown!r} of "
@@ -203,8 +206,8 @@ class ClassTask(ClassPredictions):
     def finish(self, dev: Sequence[object], training: ClassTraining) -> str:
         """Fits the temperature to at least 30 development examples, and chooses thresholds.
 
-        With fewer examples, the temperature is 1. Returns a note about the temperature and the
-        thresholds.
+        With fewer examples, the temperature is set to 1. Returns a note about the temperature and
+        the thresholds.
         """
         if len(dev) < FEWEST_FOR_TEMPERATURE:
             self.temperature = 1.0
@@ -227,7 +230,8 @@ class ClassTask(ClassPredictions):
         return []
 
     def measured(self, examples: Sequence[Any], use: ClassUse) -> dict[str, Any]:
-        """Returns the result of `predicted` for the inputs of checked examples."""
+        """Returns the result of `predicted`, which has the `probabilities (n, C)`, for the inputs
+        of n checked examples."""
         return self.predicted(self.asked(self.inputs_of(examples)), use)
 
     def report(
@@ -245,8 +249,9 @@ class ClassTask(ClassPredictions):
             seed: Seed of the bootstrap samples.
 
         Returns:
-            A `ClassificationReport`, which `print` shows: accuracy, macro F1, AUC, log loss,
-            expected calibration error, with 95 % intervals, and the confusion matrix.
+            A `ClassificationReport`, which `print` shows: accuracy, macro F1, AUC, log loss and
+            expected calibration error, each with a 95 % confidence interval, and the confusion
+            matrix.
 
         Raises:
             ValueError: If a label is not among the classes.

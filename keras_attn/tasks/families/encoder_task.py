@@ -92,7 +92,8 @@ class EncoderTask(Task):
         return None
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the vocabulary size, padding id and first position of the encoder."""
+        """Returns the vocabulary size, padding id and first position of the encoder, keyed by their
+        names in the settings of the model."""
         return sizes_of(self.tokenizer)
 
     def configured(self, model: Any) -> Any:
@@ -201,7 +202,7 @@ class EncoderTask(Task):
     # Explanations
 
     def studied(self, inputs: list[Any]) -> list[Any]:
-        """Returns the texts, or pairs of texts, of which `explain` shows the attention of heads.
+        """Returns the texts, or pairs of texts, whose attention `explain` shows.
 
         Args:
             inputs: Checked inputs.
@@ -221,12 +222,13 @@ class EncoderTask(Task):
         raise NotImplementedError
 
     def explained(self, inputs: list[Any], use: Any, **more: Any) -> Any:
-        """Returns the result of `reasons`, or with `method="attention"` a study of all heads.
+        """Returns the result of `reasons` or, with `method="attention"`, a study of all heads.
 
         Args:
             inputs: Checked inputs.
             use: Settings of class `Use`.
-            **more: Keyword-only arguments of `reasons`, with `method="gradient"` only.
+            **more: Keyword-only arguments of `reasons`, which are allowed only with
+                `method="gradient"`.
 
         Returns:
             With `method="attention"`, an `EncoderStudy`; otherwise a list of `Explanation`s.
@@ -259,10 +261,11 @@ class EncoderTask(Task):
     def row_batches(
         self, rows: Sequence[Any], labels: Any = None, weights: Any = None, **settings: Any
     ) -> EncoderBatches:
-        """Makes batches of rows for the model.
+        """Returns batches of rows for the model.
 
         Args:
-            rows: The ids of each row with special tokens, and where its second segment begins.
+            rows: For each row, its ids with special tokens and the position where its second
+                segment begins.
             labels: A dict of the labels of each head, or None.
             weights: A dict of the weights of labels in the loss, or None.
             **settings: Settings of `EncoderBatches`, such as `batch_size`.
@@ -277,7 +280,8 @@ class EncoderTask(Task):
         """Computes the outputs of a function for rows, in batches of rows of similar lengths.
 
         Args:
-            rows: The ids of each row with special tokens, and where its second segment begins.
+            rows: For each row, its ids with special tokens and the position where its second
+                segment begins.
             batch_size: Number of rows that are computed at once.
             function: Function from the inputs of the model to a dict of batch-first tensors; None
                 for `logits`. It is compiled once for each function object, so pass the same
@@ -305,7 +309,8 @@ class EncoderTask(Task):
         """Computes the contribution (gradient times input) of each token to a number for each row.
 
         Args:
-            rows: The ids of each row with special tokens, and where its second segment begins.
+            rows: For each row, its ids with special tokens and the position where its second
+                segment begins.
             pick: Function of the logits of a batch and its part of `index`, which returns the
                 numbers to explain, `(B,)`. It is compiled once for each function object.
             index: Values for `pick`, with an entry for each row; converted to int32 or float32.

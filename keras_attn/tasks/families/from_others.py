@@ -21,7 +21,7 @@ LONGEST = 512
 
 
 class FromOthers(SequenceToSequence):
-    """A task with an encoder-decoder: a new one, or one from a task file or a folder."""
+    """Base class of tasks whose encoder-decoder is new, or comes from a task file or a folder."""
 
     own_tasks: ClassVar[str]
     """Prefix of the names of this task in `task_specific_params`, where a model for several tasks
@@ -50,7 +50,7 @@ class FromOthers(SequenceToSequence):
         Args:
             start: The encoder-decoder, as read by `read_start`.
             data: Settings of class `Data`.
-            model: Settings of the model that are changed, such as dropout rates.
+            model: Settings of the model that override the encoder-decoder's, such as dropout rates.
         """
         chosen = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
         if "right_padding" in chosen.values:  # as the batches are
@@ -75,7 +75,8 @@ class FromOthers(SequenceToSequence):
 
     @classmethod
     def begun(cls, start: Beginning, data: Settings, dtype: DType = None) -> Self:
-        """Creates a task with all weights and the search settings of the model it starts from."""
+        """Creates a task from a `Beginning`. If it has a pretrained encoder-decoder, the task gets
+        all of its weights and its search settings."""
         task = super().begun(start._replace(backbone=None), data, dtype)
         if start.backbone is not None:
             tensors = of_tokens(start.backbone.tensors, task.source_tokenizer.vocabulary_size)

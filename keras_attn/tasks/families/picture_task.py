@@ -224,7 +224,8 @@ class PictureTask(Task):
 
     @property
     def backbone(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the encoder and the reader, which are layers of `whole`, without aliases."""
+        """The layers that `load_backbone` loads: a dict with the names of the encoder and the
+        reader as keys and empty tuples as values, because neither layer has another name."""
         return {self.encoder.name: (), self.reader.name: ()}
 
     def vocabularies(self) -> dict[str, str]:
@@ -244,7 +245,7 @@ class PictureTask(Task):
         on_error: str,
         **settings: Any,
     ) -> tuple[BucketedBatches, Any, list[str]]:
-        """Makes the batches that `dataset` returns.
+        """Makes the batches that `dataset` returns; called by `dataset` and `training_batches`.
 
         Args:
             examples: Examples, as for `fit`.
@@ -361,8 +362,8 @@ class PictureTask(Task):
     # Regions
 
     def regions_of(self, images: Array) -> Array:
-        """Computes the regions `(B, R, D)` of images `(B, H, W, 3)`, which must have the size that
-        the encoder reads."""
+        """Computes R regions of width D, `(B, R, D)`, for each of B images `(B, H, W, 3)`, which
+        must have the size that the encoder reads."""
         images = ops.reshape(images, (-1, *self.encoder.image_size, 3))
         return ops.cast(self.encoder(images, training=False), "float32")
 

@@ -22,7 +22,7 @@ _NAMES = {"attention": "attention", "gradient": "gradient x input"}
 
 
 class RowPredictions(Task):
-    """A task whose model reads texts, or pairs of texts, as rows of tokens.
+    """Base class of tasks whose model reads texts, or pairs of texts, as rows of tokens.
 
     A subclass makes batches of inputs in `rows_of`, computes the outputs of the model in `weighed`,
     and returns the tokens that `explain` shows in `read_off`.
@@ -47,7 +47,7 @@ class RowPredictions(Task):
     def labelled_batches(
         self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
     ) -> TextBatches:
-        """Makes training batches.
+        """Returns the training batches of labelled inputs.
 
         Args:
             inputs: Texts, or pairs of texts.
@@ -58,7 +58,7 @@ class RowPredictions(Task):
         raise NotImplementedError
 
     def rows_of(self, tensors: Mapping[str, Any], **settings: Any) -> BucketedBatches:
-        """Makes batches of encoded inputs.
+        """Returns batches of encoded inputs; called by `computed`.
 
         Args:
             tensors: The result of `encoded`.
@@ -89,8 +89,8 @@ class RowPredictions(Task):
             method: `"gradient"`, `"attention"` or None.
 
         Returns:
-            The logits `(B, C)`, and a dict of tensors for `read_off`, which is empty without a
-            method.
+            The logits `(B, C)`, and a dict of tensors for `read_off`, which is empty if `method` is
+            None.
         """
         raise NotImplementedError
 
@@ -153,7 +153,7 @@ class RowPredictions(Task):
         return {name: stacked([row[name] for row in rows], 0) for name in rows[0]}
 
     def predicted(self, inputs: Sequence[Input], use: Any) -> dict[str, Any]:
-        """Returns the result of `run` for checked inputs, and the encoded arrays."""
+        """Returns a dict of the encoded arrays and the result of `run` for checked inputs."""
         tensors = self.encoded(inputs)
         return {**tensors, **self.computed(tensors, use)}
 

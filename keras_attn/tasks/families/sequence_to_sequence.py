@@ -58,16 +58,16 @@ class TargetScore(NamedTuple):
     length: int
     """Number of tokens, including the end token."""
     score: float
-    """The log-probability divided by the length penalty, which ranks beams."""
+    """The log-probability divided by the length penalty, by which beam search ranks sequences."""
 
 
 class SequenceToSequence(Task[Given]):
     """Base class of tasks that generate a text from a source, which is a text or an image.
 
-    `run` performs the search in predictions and in the SavedModel. With the setting
-    `num_return_sequences`, the search returns this number of sequences and their attention to the
-    source; otherwise, only the best sequence. A subclass defines how its model reads a source. By
-    default, an encoder-decoder reads rows of ids.
+    `run` performs the search in predictions and in the SavedModel. If `num_return_sequences` is
+    given, the search returns this number of sequences and their attention to the source; otherwise,
+    it returns only the best sequence. A subclass defines how its model reads a source. By default,
+    an encoder-decoder reads rows of ids.
     """
 
     source: ClassVar[str] = "source_ids"
@@ -109,7 +109,8 @@ class SequenceToSequence(Task[Given]):
         return self.kept(lambda: SequenceDecoder(self.generator), "decoding")
 
     def encode(self, sources: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the memory `(B, S, D)` of a batch of sources, and the mask `(B, S)`."""
+        """Returns the states `(B, S, D)` that the encoder computes for a batch of sources, and
+        their mask `(B, S)`."""
         return self.decoding.encode(sources)
 
     def source_batches(
@@ -166,6 +167,9 @@ class SequenceToSequence(Task[Given]):
                 that replace the settings `alpha` and `min_length`; and `beginning`, see `rules`.
             use: Settings of class `Use`.
             count: Number of sequences for each source.
+
+        Returns:
+            The `Generation` of `keras_attn.generation.beam_search`.
         """
         decoder, first, first_mask, memory, mask = prompt
         if "max_length" in tensors:
@@ -245,9 +249,10 @@ class SequenceToSequence(Task[Given]):
 
         Returns:
             A dict of the R best sequences of each source, the best first: `tokens (B, R, T)`;
-            `lengths`, `scores` and `truncated` `(B, R)`; and `best (B, T)`, the first sequence.
-            With `num_return_sequences` and attention, also `weights (B, R, T, S)`, the attention to
-            the source; see `SequenceDecoder.align_found`.
+            `lengths`, `scores` and `truncated` `(B, R)`; and `best (B, T)`, the first sequence. R
+            is `num_return_sequences`, or 1 if it is None. If it is not None and the model has
+            attention, the dict also has `weights (B, R, T, S)`, the attention to the source; see
+            `SequenceDecoder.align_found`.
         """
         prompt = self.prompt(tensors[self.source])
         *_, memory, mask = prompt

@@ -246,8 +246,14 @@ class TextRowsTask(RowPredictions):
     def labelled_batches(
         self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
     ) -> TextBatches:
-        """Makes training batches of texts, or of pairs joined to one row; `labels (n, ...)` and
-        `weights` belong to the inputs."""
+        """Returns training batches of texts, or of pairs that are joined to one row each.
+
+        Args:
+            inputs: Texts, or pairs of texts.
+            labels: Labels as numbers, `(n,)`, or `(n, C)` of 0 and 1.
+            weights: The weights of examples in the loss, or None.
+            **settings: Settings of the batches, such as `batch_size`.
+        """
         field, sides = self.field, [self.tokenizer.encode(side) for side in sides_of(inputs)]
         first, last = len(field.start), len(field.end)
         rows = [ids[first : len(ids) - last] for ids, _ in field.rows(*sides)]
@@ -281,7 +287,7 @@ class TextRowsTask(RowPredictions):
     def prepare(
         self, examples: Sequence[Any], dev: Sequence[Any], training: Any, log: Callable[[str], Any]
     ) -> None:
-        """Fits the layer `head` by logistic regression, unless `training.tune` is `"all"`."""
+        """Fits the layer `head` before the first epoch, unless `training.tune` is `"all"`."""
         super().prepare(examples, dev, training, log)
         if getattr(training, "tune", "all") == "all":
             return
@@ -293,7 +299,7 @@ class TextRowsTask(RowPredictions):
         log(fit_layer(self.model, sides, weights, training.seed))
 
     def rows_of(self, tensors: Mapping[str, Any], **settings: Any) -> EncoderBatches:
-        """Makes batches of encoded inputs; `settings` are settings of `EncoderBatches`."""
+        """Returns batches of encoded inputs; `settings` are settings of `EncoderBatches`."""
         sizes = {"pad_id": self.tokenizer.pad_id, "max_length": self.max_length}
         return EncoderBatches(row_lists(tensors), **sizes, **settings)
 

@@ -116,7 +116,8 @@ class TextToText(FromOthers):
         return self.source_field(graph)
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the vocabulary sizes, the padding id, and whether targets start with padding."""
+        """Returns the vocabulary sizes, the padding id, and whether targets start with padding,
+        keyed by their names in the settings of the model."""
         source, target = self.source_tokenizer, self.target_tokenizer
         sizes = {
             "source_vocabulary_size": source.vocabulary_size,
@@ -153,12 +154,13 @@ class TextToText(FromOthers):
         )
 
     def batches(self, examples: Pairs, training: Any, shuffle: bool = True) -> TokenBatches:
-        """Creates the batches of a training run with `dataset`, by `training.tokens_per_batch`."""
+        """Creates the batches of a training run with `dataset`; each batch has about
+        `training.tokens_per_batch` tokens."""
         tokens, seed = training.tokens_per_batch, training.seed
         return self.dataset(examples, tokens_per_batch=tokens, seed=seed, shuffle=shuffle)
 
     def objective(self, training: Any) -> dict[str, Any]:
-        """Returns the loss: the cross-entropy of real tokens, with label smoothing."""
+        """Returns a dict with the `loss`: the cross-entropy of real tokens with label smoothing."""
         pad_id = self.target_tokenizer.pad_id
         return {"loss": MaskedCrossEntropy(training.label_smoothing, ignore_id=pad_id)}
 
@@ -268,7 +270,7 @@ class TextToText(FromOthers):
         return aligned(self.source_tokenizer, source, self.target_tokenizer, target, weights, read)
 
     def align(self, source: str, target: str | None = None, layer: int = -1) -> Alignment:
-        """Shows which source tokens each target token attended to.
+        """Returns the attention weights of each target token to the source tokens.
 
         Args:
             source: The source text.
@@ -277,8 +279,9 @@ class TextToText(FromOthers):
                 counted from 0; negative indices count from the end.
 
         Returns:
-            `Alignment` of readable tokens and weights `(T, S)`. Each target token, including the
-            end token, is aligned at the step that predicts it.
+            An `Alignment` of readable tokens and weights `(T, S)`, with T target tokens and S
+            source tokens. Each target token, including the end token, is aligned at the step that
+            predicts it.
 
         Raises:
             TypeError: If an input is not a string.

@@ -59,7 +59,7 @@ class VectorData(EncoderData):
 
 
 class TextVectors(EncoderTask):
-    """Vectors of texts: a base class of tasks whose model is a `sentence_encoder`."""
+    """Base class of tasks that compute vectors of texts with a `sentence_encoder`."""
 
     data: VectorData
     backbone_settings: ClassVar[tuple[str, ...]]
@@ -156,14 +156,15 @@ class TextVectors(EncoderTask):
         return ScoredPairBatches(firsts, seconds, targets, **{**self.layout, **settings})
 
     def outputs_of(self, rows: Sequence[Row], batch_size: int) -> dict[str, np.ndarray]:
-        """Computes the outputs of the model for rows, which must not have an entry for each token.
+        """Computes the outputs of the model for rows. Outputs with an entry for each token are not
+        allowed.
 
         Args:
             rows: Rows of ids, each with the start of its second segment.
             batch_size: Number of rows that are computed at once.
 
         Returns:
-            A dict of float32 `(R, ...)`, keyed by output of the model.
+            A dict of float32 `(R, ...)` for R rows, keyed by output of the model.
         """
         values = self.compute(rows, batch_size)
         return {
@@ -213,7 +214,7 @@ class TextVectors(EncoderTask):
             prompt: Text that is added before each text; if None, the prompt of queries.
 
         Returns:
-            float32 `(n, D)`.
+            float32 `(n, D)`: a vector of length D for each of the n texts.
 
         Raises:
             TypeError: If an input is not a string.
@@ -239,8 +240,8 @@ class TextVectors(EncoderTask):
             batch_size: Number of texts that are computed at once.
 
         Returns:
-            The weights of the tokens of each first text, and those of each second text, including
-            tokens of the prompts: two lists of arrays `(T,)`.
+            Two lists of arrays `(T,)`: the weights of the tokens of each first text and of each
+            second text, including tokens of the prompts.
         """
         # The cosine is linear in each of the two vectors of length 1: the gradient of the one needs
         # the other as it is.
@@ -267,8 +268,9 @@ class TextVectors(EncoderTask):
             pairs: Pairs of texts, without prompts.
             scores: The score of each pair.
             weights: Weights of tokens, as returned by `cosine_weights`. Tokens beyond the maximum
-                length have none.
-            spread: Factor from the number that the weights explain to the score.
+                length have no weight.
+            spread: Factor by which the weights are multiplied, for scores that are multiples of
+                the cosine.
 
         Returns:
             An `Explanation` for each pair.

@@ -119,7 +119,8 @@ class AnswerRulesUse(TokenRulesUse):
             )
 
     def of_inputs(self, numbers: Iterable[int]) -> Self:
-        """Returns the settings for some of the inputs: `beginning` is reduced to their beginnings.
+        """Returns the settings for some of the inputs. If `beginning` has a string for each input,
+        only the strings of these inputs are kept.
 
         Args:
             numbers: Indices of the inputs.

@@ -82,7 +82,7 @@ class WindowedTask(EncoderTask):
     def computed(self, tensors: Arrays, use: Any) -> dict[str, Any]:
         """Computes the scores of all tokens with the model and the result of `run` with NumPy.
 
-        Returns the result of `run`, together with the result of `rows`.
+        Returns a dict of the arrays that `run` and `rows` return.
         """
         rows = self.rows(np, tensors)
         sizes = rows["row_sizes"]
