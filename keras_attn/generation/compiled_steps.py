@@ -25,8 +25,8 @@ class CompiledSteps:
     Every call uses the current values of the variables.
 
     Args:
-        begin: Function of ids int32 `(B, S)`, an integer, and numbers `(B,)`, such as seeds. It
-            returns a nest of batch-first tensors.
+        begin: Function of ids int32 `(B, S)`, the integer `max_length`, and numbers `(B,)`, such as
+            seeds. It returns the first state, a nest of batch-first tensors.
         advance: Function of a state. It returns a nest of results and the next state.
         model: Layer or model whose variables both functions read. If the variables are replaced, as
             by `quantize` and `enable_lora`, the functions are compiled again.
@@ -58,7 +58,7 @@ class CompiledSteps:
 
         Args:
             ids: Integers `(B, S)`.
-            max_length: Positive integer, passed to `begin`.
+            max_length: Positive integer, passed to the function `begin` of the constructor.
             *numbers: Numbers `(B,)`, which are converted to int32 or float32.
 
         Returns:

@@ -16,7 +16,9 @@ State = TypeVar("State")
 
 
 class Decoder(Protocol[State]):
-    """The interface of decoders. `state` is a nest of batch-first tensors.
+    """The interface of decoders: searches call `prefill` once, and `step` for each further token.
+
+    `state` is a nest of batch-first tensors.
 
     If the beams of a sentence share a part of the state, such as its memory, a decoder may have two
     further methods. `repeat(state, times)` returns a state in which row `i * times + j` is the j-th
@@ -33,12 +35,34 @@ class Decoder(Protocol[State]):
         memory_mask: Tensor | None = None,
         max_length: Size | None = None,
     ) -> tuple[Tensor, State]:
-        """Reads a prompt `(B, P)`; returns the logits `(B, V)` after it and the state."""
+        """Reads prompts.
+
+        Args:
+            prompt: Ids `(B, P)`.
+            prompt_mask: `(B, P)`, True for tokens; all if None.
+            memory: Source states for cross-attention, `(B, S, Dm)`, or None.
+            memory_mask: `(B, S)`, True for tokens of the memory; all if None.
+            max_length: Maximum number of tokens, including the prompt, that the state has room for.
+
+        Returns:
+            The logits `(B, V)` for the token after each prompt, and the state.
+        """
 
     def step(
         self, tokens: Tensor, positions: Tensor, state: State, return_scores: bool = False
     ) -> tuple[Any, ...]:
-        """Reads one token per row; returns the logits `(B, V)` after it and the new state."""
+        """Reads one token per row.
+
+        Args:
+            tokens: Ids `(B,)`.
+            positions: Position of the token in each row, integers `(B,)`.
+            state: State from `prefill` or the last `step`.
+            return_scores: Whether attention scores are also returned, if the decoder supports them.
+
+        Returns:
+            The logits `(B, V)` for the next token and the new state, followed by the scores if
+            `return_scores` is True.
+        """
 
 
 def integer(name: str, value: object, least: int) -> int:
@@ -84,8 +108,9 @@ class RecomputeDecoder:
     This is slow, but works with every causal model, and serves as a reference for cached decoders.
 
     Args:
-        function: `function(ids (B, L), memory, memory_mask) -> logits (B, L, V)`. The logits at a
-            position must not depend on later ids. If the function has an argument `padding_mask`,
+        function: `function(ids (B, L), memory, memory_mask) -> logits (B, L, V)`, where L is the
+            `max_length` of `prefill`. The logits at a position must not depend on later ids. If the
+            function has an argument `padding_mask`,
             it receives a boolean `(B, L)`, True for tokens. A model that treats an id as padding
             needs this mask, because a search may generate that id as a token.
         pad_id: Id of the padding after the last token.
@@ -112,8 +137,8 @@ class RecomputeDecoder:
         memory_mask: Tensor | None = None,
         max_length: Size | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Reads prompts `(B, P)` with padding on either side; returns the logits `(B, V)` and the
-        state."""
+        """Reads prompts `(B, P)` with padding on either side; returns the logits `(B, V)` for the
+        token after each prompt, and the state."""
         prompt = ops.convert_to_tensor(prompt)
         length = ops.shape(prompt)[1]
         max_length = length + 1 if max_length is None else max_length
@@ -137,8 +162,8 @@ class RecomputeDecoder:
         state: dict[str, Tensor],
         return_scores: bool = False,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Reads one token per row; returns the logits `(B, V)` after it and the new state. Scores
-        are not supported."""
+        """Reads one token per row; returns the logits `(B, V)` for the next token and the new
+        state. Raises a ValueError if `return_scores` is True."""
         if return_scores:
             raise ValueError(
                 "RecomputeDecoder cannot return attention scores, because it calls the model "

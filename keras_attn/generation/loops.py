@@ -27,8 +27,8 @@ class Generation(NamedTuple):
     tokens: Tensor
     """The new tokens with the end token, then padding: int32 `(B, [R,] max_length)`."""
     scores: Tensor
-    """float32 `(B, [R])`: the log-probability by the decoder, in beam search divided by the length
-    penalty. If there are fewer than R sequences, the others have a score of -inf and length 0."""
+    """The log-probability of the new tokens, in beam search divided by the length penalty: float32
+    `(B, [R])`. If fewer than R sequences exist, the missing ones have score -inf and length 0."""
     lengths: Tensor
     """Number of new tokens, including the end token: int32 `(B, [R])`."""
     finished: Tensor

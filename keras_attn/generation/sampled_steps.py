@@ -112,10 +112,11 @@ class SampledSteps:
                 `top_p`, `min_p`, `repetition_penalty` and `min_length`.
 
         Returns:
-            The state.
+            The state, a nest of batch-first tensors.
 
         Raises:
-            ValueError: If `numbers` has any other name.
+            ValueError: If `numbers` has a key that is not one of these settings, or prompt and new
+                tokens exceed the decoder's positions.
         """
         numbers = {name: ops.convert_to_tensor(value) for name, value in (numbers or {}).items()}
         if not numbers.keys() <= self.settings.keys():

@@ -264,8 +264,8 @@ def sample(
         suppressed_ids: Ids of tokens that are never generated.
         forced_first_id: Id of the first new token, such as a language mark, or None.
         forced_last_id: Id of the token at the maximum length, usually `end_id`, or None.
-        beginning: Given first new tokens of each row, int32 `(B, P)`, after `forced_first_id`.
-        beginning_mask: `(B, P)`, True for tokens, with padding on the right; all if None.
+        beginning: Given first new tokens of each row, int32 `(B, G)`, after `forced_first_id`.
+        beginning_mask: `(B, G)`, True for tokens, with padding on the right; all if None.
         largest_top_k: Upper limit of a tensor `top_k`; without it, the whole vocabulary is sorted
             at each step.
 

@@ -69,8 +69,8 @@ def greedy_search(
             together; 0 allows all. If no other token is left, n-grams may repeat.
         forced_first_id: Id of the first new token, such as a language mark, or None.
         forced_last_id: Id of the token at the maximum length, usually `end_id`, or None.
-        beginning: Given first new tokens of each row, int32 `(B, P)`, after `forced_first_id`.
-        beginning_mask: `(B, P)`, True for tokens, with padding on the right; all if None.
+        beginning: Given first new tokens of each row, int32 `(B, G)`, after `forced_first_id`.
+        beginning_mask: `(B, G)`, True for tokens, with padding on the right; all if None.
         renormalize: Whether probabilities are renormalized over the allowed tokens, as in
             CTranslate2 and with `renormalize_logits` in transformers. By default, scores are based
             on the model's log-probabilities.
@@ -202,8 +202,8 @@ def beam_search(
             together; 0 allows all. If no other token is left, n-grams may repeat.
         forced_first_id: Id of the first new token, such as a language mark, or None.
         forced_last_id: Id of the token at the maximum length, usually `end_id`, or None.
-        beginning: Given first new tokens of each row, int32 `(B, P)`, after `forced_first_id`.
-        beginning_mask: `(B, P)`, True for tokens, with padding on the right; all if None.
+        beginning: Given first new tokens of each row, int32 `(B, G)`, after `forced_first_id`.
+        beginning_mask: `(B, G)`, True for tokens, with padding on the right; all if None.
         renormalize: Whether probabilities are renormalized over the allowed tokens, as in
             CTranslate2 and with `renormalize_logits` in transformers. By default, scores are based
             on the model's log-probabilities.

@@ -61,7 +61,7 @@ class Writing(NamedTuple):
     """
 
     sampling: tuple[tuple[str, Any], ...] = ()
-    """Arguments of `sample`, keyed by name."""
+    """Arguments of `sample`, as pairs of a name and a value."""
     ends: bool = False
     """Whether the end token ends a text; otherwise, it is never generated."""
     min_length: int = 0
@@ -71,7 +71,7 @@ class Writing(NamedTuple):
     stops: tuple[str, ...] = ()
     """Strings at which a text ends."""
     ranking: tuple[tuple[str, Any], ...] = (("alpha", 1.0),)
-    """Arguments of `beam_search` that rank texts, keyed by name."""
+    """Arguments of `beam_search` that rank texts, as pairs of a name and a value."""
     suppressed_ids: tuple[int, ...] = ()
     """Ids that are never generated, in addition to the special tokens."""
 
@@ -81,7 +81,12 @@ class Writing(NamedTuple):
         return dict(self.sampling).get("no_repeat_ngram_size", 0)
 
     def parted(self) -> tuple[Writing, dict[str, float]]:
-        """Returns the compile-time settings and a dict of the run-time numbers of a function."""
+        """Separates the settings that are compiled into a function from its numeric inputs.
+
+        Returns:
+            A `Writing` with the compiled settings, and a dict of the inputs, such as `temperature`,
+            keyed by name. Stop strings are in neither.
+        """
         given = {"no_repeat_ngram_size": self.no_repeat_ngram_size} if self.beams else self.sampling
         numbers, fixed = sampling_inputs(dict(given))
         ranking = dict(self.ranking)
@@ -141,7 +146,9 @@ class TextWriter:
         numbers: Mapping[str, Tensor] | None = None,
         count: int | None = None,
     ) -> Generation:
-        """Samples or searches continuations on any backend, and in exported graphs.
+        """Samples continuations, or finds the most probable ones by beam search if `how` has beams.
+
+        The method works on any backend and in exported graphs.
 
         Args:
             ids: Ids `(B, P)`: the start token, the prompt, then padding.
@@ -188,7 +195,7 @@ class TextWriter:
         how: Writing,
         batch_size: int = 64,
     ) -> list[list[int]]:
-        """Samples or searches continuations of prompts.
+        """Samples continuations of prompts, or finds them by beam search if `how` has `beams`.
 
         Args:
             rows: Ids of each prompt, beginning with the start token.
@@ -227,8 +234,8 @@ class TextWriter:
             batch_size: Maximum number of prompts in a batch.
 
         Returns:
-            A dict of the fields of a `Generation`, each a list with an array `(R, ...)` for each
-            prompt.
+            A dict of lists with an array for each prompt: `tokens (R, count)`, and `scores`,
+            `lengths` and `finished` `(R,)`, as in `Generation`.
         """
         found: dict[str, list[np.ndarray]] = {
             name: [np.zeros(0)] * len(rows) for name in Generation._fields
@@ -258,7 +265,7 @@ class TextWriter:
             row: Ids of the prompt, beginning with the start token.
             seed: Seed of the prompt, int32 `(1,)`.
             count: Maximum number of new tokens.
-            how: Settings of the sampling.
+            how: Settings of the sampling, without `beams`.
 
         Returns:
             An iterator over pieces of text that are not empty.
@@ -346,7 +353,7 @@ class TextWriter:
         return self._compiled.get(("steps", count, kind, names), make)
 
     def rules(self, ends: bool, suppressed_ids: Sequence[int] = ()) -> dict[str, Any]:
-        """Returns the arguments of `sample` for the special tokens.
+        """Returns `end_id`, `pad_id` and `suppressed_ids`, arguments of `sample`, as a dict.
 
         Args:
             ends: Whether the end token ends a text; otherwise, it is never generated.

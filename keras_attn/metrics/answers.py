@@ -30,7 +30,7 @@ class AnswerReport(Report):
     """
 
     exact: float
-    """Fraction of the questions whose answer equals a right answer (EM)."""
+    """Fraction of the questions whose normalized answer equals a right answer (EM)."""
     f1: float
     """Mean word F1 of the answer and the most similar right answer."""
     questions: int
@@ -38,8 +38,8 @@ class AnswerReport(Report):
     without: int = 0
     """Number of questions without an answer in their text."""
     without_right: float | None = None
-    """Fraction of the questions without an answer that get none; None if there are no such
-    questions."""
+    """Fraction of the questions without an answer for which no answer is predicted; None if every
+    question has an answer."""
     interval: Interval | None = None
     """95 % interval of F1, from bootstrap samples of the questions."""
     exact_interval: Interval | None = None
@@ -47,11 +47,12 @@ class AnswerReport(Report):
     with_exact: float | None = None
     """Exact match for questions with an answer; None if there are no such questions."""
     with_f1: float | None = None
-    """F1 for questions with an answer."""
+    """F1 for questions with an answer; None if there are no such questions."""
     best_f1: float | None = None
     """F1 with `best_threshold`; None if no margins were given."""
     best_threshold: float | None = None
-    """The threshold with the greatest F1 on these questions."""
+    """The threshold with the greatest F1 on these questions, if questions with a margin up to the
+    threshold are answered; None if no margins were given."""
 
     def __str__(self) -> str:
         low = "" if self.interval is None else " ({:.1%} to {:.1%})".format(*self.interval)
@@ -140,8 +141,8 @@ def score_answers(
 
     Raises:
         TypeError: If the right answers of a question are a string.
-        ValueError: If there is no question, or the numbers of answers, best answers and margins
-            differ.
+        ValueError: If there is no question, the numbers of answers, best answers and margins
+            differ, or only one of `best` and `margins` is given.
 
     Example:
 

@@ -55,6 +55,7 @@ def tokenize_captions(captions: Iterable[str], tokenization: str = "plain") -> l
     Raises:
         ImportError: If `tokenization` is `"ptb"`, and `pycocoevalcap` is not installed.
         RuntimeError: If `tokenization` is `"ptb"`, and Java is not installed or failed.
+        ValueError: If `tokenization` is unknown.
 
     Example:
 

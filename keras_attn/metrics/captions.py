@@ -27,6 +27,8 @@ Name = Hashable
 class ImageScores(NamedTuple):
     """Scores of the caption of one image, an element of `CaptionScores.per_image`.
 
+    BLEU-4, ROUGE-L and CIDEr-D are multiplied by 100, as in `CaptionScores`.
+
     Example:
 
     >>> ImageScores("a dog runs", ["a dog"], bleu_4=0.0, rouge_l=72.1, cider=110.0).rouge_l
@@ -62,7 +64,8 @@ class CaptionScores(Report):
             training captions were given.
         tokenization: The tokenization, `"ptb"` or `"plain"`. Scores of different tokenizations are
             not comparable.
-        per_image: An `ImageScores` for each image.
+        per_image: An `ImageScores` for each image, keyed by the id or path of the image, or by its
+            index if `caption_scores` was called with lists.
 
     Example:
 
@@ -87,7 +90,11 @@ class CaptionScores(Report):
     per_image: dict[Name, ImageScores] = field(repr=False)
 
     def to_dict(self) -> dict[str, object]:
-        """Returns all scores, and `captions`, the scores of each image, as a dict for JSON."""
+        """Returns the scores as a dict for JSON, with None for NaN.
+
+        `captions` replaces `per_image`. It is a list with a dict for each image, which has the keys
+        `image`, `candidate`, `references`, `bleu_4`, `rouge_l` and `cider`.
+        """
         figures = {k: json_safe(getattr(self, k)) for k in self.__dataclass_fields__}
         del figures["per_image"]
         # JSON has no NaN, which is the CIDEr of one image.
@@ -144,8 +151,8 @@ def caption_scores(
         ImportError: If `pycocoevalcap`, from the extra `captioning`, is not installed.
         RuntimeError: If `tokenization` is `"ptb"` or `meteor` is True, and Java is not installed or
             failed.
-        ValueError: If candidates and references have different images, or an image has no
-            references.
+        ValueError: If `tokenization` is unknown, there are no captions, candidates and references
+            have different images, an image has no references, or a reference has no words.
 
     Example:
 

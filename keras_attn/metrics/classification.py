@@ -41,7 +41,7 @@ class ClassScores(NamedTuple):
     recall: float
     """NaN if no example has the class."""
     f1: float
-    """NaN if precision and recall are NaN."""
+    """NaN if precision and recall are both NaN."""
     examples: int
     """Number of examples with the class."""
 
@@ -118,9 +118,10 @@ class ClassificationReport(Report):
         """Returns the report as a dict for JSON.
 
         Returns:
-            A dict with `num_examples`, the metrics, `classes`, `confusion` and, if there are
-            examples of no class, `unknown`. Undefined values are None; intervals are `[low, high]`
-            or None.
+            A dict with `num_examples`; `accuracy`, `macro_f1`, `matthews`, `auc`, `log_loss` and
+            `ece`, each a dict of `value` and `interval`, which is `[low, high]` or None; `classes`,
+            a list with a dict of the `ClassScores` of each class; `confusion`, as nested lists;
+            and, if there are examples of no class, `unknown`. Undefined values are None.
 
         Example:
 

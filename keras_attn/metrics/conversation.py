@@ -249,9 +249,11 @@ class ConversationScores(NamedTuple):
     """The scores of `keras_attn.metrics.answer_scores` for `"model"`, `"random training answer"`
     and `"answer of the nearest training context"`."""
     bleu_signature: str
+    """Sacrebleu's signature, which states its version and settings."""
     answers: list[str]
     """The answers of the model."""
     exchanges: int
+    """Number of answers."""
 
     def __str__(self) -> str:
         columns = [name for name in _COLUMNS if name in self.scores["model"]]
@@ -269,7 +271,7 @@ class ConversationScores(NamedTuple):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns a dict for JSON of all fields: the scores, the answers and their number."""
+        """Returns all fields, keyed by their names, as a dict for JSON."""
         return self._asdict()
 
 

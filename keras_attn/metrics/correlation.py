@@ -25,9 +25,10 @@ class CorrelationReport(Report):
     """
 
     pearson: Estimate
-    """Pearson's correlation of predicted and true scores; NaN if either is constant."""
+    """Pearson's correlation; NaN if the predicted or the true scores are constant."""
     spearman: Estimate
-    """Spearman's correlation, which uses ranks; NaN if either is constant."""
+    """Spearman's correlation, which uses ranks; NaN if the predicted or the true scores are
+    constant."""
     num_examples: int
     """Number of examples."""
 
@@ -39,7 +40,7 @@ class CorrelationReport(Report):
         return f"{self.num_examples:,} examples\nPearson   {told[0]}\nSpearman  {told[1]}"
 
     def to_dict(self) -> dict[str, object]:
-        """Returns `num_examples` and the scores as a dict for JSON, with None for NaN."""
+        """Returns all fields, keyed by name, as a dict for JSON, with None for NaN."""
         return {"num_examples": self.num_examples, **super().to_dict()}
 
 

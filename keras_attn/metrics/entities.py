@@ -119,10 +119,10 @@ class TaggingReport(Report):
     entities: int = 0
     """Number of true entities."""
     of_kinds: dict[str, dict[str, float]] = field(default_factory=dict)
-    """`f1`, `precision`, `recall` and `entities` of each type."""
+    """A dict with `f1`, `precision`, `recall` and `entities` for each type of entity."""
     interval: Interval | None = None
-    """95 % interval of F1, or of the accuracy if there are no entities, from bootstrap samples of
-    the sentences."""
+    """95 % interval of F1, or of the accuracy if the labels do not mark entities, from bootstrap
+    samples of the sentences; None without bootstrap samples."""
 
     def __str__(self) -> str:
         lines = [f"accuracy {self.accuracy:.1%} of {self.words:,} words"]

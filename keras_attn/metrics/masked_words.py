@@ -61,10 +61,11 @@ def score_masked_words(
 
     Args:
         batches: Batches of held-out documents.
-        losses: Function of the inputs of a batch and its masked words `(B, M)`. It returns a dict
-            with `nats (B, M)`: `-log p(word)`; `right (B, M)`: 1 if the word has the greatest
-            probability; and, for next sentences, `apart (B,)`: 1 if a pair is classified as not
-            consecutive.
+        losses: Function that is called with the inputs of a batch and the labels of its masked
+            words `(B, M)`, for B rows with up to M masked words. It returns a dict with
+            `nats (B, M)`: `-log p(word)`; `right (B, M)`: 1 if the word has the greatest
+            probability; and, if pairs are classified, `apart (B,)`: 1 if a pair is classified as
+            not consecutive.
 
     Returns:
         A `PretrainingReport`.
@@ -162,12 +163,14 @@ def bigram_accuracy(
         argmax_w p(w | a) p(b | w)
         p(y | x) = (count(x, y) + s) / (count(x) + s V)
 
-    `count(x, y)` is the number of times that y follows x in the training texts before masking, s is
-    the smoothing, and V is the size of the vocabulary. With `both_sides=False`, the prediction is
+    In the training texts before masking, `count(x, y)` is the number of times that y follows x, and
+    `count(x)` is the number of times that x occurs; s is the smoothing, and V is the size of the
+    vocabulary. With `both_sides=False`, the prediction is
     `argmax_w count(a, w)`, the most frequent successor of the previous token.
 
     The tokens a and b are taken from the masked inputs, where they may be replaced by random
-    tokens. If a is also masked, `p(w)` replaces `p(w | a)`; if b is masked, `p(b | w)` is left out.
+    tokens. If a is also masked, the smoothed frequency `p(w)` replaces `p(w | a)`; if b is masked,
+    `p(b | w)` is left out.
     `[CLS]` and `[SEP]` count as neighbors, but are never predicted. Among equally probable words,
     the most frequent word is predicted.
 
@@ -233,7 +236,7 @@ def common_words_accuracy(
     The baseline predicts that the second part of a pair follows the first part if the two parts
     share at least t words, where t is the threshold with the highest accuracy on the training
     pairs. Words come from the masked inputs. Words with a masked or unknown piece are ignored, and
-    so are the most frequent tokens, because any two texts share them.
+    words that are one of the most frequent tokens are ignored because any two texts share them.
 
     Args:
         train: Batches of training pairs, which determine t.

@@ -26,7 +26,8 @@ class RankingReport(Report):
     average_precision: float
     """Mean average precision (MAP)."""
     recall: dict[int, float]
-    """Recall at k: the mean fraction of the right candidates that are among the first k."""
+    """Recall at k, keyed by k: the mean fraction of the right candidates that are among the first
+    k."""
     questions: int
     """Number of questions."""
     interval: Interval | None = None
@@ -64,7 +65,8 @@ def ranks_of(scores: ArrayLike, relevant: Sequence[int]) -> np.ndarray:
         The rank of each right candidate, float64, in ascending order.
 
     Raises:
-        ValueError: If there is no right candidate, or a right candidate has no score.
+        ValueError: If there is no right candidate, a right candidate has no score, or a score is
+            NaN.
 
     Example:
 
@@ -113,7 +115,8 @@ def score_ranking(
         A `RankingReport`.
 
     Raises:
-        ValueError: If there is no question, or a question has no right candidate.
+        ValueError: If there is no question, `scores` and `relevant` differ in length, a question
+            has no right candidate, a right candidate has no score, or a score is NaN.
 
     Example:
 

@@ -30,17 +30,18 @@ class RegressionReport(Report):
     num_examples: int
     """Number of examples."""
     mean_absolute_error: Estimate
-    """Mean absolute error, the mean of |y - p|."""
+    """Mean absolute error, the mean of |y - p| for numbers y and predictions p."""
     root_mean_squared_error: Estimate
-    """Root mean squared error."""
+    """Root mean squared error, the square root of the mean of (y - p)^2."""
     pearson: Estimate
-    """Pearson's correlation of numbers and predictions; NaN if either is constant."""
+    """Pearson's correlation; NaN if the numbers or the predictions are constant."""
     spearman: Estimate
-    """Spearman's correlation, which uses ranks; NaN if either is constant."""
+    """Spearman's correlation, which uses ranks; NaN if the numbers or the predictions are
+    constant."""
     guess_error: Estimate | None = None
-    """Mean absolute error of a constant baseline, such as the median."""
+    """Mean absolute error of a constant baseline, such as the median; None without a baseline."""
     within: Estimate | None = None
-    """Fraction of the numbers that lie in their prediction interval."""
+    """Fraction of the numbers that lie in their prediction interval; None without a margin."""
     guess: float | None = None
     """The constant prediction of the baseline."""
     margin: float | None = None

@@ -23,8 +23,9 @@ class Estimate(NamedTuple):
     value: float
     """The value; NaN if it is undefined, such as the AUC of a class without examples."""
     low: float | None = None
-    """The interval; None without bootstrap samples."""
+    """Lower end of the interval; None without bootstrap samples."""
     high: float | None = None
+    """Upper end of the interval; None without bootstrap samples."""
 
     def __str__(self) -> str:
         if self.low is None or self.high is None:

@@ -40,11 +40,11 @@ class RougeReport(Report):
     rougeL: Estimate
     """F1 of the longest common subsequence."""
     lead: list[float]
-    """The three scores of the first sentence of each text."""
+    """Mean ROUGE-1, ROUGE-2 and ROUGE-L of a baseline, the first sentence of each text."""
     summaries: list[str]
     """The summaries."""
     num_examples: int
-    """Number of pairs."""
+    """Number of pairs of a text and its reference summary."""
 
     def __str__(self) -> str:
         lines = [f"{self.num_examples:,} pairs     summaries  lead sentence"]
@@ -72,7 +72,7 @@ def rouge(references: Sequence[str], summaries: Sequence[str], words: str = "eng
 
     Raises:
         ImportError: If `rouge-score` is not installed.
-        ValueError: If the numbers of references and summaries differ.
+        ValueError: If `words` is unknown, or the numbers of references and summaries differ.
 
     Example:
 
@@ -123,7 +123,8 @@ def score_summaries(
 
     Raises:
         ImportError: If `rouge-score` is not installed.
-        ValueError: If there are no pairs, or the numbers of pairs and summaries differ.
+        ValueError: If there are no pairs, the numbers of pairs and summaries differ, or `words` is
+            unknown.
 
     Example:
 

@@ -24,5 +24,5 @@ class TextScore(NamedTuple):
         return text + (f", {self.unknown:,} unknown to the model" if self.unknown else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns all scores, keyed by field, as a dict for JSON."""
+        """Returns `bits_per_character`, `characters` and `unknown` as a dict for JSON."""
         return self._asdict()

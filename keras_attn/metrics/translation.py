@@ -10,7 +10,11 @@ from keras_attn.packages import needed
 
 
 class TranslationScores(NamedTuple):
-    """Corpus scores of translations, computed by sacrebleu (Post, 2018)."""
+    """Corpus scores of translations, computed by sacrebleu (Post, 2018).
+
+    The fields `bleu_signature`, `bleu_lowercase_signature` and `chrf_signature` are sacrebleu's
+    signatures, which state its version and settings.
+    """
 
     bleu: float
     """BLEU (Papineni et al., 2002), 0 to 100."""
@@ -41,7 +45,11 @@ class TranslationScores(NamedTuple):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the scores, and `translations` with their sources and references, for JSON."""
+        """Returns the scores as a dict for JSON.
+
+        `pairs` is the number of pairs, and `translations` is a list with a dict of `source`,
+        `translation` and `reference` for each pair.
+        """
         rows = [
             {"source": source, "translation": translation, "reference": target}
             for (source, target), translation in zip(self.pairs, self.translations, strict=True)

@@ -53,7 +53,7 @@ def visual_question_scores(
         said: The predicted answer to each question.
         expected: The right answer to each question.
         answers: The answers of several people to each question, if available.
-        kinds: The kind of each question; `""` for questions of no kind.
+        kinds: The kind of each question, such as "yes/no"; `""` for a question without a kind.
 
     Returns:
         A dict with `accuracy`, the fraction of correct answers; `vqa_accuracy`, the mean of

@@ -45,13 +45,13 @@ class AnalogyReport(Report):
     """
 
     sections: dict[str, tuple[float, int]]
-    """The number of correct answers and the number of questions in each section."""
+    """The number of correct answers and the number of questions, keyed by section."""
     left_out: int
     """Number of questions with a word that has no vector."""
 
     @property
     def questions(self) -> int:
-        """Number of questions that were asked."""
+        """Number of questions whose words all have vectors."""
         return sum(asked for _, asked in self.sections.values())
 
     def share(self, syntactic: bool | None = None) -> float:
@@ -210,8 +210,10 @@ class WordSpace:
     ) -> list[Neighbour]:
         """Finds the words nearest to a word, or to sums and differences of words.
 
-            cos(v, sum_i u_i - sum_j u_j)       u: vectors of length 1
+            cos(v, sum_i u_i - sum_j u_j)
 
+        v is the vector of a word; u_i and u_j are the vectors of the words in `plus` and `minus`,
+        scaled to length 1.
         Args:
             plus: One or several words that are added.
             minus: Words that are subtracted.
@@ -221,7 +223,7 @@ class WordSpace:
             A list of `Neighbour`s without the given words, the nearest first.
 
         Raises:
-            ValueError: If a word has no vector, or no word is given.
+            ValueError: If a word has no vector, no word is given, or `top_k` is less than 1.
 
         Example:
 
@@ -275,9 +277,10 @@ class WordSpace:
     ) -> AnalogyReport:
         """Answers questions "a is to b as c is to ...?" and counts correct answers (3CosAdd).
 
-            answer = argmax_w cos(w, b - a + c)       over the first words, without a, b and c
+            answer = argmax_w cos(w, b - a + c)       without a, b and c
 
-        An answer is correct if it is d. If n words are equally near (for example because their
+        In the formula, words stand for their vectors, scaled to length 1. An answer is correct if
+        it is d. If n words are equally near (for example because their
         vectors are equal) and d is one of them, the answer counts 1 / n.
 
         References:
