@@ -22,11 +22,12 @@ class TokenBatches(BucketedBatches):
         labels         (B, T) int32     y_1, ..., y_n, end,             then padding
         sample_weight  (B, T) float32   1 on the labels that count, 0 on padding
 
-    `BucketedBatches` describes buckets and epochs. A batch has as many pairs as `pairs * max(S, T)
-    <= tokens_per_batch` allows. Repeated rows have weight 0 and only padding as labels, so that
-    weighted losses and metrics (such as those of `keras_attn.training`) ignore them. **Pass
-    `shuffle=False` to `fit`**, and do not pass `steps_per_epoch`. In your own training loop, call
-    `batches.set_epoch(n)` before you iterate over the batches of epoch n.
+    y_1, ..., y_n are the ids of a target. `BucketedBatches` describes buckets and epochs. A batch
+    has as many pairs as `pairs * max(S, T) <= tokens_per_batch` allows. Repeated rows have weight 0
+    and only padding as labels, so that weighted losses and metrics (such as those of
+    `keras_attn.training`) ignore them. **Pass `shuffle=False` to `fit`**, and do not pass
+    `steps_per_epoch`. In your own training loop, call `batches.set_epoch(n)` before you iterate
+    over the batches of epoch n.
 
     The mean loss that `fit` shows is weighted by the number of rows in each batch. For a mean over
     tokens, use `keras_attn.metrics.Perplexity` and `MaskedAccuracy`.

@@ -23,9 +23,9 @@ class CaptionBatches(BucketedBatches):
         labels         (B, T) int32        y_1, ..., y_n, end,             then padding
         sample_weight  (B, T) float32      1 on the labels that count, 0 on padding
 
-    An image with five captions gives five examples, and an epoch contains each caption once. The
-    images of a batch are read when the batch is created, so that the images of all batches need not
-    fit in memory.
+    y_1, ..., y_n are the ids of a caption. An image with five captions gives five examples, and an
+    epoch contains each caption once. The images of a batch are read when the batch is created, so
+    that the images of all batches need not fit in memory.
 
     `BucketedBatches` describes buckets and epochs. Repeated rows have weight 0, and padding as
     target ids and labels. **Pass `shuffle=False` to `fit`.**

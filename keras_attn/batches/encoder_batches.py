@@ -36,7 +36,8 @@ class EncoderBatches(BucketedBatches):
             list with a sequence of labels for each row, one per id; -1 means no label.
         weights: Weight of each row, at least 0; 1 if None.
         token_labels: Names of the heads with token labels.
-        label_weights: For heads with token labels, the weight of each token's label; 1 by default.
+        label_weights: For heads with token labels, an array with the weight of each class; 1 by
+            default.
         batch_size: Maximum number of rows of a batch.
         segments: Whether the inputs have `segment_ids`.
         pad_id: Id of padding.
@@ -151,8 +152,11 @@ class EncoderBatches(BucketedBatches):
 
             -sum_c share_c log share_c      summed over the heads
 
+        share_c is the weighted fraction of label c among the labels of a head.
+
         Returns:
-            The loss in nats; None if a head has no integer labels.
+            The loss in nats; None if there are no labels, or the labels of a head are not one
+            integer for each row or token.
         """
         total = 0.0
         for name in (*self._labels, *self._of_tokens):

@@ -66,7 +66,7 @@ class CachedRegions:
                 f"of them, such as {missing[0]}. Call `cache.fill` with them first."
             )
         self.shape = cache.shape
-        """(R, D)."""
+        """Shape `(R, D)` of the regions of one image."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -138,7 +138,7 @@ class PictureFiles:
                 f"without a file, such as {missing[0]}."
             )
         self.shape: tuple[int, int, int] = (*size, 3)
-        """(H, W, 3)."""
+        """Shape `(H, W, 3)` of one image."""
         self.max_pixels = max_pixels
         self._kept: np.ndarray | None = None
         self._there = np.zeros(len(self.paths), "bool")

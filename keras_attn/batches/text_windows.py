@@ -25,7 +25,8 @@ class TextWindows(EpochBatches):
         labels         (B, T) int32     c_s, ..., c_{s+T-1}
         sample_weight  (B, T) float32   1; 0 in rows that only fill a batch
 
-    Every window begins with the start token, which therefore means "somewhere in a text".
+    c is the stream, and s the start of a window. Every window begins with the start token, which
+    therefore means "somewhere in a text".
 
     An epoch is one pass over adjacent windows. The start of the first window is drawn for each
     epoch, so that the ids at both ends, less than two windows in total, are not used. The order of
@@ -140,7 +141,8 @@ class DocumentWindows(TextWindows):
         labels         (B, T) int32     d_1, ..., end, start, e_1, ..., end, start, pad, pad, ...
         sample_weight  (B, T) float32   1; 0 for the start token, padding and `given` ids
 
-    The order of the documents is drawn once; the order of the windows is drawn for each epoch.
+    d and e are documents. With `shuffle=True`, the order of the documents is drawn once, and the
+    order of the windows is drawn for each epoch.
 
     Args:
         documents: Ids of each document, with its end token.

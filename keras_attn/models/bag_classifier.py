@@ -35,6 +35,10 @@ class BagClassifierConfig(TextClassifierConfig):
         pairs  = mean over s of v[hash(id[s], id[s+1])] F[...]       (B, P)
         logits = [tokens; pairs] W + b                               (B, C)
 
+    E and F are the embeddings of tokens and pairs, `hash` maps a pair of ids to one of
+    `pair_buckets` ids, and W and b are the weights of the output layer. With `pair_buckets=0`,
+    there are no pairs.
+
     This is a linear classifier over TF-IDF features in which all parts are learned: the embeddings
     (Joulin et al., 2017, "fastText"), and weights w and v in place of the IDF. `token_weights`
     determines how the weights are initialized. The embeddings of pairs are initialized with 0, so
@@ -45,11 +49,11 @@ class BagClassifierConfig(TextClassifierConfig):
     Args:
         vocabulary_size: Number of tokens; id 0 is padding.
         num_classes: Number C of classes.
-        dim: Width of the embeddings of tokens.
+        dim: Width D of the embeddings of tokens.
         dropout: Dropout rate of the averages and of the hidden layer.
         word_dropout: Fraction of the tokens and pairs that are left out in training.
         pair_buckets: Number of hashed ids of adjacent pairs; 0 uses only tokens.
-        pair_dim: Width of the embeddings of pairs.
+        pair_dim: Width P of the embeddings of pairs.
         hidden_dim: Width of a hidden layer; no hidden layer if None.
         token_weights: Initial values of the learned weights of tokens and pairs: `"association"` or
             `"idf"` (statistics of the training texts, which a task computes) or `"one"`. With
@@ -111,7 +115,8 @@ class BagClassifierConfig(TextClassifierConfig):
 
     @staticmethod
     def embed(layers: Layers, ids: Tensor) -> list[Tensor]:
-        """Returns the embeddings of the tokens, and of the pairs if the model uses them."""
+        """Returns a list of the embeddings of the tokens `(B, S, D)` and, if there are pairs, of
+        the pairs `(B, S, P)`, given ids `(B, S)`."""
         embedded = [layers["embedding"](ids)]
         if "pairs" in layers:
             embedded.append(layers["pair_embedding"](layers["pairs"](ids)))

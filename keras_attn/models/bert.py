@@ -27,7 +27,9 @@ class BertConfig(BlockSettings, TextEncoderConfig):
         sequence = block_N(... block_1(x))                                    (B, T, D)
         pooled   = activation(sequence[:, 0] W + b)                           (B, D)
 
-    The blocks are post-norm. `build` returns only the encoder. `keras_attn.models.with_heads`
+    E, S and P are the tables of tokens, segments and positions, N is `num_layers`, and W and b are
+    the weights of the pooler. The blocks are post-norm. `build` returns only the encoder.
+    `keras_attn.models.with_heads`
     builds the encoder with heads, and `BertClassifierConfig` a text classifier with the same
     layers.
 
@@ -117,7 +119,7 @@ class BertConfig(BlockSettings, TextEncoderConfig):
         return [*layers, *self.pooler(dtype)]
 
     def pooler(self, dtype: DType = None) -> list[keras.layers.Layer]:
-        """Returns a list with the pooler; an empty list if the encoder has no pooler."""
+        """Returns a list with the dense layer `pooler`; an empty list without a pooler."""
         if self.pooler_activation is None:
             return []
         return [
@@ -134,7 +136,8 @@ class BertConfig(BlockSettings, TextEncoderConfig):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Computes `sequence` and, if there is a pooler, `pooled` from the first token."""
+        """Computes a dict of `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`
+        from the first token, given the layers and inputs of the encoder, keyed by name."""
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], inputs.get("segment_ids"), mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}

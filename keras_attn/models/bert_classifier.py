@@ -32,7 +32,8 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
         sequence = encoder([CLS] text [SEP] second [SEP])          of pairs
         logits   = dropout(pool(sequence)) W + b                   (B, C)
 
-    The layers have the same names as in `BertConfig`, so that the weights of an encoder can be
+    W and b are the weights of the output layer, and `pool` includes the dense layer if there is
+    one. The layers have the same names as in `BertConfig`, so that the weights of an encoder can be
     loaded. Padding is id 0.
 
     Args:
@@ -115,7 +116,8 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
 
     @staticmethod
     def embed(layers: Layers, ids: Tensor) -> list[Tensor]:
-        """Returns the normalized sum of the embeddings of ids `(B, S)`."""
+        """Returns a list with the normalized sum of the embeddings of ids `(B, S)`: one tensor
+        `(B, S, D)`."""
         segments = layers["segments"](ids) if "segments" in layers else None
         mask = None if layers["embedding"].first_position is None else _mask(layers, ids)
         return [layers["embedding"](ids, segments, mask=mask)]

@@ -22,7 +22,9 @@ class BiLstmConfig(TextEncoderConfig):
         sequence = lstm_N(... lstm_1(x))                                      (B, T, D)
         pooled   = activation([forward[l]; backward[f]] W + b)                (B, D)
 
-    Each direction computes half of the states `sequence`; f and l are the first and the last token.
+    E and S are the tables of tokens and segments, N is `num_layers`, and W and b are the weights of
+    the pooler. Each direction computes half of the states `sequence`; f and l are the first and the
+    last token.
     The heads are the same as for `BertConfig`, so that both kinds of encoders can be compared. The
     encoder has no attention, and therefore no attention weights.
 
@@ -116,7 +118,8 @@ class BiLstmConfig(TextEncoderConfig):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Computes `sequence` and, if there is a pooler, `pooled` from the final states."""
+        """Computes a dict of `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`
+        from the final states, given the layers and inputs of the encoder, keyed by name."""
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], inputs.get("segment_ids"), mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}

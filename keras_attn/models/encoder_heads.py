@@ -14,7 +14,7 @@ from keras_attn.layers.activations import activation
 from keras_attn.models.text_encoder import TextEncoderConfig
 
 HEADS = ("masked_words", "next_sentence", "classes", "tags", "spans")
-"""The heads, keyed by their names."""
+"""The names of the heads."""
 _POOLED = ("next_sentence", "classes")
 
 
@@ -34,7 +34,8 @@ def with_heads(
         tags           dropout(x) W + b                         (B, T, C)
         spans          x W + b                                  (B, T, 2), first and last token
 
-    All outputs are logits. The heads are BERT's (Devlin et al., 2019).
+    x and `pooled` are the encoder's outputs `sequence` and `pooled`; each head has its own weights
+    W, b and c. All outputs are logits. The heads are BERT's (Devlin et al., 2019).
 
     Args:
         config: Settings of an encoder, such as a `BertConfig`.

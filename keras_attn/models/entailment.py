@@ -38,6 +38,8 @@ class EntailmentConfig(Settings):
                      [x[t]; a[t]; x[t] - a[t]; x[t] a[t]], with a the attention of x over the
                      words of the premise, whose scores are their cosines times 10
 
+    S and T are the numbers of words of premise and hypothesis, and W, b, Wp and Wx are weights.
+
     `attention="none"`, `"last"` and `"word_by_word"` are from the paper. The additive scores of the
     paper have to learn that a word matches itself, and a word of the hypothesis is compared with
     the premise only in the output layer. This takes many training pairs. `attention="matching"`

@@ -37,6 +37,9 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
         x      = x + attention(norm(x));  x = x + feed_forward(norm(x))       in each block, causal
         logits = norm(x) E^T, or norm(x) W if not tied                        (B, T, V)
 
+    E is the table of token embeddings, P the table of positions if `positions="learned"`, and W the
+    matrix of a separate output layer.
+
     The defaults are GPT-2's, in a small size. For a model similar to Llama (Touvron et al., 2023),
     set `positions="rotary"`, `normalization="rms_norm"`, `gated=True`, `activation="silu"` and
     `use_bias=False`, and optionally `num_kv_heads` and `tie_embeddings=False`. Qwen 3 adds
@@ -74,9 +77,9 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
         qk_norm: Norm of queries and keys over the width of a head: `"rms_norm"` or `"layer_norm"`.
             `keras_attn.layers.DecoderBlock` describes this setting, `softcap`, `scale`,
             `sandwich_norm` and `sliding_window`.
-        window_blocks: For each block, whether the block has the window. `window_rotary_base` is the
-            base of the rotary positions in these blocks, as in
-            `keras_attn.layers.TransformerDecoder`.
+        window_blocks: For each block, whether the block has the sliding window.
+            `window_rotary_base` is the base of the rotary positions in blocks with the window, as
+            in `keras_attn.layers.TransformerDecoder`.
 
     Raises:
         TypeError: If a setting has the wrong type.

@@ -64,8 +64,9 @@ class ImageEncoder(keras.Model):
         """Returns a description of the encoder, as a key of `keras_attn.images.FeatureCache`.
 
         Returns:
-            A JSON-compatible dict of names, sizes, a digest of all layers with their settings, and
-            `encoder_fingerprint`. The dict is the same after the encoder is saved and loaded.
+            A JSON-compatible dict with `name`, `image_size`, `scaling`, `grid`, `region_dim`,
+            `dtype`, `layers` (a digest of all layers with their settings) and `weights` (the
+            `encoder_fingerprint`). The dict is the same after the encoder is saved and loaded.
         """
         layers = json.dumps(_without_names(keras.saving.serialize_keras_object(self)))
         return {

@@ -54,7 +54,7 @@ class PositionWeightedSum(keras.layers.Layer):
 class LinearMemory(keras.layers.Layer):
     """Attention without a softmax, for the first part of training a memory network.
 
-    context[t] = sum_s mask[s] (query[t] . key[s]) value[s]       (B, T, Dv)
+    context[t] = sum_s value_mask[s] (query[t] . key[s]) value[s]       (B, T, Dv)
     """
 
     def call(self, query: Tensor, value: Tensor, key: Tensor, value_mask: Tensor) -> Tensor:
@@ -73,6 +73,9 @@ class MemoryNetworkConfig(Settings):
         weights_k   = softmax_s(u_(k-1) . memory_(k-1)[s])              k = 1 ... K   (B, S)
         u_k         = u_(k-1) + sum_s weights_k[s] memory_k[s]                        (B, D)
         logits      = u_K E_K^T                                                       (B, V)
+
+    `story[s, j]` is word j of sentence s, E_k and T_k are learned tables of words and ages, and the
+    softmax is over the sentences.
 
     Each of the K hops reads the story once. The query of a hop depends on the sentences that
     earlier hops attended to, so that the model can follow a chain of facts. Weights are tied

@@ -31,6 +31,8 @@ class ModernBertConfig(WindowSettings, BertConfig):
         sequence = norm(x)                                                           (B, T, D)
         pooled   = norm(activation(pool(sequence) W))                                (B, D)
 
+    E is the table of tokens, and W the matrix of the pooler.
+
     The first block does not normalize the input of its attention, which is already normalized.
     Queries and keys are rotated by their positions, so padding may be on either side. The blocks of
     `window_blocks` attend only to tokens at a distance of less than `sliding_window` on both sides,
@@ -133,7 +135,8 @@ class ModernBertConfig(WindowSettings, BertConfig):
         return [embedding, encoder, *self.pooler(dtype)]
 
     def pooler(self, dtype: DType = None) -> list[keras.layers.Layer]:
-        """Creates the layers `pooling`, `pooler` and `pooler_norm`; none without a pooler."""
+        """Returns a list of the layers `pooling`, `pooler` and `pooler_norm`; an empty list without
+        a pooler."""
         if self.pooler_activation is None:
             return []
         (dense,) = super().pooler(dtype)
@@ -144,7 +147,8 @@ class ModernBertConfig(WindowSettings, BertConfig):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Computes `sequence` and, if there is a pooler, `pooled`."""
+        """Computes a dict of `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`,
+        given the layers and inputs of the encoder, keyed by name."""
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}
@@ -155,7 +159,8 @@ class ModernBertConfig(WindowSettings, BertConfig):
 
     @staticmethod
     def token_states(layers: Layers, sequence: Tensor) -> Tensor:
-        """Applies the pooler's dense layer and norm to all states, for heads of tokens."""
+        """Applies the pooler's dense layer and norm, if there are any, to the states `(B, T, D)`
+        that the heads for tags and spans read."""
         return pooler_output(layers, sequence)
 
 
@@ -166,10 +171,10 @@ class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
 
         sequence = encoder([CLS] text [SEP])                          (B, T, D)
         sequence = encoder([CLS] text [SEP] second [SEP])             of pairs
-        logits   = dropout(norm(activation(pool(sequence) W))) V + b  (B, C)
+        logits   = dropout(norm(activation(pool(sequence) W))) U + b  (B, C)
 
-    The layers have the same names as in `ModernBertConfig`, so that the weights of an encoder can
-    be loaded.
+    W is the matrix of the pooler, and U and b are the weights of the output layer. The layers have
+    the same names as in `ModernBertConfig`, so that the weights of an encoder can be loaded.
 
     Args:
         vocabulary_size: Number V of tokens.

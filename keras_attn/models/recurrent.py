@@ -52,7 +52,7 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
     of both directions of the encoder. `attention="additive"` gives the model of Bahdanau et al.,
     2015, and `attention="luong-..."` the models of Luong et al., 2015. The initial state of the
     decoder is always computed from the final states of the encoder, and the output is tied to the
-    target embedding. Padding is id 0 in sources and targets.
+    target embedding E. Padding is id 0 in sources and targets.
 
     Args:
         source_vocabulary_size: Number of source tokens; id 0 is padding.

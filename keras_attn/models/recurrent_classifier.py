@@ -31,6 +31,7 @@ class RecurrentClassifierConfig(RecurrentSettings, TextClassifierConfig):
         x      = encoder(dropout(embed(ids)))           (B, S, U)
         logits = attend(x) W + b                        (B, C)
 
+    `attend` is the pooling, attention by default, and W and b are the weights of the output layer.
     The model is one level of the hierarchical attention network of Yang et al., 2016. Whole
     channels of the embeddings are dropped, as in Gal and Ghahramani, 2016. Padding is id 0.
 
@@ -43,7 +44,7 @@ class RecurrentClassifierConfig(RecurrentSettings, TextClassifierConfig):
         recurrent_dropout: Dropout rate of the states, with one mask for all steps.
         cell: `"lstm"` or `"gru"`.
         num_layers: Number of layers.
-        units: Width of the states of both directions together, an even number.
+        units: Width U of the states of both directions together, an even number.
         pooling: `"attention"`, `"average"`, `"max"` or `"last"` (the final states).
         attention_units: Width of the hidden layer of the attention; `units` if None.
 

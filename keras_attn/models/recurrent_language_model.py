@@ -22,6 +22,8 @@ class RecurrentLanguageModelConfig(RecurrentSettings):
         h      = LSTM(... LSTM(x))                           (B, T, U)
         logits = h W + b, or tanh(h Wp) E^T if tied          (B, T, V)
 
+    E is the embedding, and W, b and Wp are weights; `cell="gru"` replaces the LSTMs by GRUs.
+
     The logits at a position predict the next token. The model has no mask, because right padding
     does not change the logits of tokens. The loss must ignore padding, either by sample weights or
     by an ignored label (as `MaskedCrossEntropy` does).
@@ -30,7 +32,7 @@ class RecurrentLanguageModelConfig(RecurrentSettings):
         vocabulary_size: Number V of tokens.
         cell: `"lstm"` or `"gru"`.
         num_layers: Number of recurrent layers.
-        dim: Width of the embeddings.
+        dim: Width D of the embeddings.
         units: Width U of the states.
         dropout: Dropout rate of embeddings, between layers and of the output.
         recurrent_dropout: Dropout rate of the states, with one mask for all steps.

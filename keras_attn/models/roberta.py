@@ -20,9 +20,11 @@ class RobertaConfig(BertConfig):
         sequence  = block_N(... block_1(x))                                        (B, T, D)
         pooled    = activation(sequence[:, 0] W + b)                               (B, D)
 
-    The blocks are the same as in `BertConfig`. All tokens have the same segment. A pair of texts
-    has two end tokens between its texts, `<s> first </s></s> second </s>`. The head for masked
-    words always has the activation `"gelu"`, even if the blocks have another activation.
+    E, S and P are the tables of tokens, segments and positions, N is the number of blocks, and W
+    and b are the weights of the pooler. The blocks are the same as in `BertConfig`. All tokens have
+    the same segment. A pair of texts has two end tokens between its texts, `<s> first </s></s>
+    second </s>`. The head for masked words always has the activation `"gelu"`, even if the blocks
+    have another activation.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -66,7 +68,8 @@ class RobertaClassifierConfig(RobertaConfig, BertClassifierConfig):
         sequence = encoder(<s> text </s></s> second </s>)          of pairs
         logits   = dropout(pool(sequence)) W + b                   (B, C)
 
-    The layers have the same names as in `RobertaConfig`, so that the weights of an encoder can be
+    W and b are the weights of the output layer. The layers have the same names as in
+    `RobertaConfig`, so that the weights of an encoder can be
     loaded.
 
     Args:

@@ -24,8 +24,8 @@ class SequenceDecoder:
     The object uses the weights of the model, so later changes to the model take effect.
 
     Args:
-        model: A model built by `TransformerEncoderDecoderConfig` or
-            `RecurrentEncoderDecoderConfig`; it may have been saved and loaded.
+        model: A model built by `TransformerEncoderDecoderConfig`, `RecurrentEncoderDecoderConfig`
+            or `T5Config`; it may have been saved and loaded.
 
     Raises:
         ValueError: If the model does not have the layers of an encoder-decoder.
@@ -74,7 +74,16 @@ class SequenceDecoder:
     def encode(
         self, source_ids: Tensor, source_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Returns the memory `(B, S, D)` and its mask: `source_mask`, or `source_ids != pad_id`."""
+        """Runs the encoder on source ids `(B, S)`, and returns the memory and its mask.
+
+        Args:
+            source_ids: Ids `(B, S)`.
+            source_mask: Padding mask `(B, S)`, True for tokens; `source_ids != pad_id` if None, for
+                the `pad_id` of the source embedding.
+
+        Returns:
+            The memory, source states `(B, S, D)`, and the mask `(B, S)`.
+        """
         mask = source_mask
         if mask is None:
             mask = self.source_embedding.compute_mask(ops.convert_to_tensor(source_ids))

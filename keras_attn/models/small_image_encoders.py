@@ -141,7 +141,8 @@ def patch_encoder(
         x       = patches W + b                                  (B, R, D)
         regions = TransformerEncoder(dropout(x + positions))     (B, R, D)
 
-    There is no class token. `attention_maps(encoder, images)` returns the attention between
+    R is the number of patches, W and b are weights, and the positions are learned. There is no
+    class token. `attention_maps(encoder, images)` returns the attention between
     patches.
 
     Args:

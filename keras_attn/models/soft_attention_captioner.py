@@ -31,9 +31,10 @@ class SoftAttentionCaptionerConfig(Settings):
         h_t, c_t = LSTM([E y_{t-1}; z_t], h_{t-1}, c_{t-1})            (n,)
         logits_t = L_o dropout(f(E y_{t-1} + L_h h_t + L_z z_t)) + b_o (V,)
 
-    where f is `activation`. A caption begins with a start token; the paper uses a zero vector.
-    `fit` adds the loss of `DoublyStochasticLoss`. Padding is id 0. The regions are computed in
-    advance, or by an `ImageEncoder` within a larger functional model.
+    where f is `activation`, and all W, U, L, v, w and b are weights. A caption begins with a start
+    token; the paper uses a zero vector. `fit` adds the loss of `DoublyStochasticLoss`. Padding is
+    id 0. The regions are computed in advance, or by an `ImageEncoder` within a larger functional
+    model.
 
     Args:
         vocabulary_size: Number V of tokens; id 0 is padding.

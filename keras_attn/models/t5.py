@@ -34,6 +34,9 @@ class T5Config(BlockSettings):
         x      = decoder(embed(target_ids), memory) / sqrt(D)        (B, T, D)
         logits = x E^T, or x W if the output is not tied             (B, T, V)
 
+    E is the target embedding, and W the matrix of a separate output layer; `scale_output=False`
+    leaves out the division by `sqrt(D)`.
+
     The blocks are pre-norm, with RMS norms and without biases. Products of queries and keys are not
     scaled; in self-attention, a learned bias, which depends on the head and the distance, is added
     to the products. All blocks of the encoder share one table of these biases, and so do all blocks

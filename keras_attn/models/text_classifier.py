@@ -62,7 +62,7 @@ def classifier_kind(model: keras.Model) -> str:
         model: A text classifier of this package; it may have been saved and loaded.
 
     Returns:
-        `"bag"`, `"bert"` (also for RoBERTa), `"rnn"` or `"transformer"`.
+        `"bag"`, `"bert"` (also for RoBERTa and ModernBERT), `"rnn"` or `"transformer"`.
 
     Raises:
         TypeError: If `model` is not a text classifier of this package.
@@ -86,8 +86,8 @@ def classifier_kind(model: keras.Model) -> str:
 def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], Callable]:
     """Splits a classifier after its embeddings, for gradients with respect to them.
 
-        embed(ids) -> [x] or [x, pairs], each (B, S, D) rest([*embed(ids), ids]) -> logits, equal to
-        model(ids)
+        embed(ids)               -> [x] or [x, pairs], vectors (B, S, D) of tokens and (B, S, P)
+        rest([*embed(ids), ids]) -> logits (B, C), equal to model(ids)
 
     Both parts share the layers of the model. A bag classifier with `pair_buckets` has a second
     tensor, in which position s is the pair of the tokens s and s + 1. A functional model of any

@@ -88,11 +88,13 @@ class TextEncoderConfig(Settings):
 
     @staticmethod
     def token_states(layers: Layers, sequence: Tensor) -> Tensor:
-        """Returns the states that the heads for tags and spans read: `sequence` itself."""
+        """Returns the states that the heads for tags and spans read: `sequence` `(B, T, D)`, unless
+        a subclass transforms it."""
         return sequence
 
     def inputs(self) -> dict[str, Tensor]:
-        """Returns the symbolic inputs of the encoder, keyed by name."""
+        """Returns a dict of the symbolic inputs `token_ids`, `padding_mask` and, if there are
+        several segments, `segment_ids`, each `(B, T)`."""
         kinds = {"token_ids": "int32", "segment_ids": "int32", "padding_mask": "bool"}
         if not self.reads_segments:
             del kinds["segment_ids"]

@@ -43,8 +43,8 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
         logits = decoder(positions(embed(target_ids)), memory) E^T   (B, T, V)
 
     With rotary positions and ALiBi, no positions are added to the embeddings. The output is tied to
-    the target embedding, or is a layer `head`. Padding has the same id in sources and targets, 0 by
-    default; the embeddings create the masks, which reach every block.
+    the target embedding E, or is a layer `head`. Padding has the same id in sources and targets, 0
+    by default; the embeddings create the masks, which reach every block.
 
     Args:
         source_vocabulary_size: Number of source tokens.
@@ -125,9 +125,9 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
             dtype: Dtype or policy of the layers.
 
         Returns:
-            The layers `source_embedding`, `target_embedding` if there are two vocabularies,
-            `positions` or `no_positions`, `embedding_dropout`, `encoder`, `decoder`, and `head` if
-            the output is not tied.
+            A list of the layers `source_embedding`, `target_embedding` if there are two
+            vocabularies, `positions` or `no_positions`, `embedding_dropout`, `encoder`, `decoder`,
+            and `head` if the output is not tied.
         """
         two = self.target_vocabulary_size is not None
         biased = self.output_bias and self.tied_output

@@ -32,8 +32,8 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
         memory = norm(regions Wr + br + positions of the regions)        (B, R, D)
         logits = decoder(positions(embed(target_ids)), memory) E^T       (B, T, V)
 
-    With `region_positions="none"`, the order of the regions has no effect. The output is tied to
-    the embedding. Padding is id 0.
+    Wr and br are the weights of a projection of the regions. With `region_positions="none"`, the
+    order of the regions has no effect. The output is tied to the embedding E. Padding is id 0.
 
     Args:
         vocabulary_size: Number V of tokens; id 0 is padding.

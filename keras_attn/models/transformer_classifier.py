@@ -39,8 +39,8 @@ class TransformerClassifierConfig(NormSettings, BlockSettings, TextClassifierCon
         x      = encoder(dropout(positions(embed(ids))))        (B, S, D)
         logits = pool(x) W + b                                  (B, C)
 
-    The pooling is attention with one learned query, an average, a maximum, or the first token, as
-    in BERT (Devlin et al., 2019). Padding is id 0.
+    W and b are the weights of the output layer. The pooling is attention with one learned query, an
+    average, a maximum, or the first token, as in BERT (Devlin et al., 2019). Padding is id 0.
 
     Args:
         vocabulary_size: Number of tokens; id 0 is padding.

@@ -116,6 +116,9 @@ class VisualQuestionsConfig(QuestionConfig):
                  question, cross-attention to the memory, feed-forward; pre-norm
         logits = dropout(pool(norm(words))) W + b                       (Q, C)
 
+    Q is the number of questions of an image, T the number of words of a question; Wr, br, W and b
+    are weights.
+
     The blocks are decoder blocks (Vaswani et al., 2017) without a causal mask, as in the
     cross-modality encoder of LXMERT (Tan and Bansal, 2019). Each word has its own attention in each
     block and head. An image may have several questions; its memory, and the keys and values of the
@@ -123,9 +126,16 @@ class VisualQuestionsConfig(QuestionConfig):
     words is pooled to zeros.
 
     Args:
-        vocabulary_size: Number of words. `QuestionConfig` describes this setting, `num_classes`,
-            `region_dim`, `grid`, `question_encoder`, `question_layers`, `dim`, `num_heads` and
-            `dropout`.
+        vocabulary_size: Number of words; id 0 is padding.
+        num_classes: Number C of answers.
+        region_dim: Width Dr of a region: `region_dim` of the `ImageEncoder`.
+        grid: Rows and columns of the regions, the `grid` of the `ImageEncoder`; `build` requires
+            it.
+        question_encoder: `"transformer"` or `"rnn"` (a bidirectional LSTM).
+        question_layers: Number of layers of the question encoder.
+        dim: Width D, an even number.
+        num_heads: Number of attention heads, a divisor of D.
+        dropout: Dropout rate of embeddings, sublayers and the output.
         num_layers: Number of blocks with cross-attention.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         attention_dropout: Dropout of the attention weights of the blocks.
@@ -168,6 +178,9 @@ class VisualQuestionsConfig(QuestionConfig):
         Returns:
             A functional model from `{"regions": (B, R, Dr), "question_ids": (B, Q, T)}` to logits
             `(B, Q, C)`.
+
+        Raises:
+            ValueError: If the setting `grid` is None.
         """
         own: dict[str, Any] = {"dtype": dtype}
         inputs = self.inputs()
@@ -227,16 +240,24 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
         hidden  = relu([picture; words] W1 + b1)                        (Q, H)
         logits  = dropout(relu(hidden W2 + b2)) W3 + b3                 (Q, C)
 
-    This is the CNN + MLP baseline of Santoro et al., 2017.
+    Q is the number of questions of an image; W1, b1, W2, b2, W3 and b3 are weights. This is the
+    CNN + MLP baseline of Santoro et al., 2017.
 
     References:
         - [Santoro et al., 2017](https://arxiv.org/abs/1706.01427): A simple neural network module
           for relational reasoning.
 
     Args:
-        vocabulary_size: Number of words. `QuestionConfig` describes this setting, `num_classes`,
-            `region_dim`, `grid`, `question_encoder`, `question_layers`, `dim`, `num_heads` and
-            `dropout`.
+        vocabulary_size: Number of words; id 0 is padding.
+        num_classes: Number C of answers.
+        region_dim: Width Dr of a region: `region_dim` of the `ImageEncoder`.
+        grid: Rows and columns of the regions, the `grid` of the `ImageEncoder`; `build` requires
+            it.
+        question_encoder: `"transformer"` or `"rnn"` (a bidirectional LSTM).
+        question_layers: Number of layers of the question encoder.
+        dim: Width D, an even number.
+        num_heads: Number of attention heads of a Transformer question encoder, a divisor of D.
+        dropout: Dropout rate of embeddings, sublayers and the output.
         units: Width H of the two hidden layers.
 
     Raises:
@@ -259,7 +280,19 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
         return self.question_encoder != "rnn"
 
     def build(self, dtype: DType = None, name: str = "visual_questions") -> keras.Model:
-        """Builds the Keras model, with the inputs and outputs of `VisualQuestionsConfig`."""
+        """Builds the Keras model that these settings describe, with random weights.
+
+        Args:
+            dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
+            name: Name of the model.
+
+        Returns:
+            A functional model from `{"regions": (B, R, Dr), "question_ids": (B, Q, T)}` to logits
+            `(B, Q, C)`.
+
+        Raises:
+            ValueError: If the setting `grid` is None.
+        """
         own: dict[str, Any] = {"dtype": dtype}
         inputs = self.inputs()
         ids = inputs["question_ids"]

@@ -18,7 +18,8 @@ class SkipGramConfig(Settings):
 
         logits[w, c] = E[w] . O[c]                           (B, P, C)
 
-    E has the word vectors; O has a vector of each word as a context word.
+    E has the word vectors; O has a vector of each word as a context word. A row has P words and C
+    context words.
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1310.4546).
@@ -71,7 +72,8 @@ class CbowConfig(Settings):
         logits[p, w] = h[p] . O[w]                           (B, P, N)
 
     E has the word vectors; O has a vector of each word as a predicted word. P is the number of
-    places, and N the number of words that are scored at each place.
+    places, C the number of context words, whose weights `weight[p, c]` are an input, and N the
+    number of words that are scored at each place.
 
     With weights 1/n, h is the mean of n word vectors. The gradient of each vector also has the
     factor 1/n, which the word2vec program leaves out. Therefore, the learning rate must be larger

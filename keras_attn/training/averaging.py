@@ -14,10 +14,10 @@ def averaged_weights(model: keras.Model) -> Iterator[bool]:
 
         average_0 = weights_0,    average_t = m average_(t-1) + (1 - m) weights_t
 
-    Keras optimizers keep this average with `use_ema=True, ema_momentum=m` (Polyak and Juditsky,
-    1992). A translation model usually scores better with averaged weights than with its last
-    weights, especially while the learning rate is high. At the end of the block, even after an
-    error, the original weights are restored.
+    weights_t are the weights after t updates. Keras optimizers keep this average with
+    `use_ema=True, ema_momentum=m` (Polyak and Juditsky, 1992). A translation model usually scores
+    better with averaged weights than with its last weights, especially while the learning rate is
+    high. At the end of the block, even after an error, the original weights are restored.
 
     Args:
         model: A compiled model.

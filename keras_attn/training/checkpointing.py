@@ -47,7 +47,8 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             with another fingerprint raises an error.
 
     Raises:
-        ValueError: If the callback is passed to `fit` instead of `fit_resumable`.
+        ValueError: If `every_steps` is not a positive integer, or the callback is passed to `fit`
+            instead of `fit_resumable`.
 
     Example:
 
@@ -313,7 +314,7 @@ def fit_resumable(
     Raises:
         TypeError: If `batches` has another type, such as a `tf.data.Dataset`. Train on such data
             with `model.fit` and `keras.callbacks.BackupAndRestore`, which resumes whole epochs.
-        ValueError: If the checkpoint belongs to another run, or the weights become infinite.
+        ValueError: If the checkpoint belongs to another run, or weights become infinite or NaN.
         OSError: If the checkpoint cannot be written. The previous file is still valid.
 
     Example:

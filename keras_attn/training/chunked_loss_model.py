@@ -82,7 +82,8 @@ class ChunkedLossModel(keras.Model):
         training: bool = True,
         **kwargs,
     ):
-        """Computes the loss of the logits that the last layer would compute from `y_pred`."""
+        """Computes the loss for labels `y` `(B, T)` and inputs `y_pred` `(B, T, D)` of the last
+        layer, a scalar; called by Keras."""
         if not isinstance(self.loss, MaskedCrossEntropy):
             raise ValueError(
                 "The loss of a ChunkedLossModel must be a MaskedCrossEntropy. Received: "

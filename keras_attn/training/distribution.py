@@ -35,7 +35,8 @@ def get_layout_map(
         embedding                        E (V, D): rows, a part of the vocabulary on each device
         all others                       whole on each device
 
-    The layout is described by Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053. The
+    D is the width of the model, F the width of a projection, and V the size of the vocabulary. The
+    layout is described by Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053. The
     optimizer's variables for a weight are on the same devices as the weight. XLA compiles one
     program for the whole model from the layout (GSPMD), so the results are the same as on one
     device. Unlike in Megatron, `qkv` has the columns of all queries, then keys, then values, so
@@ -99,8 +100,9 @@ def model_parallel(
         model = config.build()
 
     Args:
-        model_shards: Number of parts of a weight. It must divide the widths N H and K H of the
-            heads, the intermediate width and the vocabulary, and should divide N and K.
+        model_shards: Number of parts of a weight. For N query heads, and K key and value heads, of
+            width H, it must divide N H and K H, and should divide N and K. It must also divide the
+            intermediate width, and the size of the vocabulary if embeddings are sharded.
         data_shards: Number of parts of a batch, which must divide its number of rows; the largest
             possible number if None.
         devices: Device names such as `"gpu:0"`; all devices of all processes if None.

@@ -14,6 +14,7 @@ def fuse_adam(optimizer: keras.optimizers.Adam) -> None:
         v <- v + (1 - beta_2) (g^2 - v)
         w <- w - learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon)
 
+    m and v are the moments of the gradient g of a weight w, and t is the number of the update.
     Keras computes the same update with about ten operations, each of which reads and writes as many
     numbers as there are weights. With a large vocabulary and small batches, these operations take a
     large part of a training step on a CPU. The class, the config, the variables and the saved files

@@ -15,6 +15,8 @@ def scale_learning_rate(optimizer: keras.optimizers.Optimizer, factors: dict[int
 
         w <- w - factor(w) * learning_rate * (update + weight_decay * w)
 
+    w is a variable, and `update` is its step, computed by the optimizer.
+
     References:
         - [Howard and Ruder, 2018](https://arxiv.org/abs/1801.06146): discriminative fine-tuning,
           with a smaller rate for lower layers.

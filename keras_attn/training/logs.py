@@ -30,6 +30,9 @@ class TrainingLog(keras.callbacks.Callback):
         tensorboard: Folder for the event files of TensorBoard, or None. Event files need the
             package `tensorboardX` (extra `tensorboard`), but not TensorFlow.
 
+    Raises:
+        ImportError: If `tensorboard` is given, and `tensorboardX` is not installed.
+
     Example:
 
     >>> import tempfile

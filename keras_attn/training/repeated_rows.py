@@ -13,6 +13,8 @@ def sum_repeated_rows(optimizer: keras.optimizers.Optimizer) -> None:
 
         g[i] = sum of g[s] over the positions s with id[s] = i
 
+    g[i] is the gradient of row i of an embedding, and g[s] the gradient of its output at s.
+
     On TensorFlow, the gradient of an embedding is a list of rows, one for each position of the
     batch. Keras squares these rows before it sums them. For tokens that occur more than once, the
     norms of `clipnorm` and `global_clipnorm` are therefore wrong, and so are the second moments of

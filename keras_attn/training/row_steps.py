@@ -17,9 +17,9 @@ def scale_row_steps(optimizer: keras.optimizers.Optimizer, factors: dict[int, An
 
         g[i] <- factor[i] * g[i]
 
-    On TensorFlow, the gradient of an embedding contains only the rows of the batch, and this
-    function keeps it sparse: with plain `keras.optimizers.SGD`, a step costs as much for a large
-    table as for a small one.
+    g[i] is the gradient of row i. On TensorFlow, the gradient of an embedding contains only the
+    rows of the batch, and this function keeps it sparse: with plain `keras.optimizers.SGD`, a step
+    costs as much for a large table as for a small one.
 
     Args:
         optimizer: An optimizer that has not been used yet. It is changed in place.

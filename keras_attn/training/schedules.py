@@ -77,7 +77,7 @@ class InverseSquareRootSchedule(keras.optimizers.schedules.LearningRateSchedule)
     ) -> InverseSquareRootSchedule:
         """Returns the schedule of "Attention Is All You Need".
 
-            lr = factor * model_dim^-0.5 * min(s^-0.5, s * warmup_steps^-1.5)
+            lr = factor * model_dim^-0.5 * min(s^-0.5, s * warmup_steps^-1.5),   s = step + 1
 
         Args:
             model_dim: Width D of the model.
@@ -124,7 +124,8 @@ class WarmupCosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
         p  = min(1, (s - warmup_steps) / (total_steps - warmup_steps))
         lr = final + (peak - final) * (1 + cos(pi p)) / 2                  afterwards
 
-    The schedule follows Loshchilov and Hutter 2017, https://arxiv.org/abs/1608.03983, without
+    `peak` and `final` are `peak_learning_rate` and `final_learning_rate`. The schedule follows
+    Loshchilov and Hutter 2017, https://arxiv.org/abs/1608.03983, without
     restarts and with the warm-up of the GPT papers. The learning rate reaches its final value at
     update number `total_steps`, and then stays constant.
 

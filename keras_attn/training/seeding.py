@@ -16,6 +16,9 @@ def seed_everything(seed: int, deterministic: bool = True) -> None:
         deterministic: Whether to call `tf.config.experimental.enable_op_determinism` on TensorFlow.
             JAX is always deterministic on CPUs.
 
+    Raises:
+        ValueError: If `seed` is not an integer from 0 to 2^32 - 1.
+
     Example:
 
     >>> seed_everything(7, deterministic=False)

@@ -16,7 +16,8 @@ class SpanCrossEntropy(keras.losses.Loss):
 
         loss = -1/2 (log softmax_t(z[t, 0])[first] + log softmax_t(z[t, 1])[last])
 
-    The softmax is over the real tokens of a row.
+    z are the logits, and `first` and `last` the indices of the first and the last token of the
+    span. The softmax is over the real tokens of a row.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 4.2.

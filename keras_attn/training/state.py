@@ -41,7 +41,8 @@ def save_training_state(
 
     Raises:
         OSError: If the file cannot be written. An existing file does not change.
-        ValueError: If weights are not finite. An existing file does not change.
+        ValueError: If the model is not compiled, or weights are not finite. An existing file does
+            not change.
 
     Example:
 
@@ -89,7 +90,7 @@ def read_training_notes(path: str | os.PathLike) -> dict[str, Any]:
         path: The file.
 
     Returns:
-        The notes.
+        The `notes` that were passed to `save_training_state`.
 
     Raises:
         FileNotFoundError: If there is no file.
@@ -120,12 +121,12 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
             backend. The first batch builds metrics, for example in `model.test_on_batch(...)`.
 
     Returns:
-        The notes.
+        The `notes` that were passed to `save_training_state`.
 
     Raises:
         FileNotFoundError: If there is no file.
-        ValueError: If the file is no training state, has a newer format, or does not match the
-            model.
+        ValueError: If the model is not compiled, or the file is no training state, is damaged, has
+            a newer format, or does not match the model.
 
     Example:
 
