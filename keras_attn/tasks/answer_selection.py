@@ -220,7 +220,8 @@ class AnswerSelector(TextVectors):
     Training teaches the encoder to prefer the right answer of a question to the other answers of
     the batch.
 
-    `.model` is the plain Keras model from ids to `{"vectors": (B, D)}`.
+    `.model` is the plain Keras model from the ids of B texts to `{"vectors": (B, D)}`, vectors of
+    width D.
 
     References:
         - [Henderson et al., 2017](https://arxiv.org/abs/1705.00652): the other answers of a batch
@@ -279,7 +280,7 @@ class AnswerSelector(TextVectors):
 
     @property
     def prompts(self) -> tuple[str, str]:
-        """Prefixes of questions and of answers."""
+        """The text that is added before each question, and the text before each answer."""
         return self.data.query_prompt or "", self.data.passage_prompt or ""
 
     def build(self, dtype: Any) -> None:
@@ -312,6 +313,9 @@ class AnswerSelector(TextVectors):
             path: The file, or a table in memory as `keras_attn.records.Rows`.
             data: Settings of class `Data`.
             answers: If given, the right answers must be among these answers.
+
+        Returns:
+            `SelectionQuestions`: the questions, and in `answers` all answers to choose from.
         """
         question, answer = numbered(data.question, data.answer)
         return read_selection_questions(
@@ -423,7 +427,8 @@ class AnswerSelector(TextVectors):
         return self.pair_batches(pairs, labels, **settings)
 
     def objective(self, training: EncoderTraining) -> dict[str, Any]:
-        """Returns the loss: the cross-entropy of the right answer among the answers of a batch."""
+        """Returns a dict with the `loss`: the cross-entropy of the right answer among all answers
+        of the batch."""
         return {"loss": {"similarity": InBatchCrossEntropy()}}
 
     def trained_form(self, training: EncoderTraining) -> keras.Model:
@@ -457,14 +462,14 @@ class AnswerSelector(TextVectors):
     def scorer(
         self, dev: Sequence[Any], training: EncoderTraining
     ) -> Callable[[keras.Model], Scored]:
-        """Returns the function that scores development questions; adds their answers to
-        `answers`."""
+        """Adds the answers of the development questions to `answers`, and returns the function that
+        scores these questions after each epoch."""
         self.answers = [*self.answers, *self.checked(dev).answers]
         return super().scorer(dev, training)
 
     def score(self, examples: Sequence[SelectionQuestion]) -> dict[str, float]:
-        """Returns the mean reciprocal rank and the mean average precision of the search by
-        vectors."""
+        """Returns a dict of `mrr` and `map`, the mean reciprocal rank and the mean average
+        precision of the right answers of questions."""
         report = self.evaluate(examples, num_bootstrap=0)
         return {"mrr": report.reciprocal_rank, "map": report.average_precision}
 
@@ -565,11 +570,11 @@ class AnswerSelector(TextVectors):
             questions: A question, or a list of questions.
             use: Settings of class `Use`.
             candidates: For each question, the answers to choose from, instead of the answers of the
-                task. Word frequencies are then counted over all distinct candidates of the call.
+                task. Word frequencies are then counted over all distinct candidates in the call.
 
         Returns:
-            A list of `FoundAnswer`s, the best first, or a list of such lists for a list of
-            questions.
+            A list of `FoundAnswer`s for one question, the best first, or a list of lists for a list
+            of questions.
 
         Raises:
             ImportError: If words are searched and `bm25s` is not installed.
@@ -635,14 +640,15 @@ class AnswerSelector(TextVectors):
         return self._reranker[1]
 
     def studied(self, questions: list[str]) -> list[str]:
-        """Returns the texts of which `explain` shows the attention of heads: each distinct question
-        and best answer, with its prompt."""
+        """Returns the texts whose attention `explain` shows: each distinct question and best
+        answer, with the prompt before it."""
         best = self.results(questions, self.Use(top_k=1))
         pairs = [(question, x.answer) for question, (x,) in zip(questions, best, strict=True)]
         return list(dict.fromkeys(text for pair in self.prompted(pairs) for text in pair))
 
     def reasons(self, questions: list[str], use: AnswerSelectionUse) -> list[Explanation]:
-        """Shows which words of a question and its best answer match, or the attention of the heads.
+        """Computes how much each word of a question and its best answer contributes to their score,
+        or collects the attention of all heads.
 
         The best answer is the first result of the search by vectors.
 
@@ -731,15 +737,15 @@ class AnswerSelector(TextVectors):
         return found
 
     def unsure(self, tensors: Mapping[str, Array]) -> tuple[str, ...]:
-        """Returns `answers` and `numbers` if scores are nearly equal, so that the order of answers
-        may differ between machines; nothing otherwise."""
+        """Returns the names `answers` and `numbers` if scores are nearly equal, because the order
+        of the answers may then differ between machines; an empty tuple otherwise."""
         steps = tensors.get("steps", np.ones(1))
         sure = self.policy.compute_dtype == "float32" and (steps > _SURE).all()
         return () if sure else ("answers", "numbers")
 
     def checked_use(self, use: AnswerSelectionUse) -> AnswerSelectionUse:
-        """Returns the settings of an export unchanged; raises a ValueError unless `by="vectors"`,
-        without a reranker."""
+        """Returns the settings of an export unchanged; raises a ValueError if `by` is not
+        `"vectors"` or a reranker is given."""
         if use.by != "vectors" or use.reranker:
             raise ValueError(
                 "A SavedModel searches by vectors, without a reranker. Received: "
@@ -752,7 +758,8 @@ class AnswerSelector(TextVectors):
         return {"text": ODD_TEXTS}
 
     def cells(self, result: Sequence[FoundAnswer]) -> dict[str, object]:
-        """Returns a dict of the best `answer`, its `score`, and `answers`, all answers found."""
+        """Returns a dict of the best `answer`, its `score`, and `answers`, a list with a dict for
+        each answer that was found."""
         best = result[0]
         return {
             "answer": best.answer,

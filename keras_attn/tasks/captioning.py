@@ -325,7 +325,7 @@ class Captioner(PictureTask, SequenceToSequence):
 
     @classmethod
     def read_file(cls, path: Location, data: CaptioningData) -> CaptionedImages:
-        """Reads captioned images from a file or folder in the format `data.format`."""
+        """Returns the `CaptionedImages` of a file or folder in the format `data.format`."""
         read = _file(path, data, data.image_dir).read()
         return replace(read, images=_lowered(read)) if data.lowercase else read
 
@@ -436,8 +436,8 @@ class Captioner(PictureTask, SequenceToSequence):
         on_error: str,
         **settings: Any,
     ) -> tuple[CaptionBatches, CaptionedPictures, list[str]]:
-        """Makes the batches that `dataset` returns, in which each caption occurs once an epoch,
-        with its image; see `PictureTask.prepared`."""
+        """Makes the batches that `dataset` returns: in each epoch, every caption occurs once, with
+        its image; see `PictureTask.prepared`."""
         given = checked_captioned(examples)
         numbers, problems = whole_pictures(self, given.pictures, on_error, cache_dir, verbose)
         whole = CaptionedPictures(
@@ -466,10 +466,10 @@ class Captioner(PictureTask, SequenceToSequence):
         return batches, whole, notes
 
     def objective(self, training: CaptioningTraining) -> dict[str, Any]:
-        """Returns the loss and the metric: cross-entropy and perplexity of real tokens.
+        """Returns a dict of `loss` and `weighted_metrics`: cross-entropy and perplexity of tokens.
 
-        The doubly stochastic loss of soft attention is added to the loss, and not part of the
-        perplexity.
+        Padding does not count. The doubly stochastic loss of soft attention is added to the loss,
+        but not to the perplexity.
         """
         return {
             "loss": MaskedCrossEntropy(training.label_smoothing),
@@ -554,7 +554,8 @@ class Captioner(PictureTask, SequenceToSequence):
         return self.max_length
 
     def encode(self, sources: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the memory `(B, R, D)` of a batch of regions, and the mask `(B, R)`."""
+        """Returns the states `(B, R, D)` that the decoder attends to, for the regions of B images,
+        and their mask `(B, R)`."""
         shape = (-1, self.encoder.num_regions, self.encoder.region_dim)
         return self.decoding.encode(ops.reshape(sources, shape))
 
@@ -662,7 +663,7 @@ class Captioner(PictureTask, SequenceToSequence):
 
         Args:
             images: An image: a path, the bytes of a file, or an array `(H, W, 3)` of uint8. Or
-                several images: a list of these, or an array `(n, H, W, 3)`.
+                several images: a list of images, or an array `(n, H, W, 3)`.
             use: Settings of class `Use`.
             return_attention: Whether to return `Caption`s, which have the attention weights.
             on_error: `"error"` raises an error if an image cannot be read. `"skip"` returns None
@@ -720,7 +721,7 @@ class Captioner(PictureTask, SequenceToSequence):
             **settings: Settings of class `Use`: `beams`, `alpha`, `batch_size`.
 
         Returns:
-            A list of `Caption`s for one image, the best first, or a list of such lists for several
+            A list of `Caption`s for one image, the best first, or a list of lists for several
             images.
         """
         use = self.used({**settings, "num_return_sequences": num_return_sequences})

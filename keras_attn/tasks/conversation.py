@@ -242,7 +242,7 @@ class Talker(SequenceToSequence):
     """A model that answers the last turn of a conversation (Vinyals and Le, 2015).
 
     `.model` is the plain Keras model, and `.dataset(exchanges)` returns the data for its `fit`. An
-    encoder-decoder reads the turns with its encoder; a GPT has the turns and the answer in one row.
+    encoder-decoder reads the turns with its encoder; a GPT reads turns and answer as one row.
     The loss counts only the answers. The examples of `fit` are exchanges: the turns before an
     answer, and the answer. `keras_attn.records.exchanges` extracts exchanges from dialogues.
 
@@ -475,7 +475,7 @@ class Talker(SequenceToSequence):
         )
 
     def objective(self, training: ConversationTraining) -> dict[str, Any]:
-        """Returns the loss: the cross-entropy of the tokens of answers, with label smoothing."""
+        """Returns a dict with the `loss`: the cross-entropy of answers, with label smoothing."""
         return {"loss": MaskedCrossEntropy(training.label_smoothing)}
 
     def score(self, examples: Sequence[Any]) -> dict[str, float]:
@@ -526,7 +526,8 @@ class Talker(SequenceToSequence):
 
             (log p(T | S) - mutual_information log p(T)) / length_penalty(|T|, alpha, kind)
 
-        where p(T) is the probability by the same model without any turn (Li et al., 2016).
+        where |T| is the number of tokens of T, kind is `length_penalty_kind`, and p(T) is the
+        probability of T that the same model computes without any turn (Li et al., 2016).
 
         Args:
             xp: The array module, `keras.ops`.
@@ -569,7 +570,7 @@ class Talker(SequenceToSequence):
 
     def parted(self, use: ConversationUse) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
         """Splits settings for a compiled search; see `SequenceToSequence.parted`. The numbers are
-        those of the beam search, or those of sampling."""
+        settings of the beam search or of sampling, depending on `use.search`."""
         if use.search == "beam":
             plain = dataclasses.replace(use, mutual_information=0.0)
             kind, numbers, fixed = super().parted(plain)
@@ -694,7 +695,7 @@ class Talker(SequenceToSequence):
         return use
 
     def align(self, turns: Any, answer: str | None = None, layer: int = -1) -> Alignment:
-        """Shows which tokens of the turns each token of an answer attended to.
+        """Returns the attention weights of each token of an answer to the tokens of the turns.
 
         Args:
             turns: A single turn, or a tuple of turns.
@@ -703,8 +704,9 @@ class Talker(SequenceToSequence):
                 counted from 0; negative indices count from the end.
 
         Returns:
-            An `Alignment` of readable tokens with weights `(T, S)`, the mean over the heads. Each
-            token of the answer, including its end token, is aligned at the step that predicts it.
+            An `Alignment` of readable tokens with weights `(T, S)`, the mean over the heads, for T
+            tokens of the answer and S tokens of the turns. Each token of the answer, including its
+            end token, is aligned at the step that predicts it.
 
         Raises:
             TypeError: If a turn is not a string.
@@ -721,7 +723,8 @@ class Talker(SequenceToSequence):
         return Alignment(self.tokenizer.tokens(source), tokens, weights)
 
     def explained(self, conversations: Sequence[Any], use: ConversationUse) -> list[Alignment]:
-        """Shows which tokens of the turns each token of the model's answer attended to.
+        """Answers conversations by beam search, and returns the attention weights of the answers to
+        the turns.
 
         Args:
             conversations: A string (a single turn), a tuple of strings (the turns so far), or a
@@ -729,8 +732,8 @@ class Talker(SequenceToSequence):
             use: Settings of class `Use`.
 
         Returns:
-            An `Alignment` for each conversation; see `align`. `page` creates an HTML page from a
-            list of `Alignment`s.
+            An `Alignment` for one conversation, or a list of `Alignment`s for a list, as returned
+            by `align`. `page` creates an HTML page from a list of `Alignment`s.
 
         Raises:
             TypeError: If a turn is not a string.
@@ -796,7 +799,7 @@ class Talker(SequenceToSequence):
         train: Iterable[Any] | None = None,
         vectors: str,
     ) -> ConversationScores:
-        """Answers the turns of exchanges, and scores the answers.
+        """Generates an answer to the turns of each exchange, and scores these answers.
 
         Args:
             exchanges: `Exchange`s, or tuples of turns and an answer.
@@ -806,7 +809,8 @@ class Talker(SequenceToSequence):
             vectors: File of word vectors; if empty, the embedding average is left out.
 
         Returns:
-            `ConversationScores`, which `print` shows as a table.
+            `ConversationScores`: the perplexity of the right answers, and the BLEU, diversity and
+            other scores of the answers of the model and of the baselines.
 
         Raises:
             ValueError: If there are no exchanges, or no word of the answers has a vector.

@@ -281,7 +281,8 @@ class WordEmbedder(Task[Texts]):
 
     @classmethod
     def table_settings(cls) -> list[str]:
-        """Returns the names of the data settings that calls with a table accept."""
+        """Returns the names of the data settings that calls with a table accept as arguments: `key`
+        and `on_error`."""
         return ["key", "on_error"]
 
     @classmethod
@@ -420,7 +421,7 @@ class WordEmbedder(Task[Texts]):
         )
 
     def objective(self, training: EmbeddingsTraining) -> dict[str, Any]:
-        """Returns the loss of word2vec; see `NegativeSamplingLoss`."""
+        """Returns a dict with the `loss`, a `NegativeSamplingLoss` as in word2vec."""
         return {"loss": NegativeSamplingLoss(training.negatives)}
 
     def _compile_model(self, total_steps: int, training: Any, more: Mapping[str, Any]) -> None:
@@ -600,11 +601,8 @@ class WordEmbedder(Task[Texts]):
 
     @classmethod
     def checked(cls, examples: Any) -> WordTests:
-        """Returns `WordTests`.
-
-        If the argument is a `Test` or a dict of its settings, reads the tests from the files that
-        it names.
-        """
+        """Returns `WordTests`: the argument itself or, if it is a `Test` or a dict of settings of
+        class `Test`, the tests in the files that the settings name."""
         if isinstance(examples, WordTests):
             return examples
         test = made(EmbeddingsTest, examples)
@@ -627,7 +625,8 @@ class WordEmbedder(Task[Texts]):
                 number in `tests`.
 
         Returns:
-            An `EmbeddingsReport`, which `print` shows.
+            An `EmbeddingsReport`, which `print` shows: the accuracy for analogies, and Spearman's
+            correlation for each file of word pairs.
 
         Raises:
             FileNotFoundError: If a file does not exist.

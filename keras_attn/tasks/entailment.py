@@ -134,10 +134,10 @@ class EntailmentLearned(ClassLearned):
 
 
 class EntailmentClassifier(ClassTask):
-    """A classifier of text pairs with its word tokenizer.
+    """Classifies pairs of texts, a premise and a hypothesis, with two LSTMs and attention.
 
-    `.model` is the plain Keras model from ids to logits, and `.dataset(examples)` returns the data
-    for its `fit`.
+    `.model` is the plain Keras model of an `EntailmentConfig`, from ids to logits, and
+    `.dataset(examples)` returns the data for its `fit`.
 
     Args:
         tokenizer: A `WordTokenizer`.
@@ -209,7 +209,7 @@ class EntailmentClassifier(ClassTask):
 
     @classmethod
     def read_file(cls, path: Location, data: EntailmentData) -> LabelledPairs:
-        """Reads labelled pairs from a file in the format `data.format`."""
+        """Returns the `LabelledPairs` of a file in the format `data.format`."""
         return _read(path, data)
 
     @classmethod
@@ -223,7 +223,8 @@ class EntailmentClassifier(ClassTask):
         return split_by_premise(examples, data.dev_share, data.split_seed)
 
     def read_test(self, test: EntailmentTest, data: EntailmentData) -> LabelledPairs:
-        """Reads test pairs, whose labels must be classes of this classifier."""
+        """Returns the `LabelledPairs` of the test file; their labels must be classes of this
+        classifier."""
         return _read(test.data, data, split=test.split, labels=self.class_names)
 
     @classmethod
@@ -261,8 +262,14 @@ class EntailmentClassifier(ClassTask):
     def labelled_batches(
         self, inputs: list[Input], labels: np.ndarray, weights: np.ndarray | None, **settings: Any
     ) -> PairBatches:
-        """Makes batches of the ids of premises and hypotheses; `labels` and `weights` `(n, ...)`
-        belong to the inputs."""
+        """Returns batches of the ids of premises and hypotheses.
+
+        Args:
+            inputs: n pairs of texts.
+            labels: The indices of their classes, `(n,)`.
+            weights: The weights of the pairs in the loss, `(n,)`, or None.
+            **settings: Settings of `PairBatches`, such as `batch_size`.
+        """
         premises, hypotheses = (
             self.tokenizer.encode(list(side)) for side in zip(*inputs, strict=True)
         )
@@ -286,17 +293,19 @@ class EntailmentClassifier(ClassTask):
     # What it says
 
     def encoded(self, inputs: Sequence[Input]) -> dict[str, Any]:
-        """Returns the padded ids of the premises and of the hypotheses, `(n, S)` and `(n, T)`."""
+        """Returns a dict of the padded ids of n pairs: `premise_ids (n, S)` and `hypothesis_ids
+        (n, T)`."""
         field, sides = TextInput(self.tokenizer, self.max_length), sides_of(inputs)
         return {name: field.encode(side) for name, side in zip(SIDES, sides, strict=True)}
 
     def words(self, inputs: Sequence[Input]) -> list[list[list[str]]]:
-        """Returns the words that the model reads: of each premise, and of each hypothesis."""
+        """Returns two lists, for premises and hypotheses, with the words of each text that the
+        model reads."""
         sides = (self.tokenizer.words(side) for side in sides_of(inputs))
         return [[row[: self.max_length] for row in side] for side in sides]
 
     def rows_of(self, tensors: Mapping[str, Any], **settings: Any) -> PairBatches:
-        """Makes batches of encoded pairs; `settings` are settings of `PairBatches`."""
+        """Returns batches of encoded pairs; `settings` are settings of `PairBatches`."""
         pad_id = self.tokenizer.pad_id
         premises, hypotheses = ([ids[ids != pad_id] for ids in tensors[name]] for name in SIDES)
         return PairBatches(premises, hypotheses, pad_id=pad_id, **settings)
@@ -307,8 +316,8 @@ class EntailmentClassifier(ClassTask):
         """Computes logits and, with a method, the attention or the weights of words.
 
         Args:
-            tensors: A dict of the ids `(B, S)` and `(B, T)` of both texts, and for gradients
-                `explained (B,)`, the indices of the classes.
+            tensors: A dict of `premise_ids (B, S)` and `hypothesis_ids (B, T)` and, with
+                `method="gradient"`, `explained (B,)`, the indices of the explained classes.
             method: `"gradient"`, `"attention"` or None.
 
         Returns:
@@ -361,9 +370,10 @@ class EntailmentClassifier(ClassTask):
             use: Settings of class `Use`, with a `method`.
 
         Returns:
-            For `"gradient"`, an `Explanation` for each pair. For `"attention"`, an `Alignment` with
-            the words of the premise as columns, the words of the hypothesis as rows, and the label
-            in the title. A model with attention="last" has one row for the whole hypothesis.
+            A list with an entry for each pair. With `method="gradient"`, an `Explanation`. With
+            `method="attention"`, an `Alignment` with the words of the premise as columns, the words
+            of the hypothesis as rows, and the label in the title. A model with `attention="last"`
+            has one row for the whole hypothesis.
         """
         if use.method == "gradient" or not inputs:
             return super().shown(inputs, use)
@@ -417,8 +427,8 @@ class EntailmentClassifier(ClassTask):
             premise_words     string (B, S)      words of the premise, `""` in padding
             hypothesis_words  string (B, T)      words of the hypothesis, `""` in padding
             alignment         float32 (B, T, S)  attention of hypothesis words to premise words;
-                                                 `(B, 1, S)` with attention="last", missing with
-                                                 attention="none"
+                                                 `(B, 1, S)` if the model has `attention="last"`,
+                                                 missing if it has `attention="none"`
         """
         fields = dict.fromkeys(_NAMES, WordTokens(self.tokenizer, self.max_length))
         outputs = self.class_outputs()

@@ -350,8 +350,8 @@ class Pretrainer(EncoderTask):
         return MaskedBatches(ids.shards, self.tokenizer, **settings)
 
     def objective(self, training: PretrainingTraining) -> dict[str, Any]:
-        """Returns the losses, which are added, and the metrics: cross-entropy and accuracy of
-        masked words, and of next sentences."""
+        """Returns a dict of `loss` and `weighted_metrics`: cross-entropy and accuracy of masked
+        words and, if `next_sentence` is True, of next sentences. The two losses are added."""
         heads = list(self.model.output)
         return {
             "loss": {head: MaskedCrossEntropy(ignore_id=None, name=head) for head in heads},
@@ -384,7 +384,8 @@ class Pretrainer(EncoderTask):
         return "nats a masked word", -1
 
     def scorer(self, dev: Text, training: PretrainingTraining) -> Callable[[keras.Model], Scored]:
-        """Returns a function that scores held-out documents, with the same masks each time."""
+        """Returns a function that computes the perplexity and accuracy of held-out documents after
+        an epoch, with the same masks each time."""
         ids = self.sentence_ids(dev)
 
         def score(model: keras.Model) -> Scored:
@@ -417,7 +418,8 @@ class Pretrainer(EncoderTask):
                 a table are split into sentences.
 
         Returns:
-            A `PretrainingReport`, which `print` shows.
+            A `PretrainingReport`, which `print` shows: perplexity and accuracy of masked words and,
+            if `next_sentence` is True, accuracy of next sentences.
 
         Raises:
             ValueError: If there are too few documents.
@@ -541,7 +543,8 @@ class Pretrainer(EncoderTask):
         """Predicts the words for each `[MASK]`, and whether a second text follows the first.
 
         Args:
-            texts: A string, or a tuple of two strings; or a list of these.
+            texts: A text, or a pair of texts as a tuple of two strings; or a list of texts and
+                pairs.
             use: Settings of class `Use`.
 
         Returns:
@@ -591,8 +594,7 @@ class Pretrainer(EncoderTask):
         return json.dumps(result.to_dict(), ensure_ascii=False)
 
     def cells(self, result: Guess) -> dict[str, object]:
-        """Returns the text with the best word for each mask, and the words for each mask, keyed by
-        column."""
+        """Returns the values of the columns in `predicts` for a `Guess`, keyed by column."""
         found = result.to_dict()
         return {name: found[name] for name in self.predicts}
 
@@ -600,8 +602,8 @@ class Pretrainer(EncoderTask):
         """Collects the attention of each head of the encoder for texts.
 
         Args:
-            texts: A string, a pair of strings, a list of these, or a table. None for the sentences
-                in `keras_attn.visualize.LECTURE_SENTENCES`.
+            texts: A text, a pair of texts, a list of texts and pairs, or a table. None for the
+                sentences in `keras_attn.visualize.LECTURE_SENTENCES`.
             key: Name of the column with the texts, if they come from a table.
 
         Returns:

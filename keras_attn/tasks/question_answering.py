@@ -117,16 +117,17 @@ class AnswerLearned(EncoderLearned):
 class QuestionAnswerer(WindowedTask):
     """Answers a question with the span of a text that an encoder scores best.
 
-    A text is read in windows `[CLS] question [SEP] part of the text [SEP]` that overlap. With s and
-    e the logits of a window, the score of the span from token i to token j is `s_i + e_j`. Each
-    span is scored in only one window, where its first token has context on both sides
+    A text is read in windows `[CLS] question [SEP] part of the text [SEP]` that overlap. For each
+    token i of a window, the model computes the logits s_i as the first token of an answer and e_i
+    as the last token. The score of the span from token i to token j is `s_i + e_j`. Each span is
+    scored in only one window, where its first token has context on both sides
     (`keras_attn.arrays.windows`). Therefore, each span has one score, and
 
         p(i, j) = exp(s_i + e_j) / sum exp(s_k + e_l)
 
     The sum is over all spans of at most `max_answer_length` tokens and, if there were training
     questions without an answer, over "no answer", whose score is the minimum of `s_0 + e_0` over
-    all windows.
+    all windows (token 0 is `[CLS]`).
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), sections 4.2 and 4.3.
@@ -220,7 +221,7 @@ class QuestionAnswerer(WindowedTask):
 
     @classmethod
     def read_file(cls, path: Location, data: QuestionAnsweringData) -> Any:
-        """Reads questions with answers, from SQuAD's JSON or JSON lines."""
+        """Returns the `AnsweredQuestions` of a file: SQuAD's JSON, or JSON lines."""
         return read_questions(path, data.on_error)
 
     @classmethod
@@ -281,8 +282,8 @@ class QuestionAnswerer(WindowedTask):
             `EncoderBatches` of windows, each labelled with the position of an answer.
 
         Raises:
-            ValueError: If a question is too long, there is no window with an answer, or a question
-                has no answer and the task does not support this.
+            ValueError: If a question is too long and `long_questions="error"`, there is no window
+                with an answer, or a question has no answer although `unanswerable` is False.
         """
         if long_questions is None:
             long_questions = self.data.long_questions
@@ -297,7 +298,7 @@ class QuestionAnswerer(WindowedTask):
         return self.row_batches(chosen, {"spans": np.array(labels, "int32")}, **settings)
 
     def objective(self, training: Any) -> dict[str, Any]:
-        """Returns the loss: the cross-entropy of the first and the last token of the answer."""
+        """Returns a dict with the `loss`: the cross-entropy of an answer's first and last token."""
         return {"loss": {"spans": SpanCrossEntropy(name="spans")}}
 
     def doubt(self, batches: EncoderBatches, run: TrainingRun) -> str:
@@ -326,7 +327,7 @@ class QuestionAnswerer(WindowedTask):
 
     def measured(self, examples: Sequence[AnsweredQuestion], use: QuestionAnsweringUse) -> Any:
         """Returns an `Answer` for each question, and a dict of the tensors from which the answers
-        were read, such as `margin (n,)`: the score of "no answer" minus that of the best span."""
+        were read, such as `margin (n,)`, the score of "no answer" minus the best span's score."""
         return self._answered(self.inputs_of(examples), dataclasses.replace(use, n_best=1))
 
     def report(
@@ -373,7 +374,7 @@ class QuestionAnswerer(WindowedTask):
             answers        string (B, N)    the N best answers, `""` if there are fewer
             probabilities  float32 (B, N)   probabilities of the N best answers
             starts, ends   int32 (B, N)     positions of the N best answers in bytes
-            start_characters, end_characters  int32 (B, N)  and in characters
+            start_characters, end_characters  int32 (B, N)  their positions in characters
             no_answer      float32 (B,)     probability that there is no answer
 
         Bytes that are not UTF-8 are read as U+FFFD, and positions refer to the resulting text.
@@ -416,9 +417,12 @@ class QuestionAnswerer(WindowedTask):
             use: Settings of class `Use`.
 
         Returns:
-            A dict of arrays for B texts, among them `answer_start`, `answer_end`, `probability`,
-            `no_answer`, `refused` and `margin` `(B,)` for the best answer, and `starts`, `ends`,
-            `probabilities` and `there` `(B, n)` for the `n_best` answers.
+            A dict of arrays for B texts. For the best answer, it has the positions `answer_start`
+            and `answer_end`, the `probability`, and `margin`, the score of "no answer" minus the
+            score of the best span, `(B,)`; `no_answer (B,)`, the probability that there is no
+            answer; and `refused (B,)`, whether "no answer" is predicted. For the `n_best` answers,
+            it has `starts`, `ends`, `probabilities`, and `there`, whether the answer exists,
+            `(B, n)`. Other arrays locate the best answer among the windows.
         """
         threshold = use.threshold if self.unanswerable else None
         return text_answers(xp, tensors, windows_of(tensors), threshold)
@@ -459,7 +463,7 @@ class QuestionAnswerer(WindowedTask):
         return read_answers(texts, tensors), tensors
 
     def reasons(self, pairs: list[tuple[str, str]], use: QuestionAnsweringUse) -> list[Explanation]:
-        """Shows which words support an answer, or the attention of each head of the encoder.
+        """Computes how much each word supports an answer, or collects the attention of all heads.
 
         With `method="gradient"`, the weights are gradients of the score of the answer: the sum of
         the logits of its first and last token, or of `[CLS]` if there is no answer.
