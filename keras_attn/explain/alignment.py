@@ -42,7 +42,8 @@ class Alignment:
             defines the words. The tokens may end earlier if the text was truncated. If None, the
             text is reconstructed from the tokens, where a literal `▁` or `<0x41>` cannot be
             distinguished from a space or a byte.
-        target_text: The text of the target tokens, as `source_text`.
+        target_text: The normalized text of the target tokens, used in the same way as
+            `source_text`.
         unit: `"token"`, or `"word"` if source and target tokens already are words.
         title: Title for figures and pages.
 

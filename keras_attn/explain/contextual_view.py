@@ -26,7 +26,8 @@ _EQUAL = 1e-6  # cosines that differ by less are equal, except for rounding
 class ContextualView:
     """The vectors of one word in many sentences, from `contextual_view`.
 
-    Layer 0 is the sum of the embeddings, including positions; layer l is the output of block l.
+    Layer 0 is the sum of the embeddings, including positions; layer l is the output of block l, for
+    l = 1 ... L.
 
     Args:
         word: The word.
@@ -133,8 +134,11 @@ class ContextualView:
             sentence: Index of the sentence.
 
         Returns:
-            For each layer, the weights `(heads, T)` over the tokens of the sentence. If the word
+            For each block, the weights `(heads, T)` over the T tokens of the sentence. If the word
             has several tokens, the mean of their weights.
+
+        Raises:
+            ValueError: If the view has no `study`.
         """
         first, last = self.places[sentence]
         layers = self._studied().views[sentence].parts[0].weights
@@ -148,6 +152,9 @@ class ContextualView:
 
         Returns:
             The page as an HTML string; write it as UTF-8.
+
+        Raises:
+            ValueError: If the view has no `study`.
         """
         known = self.senses is not None and self._compared()
         return contextual_page(

@@ -150,6 +150,8 @@ def deletion_curve(
 
         comprehensiveness = mean_{f > 0} (p(class | x) - p(class | x without its top f))
 
+    x is a text, and its top f are the tokens that are deleted for the fraction f.
+
     A part of the decrease occurs only because words are missing, which the model has not seen in
     training. Therefore, always compare the curve with the curve of random deletions.
 

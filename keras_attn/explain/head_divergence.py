@@ -19,10 +19,11 @@ def head_divergence(
         M  = (P + Q) / 2
         JS = (KL(P || M) + KL(Q || M)) / 2 = H(M) - (H(P) + H(Q)) / 2
 
-    The divergence is measured in nats and averaged over the words of all texts. It is 0 if two
-    heads have the same attention weights, and log 2 = 0.693 if they never attend to the same token.
-    The square root of the divergence is a distance. The computing time grows with the square of the
-    number of heads: 72 heads and 2,900 words in short sentences take about a second on one core.
+    KL is the Kullback-Leibler divergence, and H the entropy. The divergence is measured in nats and
+    averaged over the words of all texts. It is 0 if two heads have the same attention weights, and
+    log 2 = 0.693 if they never attend to the same token. The square root of the divergence is a
+    distance. The computing time grows with the square of the number of heads: 72 heads and 2,900
+    words in short sentences take about a second on one core.
 
     References:
         - [Clark et al., 2019](https://arxiv.org/abs/1906.04341): What Does BERT Look At?

@@ -30,7 +30,7 @@ class HeadImportance:
         values: The importance of the heads of each multi-head layer, floats `(N,)`, keyed by the
             path of the layer.
         method: How the importance was measured: `"ablation"` or `"gradient"`.
-        score: With ablation, the score of the model with all heads.
+        score: The score of the model with all heads; None with `method="gradient"`.
 
     Example:
 

@@ -16,14 +16,15 @@ class NBestTranslations(NamedTuple):
 
     translations: list[str]
     scores: list[float]
-    """Log-probability divided by the length penalty `((5 + length) / 6) ** alpha`."""
+    """Log-probability of each translation, divided by the length penalty
+    (`keras_attn.generation.length_penalty`)."""
     truncated: list[bool]
     """Whether a translation was cut at its maximum length, without an end token."""
     source_truncated: bool
     """Whether the text was longer than `max_source_length`, so that its end was not read."""
     alignments: list[Alignment]
-    """The alignment of each translation: the mean over the heads of the last cross-attention, or
-    zeros without attention."""
+    """The alignment of each translation: the mean over the heads of the last cross-attention; zeros
+    if the model has no attention."""
 
     def _repr_html_(self) -> str:
         """Returns a table for notebooks."""

@@ -50,7 +50,7 @@ class ReadableTokens:
         return [self._graph]
 
     def decode(self, rows: Rows) -> np.ndarray:
-        """Returns the tokens as an array of strings, padded to the longest row.
+        """Returns the tokens as an array of strings `(B, ...)`, padded to the longest row.
 
         Args:
             rows: Arrays, keyed by name.

@@ -14,7 +14,7 @@ from keras_attn.text.word_scores import WordScores
 
 Candidates = Sequence[Sequence[str]]
 Embedder = Callable[[Sequence[str]], np.ndarray]
-"""The candidates of each question."""
+"""Function from n texts to their unit vectors, float32 `(n, D)`."""
 
 
 class FoundAnswer(NamedTuple):
@@ -29,8 +29,8 @@ class FoundAnswer(NamedTuple):
     answer: str
     """The answer."""
     score: float
-    """The cosine (vectors), the BM25 score (words), a number from 0 to 1 (both), or the score of a
-    reranker."""
+    """The cosine in a search by vectors, the BM25 score in a search by words, a number from 0 to 1
+    in a search by both, or the score of a reranker."""
     number: int
     """Index of the answer among the answers of the task, or among the question's candidates."""
 
@@ -72,8 +72,10 @@ class AnswerIndex:
 
     Args:
         answers: Distinct strings.
-        embed: Function that returns unit vectors of answers.
-        embed_questions: Function that returns unit vectors of questions; `embed` if None.
+        embed: Function that is called with the list of answers, and returns their unit vectors,
+            float32 `(n, D)`.
+        embed_questions: Function that is called with a list of questions, and returns their unit
+            vectors; `embed` if None.
 
     Example:
 
@@ -121,7 +123,7 @@ class AnswerIndex:
         lexical_weight: float,
         candidates: Candidates | None = None,
     ) -> Iterator[tuple[Sequence[str], np.ndarray]]:
-        """Scores the candidates of each question by their text.
+        """Scores the candidates of each question, which are given as strings.
 
         Args:
             questions: The questions.
@@ -147,10 +149,10 @@ class AnswerIndex:
         members: Sequence[np.ndarray] | None = None,
         rows: int = 64,
     ) -> Iterator[np.ndarray]:
-        """Scores the candidates of each question by their indices.
+        """Scores the candidates of each question, which are given as indices of answers.
 
-        With `"both"`, the scores of words and vectors are scaled to the range from 0 to 1 for each
-        question, and averaged with the weights `lexical_weight` and `1 - lexical_weight`.
+        With `by="both"`, the scores of words and vectors are scaled to the range from 0 to 1 for
+        each question, and averaged with the weights `lexical_weight` and `1 - lexical_weight`.
 
         Args:
             questions: The questions.

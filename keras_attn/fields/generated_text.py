@@ -27,8 +27,8 @@ class PromptInput:
     Args:
         tokenizer: A tokenizer with `encode`, `start_id`, `pad_id` and `to_graph`.
         max_length: Maximum number of tokens of a prompt.
-        limit: Function `limit(tf, number)` that returns the requested number of new tokens, or
-            raises an error if it is too large.
+        limit: Function `limit(tf, number)` that the graph calls with the requested number of new
+            tokens, an int32 scalar. It returns the number, or raises an error if it is too large.
         graph: Function that returns the tokenizer's graph; `tokenizer.to_graph` if None.
 
     Example:
@@ -76,7 +76,8 @@ class PromptInput:
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
-        The function returns the ids as a table `(B, P)`, padded on the right.
+        The function is called with texts `(B,)`, seeds `(B,)` and the number of new tokens. It
+        returns the ids as a table `(B, P)`, padded on the right.
 
         Args:
             tf: The module `tensorflow`.

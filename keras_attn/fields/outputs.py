@@ -23,7 +23,7 @@ class Numbers:
         self.of = of
 
     def decode(self, tensors: Mapping[str, np.ndarray]) -> list[Any]:
-        """Returns the numbers of all rows as a nested list."""
+        """Returns the numbers of all rows as a nested list, given arrays keyed by name."""
         return np.asarray(tensors[self.of]).tolist()
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
@@ -44,7 +44,7 @@ class Strings(Numbers):
     """
 
     def decode(self, tensors: Mapping[str, Any]) -> list[Any]:
-        """Returns the strings of all rows as a list."""
+        """Returns the strings of all rows as a list, given arrays and lists keyed by name."""
         return list(tensors[self.of])
 
 
@@ -66,7 +66,8 @@ class Names(Numbers):
         self.names = list(names)
 
     def decode(self, tensors: Mapping[str, np.ndarray]) -> list[Any]:
-        """Returns the names of all rows as a nested list of the shape of the indices."""
+        """Returns the names as a nested list in the shape of the indices, given arrays keyed by
+        name."""
         return np.array(self.names, object)[np.asarray(tensors[self.of])].tolist()
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
@@ -93,7 +94,8 @@ class Label(Numbers):
         self.names = list(names)
 
     def decode(self, tensors: Mapping[str, np.ndarray]) -> list[str]:
-        """Returns the name of the class with the greatest number in each row."""
+        """Returns the name of the class with the greatest number in each row, given arrays keyed by
+        name."""
         return [self.names[i] for i in np.asarray(tensors[self.of]).argmax(axis=-1)]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:

@@ -134,7 +134,8 @@ class QuestionRows:
             A dict of int32 arrays. `row_ids (R, T)`: the ids. `row_sizes (R,)`: the number of ids
             of each row. `row_seconds (R,)`: the index in each row where the text starts. `rooms`
             and `margins (B,)`: the maximum number of a text's pieces in a window, and half of the
-            overlap. `window_owner` and so on: the fields of the `Windows`.
+            overlap. `window_owner`, `window_start` and so on: a key for each field of the windows
+            that `keras_attn.arrays.windows` returns.
         """
         room = self.max_length - 2 - self.between - given["questions"]
         margin = xp.minimum(self.overlap // 2, room // 4)

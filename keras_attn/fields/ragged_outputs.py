@@ -34,7 +34,7 @@ class NumberRows:
         self.of, self.lengths = of, lengths
 
     def decode(self, tensors: Tensors) -> np.ndarray | list:
-        """Returns the numbers as a table with a padded row for each text.
+        """Returns the numbers as a table `(B, n)` with a padded row for each text.
 
         Args:
             tensors: Arrays, keyed by name.
@@ -66,7 +66,7 @@ class StringRows(NumberRows):
     """
 
     def values(self, tensors: Tensors) -> Sequence[str]:
-        """Returns the concatenated strings of all rows `(N,)`."""
+        """Returns the concatenated strings of all rows `(N,)`, given arrays keyed by name."""
         return list(tensors[self.of])
 
     def values_graph(self, tf: ModuleType, tensors: Tensors) -> Array:
@@ -114,7 +114,7 @@ class NameRows(StringRows):
         self.names = list(names)
 
     def values(self, tensors: Tensors) -> Sequence[str]:
-        """Returns the concatenated names of all rows `(N,)`."""
+        """Returns the concatenated names of all rows `(N,)`, given arrays keyed by name."""
         return [self.names[i] for i in tensors[self.of].tolist()]
 
     def values_graph(self, tf: ModuleType, tensors: Tensors) -> Array:
@@ -145,7 +145,7 @@ class PlaceRows(NumberRows):
         self.characters = characters
 
     def decode(self, tensors: Tensors) -> Any:
-        """Returns the converted positions as a table with a padded row for each text.
+        """Returns the converted positions as a table `(B, n)` with a padded row for each text.
 
         Args:
             tensors: Arrays, keyed by name, with the texts as `text`.
@@ -199,7 +199,7 @@ class PartRows(StringRows):
         self.ends = ends
 
     def values(self, tensors: Tensors) -> Sequence[str]:
-        """Returns the concatenated parts of all texts `(N,)`."""
+        """Returns the concatenated parts of all texts `(N,)`, given arrays keyed by name."""
         texts, starts, ends = tensors["text"], tensors[self.of], tensors[self.ends]
         rows = _texts_of(np, tensors, starts, self.lengths)
         places = zip(rows.tolist(), starts.ravel().tolist(), ends.ravel().tolist(), strict=True)

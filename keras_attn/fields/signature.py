@@ -13,7 +13,10 @@ Encode = Callable[..., Any]
 
 
 class InputField(Protocol):
-    """Interface of input fields, which convert raw inputs to arrays."""
+    """Interface of input fields, which convert raw inputs to arrays.
+
+    Tasks call `encode` in Python, and `to_graph` to export a SavedModel.
+    """
 
     @property
     def encode(self) -> Encode:
@@ -24,7 +27,10 @@ class InputField(Protocol):
 
 
 class OutputField(Protocol):
-    """Interface of output fields, which convert arrays to results."""
+    """Interface of output fields, which convert arrays to results.
+
+    Tasks call `decode` in Python, and `graph` to export a SavedModel.
+    """
 
     def decode(self, tensors: Mapping[str, Array]) -> Any:
         """Converts arrays, keyed by name, to a Python value for each row."""
@@ -80,7 +86,10 @@ class Together:
         self.fields = fields
 
     def encode(self, *values: object) -> dict[str, Array]:
-        """Encodes each input, and returns all arrays in one dict.
+        """Encodes each input, and returns all arrays in one dict, keyed by name.
+
+        If a field returns a single array, its name is the name of the input. If a field returns a
+        dict, the name of the input and `_` precede each key.
 
         Args:
             *values: The raw values of each input, in the order of `fields`.

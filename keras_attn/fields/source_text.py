@@ -97,7 +97,8 @@ class SourceText:
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
-        The function returns `source_ids` as an int32 table `(B, S)`.
+        The function is called with strings `(B,)`, and returns `source_ids` as an int32 table
+        `(B, S)`, padded on the right.
 
         Args:
             tf: The module `tensorflow`.

@@ -117,6 +117,12 @@ class LabelledWords:
         Args:
             of_texts: Whether the inputs are texts, so that there are positions in texts; otherwise
                 they are lists of words.
+
+        Returns:
+            A dict with `labels`, `probabilities`, `kinds`, `first` and `behind`. If the inputs are
+            texts, it also has `words`, `entities`, and their positions in bytes (`word_starts`,
+            `word_ends`, `entity_starts`, `entity_ends`) and in characters
+            (`entity_start_characters`, `entity_end_characters`).
         """
         found: dict[str, OutputField] = {
             "labels": NameRows(self.labels, "labels", "words"),

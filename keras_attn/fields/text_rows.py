@@ -198,7 +198,7 @@ class FoundNames(Numbers):
     """
 
     def decode(self, tensors: Mapping[str, Any]) -> list[list[str]]:
-        """Returns a list of names for each row."""
+        """Returns a list of names for each row, given arrays keyed by name, with `names`."""
         names = tensors["names"]
         return [[names[i] for i in row] for row in tensors[self.of].tolist()]
 
@@ -229,7 +229,7 @@ class Tokens(Numbers):
         self.field, self.sizes = field, sizes
 
     def decode(self, tensors: Mapping[str, Any]) -> list[list[str]]:
-        """Returns a list of tokens for each row."""
+        """Returns a padded list of tokens for each row, given arrays keyed by name."""
         sizes = tensors[self.sizes].tolist()
         rows = zip(tensors[self.of].tolist(), sizes, strict=True)
         tokens = self.field.tokenizer.tokens([ids[:size] for ids, size in rows])

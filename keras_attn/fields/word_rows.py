@@ -125,7 +125,7 @@ class WordRows:
         Returns:
             A dict of int32 arrays. `row_ids (R, T)`: the ids. `row_sizes (R,)`: the number of ids
             of each row. `row_seconds (R,)`: the same numbers, because there is no second segment.
-            `row` and `column (W,)`: where in the rows the label of each word is read.
+            `row` and `column (W,)`: where in the rows the label of each of the W words is read.
             `row_starts (R,)` and `word_pieces (W,)`: the index in its sentence of the first piece
             of each row and of each word.
         """
