@@ -221,7 +221,15 @@ class QuestionAnswerer(WindowedTask):
 
     @classmethod
     def read_file(cls, path: Location, data: QuestionAnsweringData) -> Any:
-        """Returns the `AnsweredQuestions` of a file: SQuAD's JSON, or JSON lines."""
+        """Reads questions with answers, from SQuAD's JSON or JSON lines.
+
+        Args:
+            path: The file, or a table in memory as `keras_attn.records.Rows`.
+            data: Settings of class `Data`.
+
+        Returns:
+            `keras_attn.records.AnsweredQuestions`.
+        """
         return read_questions(path, data.on_error)
 
     @classmethod

@@ -160,7 +160,7 @@ class TextRegressor(TextRowsTask):
 
     The model learns standardized numbers, `(y - mean) / deviation` of the training numbers. The
     margin comes from split conformal prediction on the development texts; see `calibrate`. `.model`
-    is the plain Keras model from ids to `(B, 1)`.
+    is the plain Keras model from the ids of B texts to their standardized numbers, `(B, 1)`.
 
     Args:
         tokenizer: A `BytePairTokenizer`, `WordPieceTokenizer` or `WordTokenizer`.
@@ -211,6 +211,13 @@ class TextRegressor(TextRowsTask):
 
         With a column of second texts (--text-pair), pairs are read. Held-out texts determine the
         best weights and the width of the intervals.
+
+        Args:
+            path: The file, or a table in memory as `keras_attn.records.Rows`.
+            data: Settings of class `Data`.
+
+        Returns:
+            `keras_attn.records.NumberedTexts`.
         """
         names = ("text", "number", "text_pair", "format", "on_error")
         settings = {name: getattr(data, name) for name in names}
@@ -281,7 +288,7 @@ class TextRegressor(TextRowsTask):
         return self.labelled_batches(inputs, self.targets(checked)[:, None], None, **settings)
 
     def objective(self, training: RegressionTraining) -> dict[str, Any]:
-        """Returns the loss `training.loss_kind`, which is applied to standardized numbers."""
+        """Returns a dict with the `loss`, `training.loss_kind` of the standardized numbers."""
         # Rows that only fill a batch have no weight.
         return {"loss": LOSSES[training.loss_kind]()}
 
@@ -387,7 +394,7 @@ class TextRegressor(TextRowsTask):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Array], use: RegressionUse
     ) -> dict[str, Array]:
-        """Computes the outputs for a batch, in Python and in the SavedModel.
+        """Computes the numbers and intervals of a batch, in Python and in the SavedModel.
 
         Args:
             xp: The array module, `keras.ops`.
@@ -412,11 +419,12 @@ class TextRegressor(TextRowsTask):
         """Predicts the number of a text, or of a pair of texts.
 
         Args:
-            inputs: A string (a tuple of two strings for pairs), or a list of these.
+            inputs: A text, or a pair of texts as a tuple of two strings; or a list of texts or
+                pairs.
             use: Settings of class `Use`.
 
         Returns:
-            A `PredictedNumber` for one input, or a list of `PredictedNumber`s for a list.
+            A `PredictedNumber` for one input, or a list of `PredictedNumber`s for a list of inputs.
 
         Raises:
             TypeError: If an input is neither a string nor a pair of strings.
@@ -428,16 +436,17 @@ class TextRegressor(TextRowsTask):
         return [PredictedNumber(*row) for row in rows]
 
     def explained(self, inputs: Sequence[Input], use: RegressionUse) -> Any:
-        """Shows how much each token contributes to the predicted number.
+        """Explains predicted numbers by the weight of each token.
 
         Args:
-            inputs: A string (a tuple of two strings for pairs), or a list of these.
+            inputs: A text, or a pair of texts as a tuple of two strings; or a list of texts or
+                pairs.
             use: Settings of class `Use`.
 
         Returns:
-            An `Explanation` for one input, or a list of `Explanation`s for a list. With
+            An `Explanation` for one input, or a list of `Explanation`s for a list of inputs. With
             `method="gradient"`, weights are in the units of the number, and a token with a positive
-            weight increases the number. With `method="attention"` and a model that has only
+            weight increases the number. With `method="attention"`, if the model has only
             self-attention, an `EncoderStudy` of all inputs. `page` creates an HTML page from any of
             these results.
 

@@ -133,12 +133,13 @@ class SimilarityScorer(TextVectors):
         bi      score = cosine(vector(first), vector(second))        each text is read separately
         cross   score = pooled([CLS] first [SEP] second [SEP]) W + b
 
-    Both kinds learn scores scaled to 0 to 1, with the mean squared error. `bi` returns vectors of
-    texts, which can be stored and compared later. `cross` reads both texts together; it is usually
-    more accurate after training, but must run the encoder for each pair.
+    The data setting `kind` is `"bi"` or `"cross"`; W and b are the weights of the output layer.
+    Both kinds learn scores scaled to 0 to 1, with the mean squared error. `kind="bi"` has vectors
+    of texts, which can be stored and compared later. `kind="cross"` reads both texts together; it
+    is usually more accurate after training, but must run the encoder for each pair.
 
-    `.model` is the plain Keras model from ids to `{"vectors": (B, D)}` for `bi`, or to `{"classes":
-    (B, 1)}` for `cross`.
+    `.model` is the plain Keras model from ids to `{"vectors": (B, D)}` with `kind="bi"`, or to
+    `{"classes": (B, 1)}` with `kind="cross"`.
 
     References:
         - [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084): Sentence-BERT.
@@ -194,13 +195,14 @@ class SimilarityScorer(TextVectors):
 
     @property
     def pooling(self) -> str | None:
-        """Pooling of token states to a vector for `"bi"`: `"average"` (also if None), `"first"` or
-        `"max"`."""
+        """Pooling of token states to a vector with `kind="bi"`: `"average"` (also if None),
+        `"first"` or `"max"`."""
         return self.data.pooling
 
     @property
     def prompts(self) -> tuple[str, str]:
-        """Prefixes of the first and the second texts, which are equal."""
+        """The text that is added before each first text, and before each second text: twice the
+        setting `prompt` of the data."""
         return (self.data.prompt or "",) * 2
 
     @property
@@ -215,7 +217,7 @@ class SimilarityScorer(TextVectors):
 
     def configured(self, model: Any) -> Any:
         """Returns the settings object of the encoder; raises a ValueError if settings of vectors
-        are given with kind `"cross"`."""
+        are given with `kind="cross"`."""
         for name in _OF_VECTORS:
             if getattr(self.data, name) is not None and self.kind != "bi":
                 raise ValueError(
@@ -247,7 +249,15 @@ class SimilarityScorer(TextVectors):
 
     @classmethod
     def read_file(cls, path: Location, data: SimilarityData) -> ScoredPairs:
-        """Reads pairs of texts with scores, from CSV, TSV or JSON lines."""
+        """Reads pairs of texts with scores, from CSV, TSV or JSON lines.
+
+        Args:
+            path: The file, or a table in memory as `keras_attn.records.Rows`.
+            data: Settings of class `Data`.
+
+        Returns:
+            `keras_attn.records.ScoredPairs`.
+        """
         first, second, score = numbered(data.first, data.second, data.score)
         return read_scored_pairs(
             path, first, second, score, data.format, delimiter=data.delimiter or None,
@@ -276,7 +286,8 @@ class SimilarityScorer(TextVectors):
     def learn_beside(
         cls, tokenizer: EncoderTokenizer, examples: Sequence[ScoredPair], data: SimilarityData
     ) -> SimilarityLearned:
-        """Returns the tokenizer and the range of the scores, which `data` may give."""
+        """Returns the tokenizer, and the lowest and the highest score: the settings in `data` or,
+        if they are None, the scores of the examples."""
         scores = [pair.score for pair in examples]
         return _range(tokenizer, data, min(scores), max(scores))
 
@@ -311,7 +322,8 @@ class SimilarityScorer(TextVectors):
                 `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
-            `EncoderBatches` of rows with both texts for `cross`, or `ScoredPairBatches` for `bi`.
+            `EncoderBatches` of rows with both texts if `kind="cross"`, or `ScoredPairBatches` if
+            `kind="bi"`.
 
         Raises:
             ValueError: If a score is below `lowest` or above `highest`.
@@ -333,13 +345,14 @@ class SimilarityScorer(TextVectors):
         return self.row_batches(rows, {"classes": targets[:, None]}, **settings)
 
     def objective(self, training: EncoderTraining) -> dict[str, Any]:
-        """Returns the loss: the mean squared error of the scores, scaled to 0 to 1."""
+        """Returns a dict with the `loss`: the mean squared error of scores scaled to 0 to 1."""
         output = "classes" if self.kind == "cross" else "similarity"
         return {"loss": {output: keras.losses.MeanSquaredError()}}
 
     def doubt(self, batches: EncoderBatches | ScoredPairBatches, run: TrainingRun) -> str:
         """Returns a warning if the final training loss is not below the loss of predicting the mean
-        score for all pairs; empty otherwise, and for `bi` if Spearman's correlation is above 0.5.
+        score for all pairs. Otherwise, and with `kind="bi"` if Spearman's correlation is above 0.5,
+        returns an empty string.
         """
         if self.kind == "bi" and (run.best_score or 0.0) > _IN_ORDER:
             return ""
@@ -350,8 +363,8 @@ class SimilarityScorer(TextVectors):
         return doubt_of(run, guess, "giving all pairs the mean score")
 
     def trained_form(self, training: EncoderTraining) -> keras.Model:
-        """Returns the compiled model that `fit` trains: `model` for `cross`, and for `bi` a model
-        of pairs with the layers of `model`."""
+        """Returns the compiled model that `fit` trains: `model` with `kind="cross"`, and a model of
+        pairs with the layers of `model` with `kind="bi"`."""
         if self.kind == "cross":
             return self.model
         return compiled_alike(paired_encoder(self.model), self.model)
@@ -363,7 +376,8 @@ class SimilarityScorer(TextVectors):
         return "Spearman", 1
 
     def score(self, examples: Sequence[Scored]) -> dict[str, float]:
-        """Returns Spearman's and Pearson's correlation, which are NaN if all scores are equal."""
+        """Returns a dict of `spearman` and `pearson`, the correlations between predicted and true
+        scores; they are NaN if all scores are equal."""
         report = self.evaluate(examples, num_bootstrap=0)
         return {"spearman": report.spearman.value, "pearson": report.pearson.value}
 
@@ -399,8 +413,8 @@ class SimilarityScorer(TextVectors):
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
         The inputs of `serving_default` are `text: string (B,)` and `second: string (B,)`, and its
-        output is `score: float32 (B,)`. For `bi`, the signature `embed` has the input `text: string
-        (B,)` and the output `vectors: float32 (B, D)`.
+        output is `score: float32 (B,)`. With `kind="bi"`, the signature `embed` has the input
+        `text: string (B,)` and the output `vectors: float32 (B, D)`.
         """
         alone = self.kind == "bi"
         prompt = self.prompts[0]
@@ -469,14 +483,15 @@ class SimilarityScorer(TextVectors):
             )
 
     def studied(self, inputs: list[Pair]) -> list[Any]:
-        """Returns the inputs of which `explain` shows the attention of heads: pairs for `cross`,
-        and each distinct text with its prompt for `bi`."""
+        """Returns the inputs whose attention `explain` shows: pairs with `kind="cross"`, and each
+        distinct text with the prompt before it with `kind="bi"`."""
         if self.kind == "cross":
             return inputs
         return list(dict.fromkeys(text for pair in self.prompted(inputs) for text in pair))
 
     def reasons(self, pairs: list[Pair], use: SimilarityUse) -> list[Explanation]:
-        """Shows which words make two texts similar, or the attention of each head of the encoder.
+        """Computes how much each word contributes to the similarity of two texts, or collects the
+        attention of all heads.
 
         Args:
             pairs: A tuple of two strings, or a list of such tuples.

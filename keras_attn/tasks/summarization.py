@@ -170,7 +170,8 @@ class Summarizer(TextToText):
 
     @classmethod
     def lengths(cls, longest: Sequence[int | None]) -> dict[str, int]:
-        """Returns the setting `max_summary_length` of an imported model; empty if unknown."""
+        """Returns a dict of the setting `max_summary_length` of an imported model: the first known
+        length in `longest`; empty if no length is known."""
         known = [most for most in longest if most]
         return {"max_summary_length": known[0]} if known else {}
 
@@ -180,7 +181,15 @@ class Summarizer(TextToText):
 
     @classmethod
     def read_file(cls, path: Location, data: SummarizationData) -> ParallelText:
-        """Reads pairs of a text and a summary: columns of a table, or keys of JSON lines."""
+        """Reads pairs of a text and a summary: columns of a table, or keys of JSON lines.
+
+        Args:
+            path: The file, or a table in memory as `keras_attn.records.Rows`.
+            data: Settings of class `Data`.
+
+        Returns:
+            `keras_attn.records.ParallelText`.
+        """
         return read_pairs(
             path,
             format=_FORMATS[data.format],
@@ -192,7 +201,7 @@ class Summarizer(TextToText):
     @classmethod
     def split(cls, examples: ParallelText, data: SummarizationData) -> tuple[Any, Any]:
         """Splits pairs into training and development pairs. No text or summary is in both parts,
-        even if its digits are ignored."""
+        ignoring case, digits and punctuation."""
         size = max(1, round(data.dev_share * len(examples)))
         sides = split_pairs(examples, 0, size, seed=data.split_seed)
         return sides.train, sides.validation
@@ -284,7 +293,8 @@ class Summarizer(TextToText):
             pairs: Tuples (text, summary) of strings.
 
         Returns:
-            A `keras_attn.metrics.RougeReport`, which `print` shows.
+            A `keras_attn.metrics.RougeReport`, which `print` shows: mean F1 of ROUGE-1, ROUGE-2 and
+            ROUGE-L, of the summaries and of the first sentences.
 
         Raises:
             ImportError: If `rouge-score` is not installed.

@@ -212,7 +212,15 @@ class Tagger(WindowedTask):
 
     @classmethod
     def read_file(cls, path: Location, data: TaggingData) -> Any:
-        """Reads sentences whose words have labels, from CoNLL columns or JSON lines."""
+        """Reads sentences whose words have labels, from CoNLL columns or JSON lines.
+
+        Args:
+            path: The file, or a table in memory as `keras_attn.records.Rows`.
+            data: Settings of class `Data`.
+
+        Returns:
+            `keras_attn.records.TaggedTexts`.
+        """
         return read_tagged(path, data.word_column, data.label_column, data.on_error)
 
     @classmethod
@@ -315,7 +323,8 @@ class Tagger(WindowedTask):
         return every
 
     def objective(self, training: TaggingTraining) -> dict[str, Any]:
-        """Returns the loss and the metric: cross-entropy and accuracy of the labels of words."""
+        """Returns a dict of `loss` and `weighted_metrics`: cross-entropy and accuracy of the labels
+        of words."""
         return {
             "loss": {"tags": MaskedCrossEntropy(ignore_id=None, name="tags")},
             "weighted_metrics": {"tags": keras.metrics.SparseCategoricalAccuracy(name="accuracy")},
@@ -352,7 +361,7 @@ class Tagger(WindowedTask):
         return super().scorer(dev, training)
 
     def score(self, examples: Sequence[Tagged]) -> dict[str, float]:
-        """Returns the F1 of entities (if labels mark entities) and the accuracy."""
+        """Returns a dict of `accuracy` and, if labels mark entities, `f1`, the F1 of entities."""
         texts = checked_tagged(examples)
         report = self._report(texts, self.measured(texts, self.Use()), num_bootstrap=0)
         figures = {} if report.f1 is None else {"f1": report.f1}
@@ -462,8 +471,8 @@ class Tagger(WindowedTask):
             A dict of `labels` and `probabilities` `(W,)`, the labels of all words and their
             probabilities; `entities (B,)`, the number of entities of each text; and further arrays
             `(E,)` of the E entities, see `keras_attn.arrays.entities`. If `tensors` has positions
-            of words, `entity_starts` and `entity_ends` `(E,)` are those of entities, in the same
-            unit.
+            of words, `entity_starts` and `entity_ends` `(E,)` are the positions of entities, in the
+            same unit.
         """
         starts = xp.take(tensors["token_starts"], tensors["row"], axis=0)
         table = xp.take(tensors["tokens"], starts + tensors["column"], axis=0)  # (W, C)
@@ -486,7 +495,8 @@ class Tagger(WindowedTask):
             use: Settings of class `Use`.
 
         Returns:
-            A `TaggedWords` for a string, or a list of `TaggedWords` for a list.
+            A `TaggedWords` for a string, or a list of `TaggedWords` for a list: the words, their
+            labels and probabilities, and the entities.
 
         Raises:
             TypeError: If an input is neither a string nor a list of strings.
@@ -495,14 +505,14 @@ class Tagger(WindowedTask):
         return self.labelled.read(tensors | self.computed(tensors, use))
 
     def studied(self, texts: list[Any]) -> list[str]:
-        """Returns the texts of which `explain` shows the attention of heads; all are strings."""
+        """Returns the texts whose attention `explain` shows; all of them are strings."""
         return checked_texts(texts)
 
     def reasons(
         self, texts: list[Any], use: TaggingUse, *, word: int | str | None = None
     ) -> list[Explanation]:
-        """Shows the attention of each head of the encoder, or which words support the label of a
-        word.
+        """Collects the attention of all heads, or computes how much each word supports the label of
+        one word.
 
         Args:
             texts: A string, or a list of strings.

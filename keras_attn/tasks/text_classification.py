@@ -250,7 +250,7 @@ class TextClassifier(ClassTask, TextRowsTask):
 
     @classmethod
     def read_file(cls, path: Location, data: TextClassificationData) -> LabelledTexts:
-        """Reads labelled texts from a file or folder in the format `data.format`."""
+        """Returns the `LabelledTexts` of a file or folder in the format `data.format`."""
         return _read(path, data)
 
     @classmethod
@@ -273,7 +273,7 @@ class TextClassifier(ClassTask, TextRowsTask):
     def read_test(
         self, test: TextClassificationTest, data: TextClassificationData
     ) -> LabelledTexts:
-        """Reads test texts, whose labels must be classes of this classifier."""
+        """Returns the `LabelledTexts` for the test; their labels must be classes of the task."""
         known = [*self.class_names, *([self.unknown] if self.unknown else [])]
         return _read(test.data, data, test.split, known)
 
@@ -328,7 +328,7 @@ class TextClassifier(ClassTask, TextRowsTask):
     def logits_of_ids(
         self, ids: Sequence[Sequence[int]], batch_size: int = ClassUse.batch_size
     ) -> np.ndarray:
-        """Computes the logits `(n, C)` of texts that are given as ids without special tokens."""
+        """Computes the logits `(n, C)` of n texts, given as lists of ids without special tokens."""
         return self._of_ids(ids, self.Use(batch_size=batch_size))["logits"]
 
     def explain_ids(
@@ -347,7 +347,7 @@ class TextClassifier(ClassTask, TextRowsTask):
             batch_size: Number of texts that are computed at once.
 
         Returns:
-            The logits `(n, C)`, and the weights of the ids of each text that the model reads.
+            The logits `(n, C)`, and for each text the weights `(T,)` of the ids that are read.
 
         Example:
 

@@ -235,10 +235,9 @@ class TextGenerator(Task[Texts]):
 
     `.model` is the plain Keras model from ids to logits, and `.dataset(text)` returns the data for
     its `fit`. Every input (a training window, a text to score or a prompt) begins with the start
-    token, which therefore means "somewhere in a text". `fit` takes a single string, or a list or a
-    table of documents. A document is a string, or a tuple of a prompt and an answer; the loss
-    counts only the answer. Each document gets an end token, which the model learns and which ends
-    generated texts.
+    token. `fit` takes a single string, or a list or a table of documents. A document is a string,
+    or a tuple of a prompt and an answer, of which only the answer counts in the loss. Each document
+    gets an end token, which the model learns and which ends generated texts.
 
     Args:
         tokenizer: A `CharacterTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
@@ -475,7 +474,7 @@ class TextGenerator(Task[Texts]):
 
     @classmethod
     def table_settings(cls) -> list[str]:
-        """Returns the names of the data settings that calls with a table accept."""
+        """Returns the names of the data settings that calls with a table accept as arguments."""
         return ["key", "prompt_key", "on_error"]
 
     @classmethod
@@ -496,7 +495,7 @@ class TextGenerator(Task[Texts]):
         return type(text)(parts[test.split == "test"], f"{text.where}, {test.split} part")
 
     def batches(self, examples: Texts, training: Any, shuffle: bool = True) -> TextWindows:
-        """Creates the batches of a training run; documents set `ends`, see `created`."""
+        """Creates the batches of a training run; sets `ends` if the examples are documents."""
         self.created(examples)
         return super().batches(examples, training, shuffle)
 
@@ -536,13 +535,13 @@ class TextGenerator(Task[Texts]):
         return self.reader.documents(checked_documents(text))
 
     def objective(self, training: TextGenerationTraining) -> dict[str, Any]:
-        """Returns the loss: the cross-entropy of the next token."""
+        """Returns a dict with the `loss`: the cross-entropy of the next token."""
         return {"loss": MaskedCrossEntropy()}
 
     def scorer(
         self, dev: Texts, training: TextGenerationTraining
     ) -> Callable[[keras.Model], Scored]:
-        """Returns a function that computes the bits per character of the development text."""
+        """Returns a function that computes the bits per character of `dev` after an epoch."""
 
         def score(model: keras.Model) -> Scored:
             bits = self.evaluate(dev, batch_size=training.batch_size).bits_per_character
@@ -586,7 +585,7 @@ class TextGenerator(Task[Texts]):
             prompt_key: Name of the column with the prompts, if they come from a table.
 
         Returns:
-            A `TextScore`, which `print` shows.
+            A `TextScore`, which `print` shows, with the mean number of bits per character.
 
         Raises:
             ValueError: If the text is empty, or `context` or `batch_size` is out of range.
@@ -923,7 +922,8 @@ class TextGenerator(Task[Texts]):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Tensor], use: TextGenerationUse
     ) -> dict[str, Tensor]:
-        """Continues prompts, `ids (B, S)`; returns a dict of `tokens`, `scores`, `truncated`."""
+        """Continues prompts `ids (B, S)`; returns a dict of `tokens (B, N)`, and of `scores` and
+        `truncated` `(B,)`; with `num_return_sequences` R, all of them have an axis R after B."""
         numbers = {name: tensors[name] for name in SAMPLED if name in tensors}
         texts = self.writer.search(
             tensors["ids"], self._writing(use), tensors["num_tokens"], tensors["seed"],

@@ -217,10 +217,8 @@ class TranslationTest(Settings):
     )  # fmt: skip
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises a `WrongUse` if the settings name both prepared data and pairs, or neither.
-
-        Raises it too if an option does not apply to prepared data.
-        """
+        """Raises a `WrongUse` if the settings name both prepared data and pairs, or neither, or if
+        an option does not apply to prepared data."""
         if bool(self.data) == bool(self.pairs):
             both = "both" if self.data else "neither"
             raise WrongUse(f"Give either --data or --pairs. Received: {both}.")
@@ -303,7 +301,9 @@ class TranslationLearned(Learned):
 
 @dataclass(frozen=True, eq=False)
 class PreparedTranslation(PreparedPairs):
-    """The training and test data of a translation run; see `PreparedPairs`.
+    """Tokenized training, development and test pairs of a translation run, in a folder.
+
+    `prepare` writes the folder, and `load` reads it.
 
     Example:
 
@@ -324,7 +324,7 @@ class PreparedTranslation(PreparedPairs):
     def tokenizers(
         cls, settings: TranslationData, pairs: Sequence[Any]
     ) -> tuple[TextTokenizer, TextTokenizer, bool]:
-        """Trains the tokenizers on the training pairs, or returns those of the backbone.
+        """Trains the tokenizers on the training pairs, or returns the tokenizers of the backbone.
 
         Args:
             settings: Settings of the data.
@@ -428,7 +428,8 @@ class Translator(TextToText):
         return super().learned_of(start._replace(learned={**own, **start.learned}), data)
 
     def parted(self, use: TranslationUse) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
-        """Splits settings for a compiled search; `language` is not among the constants."""
+        """Splits settings for a compiled search, without `language`; see
+        `SequenceToSequence.parted`."""
         return super().parted(dataclasses.replace(use, language=""))
 
     @property
@@ -450,12 +451,20 @@ class Translator(TextToText):
 
     @classmethod
     def table_settings(cls) -> list[str]:
-        """Returns the names of the data settings that calls with a table accept."""
+        """Returns the names of the data settings that calls with a table accept as arguments."""
         return ["source", "target", "on_error", "max_characters"]
 
     @classmethod
     def read_file(cls, path: Location, data: TranslationData) -> ParallelText:
-        """Reads pairs from a file or table, in the columns or languages `source` and `target`."""
+        """Reads pairs of sentences from a file or table.
+
+        Args:
+            path: The file or folder, or a table in memory as `keras_attn.records.Rows`.
+            data: Settings of class `Data`; `source` and `target` name languages or columns.
+
+        Returns:
+            `keras_attn.records.ParallelText`.
+        """
         return read_pairs(
             path,
             **pair_columns(data.source, data.target),
@@ -491,11 +500,15 @@ class Translator(TextToText):
         return Examples(prepared, prepared.dev, counts, prepared.settings)
 
     def read_test(self, test: TranslationTest, data: None = None) -> ParallelText | Any:
-        """Reads test pairs, with the names of languages or columns from training by default.
+        """Reads test pairs from prepared data, or from files of pairs.
 
         Args:
-            test: Settings of class `Test`, which name prepared data or a file of pairs.
+            test: Settings of class `Test`, which name prepared data or files of pairs. If they do
+                not name the languages or columns, the names used in training apply.
             data: Unused.
+
+        Returns:
+            The pairs, with a method `summary()`.
 
         Raises:
             WrongUse: If the settings contradict each other.
@@ -538,7 +551,8 @@ class Translator(TextToText):
 
     @classmethod
     def data_of(cls, examples: Any, data: Any) -> TranslationData:
-        """Returns the settings of the data, which a `PreparedTranslation` contains."""
+        """Returns the settings of the data: the settings of a `PreparedTranslation`, which `data`
+        does not change, or the argument `data` if the examples are pairs."""
         if isinstance(examples, PreparedTranslation):
             return examples.settings
         return super().data_of(examples, data)
@@ -624,8 +638,8 @@ class Translator(TextToText):
         return "bleu", metric.corpus_score(written, references).score
 
     def trained_form(self, training: TranslationTraining) -> keras.Model:
-        """Returns the compiled model that `fit` trains: `model`, or a model with its layers for
-        packed rows or for a loss in chunks."""
+        """Returns the compiled model that `fit` trains: `model`, or a model with the layers of
+        `model` that reads packed rows or computes the loss in chunks."""
         packed = training.batching == "packed"
         return trained_form(self.model, packed, training.chunked_loss)
 

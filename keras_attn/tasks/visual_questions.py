@@ -273,7 +273,7 @@ class VisualQuestionAnswerer(PictureTask):
 
     @classmethod
     def read_file(cls, path: Location, data: VisualQuestionsData) -> PictureQuestions:
-        """Reads questions about images from a file or folder in the format `data.format`."""
+        """Returns the `PictureQuestions` of a file or folder in the format `data.format`."""
         return _file(path, data, data.annotations, data.image_dir).read()
 
     @classmethod
@@ -319,6 +319,9 @@ class VisualQuestionAnswerer(PictureTask):
         Args:
             test: Settings of class `Test`, with the file or folder.
             data: Settings of class `Data`, with the format and the columns.
+
+        Returns:
+            `keras_attn.images.PictureQuestions`.
         """
         file = _file(test.data, data, test.test_annotations, data.image_dir)
         check_formats(data, _OF_FORMATS, {file.kind}, "questions")
@@ -355,8 +358,8 @@ class VisualQuestionAnswerer(PictureTask):
         on_error: str,
         **settings: Any,
     ) -> tuple[VisualQuestionBatches, list[PictureQuestion], list[str]]:
-        """Makes the batches that `dataset` returns: images with their questions, without questions
-        whose answer is not among `answers`; see `PictureTask.prepared`."""
+        """Makes the batches that `dataset` returns: images with their questions. Questions whose
+        answer is not among `answers` are left out; see `PictureTask.prepared`."""
         asked = checked_questions(examples)
         classes = {answer: i for i, answer in enumerate(self.answers)}
         known = [example for example in asked if example.answer in classes]
@@ -389,7 +392,7 @@ class VisualQuestionAnswerer(PictureTask):
         return batches, [example for example, _ in kept], notes
 
     def objective(self, training: VisualQuestionsTraining) -> dict[str, Any]:
-        """Returns the loss and the metric: cross-entropy and accuracy of the answers."""
+        """Returns a dict of `loss` and `weighted_metrics`: cross-entropy and accuracy."""
         # Places without a question have no weight; no class is padding.
         return {
             "loss": MaskedCrossEntropy(training.label_smoothing, ignore_id=None),
@@ -453,9 +456,10 @@ class VisualQuestionAnswerer(PictureTask):
                                                            in a model without attention to the image
 
         The input of `encode` is `image`, and its output is `regions: float32 (B, R, D)`. The inputs
-        of `ask` are `regions`, `question`, and `picture: int32 (Q,)`, the row in `regions` of the
-        image that each question is about. The outputs of `ask` are those of `serving_default`.
-        `Captioner.signatures` describes how images are decoded.
+        of `ask` are `regions`, Q questions `question: string (Q,)`, and `picture: int32 (Q,)`, the
+        row in `regions` of the image that each question is about. `ask` returns the outputs of
+        `serving_default` for each question. `Captioner.signatures` describes how images are
+        decoded.
         """
         image = self.picture_input(use.max_pixels)
         outputs = {
@@ -645,7 +649,8 @@ class VisualQuestionAnswerer(PictureTask):
             batch_size: Number of questions that are computed at once.
 
         Returns:
-            float32 `(n, C)`, in the order of `answers`.
+            float32 `(n, C)`: a row for each of the n questions, with the probabilities of the C
+            answers in the order of `answers`.
 
         Raises:
             OSError: If an image does not exist or cannot be read.
@@ -736,7 +741,8 @@ class VisualQuestionAnswerer(PictureTask):
             examples: `PictureQuestion`s, or ((image, question), answer) tuples.
 
         Returns:
-            A dict of scores, which `print` shows; see `keras_attn.metrics.visual_question_scores`.
+            A dict, which `print` shows: `accuracy`; `vqa_accuracy`, if each question has answers of
+            several people; and `accuracy of KIND` for each kind of question.
 
         Raises:
             OSError: If an image does not exist or cannot be read.
