@@ -90,7 +90,7 @@ class CaptionedImages(Items[CaptionedImage]):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of entries, images and captions, and of problems by kind.
+        """A dict of `entries`, `images`, `captions`, and the number of problems of each kind.
 
         An image with two kinds of problems is counted under both kinds.
         """
@@ -126,6 +126,9 @@ class CaptionedImages(Items[CaptionedImage]):
 
         Returns:
             A `CaptionedImages` with the valid images.
+
+        Raises:
+            ValueError: If `on_error` is `"error"`, and images are broken, missing or too large.
         """
         checked = check_images(self.paths, on_error, max_pixels)
         broken = {problem.where for problem in checked.problems}

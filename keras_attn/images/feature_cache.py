@@ -57,7 +57,9 @@ def encoder_fingerprint(model: keras.Model) -> str:
 
 
 class FeatureCache:
-    """A folder with features `(R, D)` of images, so that an encoder computes them only once.
+    """A folder with features of images, so that an encoder computes them only once.
+
+    The features of an image are an array `(R, D)`, for example R regions with vectors of width D.
 
     A frozen encoder computes the same features of an image in each epoch. `fill` encodes the images
     that are not in the cache, and writes their features in shards, each of them atomically. If the
@@ -147,6 +149,10 @@ class FeatureCache:
 
         Returns:
             A NumPy array `(B, R, D)` of the given dtype.
+
+        Raises:
+            KeyError: If an image is not in the cache.
+            ValueError: If there is no path.
         """
         found = [self[path] for path in paths]
         if not found:

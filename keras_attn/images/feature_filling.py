@@ -18,7 +18,7 @@ from keras_attn.records.problems import many
 
 @dataclass(frozen=True)
 class CacheFill:
-    """The result of `FeatureCache.fill`.
+    """The counts of encoded and cached images, and problems, as returned by `FeatureCache.fill`.
 
     Args:
         computed: Number of images that were encoded.

@@ -146,7 +146,7 @@ class CheckedImages:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of files, of valid files, and of problems by kind."""
+        """A dict of `files`, `whole` (valid files), and the number of problems of each kind."""
         files = len(self.paths) + len(self.problems)
         return {"files": files, "whole": len(self.paths), **count_image_problems(self.problems)}
 

@@ -32,7 +32,7 @@ class Pretrained(NamedTuple):
     config: BertConfig | GptConfig | T5Config | TransformerEncoderDecoderConfig
     """Settings of the model."""
     tokenizer: PretrainedTokenizer | None
-    """The tokenizer (of the sources, if there are two); None if there is none."""
+    """The tokenizer, or the tokenizer of the sources if there are two; None if there is none."""
     tensors: dict[str, np.ndarray]
     """The weights, keyed by the names of `keras_attn.models.tensors.load_tensors`."""
     heads: tuple[str, ...]
@@ -46,6 +46,7 @@ class Pretrained(NamedTuple):
     search: Mapping[str, Any] = {}
     """The search settings in the folder of an encoder-decoder, such as `beams`."""
     source_ends: bool = True
-    """Whether sources of an encoder-decoder have the end token, as most of OpenNMT have not."""
+    """Whether the sources of an encoder-decoder end in the end token; False for most models of
+    OpenNMT."""
     tasks: Mapping[str, OwnTask] = {}
-    """What an encoder-decoder that learned several tasks says about them, by their names."""
+    """The settings of each task of an encoder-decoder that learned several tasks, keyed by task."""

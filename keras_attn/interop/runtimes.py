@@ -66,13 +66,13 @@ def export_model(
             products are stored as 8-bit integers, and ONNX Runtime rounds the activations to 8 bits
             while it runs (dynamic quantization).
         tolerance: Maximum difference between the outputs of the file and of the model. With
-            `format="onnx-int8"`, this holds for the float32 model that is quantized. The norm of
+            `format="onnx-int8"`, it applies to the float32 model before quantization. The norm of
             the difference that quantization makes may be half the norm of the output.
 
     Raises:
         ImportError: If the packages of the format are not installed.
-        RuntimeError: If the model cannot be exported, or the outputs of the file differ from those
-            of the model.
+        RuntimeError: If the model cannot be exported, or the outputs of the file differ from the
+            outputs of the model.
         ValueError: If the format is unknown, or `inputs` are not the inputs of the model.
 
     Example:

@@ -59,7 +59,7 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True)
 class Dialogues(Records[tuple[Turn, ...]]):
-    """The dialogues of a file, in their order, and the problems of those that were left out.
+    """The dialogues of a file, in their order, and the problems of dialogues that were left out.
 
     Example:
 

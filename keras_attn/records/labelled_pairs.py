@@ -56,7 +56,7 @@ class LabelledPair(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelledPairs(Records[LabelledPair]):
-    """The labelled pairs of a file, in their order, and the problems of those left out.
+    """The labelled pairs of a file, in their order, and the problems of lines that were left out.
 
     Args:
         pairs: The pairs with their labels.
@@ -157,7 +157,7 @@ def read_labelled_pairs(
 
     Args:
         path: The file.
-        format: The format.
+        format: `"auto"`, or a format in the table.
         premise: Column, or JSON key, of the first texts; if empty, the default of the format.
         hypothesis: Column, or JSON key, of the second texts; if empty, the default of the format.
         label: Column, or JSON key, of the labels; if empty, the default of the format.

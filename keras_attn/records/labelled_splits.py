@@ -28,7 +28,7 @@ Component = list[LabelledText]
 
 @dataclass(frozen=True)
 class LabelledSplits(Sides):
-    """The result of `split_labelled`.
+    """Training, development and test texts, as returned by `split_labelled`.
 
     Args:
         train: Training texts.
@@ -51,7 +51,8 @@ class LabelledSplits(Sides):
     largest_component: int = 0
 
     def label_counts(self) -> dict[str, dict[str, int]]:
-        """Returns the number of texts with each label in each set."""
+        """Returns the number of texts with each label in each set: a dict with the keys `train`,
+        `dev` and `test`, whose values are dicts keyed by label."""
         sides = {"train": self.train, "dev": self.dev, "test": self.test}
         return {name: count_labels(side) for name, side in sides.items()}
 
@@ -66,7 +67,7 @@ def split_labelled(
     keep_groups: bool = False,
     apart: bool = True,
 ) -> LabelledSplits:
-    """Splits texts at random so that equal or nearly equal texts are in the same set.
+    """Splits texts at random; by default, equal and nearly equal texts are in the same set.
 
     Texts that are equal except for case, punctuation, white space and numbers, or that share at
     least a fraction `shared` of their runs of 8 words (`duplicate_groups`), form a *component*,
@@ -91,9 +92,9 @@ def split_labelled(
         shared: Minimum fraction of their runs of 8 words that nearly equal texts share, as in
             `duplicate_groups`. Above 1, overlapping long texts may be in different sets.
         keep_groups: Whether texts of the same `group` (a film, an author) also form a component.
-        apart: Whether nearly equal texts are kept together. If False, they may be in different
-            sets, which causes a warning. Scores are then too high, but for texts generated from a
-            few templates there may be no alternative.
+        apart: Whether equal and nearly equal texts are kept together. If False, they may be in
+            different sets, which causes a warning. Scores are then too high, but for texts
+            generated from a few templates there may be no alternative.
 
     Returns:
         A `LabelledSplits`; each set is in random order.

@@ -153,7 +153,8 @@ class LabelledTexts(Records[LabelledText]):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of lines, texts, skipped lines, repeated texts, bad lines, and bad lines by kind.
+        """A dict of `lines`, `texts`, `passed_over`, `repeated`, `contradicting`, `bad_lines`, and
+        the number of bad lines of each kind.
 
         A line with problems of two kinds is counted under both kinds.
         """

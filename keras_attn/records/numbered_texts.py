@@ -146,7 +146,20 @@ def checked_numbered(examples: Iterable[object]) -> list[NumberedText]:
 def split_numbered(
     examples: Sequence[NumberedText], dev: int | float = 0.1, seed: int = 0, apart: bool = True
 ) -> tuple[list[NumberedText], list[NumberedText]]:
-    """Splits texts at random into two sets, with the arguments of `split_scored_pairs`.
+    """Splits texts with numbers at random into two sets.
+
+    Args:
+        examples: The texts with their numbers.
+        dev: Number of texts in the second set, or their fraction if it is below 1.
+        seed: Seed of the split, any integer.
+        apart: Whether equal and nearly equal texts are kept together, as in `split_labelled`. If
+            False, they may be in different sets, which causes a warning.
+
+    Returns:
+        The training texts and the development texts, as two lists.
+
+    Raises:
+        ValueError: If `dev` is out of range, or there are too few texts.
 
     Example:
 

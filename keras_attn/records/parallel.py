@@ -75,7 +75,8 @@ class ParallelText(Records[TranslationPair]):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of lines, pairs, skipped lines, repeated pairs, bad lines, and bad lines by kind.
+        """A dict of `lines`, `pairs`, `passed_over`, `repeated`, `bad_lines`, and the number of bad
+        lines of each kind.
 
         `lines` is the sum of `pairs`, `passed_over` and `bad_lines`, and with `unique=True` also of
         `repeated`. A line with problems of two kinds is counted under both kinds.

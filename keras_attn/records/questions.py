@@ -64,7 +64,7 @@ _Row = tuple[int, Any, Any, str, str]
 
 @dataclass(frozen=True)
 class AnsweredQuestions(Records[AnsweredQuestion]):
-    """The questions of a file with their answers, and the problems of those left out.
+    """The questions of a file with their answers, and the problems of questions left out.
 
     Example:
 

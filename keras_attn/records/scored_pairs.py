@@ -180,14 +180,14 @@ def is_finite(value: Any) -> bool:
 def split_scored_pairs(
     examples: Sequence[ScoredPair], dev: int | float = 0.1, seed: int = 0, apart: bool = True
 ) -> tuple[list[ScoredPair], list[ScoredPair]]:
-    """Splits pairs at random into two sets; equal pairs, in either order, stay together.
+    """Splits pairs at random into two sets.
 
     Args:
         examples: The pairs.
         dev: Number of pairs in the second set, or their fraction if it is below 1.
         seed: Seed of the split, any integer.
-        apart: Whether nearly equal pairs are kept together, as in `split_labelled`. If False, they
-            may be in different sets, which causes a warning.
+        apart: Whether pairs of equal or nearly equal texts, in either order, are kept together, as
+            in `split_labelled`. If False, they may be in different sets, which causes a warning.
 
     Returns:
         The training pairs and the development pairs, as two lists.

@@ -231,7 +231,7 @@ def checked_selection_questions(examples: Iterable[object]) -> list[SelectionQue
 def split_selection_questions(
     examples: Sequence[SelectionQuestion], dev: int | float = 0.1, seed: int = 0, apart: bool = True
 ) -> tuple[list[SelectionQuestion], list[SelectionQuestion]]:
-    """Splits questions at random into two sets; nearly equal questions stay together.
+    """Splits questions at random into two sets.
 
     An answer may occur in both sets, because answers are the candidates that a model ranks.
 
@@ -239,8 +239,8 @@ def split_selection_questions(
         examples: The questions.
         dev: Number of questions in the second set, or their fraction if it is below 1.
         seed: Seed of the split, any integer.
-        apart: Whether nearly equal questions are kept together, as in `split_labelled`. If False,
-            they may be in different sets, which causes a warning.
+        apart: Whether equal and nearly equal questions are kept together, as in `split_labelled`.
+            If False, they may be in different sets, which causes a warning.
 
     Returns:
         The training questions and the development questions, as two lists.

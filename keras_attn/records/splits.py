@@ -54,7 +54,7 @@ def template(text: str) -> str:
 
 @dataclass(frozen=True)
 class TranslationSplits(Sides):
-    """The result of `split_pairs`.
+    """Training, validation, test and held-out pairs, as returned by `split_pairs`.
 
     Args:
         train: Training pairs.

@@ -19,7 +19,7 @@ class Sides:
     __dataclass_fields__: ClassVar[dict[str, Field]]
 
     def summary(self) -> dict[str, int]:
-        """Returns the sizes of the sets and all counts, for a log or a table."""
+        """Returns a dict of the sizes of the sets and of all counts, keyed by field."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {k: v if isinstance(v, int) else len(v) for k, v in values.items()}
 

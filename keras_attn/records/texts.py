@@ -103,5 +103,5 @@ class Text(str):
         return made
 
     def summary(self) -> str:
-        """Returns the source and the length of the text."""
+        """Returns the name of the source and the number of characters, as text."""
         return f"{self.where}: {len(self):,} characters"

@@ -140,6 +140,14 @@ class WordTests(NamedTuple):
             pairs: Files of pairs of words, as for `read_word_pairs`.
             first: Analogies are restricted to this many of the most frequent words; 0 for no
                 restriction.
+
+        Returns:
+            A `WordTests`. Word pairs are keyed by the name of their file, or by the path if two
+            files have the same name.
+
+        Raises:
+            FileNotFoundError: If a file does not exist.
+            ValueError: If a file has the wrong format, or contains no analogy or pair.
         """
         names = [Path(path).name for path in pairs]
         if len(set(names)) < len(names):

@@ -430,7 +430,7 @@ class Tagger(WindowedTask):
             word_starts, word_ends          int32 (B, W)    positions of the words in bytes
             entities       string (B, E)    the entities as they occur in the text
             entity_starts, entity_ends      int32 (B, E)    positions of the entities in bytes
-            entity_start_characters, entity_end_characters  int32 (B, E)    and in characters
+            entity_start_characters, entity_end_characters  int32 (B, E)    positions in characters
 
         Bytes that are not UTF-8 are read as U+FFFD, and positions refer to the resulting text. The
         number of rows times the number of words of the longest text is at most `max_words`.

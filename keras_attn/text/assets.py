@@ -64,7 +64,7 @@ class SavedTokenizer:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Creates a tokenizer from its config."""
+        """Creates a tokenizer from the result of `get_config`."""
         return cls(**config)
 
     def save_assets(self, directory: str | os.PathLike[str]) -> None:

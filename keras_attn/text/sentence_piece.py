@@ -229,7 +229,8 @@ class SentencePieceTokenizer(PlacedTokenizer):
 
     @cached_property
     def dropped_spaces(self) -> int:
-        """Number of pieces whose space `decode` drops: 0, 1 (the first), or 2 for all pieces."""
+        """Of how many pieces `decode` drops the leading space: 0, 1 (the first piece), or 2 for all
+        pieces."""
         if SPACE in self._processor_ids:
             return 3 - len(self._processor.decode_pieces([SPACE, SPACE, "."]))
         spaced = next((piece for piece in self._processor_ids if piece.startswith(SPACE)), "")
@@ -358,7 +359,7 @@ class SentencePieceTokenizer(PlacedTokenizer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Creates a tokenizer from its config."""
+        """Creates a tokenizer from the result of `get_config`."""
         try:
             model = base64.b64decode(config["model"], validate=True)
         except (binascii.Error, TypeError, ValueError) as error:

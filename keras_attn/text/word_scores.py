@@ -49,7 +49,8 @@ class WordScores:
 
     The sum is over the words w of the question. N is the number of texts, n_w the number of texts
     that contain w, L the average length, and l the length of the text, in which w occurs f_w times.
-    `k1` is 1.5 and `b` 0.75.
+    The constants are k1 = 1.5 and b = 0.75. A call with a question returns the score of each text,
+    float32 `(N,)`.
 
     References:
         - [Robertson and Zaragoza, 2009](https://doi.org/10.1561/1500000019): BM25 and beyond.

@@ -30,7 +30,7 @@ class WordTokenizer(PlacedTokenizer):
 
     Use this tokenizer with word vectors such as GloVe and word2vec, and for explanations at word
     level. A text is normalized (white space becomes single spaces, combining marks are composed
-    with their letters) and split by rules similar to those of the Penn Treebank, which most
+    with their letters) and split by rules similar to the rules of the Penn Treebank, which most
     vocabularies of word vectors follow:
 
     - A run of letters and digits is a word. Periods, commas and colons between digits belong to the

@@ -40,8 +40,8 @@ def contextual_page(
     Args:
         word: The word.
         sentences: The sentences.
-        vectors: The vectors of the word in each layer and sentence, `(L + 1, S, D)`; layer 0 is the
-            embeddings.
+        vectors: The vectors of the word in each of L layers and S sentences, `(L + 1, S, D)`; layer
+            0 is the embeddings.
         views: An `AttentionView` of each sentence, whose first part has the sentence's tokens as
             queries.
         places: Index of the word's token in each sentence.

@@ -19,8 +19,8 @@ def plot_head_importance(
     `examples`), and opens no window.
 
     Args:
-        values: The importance `(N,)` of the heads of each layer, keyed by the layer's name. Layers
-            may have different numbers of heads.
+        values: The importance `(N,)` of the N heads of each layer, keyed by the layer's name.
+            Layers may have different numbers of heads.
         path: File to write, if any. Its suffix chooses the format.
 
     Returns:

@@ -19,7 +19,7 @@ class Outcome(NamedTuple):
     text: str
     """The prediction as text, such as a class name or a translation."""
     probability: float | None = None
-    """Probability of the prediction, if it has one."""
+    """Probability of the prediction; None if it is unknown."""
 
 
 @dataclasses.dataclass(frozen=True)

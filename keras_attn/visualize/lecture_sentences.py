@@ -18,7 +18,7 @@ class LectureSentence(NamedTuple):
     query: str
     """The query word."""
     note: str
-    """What the sentence demonstrates."""
+    """A text that says what the sentence demonstrates."""
     on: str | None = None
     """The word that the query may attend to, or None."""
 
