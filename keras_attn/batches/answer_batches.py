@@ -21,8 +21,8 @@ class AnswerBatches(BucketedBatches):
         sample_weight  (B, T) float32   1 on the n + 1 labels of the answer, 0 elsewhere
 
     p_1, ..., p_m are the ids of a prompt, and y_1, ..., y_n the ids of its answer. The last token
-    of the prompt, p_m, predicts y_1. `BucketedBatches` describes buckets and epochs.
-    **Pass `shuffle=False` to `fit`.**
+    of the prompt, p_m, predicts y_1. `BucketedBatches` describes buckets and epochs. **Pass
+    `shuffle=False` to `fit`.**
 
     Args:
         prompts: Ids of each prompt, at least one.

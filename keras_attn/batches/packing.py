@@ -22,10 +22,10 @@ class PackedBatches(BucketedBatches):
         target_segments  (B, T) int32    the pair of each target id, in the same way
 
     y_1, ..., y_n are the ids of a target. Labels (y_1, ..., y_n, end) and weights have the same
-    form as in `TokenBatches`.
-    `keras_attn.models.packed_transformer` builds a model for these batches; your own models can
-    compute masks and positions with `keras_attn.ops.segment_mask` and `segment_positions`. For
-    language models, leave out the sources: the inputs are then `target_ids` and `target_segments`.
+    form as in `TokenBatches`. `keras_attn.models.packed_transformer` builds a model for these
+    batches; your own models can compute masks and positions with `keras_attn.ops.segment_mask` and
+    `segment_positions`. For language models, leave out the sources: the inputs are then
+    `target_ids` and `target_segments`.
 
     Pairs are packed once by first-fit decreasing (Krell et al., 2021,
     https://arxiv.org/abs/2107.02027): longest first, each into the first row that has room for

@@ -91,8 +91,8 @@ class WordWindows(EpochBatches):
     """Batches of words and their context, for skip-gram and CBOW with negative sampling.
 
     A row is a span of P = 16 consecutive words, so that the vectors of its words, its context and
-    its noise words are fetched only once. With G spans in a batch, W = `window`, C = P + 2W and
-    N = `noise_words`, a batch for skip-gram is
+    its noise words are fetched only once. With G spans in a batch, W = `window`, C = P + 2W and N =
+    `noise_words`, a batch for skip-gram is
 
         word_ids     (G, P)      int32   the words of each span
         context_ids  (G, C + N)  int32   from W before to W after the span, then noise words

@@ -128,7 +128,7 @@ class AnswerIndex:
         Args:
             questions: The questions.
             by: What determines the scores: `"vectors"`, `"words"` or `"both"`.
-            lexical_weight: Weight of the words' score in `"both"`, from 0 to 1.
+            lexical_weight: Weight of the words' score with `by="both"`, from 0 to 1.
             candidates: The candidates of each question; all answers if None.
 
         Yields:
@@ -157,7 +157,7 @@ class AnswerIndex:
         Args:
             questions: The questions.
             by: What determines the scores: `"vectors"`, `"words"` or `"both"`.
-            lexical_weight: Weight of the words' score in `"both"`, from 0 to 1.
+            lexical_weight: Weight of the words' score with `by="both"`, from 0 to 1.
             members: The indices of the candidates of each question; all answers if None.
             rows: Number of questions whose vectors are compared at a time.
 

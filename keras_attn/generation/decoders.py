@@ -35,7 +35,7 @@ class Decoder(Protocol[State]):
         memory_mask: Tensor | None = None,
         max_length: Size | None = None,
     ) -> tuple[Tensor, State]:
-        """Reads prompts.
+        """Reads prompts, and returns the logits for the next token and the first state.
 
         Args:
             prompt: Ids `(B, P)`.
@@ -51,7 +51,7 @@ class Decoder(Protocol[State]):
     def step(
         self, tokens: Tensor, positions: Tensor, state: State, return_scores: bool = False
     ) -> tuple[Any, ...]:
-        """Reads one token per row.
+        """Reads one token per row, and returns the logits for the next token and the new state.
 
         Args:
             tokens: Ids `(B,)`.
@@ -110,9 +110,9 @@ class RecomputeDecoder:
     Args:
         function: `function(ids (B, L), memory, memory_mask) -> logits (B, L, V)`, where L is the
             `max_length` of `prefill`. The logits at a position must not depend on later ids. If the
-            function has an argument `padding_mask`,
-            it receives a boolean `(B, L)`, True for tokens. A model that treats an id as padding
-            needs this mask, because a search may generate that id as a token.
+            function has an argument `padding_mask`, it receives a boolean `(B, L)`, True for
+            tokens. A model that treats an id as padding needs this mask, because a search may
+            generate that id as a token.
         pad_id: Id of the padding after the last token.
 
     Example:
@@ -137,8 +137,10 @@ class RecomputeDecoder:
         memory_mask: Tensor | None = None,
         max_length: Size | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Reads prompts `(B, P)` with padding on either side; returns the logits `(B, V)` for the
-        token after each prompt, and the state."""
+        """Reads prompts `(B, P)`, and returns the logits for the next token and the first state.
+
+        Padding may be on either side. The logits are `(B, V)`.
+        """
         prompt = ops.convert_to_tensor(prompt)
         length = ops.shape(prompt)[1]
         max_length = length + 1 if max_length is None else max_length
@@ -162,8 +164,10 @@ class RecomputeDecoder:
         state: dict[str, Tensor],
         return_scores: bool = False,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Reads one token per row; returns the logits `(B, V)` for the next token and the new
-        state. Raises a ValueError if `return_scores` is True."""
+        """Reads one token per row, and returns the logits for the next token and the new state.
+
+        The logits are `(B, V)`. A ValueError is raised if `return_scores` is True.
+        """
         if return_scores:
             raise ValueError(
                 "RecomputeDecoder cannot return attention scores, because it calls the model "

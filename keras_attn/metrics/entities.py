@@ -59,12 +59,17 @@ def repair_labels(labels: Sequence[str], scheme: str = "BIO") -> tuple[list[str]
 
 
 def entities_of(labels: Sequence[str], scheme: str = "BIO") -> list[Entity]:
-    """Returns the entities in the labels of a sentence, by the rules of
-    `keras_attn.arrays.entities`.
+    """Finds the entities that the labels of a sentence mark.
+
+    The function follows the rules of `keras_attn.arrays.entities`, which also reads labels that do
+    not follow their scheme.
 
     Args:
         labels: The labels of a sentence.
         scheme: `"BIO"`, `"BIOES"` or `"BILOU"`.
+
+    Returns:
+        A list of `Entity`s, in the order of the words.
 
     Example:
 

@@ -62,10 +62,9 @@ def score_masked_words(
     Args:
         batches: Batches of held-out documents.
         losses: Function that is called with the inputs of a batch and the labels of its masked
-            words `(B, M)`, for B rows with up to M masked words. It returns a dict with
-            `nats (B, M)`: `-log p(word)`; `right (B, M)`: 1 if the word has the greatest
-            probability; and, if pairs are classified, `apart (B,)`: 1 if a pair is classified as
-            not consecutive.
+            words `(B, M)`, for B rows with up to M masked words. It returns a dict with `nats (B,
+            M)`: `-log p(word)`; `right (B, M)`: 1 if the word has the greatest probability; and, if
+            pairs are classified, `apart (B,)`: 1 if a pair is classified as not consecutive.
 
     Returns:
         A `PretrainingReport`.
@@ -165,14 +164,13 @@ def bigram_accuracy(
 
     In the training texts before masking, `count(x, y)` is the number of times that y follows x, and
     `count(x)` is the number of times that x occurs; s is the smoothing, and V is the size of the
-    vocabulary. With `both_sides=False`, the prediction is
-    `argmax_w count(a, w)`, the most frequent successor of the previous token.
+    vocabulary. With `both_sides=False`, the prediction is `argmax_w count(a, w)`, the most frequent
+    successor of the previous token.
 
     The tokens a and b are taken from the masked inputs, where they may be replaced by random
     tokens. If a is also masked, the smoothed frequency `p(w)` replaces `p(w | a)`; if b is masked,
-    `p(b | w)` is left out.
-    `[CLS]` and `[SEP]` count as neighbors, but are never predicted. Among equally probable words,
-    the most frequent word is predicted.
+    `p(b | w)` is left out. `[CLS]` and `[SEP]` count as neighbors, but are never predicted. Among
+    equally probable words, the most frequent word is predicted.
 
     Args:
         train: Batches of training texts, in which tokens are counted.

@@ -61,9 +61,8 @@ class MaskedAccuracy(_TokenMetric):
         accuracy = sum_t(w_t [argmax_k z_tk = y_t]) / sum_t(w_t)     0 without tokens
 
     y_t is the label of token t, z_tk is its logit for label k, and `[condition]` is 1 if the
-    condition is true and 0 otherwise.
-    Numerator and denominator are summed over all batches, so the result is the same as for one
-    large batch. The implicit mask of the logits is not used.
+    condition is true and 0 otherwise. Numerator and denominator are summed over all batches, so the
+    result is the same as for one large batch. The implicit mask of the logits is not used.
 
     Args:
         ignore_id: Label that is ignored, usually the id of padding; no label is ignored if None.
@@ -109,9 +108,9 @@ class Perplexity(_TokenMetric):
         w_t        = [y_t != ignore_id] * sample_weight_t
         perplexity = exp(sum_t(w_t * -log softmax(z_t)[y_t]) / sum_t(w_t))     1 without tokens
 
-    y_t is the label of token t, z_t are its logits, and `[y_t != ignore_id]` is 1 or 0.
-    The metric does not use label smoothing, even if the loss does. The sums run over all batches,
-    so the result is the same as for one large batch. The implicit mask of the logits is not used.
+    y_t is the label of token t, z_t are its logits, and `[y_t != ignore_id]` is 1 or 0. The metric
+    does not use label smoothing, even if the loss does. The sums run over all batches, so the
+    result is the same as for one large batch. The implicit mask of the logits is not used.
 
     Args:
         ignore_id: Label that is ignored, usually the id of padding; no label is ignored if None.

@@ -214,6 +214,7 @@ class WordSpace:
 
         v is the vector of a word; u_i and u_j are the vectors of the words in `plus` and `minus`,
         scaled to length 1.
+
         Args:
             plus: One or several words that are added.
             minus: Words that are subtracted.
@@ -280,8 +281,8 @@ class WordSpace:
             answer = argmax_w cos(w, b - a + c)       without a, b and c
 
         In the formula, words stand for their vectors, scaled to length 1. An answer is correct if
-        it is d. If n words are equally near (for example because their
-        vectors are equal) and d is one of them, the answer counts 1 / n.
+        it is d. If n words are equally near (for example because their vectors are equal) and d is
+        one of them, the answer counts 1 / n.
 
         References:
             - [Mikolov et al., 2013](https://aclanthology.org/N13-1090).

@@ -39,10 +39,10 @@ class BagClassifierConfig(TextClassifierConfig):
     `pair_buckets` ids, and W and b are the weights of the output layer. With `pair_buckets=0`,
     there are no pairs.
 
-    This is a linear classifier over TF-IDF features in which all parts are learned: the embeddings
-    (Joulin et al., 2017, "fastText"), and weights w and v in place of the IDF. `token_weights`
-    determines how the weights are initialized. The embeddings of pairs are initialized with 0, so
-    that pairs that occur in no training text have no effect.
+    The model is a linear classifier over TF-IDF features in which all parts are learned: the
+    embeddings (Joulin et al., 2017, "fastText"), and weights w and v in place of the IDF.
+    `token_weights` determines how the weights are initialized. The embeddings of pairs are
+    initialized with 0, so that pairs that occur in no training text have no effect.
 
     Padding is id 0. For a text without tokens, the averages are 0.
 
@@ -115,8 +115,16 @@ class BagClassifierConfig(TextClassifierConfig):
 
     @staticmethod
     def embed(layers: Layers, ids: Tensor) -> list[Tensor]:
-        """Returns a list of the embeddings of the tokens `(B, S, D)` and, if there are pairs, of
-        the pairs `(B, S, P)`, given ids `(B, S)`."""
+        """Computes the embeddings of ids.
+
+        Args:
+            layers: The layers of the model, keyed by name.
+            ids: Ids `(B, S)`.
+
+        Returns:
+            A list of the embeddings of the tokens, `(B, S, D)`, and, if the model uses pairs, of
+            the pairs, `(B, S, P)`.
+        """
         embedded = [layers["embedding"](ids)]
         if "pairs" in layers:
             embedded.append(layers["pair_embedding"](layers["pairs"](ids)))

@@ -29,9 +29,8 @@ class BertConfig(BlockSettings, TextEncoderConfig):
 
     E, S and P are the tables of tokens, segments and positions, N is `num_layers`, and W and b are
     the weights of the pooler. The blocks are post-norm. `build` returns only the encoder.
-    `keras_attn.models.with_heads`
-    builds the encoder with heads, and `BertClassifierConfig` a text classifier with the same
-    layers.
+    `keras_attn.models.with_heads` builds the encoder with heads, and `BertClassifierConfig` a text
+    classifier with the same layers.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -136,8 +135,17 @@ class BertConfig(BlockSettings, TextEncoderConfig):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Computes a dict of `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`
-        from the first token, given the layers and inputs of the encoder, keyed by name."""
+        """Calls the layers on the inputs of the encoder.
+
+        Args:
+            layers: The layers, keyed by name.
+            inputs: `token_ids`, `segment_ids` (if there are several segments) and `padding_mask`,
+                `(B, T)`.
+
+        Returns:
+            A dict with `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`, which
+            is computed from the state of the first token.
+        """
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], inputs.get("segment_ids"), mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}

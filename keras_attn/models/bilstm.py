@@ -24,9 +24,8 @@ class BiLstmConfig(TextEncoderConfig):
 
     E and S are the tables of tokens and segments, N is `num_layers`, and W and b are the weights of
     the pooler. Each direction computes half of the states `sequence`; f and l are the first and the
-    last token.
-    The heads are the same as for `BertConfig`, so that both kinds of encoders can be compared. The
-    encoder has no attention, and therefore no attention weights.
+    last token. The heads are the same as for `BertConfig`, so that both kinds of encoders can be
+    compared. The encoder has no attention, and therefore no attention weights.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -118,8 +117,17 @@ class BiLstmConfig(TextEncoderConfig):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Computes a dict of `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`
-        from the final states, given the layers and inputs of the encoder, keyed by name."""
+        """Calls the layers on the inputs of the encoder.
+
+        Args:
+            layers: The layers, keyed by name.
+            inputs: `token_ids`, `segment_ids` (if there are several segments) and `padding_mask`,
+                `(B, T)`.
+
+        Returns:
+            A dict with `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`, which
+            is computed from the final states of both directions.
+        """
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], inputs.get("segment_ids"), mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}

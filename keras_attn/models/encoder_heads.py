@@ -40,7 +40,7 @@ def with_heads(
     Args:
         config: Settings of an encoder, such as a `BertConfig`.
         heads: Names of heads, from `HEADS`.
-        num_classes: Number C of classes, for `"classes"` and `"tags"`.
+        num_classes: Number C of classes, for the heads `"classes"` and `"tags"`.
         at_positions: Whether `masked_words` are computed only at given positions. The model then
             has an input `masked_positions` `(B, M)`, and these logits are `(B, M, V)`.
         dtype: Dtype or policy of the layers.

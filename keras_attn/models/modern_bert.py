@@ -147,8 +147,15 @@ class ModernBertConfig(WindowSettings, BertConfig):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Computes a dict of `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`,
-        given the layers and inputs of the encoder, keyed by name."""
+        """Calls the layers on the inputs of the encoder.
+
+        Args:
+            layers: The layers, keyed by name.
+            inputs: `token_ids` and `padding_mask`, `(B, T)`.
+
+        Returns:
+            A dict with `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`.
+        """
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}
@@ -159,8 +166,15 @@ class ModernBertConfig(WindowSettings, BertConfig):
 
     @staticmethod
     def token_states(layers: Layers, sequence: Tensor) -> Tensor:
-        """Applies the pooler's dense layer and norm, if there are any, to the states `(B, T, D)`
-        that the heads for tags and spans read."""
+        """Applies the pooler's dense layer and norm to the states that heads for tokens read.
+
+        Args:
+            layers: The layers, keyed by name.
+            sequence: The states of the encoder, `(B, T, D)`.
+
+        Returns:
+            States `(B, T, D)`; `sequence` itself if there is no pooler.
+        """
         return pooler_output(layers, sequence)
 
 

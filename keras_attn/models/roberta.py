@@ -69,8 +69,7 @@ class RobertaClassifierConfig(RobertaConfig, BertClassifierConfig):
         logits   = dropout(pool(sequence)) W + b                   (B, C)
 
     W and b are the weights of the output layer. The layers have the same names as in
-    `RobertaConfig`, so that the weights of an encoder can be
-    loaded.
+    `RobertaConfig`, so that the weights of an encoder can be loaded.
 
     Args:
         vocabulary_size: Number V of tokens.

@@ -142,8 +142,7 @@ def patch_encoder(
         regions = TransformerEncoder(dropout(x + positions))     (B, R, D)
 
     R is the number of patches, W and b are weights, and the positions are learned. There is no
-    class token. `attention_maps(encoder, images)` returns the attention between
-    patches.
+    class token. `attention_maps(encoder, images)` returns the attention between patches.
 
     Args:
         image_size: Rows and columns to which images are resized, or one number; multiples of

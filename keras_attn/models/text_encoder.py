@@ -74,7 +74,7 @@ class TextEncoderConfig(Settings):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Calls the layers on the inputs.
+        """Calls the layers on the inputs of the encoder; used by `build` and `with_heads`.
 
         Args:
             layers: The layers, keyed by name.
@@ -88,13 +88,19 @@ class TextEncoderConfig(Settings):
 
     @staticmethod
     def token_states(layers: Layers, sequence: Tensor) -> Tensor:
-        """Returns the states that the heads for tags and spans read: `sequence` `(B, T, D)`, unless
-        a subclass transforms it."""
+        """Returns the states that heads for tags and spans read, `(B, T, D)`; used by `with_heads`.
+
+        The states are `sequence`, the output of the encoder, unless a subclass transforms it.
+        """
         return sequence
 
     def inputs(self) -> dict[str, Tensor]:
-        """Returns a dict of the symbolic inputs `token_ids`, `padding_mask` and, if there are
-        several segments, `segment_ids`, each `(B, T)`."""
+        """Returns the symbolic inputs of the encoder.
+
+        Returns:
+            A dict of `token_ids`, `padding_mask` and, if there are several segments, `segment_ids`,
+            each `(B, T)`.
+        """
         kinds = {"token_ids": "int32", "segment_ids": "int32", "padding_mask": "bool"}
         if not self.reads_segments:
             del kinds["segment_ids"]

@@ -240,8 +240,8 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
         hidden  = relu([picture; words] W1 + b1)                        (Q, H)
         logits  = dropout(relu(hidden W2 + b2)) W3 + b3                 (Q, C)
 
-    Q is the number of questions of an image; W1, b1, W2, b2, W3 and b3 are weights. This is the
-    CNN + MLP baseline of Santoro et al., 2017.
+    Q is the number of questions of an image; W1, b1, W2, b2, W3 and b3 are weights. The model is
+    the CNN + MLP baseline of Santoro et al., 2017.
 
     References:
         - [Santoro et al., 2017](https://arxiv.org/abs/1706.01427): A simple neural network module

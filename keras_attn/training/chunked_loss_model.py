@@ -82,8 +82,10 @@ class ChunkedLossModel(keras.Model):
         training: bool = True,
         **kwargs,
     ):
-        """Computes the loss for labels `y` `(B, T)` and inputs `y_pred` `(B, T, D)` of the last
-        layer, a scalar; called by Keras."""
+        """Computes the loss, a scalar; called by Keras.
+
+        `y` are labels `(B, T)`, and `y_pred` are the inputs `(B, T, D)` of the last layer.
+        """
         if not isinstance(self.loss, MaskedCrossEntropy):
             raise ValueError(
                 "The loss of a ChunkedLossModel must be a MaskedCrossEntropy. Received: "

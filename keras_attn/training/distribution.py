@@ -36,12 +36,12 @@ def get_layout_map(
         all others                       whole on each device
 
     D is the width of the model, F the width of a projection, and V the size of the vocabulary. The
-    layout is described by Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053. The
-    optimizer's variables for a weight are on the same devices as the weight. XLA compiles one
-    program for the whole model from the layout (GSPMD), so the results are the same as on one
-    device. Unlike in Megatron, `qkv` has the columns of all queries, then keys, then values, so
-    that the part of a device is not a set of whole heads. The results are correct, but XLA may have
-    to move parts of the product between devices.
+    layout is described by Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053. The optimizer's
+    variables for a weight are on the same devices as the weight. XLA compiles one program for the
+    whole model from the layout (GSPMD), so the results are the same as on one device. Unlike in
+    Megatron, `qkv` has the columns of all queries, then keys, then values, so that the part of a
+    device is not a set of whole heads. The results are correct, but XLA may have to move parts of
+    the product between devices.
 
     The map covers `TransformerEncoderBlock`, `DecoderBlock`, their stacks and models; and it covers
     `MultiHeadSelfAttention`, `MultiHeadAttention` and `FeedForward` with the names that Keras

@@ -21,11 +21,11 @@ class MaskedCrossEntropy(keras.losses.Loss):
         loss = sum_t(w_t * l_t) / sum_t(w_t)                        0 without real tokens
 
     y_t is the label of token t, z_t are its logits, k runs over the vocabulary, and e is
-    `label_smoothing`. This equals
-    `torch.nn.functional.cross_entropy(z, y, ignore_index=..., label_smoothing=e)`. The sums run
-    over all tokens of the batch, so that a long sentence counts more than a short sentence. Padding
-    affects neither the loss nor the gradient. The weights come only from the labels and
-    `sample_weight`; the implicit Keras mask of the logits is neither needed nor used.
+    `label_smoothing`. The loss equals `torch.nn.functional.cross_entropy(z, y, ignore_index=...,
+    label_smoothing=e)`. The sums run over all tokens of the batch, so that a long sentence counts
+    more than a short sentence. Padding affects neither the loss nor the gradient. The weights come
+    only from the labels and `sample_weight`; the implicit Keras mask of the logits is neither
+    needed nor used.
 
     `token_cross_entropy` computes the loss from logits, without a one-hot tensor, in float32 or
     better. On several devices, the sums run over the tokens of all devices. Under `tf.distribute`,

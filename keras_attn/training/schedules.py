@@ -125,9 +125,9 @@ class WarmupCosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
         lr = final + (peak - final) * (1 + cos(pi p)) / 2                  afterwards
 
     `peak` and `final` are `peak_learning_rate` and `final_learning_rate`. The schedule follows
-    Loshchilov and Hutter 2017, https://arxiv.org/abs/1608.03983, without
-    restarts and with the warm-up of the GPT papers. The learning rate reaches its final value at
-    update number `total_steps`, and then stays constant.
+    Loshchilov and Hutter 2017, https://arxiv.org/abs/1608.03983, without restarts and with the
+    warm-up of the GPT papers. The learning rate reaches its final value at update number
+    `total_steps`, and then stays constant.
 
     Args:
         peak_learning_rate: Peak learning rate, reached at update number `warmup_steps`.

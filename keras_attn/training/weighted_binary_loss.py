@@ -19,7 +19,7 @@ class WeightedBinaryCrossentropy(keras.losses.Loss):
         l_c  = -(p_c * y_c * log sigmoid(z_c) + (1 - y_c) * log(1 - sigmoid(z_c)))
         loss = mean_c l_c
 
-    This equals `torch.nn.BCEWithLogitsLoss(pos_weight=p)`. If p_c is the number of negative
+    The loss equals `torch.nn.BCEWithLogitsLoss(pos_weight=p)`. If p_c is the number of negative
     examples of a label divided by the number of its positive examples, then negative and positive
     examples have the same total weight.
 
