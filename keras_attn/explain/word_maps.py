@@ -22,7 +22,8 @@ class Caption:
 
     Args:
         text: The caption.
-        score: Log-probability divided by the length penalty `((5 + length) / 6) ** alpha`.
+        score: Log-probability of the caption, divided by the length penalty
+            (`keras_attn.generation.length_penalty`).
         truncated: Whether the caption was cut at the maximum length, without an end token.
         tokens: The T readable tokens, as returned by `BytePairTokenizer.tokens`; the last one is
             `</s>` unless the caption was cut.
@@ -97,8 +98,9 @@ class VisualAnswer(NamedTuple):
     answer: str
     """The most probable answer."""
     probability: float
+    """Probability of `answer`."""
     answers: dict[str, float]
-    """The best answers and their probabilities, the best first."""
+    """The probabilities of the best answers, keyed by answer, the best first."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

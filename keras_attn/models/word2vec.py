@@ -18,8 +18,8 @@ class SkipGramConfig(Settings):
 
         logits[w, c] = E[w] . O[c]                           (B, P, C)
 
-    E has the word vectors; O has a vector of each word as a context word. A row has P words and C
-    context words.
+    E has the word vectors; O has a vector of each word as a context word. w and c are a word and a
+    context word; a row has P words and C context words.
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1310.4546).
@@ -71,8 +71,8 @@ class CbowConfig(Settings):
         h[p]         = sum_c weight[p, c] E[c]               (B, P, D)
         logits[p, w] = h[p] . O[w]                           (B, P, N)
 
-    E has the word vectors; O has a vector of each word as a predicted word. P is the number of
-    places, C the number of context words, whose weights `weight[p, c]` are an input, and N the
+    E has the word vectors; O has a vector of each word w as a predicted word. P is the number of
+    places p, C the number of context words, whose weights `weight[p, c]` are an input, and N the
     number of words that are scored at each place.
 
     With weights 1/n, h is the mean of n word vectors. The gradient of each vector also has the

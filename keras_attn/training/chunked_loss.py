@@ -31,6 +31,8 @@ def linear_cross_entropy(
         l_t  = logsumexp(z_t) - (1 - e) z_t[y_t] - e mean_k z_t[k]
         loss = sum_t w_t l_t / sum_t w_t                                      0 if all w_t are 0
 
+    t is a token, k an entry of the vocabulary, and e is `label_smoothing`.
+
     The value and the gradient equal the value and the gradient of `MaskedCrossEntropy` for the
     logits `hidden kernel^T + bias`. Logits are computed for at most `chunk_size` tokens at a time,
     and their part of the gradient is immediately computed from the same logits (as Hsu et al.,

@@ -16,10 +16,11 @@ class NegativeSamplingLoss(keras.losses.Loss):
 
         loss_w = sum_c -log s(z_wc)  +  m k/N sum_n -log s(-z_wn)       s(z) = 1 / (1 + e^-z)
 
-    z_wc is the logit of word w and context word c. c runs over the m context words of word w, and n
-    over its N noise words, whose weight k/N corresponds to k noise words for each pair of words.
-    word2vec draws k noise words for each pair; the expected gradient is the same. As in the paper,
-    a noise word may also be a context word by chance; the word2vec program leaves such words out.
+    z_wc and z_wn are the logits of word w with context word c and with noise word n. c runs over
+    the m context words of word w, and n over its N noise words, whose weight k/N corresponds to k
+    noise words for each pair of words. word2vec draws k noise words for each pair; the expected
+    gradient is the same. As in the paper, a noise word may also be a context word by chance; the
+    word2vec program leaves such words out.
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1310.4546), equation 4.
