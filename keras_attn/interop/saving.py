@@ -78,7 +78,7 @@ def save_pretrained(
     Args:
         folder: The folder, which must be new or empty.
         model: A model built by `config.build`, `keras_attn.models.with_heads` or
-            `keras_attn.models.BertClassifierConfig` with pooling `"first"`.
+            `keras_attn.models.BertClassifierConfig` with `pooling="first"`.
         config: The settings of the model.
         tokenizer: The tokenizer of the model; None to write no tokenizer.
         labels: Names of the classes of the model's head; `LABEL_0` and so on if None.

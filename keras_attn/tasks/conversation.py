@@ -509,7 +509,8 @@ class Talker(SequenceToSequence):
     def prompt(self, sources: Tensor) -> Prompt:
         """Returns the beginning of a search; see `SequenceToSequence.prompt`.
 
-        A decoder-only model reads the ids of the turns `(B, S)` first, and has no memory.
+        A decoder-only model reads the ids of the turns `(B, S)` first; the encoded sources and
+        their mask are None.
         """
         if self.encodes:
             return super().prompt(sources)
@@ -710,7 +711,8 @@ class Talker(SequenceToSequence):
 
         Raises:
             TypeError: If a turn is not a string.
-            ValueError: If there is no such attention, for example in a model with a fixed context.
+            ValueError: If the model has no attention to the turns with the index `layer`, for
+                example because it has a fixed context.
         """
         rows = self.field.encode([turns])
         (source,) = rows["source_ids"]

@@ -79,7 +79,7 @@ _WHOLE = "<hypothesis>"
     choices={"format": (*FORMATS, "sick", "snli")},
 )
 class EntailmentData(SavedStart, WordVectorData, Tables, Files):
-    """Settings of the pairs, their split, and their words."""
+    """Settings of the labelled pairs of texts, their split, and their vocabulary."""
 
     premise: str = column("", "first texts", COLUMN_OF_FORMAT)
     hypothesis: str = column("", "second texts", COLUMN_OF_FORMAT)
@@ -108,7 +108,7 @@ class EntailmentTraining(ClassTraining, BatchTraining):
     },
 )
 class EntailmentUse(ClassUse):
-    """Settings of predictions, pages and SavedModels of entailment."""
+    """Settings of predictions, pages and SavedModels of an entailment classifier."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class EntailmentUse(ClassUse):
     words={"examples": "file of labelled pairs", "parts": "a file that has several, as SICK's"}
 )
 class EntailmentTest(SplitTest):
-    """Settings for evaluating entailment."""
+    """Settings for evaluating an entailment classifier."""
 
     def check(self, data: Settings | None = None) -> None:
         """Raises a FileNotFoundError if the file of test pairs does not exist."""

@@ -91,7 +91,7 @@ Log = Callable[[str], Any]
     | dict.fromkeys(("key", "on_error"), _READ),
 )
 class PretrainingData(BackboneStart, BadLines, HeldOut, RunningTexts):
-    """Settings of the texts, the held-out part, and their tokens."""
+    """Settings of the texts, of the held-out documents, and of the vocabulary."""
 
     prepared: str = setting(
         "",

@@ -58,7 +58,7 @@ _LEAST_ROOM = 8
     words={"examples": "questions"},
 )
 class QuestionAnsweringData(EncoderData, Files):
-    """Settings of the questions, and of the encoder."""
+    """Settings of the questions about texts, and of the encoder."""
 
     max_question_length: int = setting(64, "largest number of tokens of a question", at_least=1)
     long_questions: str = setting(

@@ -65,7 +65,7 @@ _IN_ORDER = 0.5
     words={"examples": "pairs", "bi": "bi: "},
 )
 class SimilarityData(VectorData, Tables, NearDuplicates, Files):
-    """Settings of the pairs, and of the encoder."""
+    """Settings of the pairs of texts with scores, and of the encoder."""
 
     first: str = column("sentence1", "first texts", COLUMN_OR_NUMBER)
     second: str = column("sentence2", "second texts", COLUMN_OR_NUMBER)
@@ -97,7 +97,7 @@ class SimilarityData(VectorData, Tables, NearDuplicates, Files):
     steps={"batch_size": ("predict", "explain", "evaluate", "embed", "export")},
 )
 class SimilarityUse(PageUse):
-    """Settings of predictions, vectors, pages and SavedModels of similarity."""
+    """Settings of predictions, vectors, pages and SavedModels of a similarity scorer."""
 
     normalize: bool = setting(False, "divide vectors by their lengths", steps=("embed", "export"))
 
@@ -105,7 +105,7 @@ class SimilarityUse(PageUse):
 @dataclass(frozen=True)
 @with_defaults(words={"examples": "pairs with scores, as for fit"})
 class SimilarityTest(BootstrapTest):
-    """Settings for evaluating similarity."""
+    """Settings for evaluating a similarity scorer."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ _FORMATS = {"auto": "auto", "csv": "csv", "tsv": "tsv", "json_lines": "jsonl"}
     },
 )
 class SummarizationData(BackboneStart, Pieces, Tables, Files):
-    """Settings of the pairs, and their tokens."""
+    """Settings of the pairs of texts and summaries, and of their tokens."""
 
     text: str = column("text", "texts", COLUMN_OR_NUMBER)
     summary: str = column("summary", "summaries", COLUMN_OR_NUMBER)

@@ -55,7 +55,7 @@ Tensors = Mapping[str, Array]
     words={"examples": "sentences"},
 )
 class TaggingData(EncoderData, Files):
-    """Settings of the words and labels, and of the encoder."""
+    """Settings of the sentences with labelled words, and of the encoder."""
 
     word_column: int = setting(
         0, "column of the words, from 0; negative numbers count from the end", steps=READ

@@ -88,7 +88,7 @@ Texts = str | Sequence[WholeDocument]
     words={"backbones": "text generator", "tokens": "tokenizer"},
 )
 class TextGenerationData(BackboneStart, BadLines, HeldOutShares):
-    """Settings of the text, its split, and its windows."""
+    """Settings of the training text or documents, the split, and the windows."""
 
     text: str = setting(
         "", "text file, or documents: JSON lines, Parquet, several text files, a folder or a "
@@ -410,7 +410,7 @@ class TextGenerator(Task[Texts]):
 
     @classmethod
     def begun(cls, start: Beginning, data: TextGenerationData, dtype: Any = None) -> Self:
-        """Creates a generator, with the weights of the pretrained model in `start` if any."""
+        """Creates a generator, with the weights of the backbone in `start`, if there is one."""
         generator = super().begun(start._replace(backbone=None), data, dtype)
         if start.backbone is not None:
             loaded = load_tensors(generator.model, start.backbone.tensors)

@@ -62,7 +62,7 @@ BATCHINGS = ("bucketed", "packed")
     words={"backbones": "translator", "tokens": "tokenizers"},
 )
 class TranslationData(BackboneStart, Pieces, Tables, BadLines):
-    """Settings of the pairs, and their tokens."""
+    """Settings of the pairs of sentences, and of their tokens."""
 
     for_steps = ("prepare", "fit")
     data: str = setting(

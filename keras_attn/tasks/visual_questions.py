@@ -91,7 +91,7 @@ _BLOCK = 1024  # questions whose different images are encoded together
     choices={"format": FORMATS},
 )
 class VisualQuestionsData(SavedStart, ImageFiles, Files):
-    """Settings of the questions, their split, their words and their answers."""
+    """Settings of the questions about images, their split, their words and their answers."""
 
     annotations: str = setting(
         "", "vqa: JSON of the answers of --train", shapes_result=False, path="examples"

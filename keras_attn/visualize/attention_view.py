@@ -92,7 +92,7 @@ class AttentionPart:
 class AttentionView:
     """The attention of a model for one input, for `attention_viewer`.
 
-    Notebooks display it in the viewer.
+    Notebooks display a view in the viewer.
 
     Args:
         parts: `AttentionPart`s, the most informative first.

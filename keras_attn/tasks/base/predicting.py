@@ -101,7 +101,7 @@ class Predicting(Fitted[Given], Exported):
         element of each example.
 
         Args:
-            examples: The result of `checked`.
+            examples: Examples, as returned by `checked`.
         """
         return [example[0] for example in examples]
 
@@ -110,7 +110,7 @@ class Predicting(Fitted[Given], Exported):
         `results` of their inputs.
 
         Args:
-            examples: The result of `checked`.
+            examples: Examples, as returned by `checked`.
             use: Settings of class `Use`.
         """
         return self.results(self.inputs_of(examples), use) if len(examples) else []
@@ -119,7 +119,8 @@ class Predicting(Fitted[Given], Exported):
         """Evaluates the task on examples.
 
         Args:
-            *examples: The result of `checked`, and the result of `measured`.
+            *examples: Examples, as returned by `checked`, and predictions, as returned by
+                `measured`.
             **settings: Settings of class `Test`, which overrides declare as keyword-only
                 parameters.
 
@@ -134,8 +135,8 @@ class Predicting(Fitted[Given], Exported):
         same label.
 
         Args:
-            examples: The result of `checked`.
-            results: The result of `measured`.
+            examples: Examples, as returned by `checked`.
+            results: Predictions, as returned by `measured`.
 
         Returns:
             Two lists of the same length, or None to skip the check.

@@ -402,7 +402,8 @@ class PictureTask(Task):
         """Computes the regions of images with the image encoder.
 
         Args:
-            images: A path, the bytes of a file, an array `(H, W, 3)` of uint8, or a list of these.
+            images: An image (a path, the bytes of a file, or an array `(H, W, 3)` of uint8), or a
+                list of images.
             batch_size: Number of images that are computed at once.
 
         Returns:

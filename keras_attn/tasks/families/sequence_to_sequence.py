@@ -149,8 +149,8 @@ class SequenceToSequence(Task[Given]):
             sources: A batch of sources.
 
         Returns:
-            The decoder; the first ids `(B, 1)` and their mask, which may be None; and the memory
-            `(B, S, D)` and its mask `(B, S)`.
+            The decoder; the first ids `(B, 1)` and their mask, which may be None; and the encoded
+            sources `(B, S, D)` and their mask `(B, S)`.
         """
         memory, mask = self.encode(sources)
         start = ops.zeros_like(mask[:, :1], dtype="int32") + self.target_tokenizer.start_id

@@ -211,7 +211,7 @@ class TextRowsTask(RowPredictions):
         return beginning(cls, data, model, texts, train, learn)
 
     def created(self, examples: Sequence[Any]) -> None:
-        """Initializes token weights from statistics of the texts, if the model has such weights."""
+        """Initializes token weights from statistics of texts, if the model has token weights."""
         weights = getattr(self.config, "token_weights", None)
         if weights in TOKEN_WEIGHTS:
             self.initialize_token_weights(examples, weights)
@@ -228,7 +228,7 @@ class TextRowsTask(RowPredictions):
                 numbers above the median. `"idf"`: TF-IDF weights.
 
         Raises:
-            ValueError: If the kind is unknown, or the model has no such weights.
+            ValueError: If `kind` is unknown, or the model has no token weights.
         """
         checked = self.of_classes(self.checked(examples))
         sides = map(self.tokenizer.encode, sides_of(self.asked(self.inputs_of(checked))))

@@ -285,8 +285,8 @@ class TextToText(FromOthers):
 
         Raises:
             TypeError: If an input is not a string.
-            ValueError: If there is no such attention, or the target exceeds the maximum length of
-                generated texts.
+            ValueError: If the model has no cross-attention with the index `layer`, or the target
+                exceeds the maximum length of generated texts.
         """
         read, ids = self._read_and_written(source, target, stacklevel=4)
         most = self.longest(self.max_source_length)
