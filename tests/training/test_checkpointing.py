@@ -141,7 +141,6 @@ def terminate():
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-@pytest.mark.slow
 def test_killed_within_an_epoch(uninterrupted, tmp_path):
     count = len(make_batches())
     assert count > 12
