@@ -323,7 +323,8 @@ class Talker(SequenceToSequence):
         return isinstance(self.model.input, dict) and self.source in self.model.input
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the vocabulary size, and the maximum number of tokens of turns and answer."""
+        """Returns a dict of the vocabulary sizes, and of `sequence_length`, the maximum number of
+        tokens of turns and answer."""
         size = self.tokenizer.vocabulary_size
         return {
             "vocabulary_size": size,

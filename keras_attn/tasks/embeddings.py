@@ -253,7 +253,7 @@ class WordEmbedder(Task[Texts]):
         return list(self.tokenizer.vocabulary[_SPECIAL:]), vectors[_SPECIAL:]
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the vocabulary size."""
+        """Returns a dict with the `vocabulary_size`."""
         return {"vocabulary_size": self.tokenizer.vocabulary_size}
 
     def facts(self) -> list[str]:
@@ -306,7 +306,7 @@ class WordEmbedder(Task[Texts]):
     def begin(
         cls, examples: Texts, data: EmbeddingsData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Returns the parts of a new embedder: the words of the texts, and the model."""
+        """Returns the `Beginning` of a new embedder: the words of the texts, and the model."""
         ids = examples if isinstance(examples, WordIds) else WordIds.counted(examples, data)
         return Beginning(EmbeddingsLearned(ids.tokenizer), cls.model_of(data, model))
 

@@ -180,7 +180,7 @@ class EntailmentClassifier(ClassTask):
     learned: EntailmentLearned
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the vocabulary size and the number of classes."""
+        """Returns a dict of `vocabulary_size` and `num_classes`."""
         vocabulary_size = self.tokenizer.vocabulary_size
         return {"vocabulary_size": vocabulary_size, "num_classes": len(self.class_names)}
 
@@ -247,7 +247,7 @@ class EntailmentClassifier(ClassTask):
     def begin(
         cls, examples: Any, data: EntailmentData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Returns the parts of a new classifier: the vocabulary, the classes and the model."""
+        """Returns the `Beginning` of a new classifier: vocabulary, classes and model."""
         pairs = cls.checked(examples)
         names = class_names_of([pair.label for pair in pairs])
         return beginning(

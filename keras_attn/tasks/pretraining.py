@@ -261,7 +261,7 @@ class Pretrainer(EncoderTask):
 
     @classmethod
     def read_file(cls, path: Location, data: PretrainingData) -> list[list[str]]:
-        """Reads documents, each as a list of sentences."""
+        """Reads documents from files or a table, and returns each as a list of sentences."""
         return list(Documents(path, data.key, data.on_error))
 
     @classmethod
@@ -291,7 +291,8 @@ class Pretrainer(EncoderTask):
     def begin(
         cls, examples: Text, data: PretrainingData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Returns the parts of a new pretrainer: tokenizer and encoder, new or from a backbone."""
+        """Returns the `Beginning` of a new pretrainer: tokenizer and encoder, new or from a
+        backbone."""
         start = read_backbone(data.backbone) if data.backbone else None
         if isinstance(examples, SentenceIds):
             tokenizer = examples.tokenizer

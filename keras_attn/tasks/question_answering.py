@@ -267,7 +267,7 @@ class QuestionAnswerer(WindowedTask):
         examples: Sequence[AnsweredQuestion],
         data: QuestionAnsweringData,
     ) -> AnswerLearned:
-        """Returns the tokenizer and whether any training question has no answer."""
+        """Returns the learned values: the tokenizer, and whether a question has no answer."""
         return AnswerLearned(tokenizer, any(not q.answers for q in examples))
 
     def dataset(
@@ -326,7 +326,7 @@ class QuestionAnswerer(WindowedTask):
         return "F1", 1
 
     def figures(self, report: AnswerReport) -> dict[str, float]:
-        """Returns the F1 and the share of exact matches of a report, keyed by name."""
+        """Returns a dict of `f1` and `exact`, the F1 and the share of exact matches of a report."""
         return {"f1": report.f1, "exact": report.exact}
 
     def inputs_of(self, examples: Sequence[AnsweredQuestion]) -> list[tuple[str, str]]:

@@ -240,7 +240,8 @@ class TextRegressor(TextRowsTask):
     def begin(
         cls, examples: Sequence[Any], data: RegressionData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Returns the parts of a new regressor: tokenizer, statistics of the numbers and model."""
+        """Returns the `Beginning` of a new regressor: tokenizer, statistics of the numbers and
+        model."""
         checked = cls.checked(examples)
         numbers = np.array([x.number for x in checked])
         if numbers.min() == numbers.max():
@@ -260,7 +261,7 @@ class TextRegressor(TextRowsTask):
         )
 
     def token_classes(self, examples: Sequence[NumberedText]) -> np.ndarray:
-        """Returns 1 for each text whose number is above the median, and 0 for the others."""
+        """Returns an array `(n,)`: 1 for each text whose number is above the median, else 0."""
         return np.array([x.number > self.learned.median for x in examples], "int32")
 
     def targets(self, examples: Sequence[NumberedText]) -> np.ndarray:

@@ -286,7 +286,7 @@ class TextClassifier(ClassTask, TextRowsTask):
     def begin(
         cls, examples: Any, data: TextClassificationData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Returns the parts of a new classifier: tokenizer, classes and model."""
+        """Returns the `Beginning` of a new classifier: tokenizer, classes and model."""
         checked = cls.checked(examples)
         labels = [x.label for x in checked if not data.unknown or x.label != data.unknown]
         settings: dict[str, Any] = {

@@ -343,7 +343,7 @@ class TextGenerator(Task[Texts]):
         return TextWriter(self.model, window, self.tokenizer, window.longest_prompt)
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the vocabulary size and the number of tokens of a window."""
+        """Returns a dict of `vocabulary_size` and `sequence_length`."""
         return {
             "vocabulary_size": self.tokenizer.vocabulary_size,
             "sequence_length": self.sequence_length,
@@ -363,7 +363,7 @@ class TextGenerator(Task[Texts]):
     def begin(
         cls, examples: Texts, data: TextGenerationData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Returns the parts of a new generator, with a new tokenizer or from the backbone."""
+        """Returns the `Beginning` of a new generator: a new tokenizer, or the backbone's parts."""
         texts = [part for parts in checked_documents(examples) for part in parts if part]
         if data.backbone:
             return cls._beginning(cls.read_start(data.backbone), data, model)
@@ -947,7 +947,7 @@ class TextGenerator(Task[Texts]):
         return {"prompt": ODD_TEXTS, "seed": seeds[: len(ODD_TEXTS)], "num_characters": 24}
 
     def served_numbers(self, use: TextGenerationUse) -> dict[str, tuple[Any, Any]]:
-        """Returns the numeric settings of sampling; empty for a beam search."""
+        """Returns a dict of sampling settings, each with two values; empty for a beam search."""
         return {} if use.beams else own_numbers(use, SAMPLED)
 
     def checked_use(self, use: TextGenerationUse) -> TextGenerationUse:

@@ -260,7 +260,8 @@ class VisualQuestionAnswerer(PictureTask):
         return hasattr(self.config, "num_layers")
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the vocabulary size, the sizes of the regions, and the number of answers."""
+        """Returns a dict of `vocabulary_size`, `region_dim`, `grid` and `num_classes`, the number
+        of answers."""
         return {**super().model_sizes(), "num_classes": len(self.answers)}
 
     def facts(self) -> list[str]:

@@ -162,7 +162,7 @@ class Predicting(Fitted[Given], Exported):
     # What is written once
 
     def predict(self, *inputs: Any, **settings: Any) -> Any:
-        """Predicts the outputs for inputs; see `results`."""
+        """Predicts the outputs for one input or a list of inputs, as the hook `results` does."""
         columns = self.taken_from(settings, inputs=True)
         given = self.read_asked(inputs[0], columns)
         use, more = self._parted("predict", settings)
@@ -172,7 +172,7 @@ class Predicting(Fitted[Given], Exported):
         return found[0] if one else found
 
     def evaluate(self, *examples: Any, **settings: Any) -> Any:
-        """Evaluates the task on examples; see `report`."""
+        """Evaluates the task on examples, and returns the scores of the hook `report`."""
         columns = self.taken_from(settings)
         given = self._joined(examples[0], settings.pop("labels", None))
         given = self.read_own(given, columns)
@@ -199,7 +199,7 @@ class Predicting(Fitted[Given], Exported):
         return dict(report if isinstance(report, dict) else report.to_dict())
 
     def explain(self, *inputs: Any, **settings: Any) -> Any:
-        """Explains the predictions for inputs; see `explained`."""
+        """Explains the predictions for one input or a list of inputs with the hook `explained`."""
         columns = self.taken_from(settings, inputs=True)
         given = self.read_asked(inputs[0], columns)
         use, more = self._parted("explain", settings)

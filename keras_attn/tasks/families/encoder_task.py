@@ -154,7 +154,7 @@ class EncoderTask(Task):
 
     @classmethod
     def begin(cls, examples: Any, data: Any, model: Any, dtype: Any, **parts: Any) -> Beginning:
-        """Returns the parts of a new task: tokenizer, learned values and encoder."""
+        """Returns the `Beginning` of a new task: tokenizer, learned values and encoder."""
         examples = cls.checked(examples)
         return cls.start(
             lambda: cls.texts_of(examples, data),
@@ -171,7 +171,7 @@ class EncoderTask(Task):
         model: Any,
         learn: Callable[[EncoderTokenizer], EncoderLearned],
     ) -> Beginning:
-        """Returns the parts of a new task: tokenizer, learned values and encoder.
+        """Returns the `Beginning` of a new task: tokenizer, learned values and encoder.
 
         Args:
             texts: Function that returns the training texts, from which a tokenizer is trained if

@@ -38,7 +38,7 @@ class FromOthers(SequenceToSequence):
     def begin(
         cls, examples: object, data: Any, model: object, dtype: DType, **parts: Any
     ) -> Beginning:
-        """Returns the parts of a new task, from the examples or from the backbone in `data`."""
+        """Returns the `Beginning` of a new task, from the examples or the backbone in `data`."""
         if not getattr(data, "backbone", ""):
             return super().begin(examples, data, model, dtype, **parts)
         return cls.beginning(cls.read_start(data.backbone), data, model)

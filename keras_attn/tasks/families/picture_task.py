@@ -118,7 +118,8 @@ class PictureTask(Task):
     # The two models
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the vocabulary size, and the width and grid of the regions of an image."""
+        """Returns a dict of `vocabulary_size`, and of `region_dim` and `grid`, the width and the
+        grid of the regions of an image."""
         return {
             "vocabulary_size": self.tokenizer.vocabulary_size,
             "region_dim": self.encoder.region_dim,
@@ -183,7 +184,8 @@ class PictureTask(Task):
         encoder: ImageEncoder | ImageEncoderConfig | Mapping[str, Any] | None = None,
         **parts: Any,
     ) -> Beginning:
-        """Returns the parts of a new task: the learned values, with the image encoder, and `model`.
+        """Returns the `Beginning` of a new task: the learned values, with the image encoder, and
+        `model`.
 
         Args:
             examples: Training examples.

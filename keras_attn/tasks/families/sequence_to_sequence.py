@@ -492,7 +492,8 @@ class SequenceToSequence(Task[Given]):
     # Export
 
     def served_numbers(self, use: Any) -> dict[str, tuple[Any, Any]]:
-        """Returns the setting `alpha`, with another value for checking an export."""
+        """Returns a dict of the setting `alpha`: its value in `use`, and another value for checking
+        an export."""
         return own_numbers(use, {"alpha": 0.0 if use.alpha else 1.0})
 
 

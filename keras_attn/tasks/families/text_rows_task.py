@@ -144,7 +144,7 @@ class TextRowsTask(RowPredictions):
 
     @property
     def truncation(self) -> str:
-        """Which part of a long text is kept."""
+        """Which part of a long text is kept: `"head"`, `"tail"` or `"head_tail"`."""
         return checked_truncation(self.data.truncation, self.pairs)
 
     @property
@@ -190,7 +190,7 @@ class TextRowsTask(RowPredictions):
     def begin_with(
         cls, examples: Sequence[Any], data: Any, model: Any, learn: Callable[[Any], Learned]
     ) -> Beginning:
-        """Returns the parts of a new task: tokenizer, learned values and model.
+        """Returns the `Beginning` of a new task: tokenizer, learned values and model.
 
         Args:
             examples: Checked training examples.
@@ -306,7 +306,8 @@ class TextRowsTask(RowPredictions):
     def arrays_of(
         self, inputs: Mapping[str, np.ndarray], members: np.ndarray, tensors: Mapping[str, Any]
     ) -> dict[str, np.ndarray]:
-        """Returns `row_ids (B, T)`, and `row_seconds (B,)`, the starts of the second segments."""
+        """Returns a dict of `row_ids (B, T)`, and of `row_seconds (B,)`, the positions where the
+        second segments begin."""
         seconds = tensors["row_seconds"][members]
         return {"row_ids": inputs["token_ids"], "row_seconds": seconds}
 

@@ -446,7 +446,8 @@ class TextToText(FromOthers):
         }
 
     def served_numbers(self, use: Any) -> dict[str, tuple[Any, Any]]:
-        """Returns the settings `alpha` and `min_length`, each with another value for checks."""
+        """Returns a dict of the settings `alpha` and `min_length`: their values in `use`, and other
+        values for checking an export."""
         numbers = super().served_numbers(use)
         return {**numbers, **own_numbers(use, {"min_length": use.min_length + 3})}
 

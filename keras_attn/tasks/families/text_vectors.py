@@ -41,7 +41,8 @@ Weights = Sequence[np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class VectorData(EncoderData):
-    """Settings of the encoder; a sentence-transformers backbone determines settings of None."""
+    """Settings of the encoder; a sentence-transformers backbone determines settings that are
+    None."""
 
     max_length: int | None = setting(  # type: ignore[assignment]  # None until a backbone says it
         None, "largest number of tokens of a row; if none, as in a sentence-transformers "
@@ -77,7 +78,8 @@ class TextVectors(EncoderTask):
 
     @classmethod
     def data_of(cls, examples: Any, data: Any) -> Any:
-        """Returns the settings of the data, in which a backbone replaces settings of None."""
+        """Returns the settings of the data, in which a backbone determines settings that are
+        None."""
         data = super().data_of(examples, data)
         place, own = data.backbone, None
         packed = place.startswith(KERAS_HUB) or Path(place).expanduser().is_file()
