@@ -231,6 +231,7 @@ def test_predict(place, run, pretrainer, loaded, tmp_path, capfd):
     assert none == {"text": "", "second": None, "follows": None, "filled": "", "masks": []}
 
 
+@pytest.mark.slow
 def test_explain_reads_pairs(place, run, loaded, tmp_path):
     (tmp_path / "lines.txt").write_text("the dog barks\na fish swims\tdeep\n")
     code, _, err = command(
@@ -242,6 +243,7 @@ def test_explain_reads_pairs(place, run, loaded, tmp_path):
     assert "Heads" in page and "barks" in page
 
 
+@pytest.mark.slow
 def test_explained_pairs_are_pairs(place, run, pretrainer, loaded, tmp_path, monkeypatch):
     given = []
     monkeypatch.setattr(pretrainer, "explain", lambda texts: given.extend(texts), raising=True)
@@ -273,6 +275,7 @@ def test_quantize(place, run, pretrainer, tmp_path):
     assert mine.follows == pytest.approx(theirs.follows, abs=0.05)
 
 
+@pytest.mark.slow
 def test_export(run, pretrainer, loaded, tmp_path, monkeypatch):
     given = note_exports(monkeypatch, Pretrainer)
     code, out, err = command(

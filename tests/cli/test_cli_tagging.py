@@ -161,6 +161,7 @@ def test_evaluate(place, run, tagger, loaded, tmp_path):
     assert code == 0, err  # labels that were never seen are errors, not exceptions
 
 
+@pytest.mark.slow
 def test_predict(place, run, tagger, loaded, tmp_path, capfd):
     arguments = ("predict", "--model", run / "best.task", place / "lines.txt")
     code, _, err = command(*arguments)
@@ -200,6 +201,7 @@ def test_quantize(run, tmp_path):
     assert len(Tagger.load(tmp_path / "s.task").predict("Ada codes").labels) == 2
 
 
+@pytest.mark.slow
 def test_export(run, loaded, tmp_path, monkeypatch):
     given = note_exports(monkeypatch, Tagger)
     code, out, err = command("export", "--model", run / "best.task", "--to", tmp_path / "m")

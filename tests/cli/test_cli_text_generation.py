@@ -93,6 +93,7 @@ def test_the_same_command_again_changes_nothing(place, run):
     assert (run / "checkpoint.npz").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_other_settings_or_another_text_are_refused(place, run, tmp_path):
     code, _, err = command(*fit_arguments(place, run, "--units", 17))
     assert code == 1

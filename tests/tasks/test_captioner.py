@@ -90,7 +90,6 @@ def files(tmp_path_factory):
 # Training
 
 
-@pytest.mark.slow
 def test_it_learns_with_its_encoder(fitted):
     assert fitted.caption(PICTURES, beams=BEAMS) == CAPTIONS
     assert fitted.caption(NEW, beams=BEAMS) == ["a green box on light ground"] * 2

@@ -286,6 +286,7 @@ def test_pictures_that_are_decoded_otherwise_are_refused(fitted, tmp_path, monke
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_child_process_gets_all_arguments(fitted, tmp_path, monkeypatch):
     import keras
 

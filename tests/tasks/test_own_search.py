@@ -54,6 +54,7 @@ def test_the_command_takes_the_search_of_the_model(translator, tmp_path):
     assert found == TranslationUse(**expected, suppressed_ids=[7, 9], beginning="die")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "error", "message"),
     [

@@ -118,6 +118,7 @@ def test_prepared_pairs_of_a_backbone(folder, tmp_path):
         TranslationData(backbone=str(folder), vocabulary_size=300)
 
 
+@pytest.mark.slow
 def test_wrong_folders(folder, tmp_path):
     with pytest.raises(ValueError, match="Expected a decoder"):
         TextGenerator.from_pretrained(folder)

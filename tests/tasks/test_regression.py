@@ -80,6 +80,7 @@ def test_a_run_keeps_the_least_error_and_has_intervals(trained):
     assert report.mean_absolute_error.value < report.guess_error.value
 
 
+@pytest.mark.slow
 def test_too_few_texts_for_intervals(trained):
     regressor = make()
     assert regressor.calibrate(EXAMPLES[:8], 0.9) is None

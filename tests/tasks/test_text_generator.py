@@ -284,6 +284,7 @@ def test_the_saved_model_gives_what_python_gives(random_weights, served):
     assert served([], [], 5) == []
 
 
+@pytest.mark.slow
 def test_the_saved_model_on_broken_text(random_weights, served):
     generator, _ = random_weights
     broken = [b"\xffto", b"to \xed\xa0\x80", b"\xf0\x9f"]
@@ -294,6 +295,7 @@ def test_the_saved_model_on_broken_text(random_weights, served):
     assert generator.generate("to \ud800", 5) == generator.generate("to \ufffd\ufffd\ufffd", 5)
 
 
+@pytest.mark.slow
 def test_the_saved_model_refuses_what_makes_no_sense(served):
     with pytest.raises(
         tf.errors.InvalidArgumentError,
