@@ -40,9 +40,9 @@ Translator.load("{name}").translate("The device is not connected.")
 
 ## Figures
 
-Each test set has 1,000 pairs. No sentence of a test set is in the training data, nor one that
-differs from it only in digits, case or punctuation. *Unseen integrations* are parts of the program
-that the training never saw. The beam search has a width of 4.
+Each test set has 1,000 pairs. No sentence of a test set is in the training data, even with other
+digits, case or punctuation. *Unseen integrations* are parts of the program whose texts are not in
+the training data. The beam search has a width of 4.
 
 | test set | BLEU, float32 | BLEU, int8 | chrF, float32 | chrF, int8 |
 |---|---|---|---|---|
