@@ -58,11 +58,12 @@ class Answer(NamedTuple):
     def probabilities(self, none: bool) -> dict[str, float]:
         """Returns the probability of each candidate, keyed by the candidate's text.
 
-        If several candidates have the same text, the keys of all but the first also have the
-        position.
+        If several candidates have the same text, all keys but the first include the position of
+        the candidate, as in `"Oslo (at 13)"`.
 
         Args:
-            none: Whether to include the probability of no answer.
+            none: Whether to include the probability that there is no answer, under the key
+                `"no answer"`.
         """
         found: dict[str, float] = {}
         for span in self.candidates:

@@ -72,7 +72,7 @@ class DoublyStochasticLoss(MaskedLayer):
         self.weight = weight
 
     def build(self, x_shape: Shape, attention_weights_shape: Shape | None = None):
-        """Raises a ValueError if the shapes of the inputs do not match."""
+        """Raises a ValueError if the attention weights are missing."""
         if attention_weights_shape is None:
             raise ValueError(
                 "DoublyStochasticLoss needs attention weights: call layer(x, attention_weights)."

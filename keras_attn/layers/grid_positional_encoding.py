@@ -34,7 +34,7 @@ class GridPositionalEncoding(MaskedLayer):
         mask: Mask `(B, R)` of the output; the mask of `x` if None.
 
     Returns:
-        The output `(B, R, D)` in the dtype of `x`.
+        The output `(B, R, D)` in the compute dtype of the layer.
 
     Raises:
         ValueError: If `x` has an odd width or the wrong rank.

@@ -122,7 +122,7 @@ class RMSNormalization(MaskedLayer):
         mask: Mask `(...)` of the output; the mask of `x` if None.
 
     Returns:
-        The output `(..., D)` in the dtype of `x`.
+        The output `(..., D)` in the compute dtype of the layer.
 
     Raises:
         ValueError: If the width is unknown or differs from the weights, `epsilon` is not positive,

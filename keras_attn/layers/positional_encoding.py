@@ -77,7 +77,7 @@ class PositionalEncoding(_AddPositions):
         mask: Mask `(B, T)` of the output; the mask of `x` if None.
 
     Returns:
-        The output `(B, T, D)` in the dtype of `x`.
+        The output `(B, T, D)` in the compute dtype of the layer.
 
     Raises:
         ValueError: If an input has the wrong rank or length, or the positions are not integers.
@@ -137,7 +137,7 @@ class LearnedPositionalEncoding(_AddPositions):
         mask: Mask `(B, T)` of the output; the mask of `x` if None.
 
     Returns:
-        The output `(B, T, D)` in the dtype of `x`.
+        The output `(B, T, D)` in the compute dtype of the layer.
 
     Raises:
         ValueError: If `x` has the wrong rank or a different width than the table, or is longer than

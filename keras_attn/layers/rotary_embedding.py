@@ -48,7 +48,7 @@ class RotaryEmbedding(MaskedLayer):
         mask: Mask `(B, T)` of the output; the mask of `x` if None.
 
     Returns:
-        The rotated tensor `(B, T, N, H)` in the dtype of `x`.
+        The rotated tensor `(B, T, N, H)` in the compute dtype of the layer.
 
     Raises:
         ValueError: If H is odd, an input has the wrong rank or length, or the positions are not

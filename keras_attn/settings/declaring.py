@@ -278,7 +278,9 @@ class Settings:
         return dataclasses.replace(self, **values)
 
     def shaping(self) -> dict[str, Any]:
-        """Returns the values of the settings declared with `shapes_result`, keyed by setting.
+        """Returns the values of the settings, keyed by name.
+
+        Settings declared with `shapes_result=False` are left out.
 
         Example:
 
@@ -441,11 +443,13 @@ class Section(Protocol):
         """Returns the name, value and help text of each setting."""
 
     def shaping(self) -> dict[str, Any]:
-        """Returns the values of the settings declared with `shapes_result`, keyed by setting."""
+        """Returns the values of the settings, without those with `shapes_result=False`."""
 
 
 def differences(former: Section, present: Section) -> list[str]:
-    """Describes how two sections differ in the settings declared with `shapes_result`.
+    """Describes how two sections of settings differ.
+
+    Settings declared with `shapes_result=False` are ignored.
 
     Args:
         former: The earlier settings: `Settings` or a `Choice`.

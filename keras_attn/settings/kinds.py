@@ -259,7 +259,7 @@ class Choice:
         ]
 
     def shaping(self) -> dict[str, Any]:
-        """Returns the values of `key` and of the settings declared with `shapes_result`."""
+        """Returns the kind and its settings, without those with `shapes_result=False`."""
         fields = {field.name: field for field in declared_fields(self.kinds[self.name])}
         return {
             name: value

@@ -677,8 +677,14 @@ class Talker(SequenceToSequence):
         return self.predict(conversations, **settings)
 
     def used(self, given: Mapping[str, Any]) -> ConversationUse:
-        """Returns settings of class `Use`: `given`, completed from `own_use`. Settings in `own_use`
-        of the other search (beam search or sampling) are left out."""
+        """Returns the settings of a call, of class `Use`: values in `given` override `own_use`.
+
+        If the call uses beam search, settings in `own_use` that only apply to sampling are ignored,
+        and vice versa.
+
+        Args:
+            given: Values of some settings, keyed by name.
+        """
         search = {"search": ConversationUse.search, **self.own_use, **given}["search"]
         others = OF_SEARCH["sample" if search == "beam" else "beam"]
         own = {name: value for name, value in self.own_use.items() if name not in others}

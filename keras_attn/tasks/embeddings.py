@@ -192,7 +192,7 @@ class WordEmbedder(Task[Texts]):
         model: Settings of the model: an instance of one of `kinds`, a dict of some settings, such
             as `{"model": "cbow", "dim": 50}`, or None for skip-gram.
         data: Settings of the data: an `EmbeddingsData`, or a dict of some of its settings.
-        dtype: Dtype of the vectors; only float32 can be trained and used.
+        dtype: Dtype of the vectors. With TensorFlow, only float32 can be trained.
 
     Raises:
         TypeError: If the class of the tokenizer is not supported.
@@ -342,10 +342,11 @@ class WordEmbedder(Task[Texts]):
 
         Args:
             vectors: The words and their vectors, the most frequent first.
-            dtype: Dtype of the vectors; only float32 can be trained and used.
+            dtype: Dtype of the vectors. With TensorFlow, only float32 can be trained.
 
         Returns:
-            A `WordEmbedder`. Its tokenizer lower-cases texts unless a word has a capital letter.
+            A `WordEmbedder`. Its tokenizer lower-cases texts if no word in `vectors` has a capital
+            letter.
 
         Example:
 

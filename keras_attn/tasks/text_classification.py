@@ -112,7 +112,8 @@ class TextClassificationTest(SplitTest):
     """Settings for evaluating a text classifier."""
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises an error if `data` does not exist, or is a file and `split` is not the default."""
+        """Raises an error if the path `self.data` does not exist, or if it is a file (which has no
+        splits) and `split` is not the default."""
         if os.path.isdir(os.path.expanduser(self.data)):
             return
         existing(self.data, "a file or a folder of labelled texts")

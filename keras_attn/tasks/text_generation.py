@@ -933,7 +933,7 @@ class TextGenerator(Task[Texts]):
         return {"tokens": texts.tokens, "scores": texts.scores, "truncated": truncated}
 
     def computed(self, tensors: Mapping[str, Any], use: TextGenerationUse) -> dict[str, Any]:
-        """Computes the result of `run` in Python, in batches of prompts of similar lengths."""
+        """Computes the result of `run` in Python; only `tokens` without `num_return_sequences`."""
         rows, seeds, count = (tensors[name] for name in ("ids", "seed", "num_tokens"))
         how, several = self._writing(use), use.num_return_sequences
         if several is None:

@@ -482,7 +482,7 @@ class VisualQuestionAnswerer(PictureTask):
         }
 
     def read_image(self, regions: Array, question_ids: Array) -> dict[str, Array]:
-        """Computes the answers to a question about each image, on every backend.
+        """Computes the probabilities of all answers to one question about each image.
 
         Args:
             regions: The regions of the images, `(B, R, D)`.

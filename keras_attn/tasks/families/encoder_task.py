@@ -194,7 +194,8 @@ class EncoderTask(Task):
         return start._replace(model=config)
 
     def exported_rows(self) -> tuple[EncoderInput, Mapping[str, np.ndarray]]:
-        """Returns the field of texts, and the inputs of the model for unusual texts."""
+        """Returns the field that encodes texts, and a dict of inputs of `model` for checking an
+        export: ordinary and unusual texts, encoded by the field."""
         ids, segments = self.field.encode(self.field.examples)
         tensors = self.encoded(ids, segments)
         return self.field, {name: ops.convert_to_numpy(x) for name, x in tensors.items()}
@@ -350,8 +351,12 @@ class EncoderTask(Task):
         return self.row_batches(rows, batch_size=batch_size, **settings).computed(compute)
 
     def row_inputs(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the inputs of the model for rows: `row_ids (R, T)`, and the number of ids
-        `row_sizes` and the start of the second segment `row_seconds` of each row, `(R,)`."""
+        """Returns a dict of the inputs of the model for R rows.
+
+        Args:
+            rows: A dict with `row_ids (R, T)`, the padded ids; `row_sizes (R,)`, the number of ids
+                of each row; and `row_seconds (R,)`, the index where its second segment starts.
+        """
         columns = ops.arange(ops.shape(rows["row_ids"])[1], dtype="int32")
         second = columns >= rows["row_seconds"][:, None]
         second = ops.logical_and(second, columns < rows["row_sizes"][:, None])

@@ -161,7 +161,8 @@ class TextRowsTask(RowPredictions):
         )
 
     def exported_rows(self) -> tuple[EncoderInput, Mapping[str, np.ndarray]]:
-        """Returns the field of texts, and the inputs of the model for unusual texts."""
+        """Returns the field that encodes texts, and a dict of inputs of `model` for checking an
+        export: ordinary and unusual texts, encoded by the field."""
         return self.field, {self.model.input.name: self.field.encode(self.field.examples)[0]}
 
     def configured(self, model: Any) -> Any:
