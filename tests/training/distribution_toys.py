@@ -97,11 +97,7 @@ class After(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         self.left -= 1
         if not self.left:
-            self.checkpoint._agreed = (
-                0,
-                0,
-                0.0,
-            )  # the processes ask each other now, not in a second
+            self.checkpoint._agreed = (0, 0, 0.0)  # the processes ask each other at once
             self.checkpoint._interrupt(15)
 
 
