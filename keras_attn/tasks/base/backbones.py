@@ -33,7 +33,7 @@ from keras_attn.text.registry import vocabulary_digest
 
 
 class Backbone(NamedTuple):
-    """An encoder or a language model that a task can start from.
+    """A pretrained encoder, language model or encoder-decoder that a task can start from.
 
     Example:
 
@@ -60,17 +60,21 @@ class Backbone(NamedTuple):
         return {"embedding": vocabulary_digest(self.tokenizer)}
 
     def choice(self, kinds: Kinds, chosen: Choice) -> Choice:
-        """Returns the settings and sizes of the backbone, updated by the given settings.
+        """Combines the settings and sizes of the backbone with the given settings.
 
         Args:
             kinds: The architectures that the task supports.
-            chosen: The given settings, of which only dropout rates and pooling may differ from the
+            chosen: The given settings. Only dropout rates and pooling settings may differ from the
                 backbone's.
+
+        Returns:
+            A `Choice` of the backbone's architecture with all settings and sizes; values in
+            `chosen` override the backbone's.
 
         Raises:
             ValueError: If the task does not support the architecture of the backbone, or `chosen`
-                has another architecture, a setting that the backbone does not have, or a different
-                value of any setting other than dropout rates and pooling.
+                names another architecture, has a setting that the architecture does not have, or
+                changes a setting other than dropout rates and pooling.
         """
         if self.model not in kinds:
             raise ValueError(
@@ -167,14 +171,17 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
     """Reads a pretrained encoder with its tokenizer and weights.
 
     Args:
-        place: A file written by `save` of a task with an encoder of `ENCODERS`, such as
-            pretraining, or a folder (or hub name) of Hugging Face weights with a tokenizer.
+        place: A file that `save` of a task with an encoder of `ENCODERS` wrote, such as a
+            `Pretrainer`; or a folder or hub name, as for `keras_attn.interop.read_pretrained`, of
+            an encoder with its tokenizer.
 
     Returns:
-        A `Backbone`.
+        A `Backbone` with the architecture, settings, tokenizer and weights of the encoder.
 
     Raises:
-        FileNotFoundError: If the place does not exist.
+        FileNotFoundError: If the file or folder does not exist.
+        ImportError: If `place` is a hub name, and the package that downloads it is not installed.
+        OSError: If `place` is a hub name that cannot be downloaded.
         ValueError: If the file or folder has no encoder of `ENCODERS` or no tokenizer, or is
             damaged.
 

@@ -13,7 +13,7 @@ Pairs = Iterable[Sequence[str]]
 
 
 def checked_pairs(pairs: Pairs) -> list[tuple[str, str]]:
-    """Returns (source, target) pairs, or raises a ValueError with the position of a wrong one."""
+    """Returns (source, target) pairs as tuples; a ValueError names the position of a wrong pair."""
     checked = []
     given = listed(pairs, "(source, target) pairs", 2, "keras_attn.records.read_pairs(path)")
     for i, pair in enumerate(given):

@@ -35,7 +35,7 @@ class LoraTraining(Settings):
 
 @dataclass(frozen=True)
 class FineTuning(BatchTraining):
-    """Settings of the trained layers of an encoder or decoder, and of their learning rates.
+    """Settings that choose the trained layers of an encoder or decoder and their learning rates.
 
     Example:
 
@@ -60,7 +60,7 @@ class FineTuning(BatchTraining):
 
     @property
     def limits(self) -> bool:
-        """Whether blocks are frozen, have LoRA, or have learning rates by depth."""
+        """Whether blocks are frozen or have LoRA, or learning rates depend on the depth."""
         return self.layer_decay != 1.0 or bool(self.frozen_layers or self.lora_rank)
 
 

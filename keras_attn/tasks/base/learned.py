@@ -40,8 +40,12 @@ class Learned:
     """Base class of the values that a task learned from examples, such as tokenizer and labels.
 
     The fields of a subclass are tokenizers, image encoders, strings, numbers, booleans, None, and
-    tuples of strings. A task file stores them together with its settings. A subclass checks them in
-    `__post_init__`; `tokenizers` are the allowed classes of tokenizers.
+    tuples of strings; a list becomes a tuple. A task file stores the fields together with the
+    settings of the task. A subclass can extend `__post_init__` to check its fields; `tokenizers`
+    are the allowed classes of the fields `tokenizer` and `target_tokenizer`.
+
+    Raises:
+        TypeError: If the class of a tokenizer is not allowed.
 
     Example:
 
@@ -73,14 +77,21 @@ class Learned:
             )
 
     def to_config(self) -> dict[str, Any]:
-        """Returns the fields as a dict of JSON-safe values, keyed by field."""
+        """Returns the fields as a dict of JSON-safe values, keyed by field name."""
         return {
             field.name: _packed(getattr(self, field.name)) for field in dataclasses.fields(self)
         }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Creates an instance from the result of `to_config`; missing fields have defaults."""
+        """Creates an instance from the result of `to_config`.
+
+        Args:
+            config: The result of `to_config`. Fields with a default may be missing.
+
+        Raises:
+            KeyError: If a field without a default is missing.
+        """
         return cls(
             **{
                 field.name: unpacked(config[field.name])

@@ -14,7 +14,7 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 
 class Note(NamedTuple):
-    """A line for standard error, which a step yields between output lines.
+    """A line that a step yields between its output lines, and that is written to standard error.
 
     Example:
 
@@ -31,32 +31,39 @@ class Note(NamedTuple):
 class Step:
     """A step of a task's command, with its settings, inputs and outputs.
 
-    After the task (`self`), the function receives the values for its parameter names:
+    The first parameter of the function receives the task (`self`), or its class if the step needs
+    no model. The other parameters may have these names, and receive these values:
 
-    - `inputs`, the inputs; `files`, the paths; `skip`, whether `on_error` skips bad inputs;
-    - `to`, the path to write; `overwrite`; `terminal`, whether lines go to a terminal;
-    - `log`, a function that prints a line immediately; `model_file`; `step`, this object;
-    - sections of settings, such as `use`, and the step's own settings under the name of the step;
-      `settings`, all sections.
+    - `inputs`: an iterator of lists of inputs, or a list of the arguments if `reads` names them;
+    - `files`: the paths to read; `skip`: whether `on_error` skips bad inputs;
+    - `to`: the path to write; `overwrite`: whether an existing output may be replaced;
+    - `terminal`: whether the output lines go to a terminal;
+    - `log`: a function that prints a line immediately;
+    - `model_file`: the path of the model; `step`: this object;
+    - the name of a section, such as `use`, or the name of the step: the settings of this section,
+      or the step's own `settings`;
+    - `settings`: a dict of all sections, keyed by name.
 
-    A function with the parameter `to` writes the file itself. Otherwise, the lines that it yields
-    are written to the output. A line may be an iterator of pieces, which are written as they
-    arrive; a `Note` goes to standard error.
+    A function with the parameter `to` writes the file itself, and the lines that it yields are
+    printed. Otherwise, these lines are written to the output. A line may be an iterable of pieces;
+    a `Note` goes to standard error.
 
     Args:
         name: Name of the step in the command.
-        help: Help text. Its first paragraph appears in the list of steps.
+        help: Help text of the step. Its first paragraph appears in the list of steps.
         function: Function that performs the step.
         takes: Names of the sections whose settings are options of the step, or a dict from section
             to the names of the settings that the step has. A setting declared with `steps` is an
             option of exactly those steps, unless the dict has its section.
         settings: The settings that only this step has. In files, their section is `[name]`.
-        reads: `"lines"`, `"pairs"`, `"only_pairs"`, `"picture_pairs"`, `"turns"`, `"prompts"`,
-            `"typed"` (standard input, line by line) or `"pictures"`; or arguments in capitals,
-            such as `"A B"` and `"WORDS..."`; nothing if empty.
-        writes: `"lines"`: to `--to`, or to standard output. `"file"`, `"page"` (HTML), `"figures"`,
-            `"folder"`, `"model"` or `"saved_model"`: `--to` is required. `"report"`: JSON, to
-            `--to`. `"run"`: to `--run-dir`. If empty, lines go to standard output.
+        reads: Kind of the inputs: `"lines"`, `"pairs"`, `"only_pairs"`, `"picture_pairs"`,
+            `"turns"`, `"prompts"`, `"typed"` (standard input, line by line) or `"pictures"`; or the
+            names of arguments in capitals, such as `"A B"` and `"WORDS..."`. If empty, the step has
+            no inputs.
+        writes: Kind of the output. With `"lines"` or `"report"` (JSON), the step has the option
+            `--to`; with `"file"`, `"page"` (HTML), `"figures"`, `"folder"`, `"model"` or
+            `"saved_model"`, this option is required. With `"run"`, the step has the required option
+            `--run-dir`. If empty, the lines of the step go to standard output.
         to: Help text of `--to`.
         model: Help text of `--model`; if empty, the step needs no model and is a class method.
         device: Whether the step has the option `--device`.
@@ -64,8 +71,8 @@ class Step:
             as required.
         before: Name of the step before which this step is listed; if empty, the step is listed
             after `explain`.
-        check: Function that is called before the model is loaded, with the values for its
-            parameter names. It raises an error if the step cannot be performed.
+        check: Function that is called before the model is loaded. Its parameters have the names
+            above. It raises an error if the step cannot be performed.
         method: Name of the task's method, if the step is a method.
 
     Example:
@@ -115,7 +122,8 @@ class Step:
             given: All values that the function may receive, keyed by parameter name.
 
         Returns:
-            The result of the function: a line, an iterable of lines and `Note`s, or None.
+            The result of the function: a line, an iterable of lines and `Note`s, or None if the
+            step has no output lines.
         """
         values = {name: given[name] for name in self.names()}
         return (
@@ -126,15 +134,16 @@ class Step:
 def step(name: str = "", **declared: Any) -> Callable[[_F], _F]:
     """Decorator that makes a method a step of the task's command, `keras-attn TASK NAME`.
 
-    The docstring of the method is the help text. A step without a model is a class method, with
-    `@classmethod` above `@step`. A subclass may override the method.
+    The docstring of the method is the help text. A step without a model (`model=""`) is a class
+    method, with `@classmethod` above `@step`. A subclass may override the method.
 
     Args:
         name: Name of the step; the name of the method if empty.
-        **declared: Settings, inputs and outputs of the step; see `Step`.
+        **declared: Settings, inputs and outputs of the step: arguments of `Step` other than
+            `name`, `help`, `function` and `method`.
 
     Returns:
-        A decorator.
+        A decorator that returns the method itself.
 
     Raises:
         TypeError: If the method has no docstring.
@@ -165,10 +174,14 @@ def step(name: str = "", **declared: Any) -> Callable[[_F], _F]:
 
 
 def steps_of(owner: type) -> dict[str, Step]:
-    """Returns the steps that the methods of a class declare, keyed by name, base classes first.
+    """Returns the steps that `@step` declares in a class and its base classes, keyed by name.
 
     Args:
-        owner: The class.
+        owner: The class of a task.
+
+    Returns:
+        A dict from names to `Step`s, with the steps of base classes first. If several classes
+        declare the same name, the most derived one counts.
 
     Example:
 

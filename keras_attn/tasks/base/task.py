@@ -45,7 +45,7 @@ class Task(Predicting[Given], Quantizable):
         Learned: Values that the task learns from examples, such as tokenizer and labels.
         Training: Settings for training.
         Use: Settings for predictions, explanations and the export.
-        Test: Settings for the evaluation, including its data.
+        Test: Settings for the evaluation, including the path of the test data.
         steps: Names of the standard steps of the task's command. A method can add or replace a step
             with `@step`.
     """
@@ -62,18 +62,21 @@ class Task(Predicting[Given], Quantizable):
 
     @classmethod
     def read(cls, data: Any) -> Examples:
-        """Reads the examples for `fit` of the command.
+        """Reads the training and development examples; the command's `fit` calls it.
 
-        Development examples come from the file `data.dev`, or are split off by `split`.
+        `read_file` reads the training examples from `data.train`. If `data.limit` is set, only this
+        number of random examples is kept. Development examples are read from the file `data.dev`
+        if it is given; otherwise, `split` takes them from the training examples.
 
         Args:
             data: Settings of class `Data`.
 
         Returns:
-            An `Examples` object.
+            An `Examples`.
 
         Raises:
-            ValueError: If there are too few examples for a split.
+            ValueError: If there are too few examples for a split, or `check_read` refuses the
+                examples.
         """
         read = cls.read_file(data.train, data)
         train = limited(read, data)
@@ -90,11 +93,12 @@ class Task(Predicting[Given], Quantizable):
         return Examples(*sides, f"{read.summary().rstrip('.')}; held out: {len(sides[1]):,}")
 
     def read_test(self, test: Any, data: Any) -> Any:
-        """Reads the examples for `evaluate` of the command.
+        """Reads the examples that the command's `evaluate` passes to the method `evaluate`.
 
         Args:
-            test: Settings of class `Test`, with the file.
-            data: Settings of class `Data`; None if `evaluate` has no options for them.
+            test: Settings of class `Test`; by default, `read_file` reads the file `test.data`.
+            data: Settings of class `Data`, as given to the command; None if the command's
+                `evaluate` has no options for them.
 
         Returns:
             The examples, with a method `summary()`, which describes the file.
@@ -103,36 +107,40 @@ class Task(Predicting[Given], Quantizable):
 
     @staticmethod
     def readable(result: Any) -> str:
-        """Returns the text that the command writes for a result: by default, a JSON object.
+        """Returns the text that the command writes for a result.
+
+        By default, the text is a JSON object. An override must return a JSON object, too, if the
+        task is served by `keras_attn.serve` and its results are not dicts.
 
         Args:
-            result: A result of `predict`: a dict or a named tuple.
+            result: A result of `predict` for one input: a dict or a named tuple.
         """
         found = result if isinstance(result, dict) else result._asdict()
         return json.dumps(found, ensure_ascii=False)
 
     @classmethod
     def line(cls, given: Any, result: Any) -> str:
-        """Returns the line that the command's `predict` writes for an input: by default, `readable`
-        of the result. Lines of JSON have the same keys for all inputs.
+        """Returns the line that the command's `predict` writes for an input.
+
+        By default, the line is `readable(result)`.
 
         Args:
             given: The input.
-            result: The result of `predict` for it.
+            result: The result of `predict` for this input.
         """
         return cls.readable(result)
 
     def summary(self, **settings: Any) -> None:
-        """Prints the layers of the task's model, including all weights of the task.
+        """Prints a summary of all layers and weights of the task.
 
         Args:
-            **settings: See `keras.Model.summary`, such as `expand_nested=True`.
+            **settings: Arguments of `keras.Model.summary`, such as `expand_nested=True`.
         """
         self.whole.summary(**settings)
 
     def facts(self) -> list[str]:
-        """Returns the texts that the `repr` shows before the number of weights: the architecture
-        and, in subclasses, sizes such as the number of labels."""
+        """Returns the texts that the `repr` of the task shows before the number of weights: the
+        name of the architecture and, in subclasses, sizes such as the number of labels."""
         return [self.kinds.name_of(self.config)]
 
     def __repr__(self) -> str:

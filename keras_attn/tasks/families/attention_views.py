@@ -32,18 +32,19 @@ def translation_view(
         translator: A `Translator`.
         text: The source sentence.
         translation: The translation that the decoder reads and predicts. If None, the translator
-            translates the text with a beam search of width 4.
-        without_heads: Whether the view also shows how the translation changes when a head is
-            removed. This takes one search for each head.
+            translates the text with its default settings.
+        without_heads: Whether the view also shows how the translator's own translation of the text
+            changes when a head is removed. This takes one search for each head.
 
     Returns:
         An `AttentionView` of the cross-attention, and for a Transformer also of the self-attention
-        of encoder and decoder. Each target token, including the end token, is the query that
+        of encoder and decoder. Each target token, including the end token, labels the query that
         predicted it.
 
     Raises:
         TypeError: If the text or the translation is not a string.
-        ValueError: If the model has no attention.
+        ValueError: If the model has no attention, or no multi-head attention and `without_heads` is
+            True.
 
     Example:
 
@@ -68,7 +69,7 @@ def classification_view(
 
     Args:
         classifier: A `TextClassifier`.
-        text: The text. For a long text, the view shows only the part that the classifier reads.
+        text: The text. If it is too long, the view shows only the part that the classifier reads.
         without_heads: Whether the view also shows how the prediction changes when a head is
             removed. This takes one prediction for each head.
 
@@ -79,7 +80,8 @@ def classification_view(
 
     Raises:
         TypeError: If the text is not a string.
-        ValueError: If the model has no attention, or the text has no tokens.
+        ValueError: If the model has no attention, the text has no tokens, or `without_heads` is
+            True and the model has no multi-head attention.
 
     Example:
 
@@ -125,21 +127,21 @@ def caption_view(
 
     Args:
         captioner: A `Captioner`.
-        image: The image: a path, the bytes of a file or an array `(H, W, 3)` of uint8.
-        caption: The caption that the decoder reads and predicts. If None, the captioner generates
-            it.
-        beams: Width of the beam search for the caption.
-        alpha: Exponent of the length penalty of the search.
+        image: The image: a path, the bytes of a file, or an array `(height, width, 3)` of uint8.
+        caption: The caption that the decoder reads and predicts. If None, a beam search generates
+            the caption.
+        beams: Width of the beam search.
+        alpha: Exponent of the length penalty of the beam search.
 
     Returns:
         An `AttentionView` of the cross-attention over the image, and for a Transformer also of the
-        decoder's self-attention. Each token, including the end token, is the query that predicted
-        it.
+        decoder's self-attention. Each token of the caption, including the end token, labels the
+        query that predicted it.
 
     Raises:
         OSError: If the file does not exist or cannot be read.
         TypeError: If the image has the wrong type, or the caption is not a string.
-        ValueError: If the image is broken.
+        ValueError: If the image is broken, or `beams` or `alpha` is out of range.
 
     Example:
 

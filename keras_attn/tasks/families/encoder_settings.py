@@ -35,7 +35,7 @@ class HasRows(Protocol):
 @dataclass(frozen=True)
 @with_defaults(words={"when": "bilstm: ", "then": "; tokens are whole words then"})
 class EncoderData(BackboneData):
-    """Settings of the encoder that a task starts from, and of the tokens that it reads."""
+    """Data settings of a task with an encoder: the backbone, the tokenizer and the row length."""
 
     tokenizer: str = setting(
         "word_piece", "kind of tokenizer, without --backbone", choices=ENCODER_PIECES

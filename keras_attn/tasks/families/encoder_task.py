@@ -42,14 +42,14 @@ class EncoderTask(Task):
     """Base class of tasks with heads on a text encoder, which may be pretrained.
 
     A subclass defines its `heads`, creates rows of ids with labels, and interprets the logits.
-    `.model` is the plain Keras model from ids to a dict of the logits of each head.
+    `.model` is the plain Keras model, which returns a dict of logits, keyed by head.
 
     Args:
         tokenizer: A `WordPieceTokenizer`, a `SentencePieceTokenizer`, a `BytePairTokenizer` with
             `normalize=False`, as for RoBERTa, or a `WordTokenizer`.
-        model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
-            or None for the defaults of BERT. The tokenizer determines the vocabulary size and the
-            padding id.
+        model: The encoder: the name of one of `keras_attn.models.ENCODERS`, its settings object,
+            such as a `BertConfig`, a dict of settings, or None for the defaults of BERT. The
+            tokenizer determines the vocabulary size and the padding id.
         data: Settings of the data, such as `max_length`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
@@ -92,13 +92,20 @@ class EncoderTask(Task):
         return None
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns the vocabulary size, padding id and first position of the encoder, keyed by their
-        names in the settings of the model."""
+        """Returns a dict of the `vocabulary_size`, `pad_id` and `first_position` of the encoder,
+        which depend on the tokenizer."""
         return sizes_of(self.tokenizer)
 
     def configured(self, model: Any) -> Any:
-        """Returns the settings object of the encoder; raises a ValueError for a `max_length` above
-        its number of positions."""
+        """Returns the settings object of the encoder, including its sizes; called by the
+        constructor.
+
+        Args:
+            model: The argument of the constructor: a name, a dict, a settings object or None.
+
+        Raises:
+            ValueError: If `max_length` is greater than the encoder's number of positions.
+        """
         config = super().configured(model)
         if config.sequence_length < self.max_length:
             raise ValueError(
@@ -108,7 +115,12 @@ class EncoderTask(Task):
         return config
 
     def build(self, dtype: Any) -> None:
-        """Builds the encoder with its heads, and assigns the Keras model to `.model`."""
+        """Builds the encoder with its `heads`, and assigns the Keras model to `.model`; called by
+        the constructor.
+
+        Args:
+            dtype: Dtype or policy of the layers.
+        """
         self.model = with_heads(
             self.config, self.heads, self.num_classes, dtype=dtype, name=self.name
         )
@@ -122,7 +134,8 @@ class EncoderTask(Task):
         )
 
     def facts(self) -> list[str]:
-        """Returns texts for the `repr`: the architecture, the vocabulary size and the layers."""
+        """Returns the texts that the `repr` shows: the name of the architecture, the vocabulary
+        size, and the number and width of the layers."""
         return [
             self.kinds.name_of(self.config),
             f"{self.tokenizer.vocabulary_size:,} tokens",
@@ -133,7 +146,9 @@ class EncoderTask(Task):
 
     @classmethod
     def texts_of(cls, examples: Any, data: Any) -> Iterable[str]:
-        """Returns the texts of examples, from which a tokenizer is trained without a backbone.
+        """Returns the texts of examples, on which a new tokenizer is trained.
+
+        `begin` calls this method if there is no backbone. A subclass must override it.
 
         Args:
             examples: Checked training examples.
@@ -143,10 +158,14 @@ class EncoderTask(Task):
 
     @classmethod
     def learn_beside(cls, tokenizer: EncoderTokenizer, examples: Any, data: Any) -> EncoderLearned:
-        """Returns the learned values of a new task: its tokenizer and, in subclasses, its labels.
+        """Returns the learned values of a new task, an instance of `Learned`; called by `begin`.
+
+        By default, the only learned value is the tokenizer. A subclass may add others, such as
+        labels.
 
         Args:
-            tokenizer: The tokenizer of the backbone, or one trained on the texts.
+            tokenizer: The tokenizer of the backbone or of the word vectors, or a tokenizer trained
+                on the texts.
             examples: Checked training examples.
             data: Settings of class `Data`.
         """
@@ -154,7 +173,16 @@ class EncoderTask(Task):
 
     @classmethod
     def begin(cls, examples: Any, data: Any, model: Any, dtype: Any, **parts: Any) -> Beginning:
-        """Returns the `Beginning` of a new task: tokenizer, learned values and encoder."""
+        """Returns the `Beginning` of a new task: its learned values, the settings of its encoder,
+        and the backbone or word vectors that it starts from. Called by `create`.
+
+        Args:
+            examples: Training examples.
+            data: Settings of class `Data`.
+            model: Settings of the encoder, as for `create`.
+            dtype: Not used.
+            **parts: Not used.
+        """
         examples = cls.checked(examples)
         return cls.start(
             lambda: cls.texts_of(examples, data),
@@ -171,14 +199,19 @@ class EncoderTask(Task):
         model: Any,
         learn: Callable[[EncoderTokenizer], EncoderLearned],
     ) -> Beginning:
-        """Returns the `Beginning` of a new task: tokenizer, learned values and encoder.
+        """Chooses the tokenizer and the encoder of a new task; called by `begin`.
 
         Args:
-            texts: Function that returns the training texts, from which a tokenizer is trained if
-                there is no backbone.
+            texts: Function that returns the training texts. It is called only if there is no
+                backbone.
             data: Settings of class `Data`.
             model: Settings of the encoder, as for `create`.
-            learn: Function that returns the learned values for a tokenizer.
+            learn: Function that receives the tokenizer and returns the learned values, an instance
+                of `Learned`.
+
+        Returns:
+            A `Beginning`: the learned values, the settings of the encoder, and the backbone or word
+            vectors that the task starts from.
         """
 
         def train(given: list[str]) -> EncoderTokenizer:
@@ -194,8 +227,12 @@ class EncoderTask(Task):
         return start._replace(model=config)
 
     def exported_rows(self) -> tuple[EncoderInput, Mapping[str, np.ndarray]]:
-        """Returns the field that encodes texts, and a dict of inputs of `model` for checking an
-        export: ordinary and unusual texts, encoded by the field."""
+        """Returns what `export` needs for ONNX and LiteRT files.
+
+        Returns:
+            The field that encodes texts; and a dict of inputs of `model` for checking the export:
+            ordinary and unusual texts, encoded by the field.
+        """
         ids, segments = self.field.encode(self.field.examples)
         tensors = self.encoded(ids, segments)
         return self.field, {name: ops.convert_to_numpy(x) for name, x in tensors.items()}
@@ -203,7 +240,8 @@ class EncoderTask(Task):
     # Explanations
 
     def studied(self, inputs: list[Any]) -> list[Any]:
-        """Returns the texts, or pairs of texts, whose attention `explain` shows.
+        """Returns the texts or pairs of texts whose attention `explain` shows with
+        `method="attention"`; by default, the inputs.
 
         Args:
             inputs: Checked inputs.
@@ -211,7 +249,10 @@ class EncoderTask(Task):
         return inputs
 
     def reasons(self, inputs: list[Any], use: Any) -> list[Explanation]:
-        """Explains results by gradients; `explain` has the docstring and arguments of this hook.
+        """Explains results by gradients; called by `explain` unless `use.method` is `"attention"`.
+
+        A subclass must override it. `explain` has the docstring of the override, and accepts its
+        keyword-only arguments.
 
         Args:
             inputs: Checked inputs, at least one.
@@ -223,19 +264,21 @@ class EncoderTask(Task):
         raise NotImplementedError
 
     def explained(self, inputs: list[Any], use: Any, **more: Any) -> Any:
-        """Returns the result of `reasons` or, with `method="attention"`, a study of all heads.
+        """Computes the result of `explain` for a list of inputs: with `use.method="attention"`, the
+        attention of all heads; otherwise, the result of `reasons`.
 
         Args:
             inputs: Checked inputs.
             use: Settings of class `Use`.
-            **more: Keyword-only arguments of `reasons`, which are allowed only with
-                `method="gradient"`.
+            **more: Keyword-only arguments of `reasons`. With `use.method="attention"`, they must be
+                None.
 
         Returns:
-            With `method="attention"`, an `EncoderStudy`; otherwise a list of `Explanation`s.
+            With `use.method="attention"`, an `EncoderStudy` of the texts in `studied(inputs)`;
+            otherwise a list with an `Explanation` for each input.
 
         Raises:
-            ValueError: If an argument in `more` is given with `method="attention"`.
+            ValueError: If an argument in `more` is not None and `use.method` is `"attention"`.
         """
         if use.method != "attention":
             return self.reasons(inputs, use, **more) if inputs else []
@@ -262,14 +305,19 @@ class EncoderTask(Task):
     def row_batches(
         self, rows: Sequence[Any], labels: Any = None, weights: Any = None, **settings: Any
     ) -> EncoderBatches:
-        """Returns batches of rows for the model.
+        """Creates batches of rows for training or prediction.
 
         Args:
-            rows: For each row, its ids with special tokens and the position where its second
-                segment begins.
-            labels: A dict of the labels of each head, or None.
-            weights: A dict of the weights of labels in the loss, or None.
-            **settings: Settings of `EncoderBatches`, such as `batch_size`.
+            rows: For each row, a tuple of its ids, including special tokens, and the index where
+                its second segment starts.
+            labels: A dict of the labels of all rows, keyed by head; None for batches of inputs
+                only.
+            weights: Weight of each row in the loss, `(R,)` for R rows; 1 if None.
+            **settings: Settings of `EncoderBatches`, such as `batch_size`, which override
+                `layout`.
+
+        Returns:
+            An `EncoderBatches`.
         """
         token_labels = self.token_labels if labels else ()
         settings = {"token_labels": token_labels, **self.layout, **settings}
@@ -281,15 +329,16 @@ class EncoderTask(Task):
         """Computes the outputs of a function for rows, in batches of rows of similar lengths.
 
         Args:
-            rows: For each row, its ids with special tokens and the position where its second
-                segment begins.
+            rows: For each row, a tuple of its ids, including special tokens, and the index where
+                its second segment starts.
             batch_size: Number of rows that are computed at once.
-            function: Function from the inputs of the model to a dict of batch-first tensors; None
-                for `logits`. It is compiled once for each function object, so pass the same
-                object in each call.
+            function: Function from a dict of the inputs of the model to a dict of batch-first
+                tensors; None for `logits`. It is compiled once for each function object, so pass
+                the same object in each call.
 
         Returns:
-            A dict of arrays for each row. Arrays with an entry for each token include padding.
+            For each row, a dict of arrays without the batch axis, keyed as in the result of
+            `function`. Arrays with an entry for each token include padding.
         """
         function = self.logits if function is None else function
 
@@ -310,15 +359,18 @@ class EncoderTask(Task):
         """Computes the contribution (gradient times input) of each token to a number for each row.
 
         Args:
-            rows: For each row, its ids with special tokens and the position where its second
-                segment begins.
-            pick: Function of the logits of a batch and its part of `index`, which returns the
-                numbers to explain, `(B,)`. It is compiled once for each function object.
-            index: Values for `pick`, with an entry for each row; converted to int32 or float32.
+            rows: For each row, a tuple of its ids, including special tokens, and the index where
+                its second segment starts.
+            pick: Function that receives the logits of B rows, a dict keyed by head, and the entries
+                of `index` for these rows. It returns the numbers to explain, `(B,)`. It is compiled
+                once for each function object, so pass the same object in each call.
+            index: Array of numbers with an entry for each row; converted to float32 if the numbers
+                are floats, otherwise to int32.
             batch_size: Number of rows that are computed at once.
 
         Returns:
-            The contributions of the tokens of each row, a list of float32 `(T,)`.
+            A list with the contributions of the tokens of each row, float32 `(T,)` for a row of T
+            ids.
         """
 
         def make() -> CompiledFunction:
@@ -351,7 +403,7 @@ class EncoderTask(Task):
         return self.row_batches(rows, batch_size=batch_size, **settings).computed(compute)
 
     def row_inputs(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns a dict of the inputs of the model for R rows.
+        """Returns a dict of the inputs of the model for R rows, each `(R, T)`; see `encoded`.
 
         Args:
             rows: A dict with `row_ids (R, T)`, the padded ids; `row_sizes (R,)`, the number of ids
@@ -363,7 +415,16 @@ class EncoderTask(Task):
         return self.encoded(rows["row_ids"], ops.cast(second, "int32"))
 
     def encoded(self, ids: Tensor, segments: Tensor) -> dict[str, Tensor]:
-        """Returns a dict of the inputs of the model for ids and segments `(B, T)`."""
+        """Returns a dict of the inputs of the model for a batch of rows.
+
+        Args:
+            ids: Ids, int32 `(B, T)`, padded on the right.
+            segments: Segment of each id, 0 or 1, int32 `(B, T)`.
+
+        Returns:
+            A dict with `token_ids`, `padding_mask` (True for ids other than padding) and
+            `segment_ids`, each `(B, T)`, without those that the model does not have.
+        """
         ids = ops.convert_to_tensor(ids)  # Keras refuses dicts of tensors and arrays
         inputs = {
             "token_ids": ids,
@@ -373,7 +434,15 @@ class EncoderTask(Task):
         return {name: value for name, value in inputs.items() if name in self.model.input}
 
     def logits(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes the logits of each head, float32, keyed by head, for inputs of the model."""
+        """Computes the logits of each head for a batch of inputs of the model.
+
+        Args:
+            inputs: A dict of the inputs of the model, as returned by `encoded`.
+
+        Returns:
+            A dict of float32 tensors, keyed by head. `keras_attn.models.with_heads` describes their
+            shapes.
+        """
         found = self.model(dict(inputs), training=False)
         return {name: ops.cast(values, "float32") for name, values in found.items()}
 

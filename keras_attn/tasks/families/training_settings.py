@@ -30,7 +30,7 @@ class LabelSmoothing(Settings):
 @dataclass(frozen=True)
 @with_defaults(words={"classes": "vocabulary"})
 class TokenBatches(LabelSmoothing, TrainingSettings):
-    """Settings of training with batches of about the same number of tokens."""
+    """Settings of training with batches that each have about the same number of tokens."""
 
     tokens_per_batch: int = setting(4096, "{tokens}", at_least=1)
 
