@@ -26,7 +26,7 @@ from keras_attn.ops.score_options import MaskMod, ScoreMod, pair_positions
 def masked_softmax(
     scores: Tensor, mask: Tensor | None = None, sinks: Tensor | None = None
 ) -> Tensor:
-    """Computes a softmax in float32 over the visible entries of the last axis.
+    """Computes a softmax in float32 or better over the visible entries of the last axis.
 
         weights[s] = mask[s] exp(scores[s]) / (exp(sink) + sum_r mask[r] exp(scores[r]))
 
@@ -43,7 +43,8 @@ def masked_softmax(
         The weights `(..., S)` in float32, or in float64 for float64 scores.
 
     Raises:
-        ValueError: If the dtype of the mask is a floating-point dtype.
+        ValueError: If the dtype of the mask is neither boolean nor integer, or a mask that is a
+            NumPy array or a list has an integer other than 0 and 1.
 
     Example:
 
@@ -113,7 +114,8 @@ def dot_product_attention(
     every dtype. Causal masks and windows are aligned bottom-right (`causal_mask`). An entry -inf of
     `bias` hides the key. The softmax is computed in float32 or better.
 
-    Score options: the options below change scores in this order, in float32 or better:
+    Score options: the options below change scores in this order, in float32 or better, except that
+    the kernel "flash" rounds `bias` to the dtype of `query`:
 
         scores = softcap * tanh(scores / softcap)                    (Gemma Team, 2024)
         scores = scores + bias
@@ -124,16 +126,16 @@ def dot_product_attention(
     so that the weights of a query sum to less than 1. `sink_tokens` is unrelated to `sinks`: it is
     the number of first keys that `sliding_window` does not hide (Xiao et al., 2024). `score_mod`
     and `mask_mod` receive the indices of heads `(1, N, 1, 1)`, the positions of queries `(b, 1, T,
-    1)` and the positions of keys `(b, 1, 1, S)`, all int32, for all query-key pairs or for a chunk
-    of pairs. Write these functions with `keras.ops`. They must treat each pair independently, and
-    also return finite numbers for hidden pairs. Gradients pass through `score_mod`; model weights
-    that it reads get gradients only with the kernel "plain".
+    1)` and the positions of keys `(b, 1, 1, S)`, with b = 1 or B, all int32, for all query-key
+    pairs or for a chunk of pairs. Write these functions with `keras.ops`. They must treat each pair
+    independently, and `score_mod` must also return finite numbers for hidden pairs. Gradients pass
+    through `score_mod`; model weights that it reads get gradients only with the kernel "plain".
 
     Kernels: `kernel="plain"` computes the formula directly and keeps all weights, `B N T S`
-    numbers. "chunked" stores only the weights of one chunk of queries and keys (`CHUNK` = 512) and
-    recomputes weights for the gradient, so that memory is linear in the length, on every backend.
-    "flash" is the fused kernel of the backend: cuDNN on JAX, or PyTorch's own kernel. The results
-    of all kernels agree within the precision of the dtype. Only "plain" supports second
+    numbers. "chunked" stores only the weights of one chunk of at most 512 queries and 512 keys, and
+    recomputes weights for the gradient, so that it needs memory linear in the length. "flash" is
+    the fused kernel of the backend: cuDNN on JAX, or PyTorch's own kernel; TensorFlow has none. The
+    results of all kernels agree within the precision of the dtype. Only "plain" supports second
     derivatives. `kernel="auto"` uses the result of `choose_attention_kernel`.
 
     Args:
@@ -141,8 +143,8 @@ def dot_product_attention(
         key: Keys `(B, S, K, H)`, K divides N.
         value: Values `(B, S, K, Hv)`.
         mask: Boolean or 0/1 integers that broadcast to `(B, N, T, S)`, True for keys that may be
-            attended.
-        bias: Floats that broadcast to `(B, N, T, S)`, added to the scaled scores.
+            attended; all keys if None.
+        bias: Floats that broadcast to `(B, N, T, S)`, added to the scaled scores; none if None.
         scale: Factor of the product; `1 / sqrt(H)` if None.
         use_causal_mask: Whether later keys are hidden from earlier queries.
         dropout: Dropout rate of the attention weights; 0 outside of training. Only `kernel="plain"`
@@ -151,28 +153,32 @@ def dot_product_attention(
         return_attention_scores: Whether to also return the weights (before dropout). Only
             `kernel="plain"` supports returned weights.
         kernel: Name of the kernel: "auto", "plain", "chunked" or "flash".
-        key_lengths: Integers `(B,)`, the number of visible keys of each row. `key_lengths` replaces
-            a mask of right padding, and cuDNN accepts the lengths directly.
-        sliding_window: Distance from which keys are hidden: a query sees `sliding_window` keys up
-            to its own position and, without a causal mask, `sliding_window - 1` keys after it. No
-            limit if None.
+        key_lengths: Integers `(B,)`, the number of visible keys of each row; all keys if None.
+            `key_lengths` replaces a mask of right padding, and cuDNN accepts the lengths directly.
+        sliding_window: Distance from which keys are hidden: a query sees at most `sliding_window`
+            keys up to its own position and, without a causal mask, `sliding_window - 1` keys after
+            it. No limit if None.
         softcap: Limit of the scaled products, by a hyperbolic tangent; none if None.
-        sinks: Floats `(N,)`: additional logits in the denominator.
+        sinks: Floats `(N,)`: additional logits in the denominator; none if None.
         sink_tokens: Number of first keys that `sliding_window` does not hide.
-        score_mod: Function `(scores, head, query, key) -> scores` of scores `(B, N, t, s)`.
-        mask_mod: Function `(head, query, key) -> visible`; booleans that broadcast to
-            `(B, N, t, s)`, True where a key may be attended.
+        score_mod: Function `(scores, head, query, key) -> scores`. It receives and returns scores
+            `(B, N, t, s)` of all queries and keys or of a chunk, in float32 or float64.
+        mask_mod: Function `(head, query, key) -> visible`. It returns booleans of rank 4 that
+            broadcast to `(B, N, t, s)`, True where a key may be attended.
         query_positions: Positions of the queries for `score_mod` and `mask_mod`, integers
             `(1 or B, T)`; `S - T ... S - 1` if None.
         key_positions: Positions of the keys for `score_mod` and `mask_mod`, integers
             `(1 or B, S)`; `0 ... S - 1` if None.
 
     Returns:
-        The context `(B, T, N, Hv)` in the dtype of `value`, or `(context, weights)`.
+        The context `(B, T, N, Hv)` or, if `return_attention_scores` is True, `(context, weights)`
+        with weights `(B, N, T, S)`. All are in the dtype of `value`.
 
     Raises:
-        ValueError: If ranks, widths or numbers of heads do not match, a mask has floats, or
-            `kernel` is not available; the message says why.
+        ValueError: If ranks, widths, lengths or numbers of heads do not match; if an argument is
+            out of range or has a wrong shape or dtype, such as a mask of floats; if options
+            contradict each other; or if `kernel` is unknown or not available.
+        TypeError: If `score_mod` or `mask_mod` cannot be called.
 
     Example:
 
@@ -285,17 +291,17 @@ def additive_scores(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
 
         scores[t, s] = scale . tanh(query[t] + key[s])        (B, T, S)
 
-    The hidden layer needs memory for `B * T * S * U` numbers, so use a loop if there are many
-    queries, as decoders do. The backward pass recomputes the hidden layer, so that a loop of T
-    steps stores only the queries and keys.
+    The hidden layer, `tanh(...)`, needs memory for `B * T * S * U` numbers, so use a loop if there
+    are many queries, as decoders do. The backward pass recomputes the hidden layer, so that a loop
+    of T steps stores only the queries and keys.
 
     Args:
         query: Projected queries `(B, T, U)`.
-        key: Projected keys `(B, S, U)`.
-        scale: The vector v `(U,)`.
+        key: Projected keys `(B, S, U)`, in the dtype of `query`.
+        scale: Vector `(U,)` that the hidden layer is multiplied by.
 
     Returns:
-        The scores `(B, T, S)`.
+        The scores `(B, T, S)` in the dtype of `query`.
 
     Example:
 
@@ -342,16 +348,21 @@ def additive_attention(
     Args:
         query: Projected queries `(B, T, U)`.
         key: Projected keys `(B, S, U)`.
-        value: Values `(B, S, D)`, of any width.
-        scale: The vector v `(U,)`.
-        mask: Boolean or 0/1 integers that broadcast to `(B, T, S)`.
+        value: Values `(B, S, D)`, of any width D.
+        scale: Vector `(U,)`, as in `additive_scores`.
+        mask: Boolean or 0/1 integers that broadcast to `(B, T, S)`, True for keys that may be
+            attended; all keys if None.
         dropout: Dropout rate of the attention weights; 0 outside of training.
         seed: Integer or `keras.random.SeedGenerator` for the dropout.
         return_attention_scores: Whether to also return the weights (before dropout).
 
     Returns:
-        The context `(B, T, D)`, or `(context, weights)` with weights `(B, T, S)`. A query that sees
-        no key has zero weights and a zero context.
+        The context `(B, T, D)` or, if `return_attention_scores` is True, `(context, weights)` with
+        weights `(B, T, S)`, in the dtype of `value`. A query that sees no key has zero weights and
+        a zero context.
+
+    Raises:
+        ValueError: If the mask has floats, or the dropout rate is not in [0, 1).
 
     Example:
 

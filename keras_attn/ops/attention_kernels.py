@@ -112,21 +112,29 @@ def choose_attention_kernel(
 ) -> str:
     """Returns the name of the kernel that `dot_product_attention` uses for these arguments.
 
-    - "flash" if it is available and faster. On PyTorch, this includes float32. On JAX, it requires
-      a CUDA GPU, float16 or bfloat16, T and S of at least 128, and no masking other than right
-      padding (`key_lengths`), a causal mask with T = S, and a window within that causal mask. (For
-      other masks and biases, cuDNN would need a mask of all query-key pairs, and compute its
-      gradient.) On JAX, a `mask` that only hides keys, `(B, 1, 1, S)`, is inspected at run time:
-      "flash" is used if the mask hides only the end of each row, otherwise the kernel returned by
-      this function. Fused kernels do not support `softcap`, `sinks` and `score_mod`; on JAX, they
-      are also not used with `sink_tokens` and `mask_mod`.
-    - "chunked" for long sequences, where T S is at least 1024² on JAX and 4096² on TensorFlow and
-      PyTorch. Lengths must be known when a graph is traced.
-    - "plain" otherwise, and always with dropout or returned weights.
+    With `kernel="auto"`, the name is:
+
+    - "flash" if it is available and faster. TensorFlow has no such kernel. Query, key and value
+      must have one dtype: on PyTorch, any float dtype. An export of PyTorch to ONNX does not use
+      "flash". On JAX, "flash" requires a CUDA GPU of compute capability 8.0 or more, float16 or
+      bfloat16, heads of width at most 128 (256 from capability 9.0 on), T and S of at least 128,
+      and no masking other than right padding (`key_lengths`) and a causal mask with T = S, which a
+      window may narrow if there are no `key_lengths`. (For other masks and biases, cuDNN would need
+      a mask of all query-key pairs, and compute its gradient.) Fused kernels do not support
+      `softcap`, `sinks` and `score_mod`; on JAX, they are also not used with `sink_tokens` and
+      `mask_mod`.
+    - "chunked" for long sequences without "flash", where T S is at least 1024² on JAX and 4096² on
+      TensorFlow and PyTorch. Lengths must be known when a graph is traced.
+    - "plain" otherwise, and always with dropout, with returned weights, and for the symbolic
+      tensors of a functional model.
+
+    On JAX, `dot_product_attention` inspects a `mask` that only hides keys, `(B, 1, 1, S)`, at run
+    time: it uses "flash" if the mask hides only the end of each row and nothing else rules "flash"
+    out, and otherwise the kernel that this function returns.
 
     Args:
-        query: Queries `(B, T, N, H)`.
-        key: Keys `(B, S, K, H)`.
+        query: Queries `(B, T, N, H)`: batch, queries, heads, width of a head.
+        key: Keys `(B, S, K, H)`, for S keys with K heads.
         value: Values `(B, S, K, Hv)`.
         mask: Mask of query-key pairs, as for `dot_product_attention`.
         bias: Bias of the scores, as for `dot_product_attention`.
@@ -146,7 +154,7 @@ def choose_attention_kernel(
         "plain", "chunked" or "flash".
 
     Raises:
-        ValueError: If `kernel` is not available; the message says why.
+        ValueError: If `kernel` is unknown or not available; the message says why.
 
     Example:
 

@@ -67,7 +67,8 @@ def as_boolean_mask(mask: TensorLike, name: str = "mask") -> Tensor:
         A boolean tensor of the same shape.
 
     Raises:
-        ValueError: If the dtype is neither boolean nor integer, or an integer is not 0 or 1.
+        ValueError: If the dtype is neither boolean nor integer, or an array or list has an integer
+            other than 0 and 1.
 
     Example:
 
@@ -102,7 +103,7 @@ def check_padding_mask(
     """Checks that `mask` is a `(B, S)` padding mask and returns it as booleans.
 
     Args:
-        mask: Boolean or 0/1 integer tensor.
+        mask: Boolean or 0/1 integer tensor, array or nested list `(B, S)`, True for tokens.
         batch: Batch size of the masked sequence; None if unknown.
         length: Length S of the masked sequence; None if unknown.
         name: Name of the argument, for the error message.
@@ -111,8 +112,8 @@ def check_padding_mask(
         The mask as a boolean tensor `(B, S)`.
 
     Raises:
-        ValueError: If the mask has the wrong dtype, rank, batch size or length; the message has
-            both shapes.
+        ValueError: If the mask is neither boolean nor 0/1 integers, or has the wrong rank, batch
+            size or length.
 
     Example:
 
@@ -171,14 +172,14 @@ def combine_masks(
         num_heads: Number of query heads N.
         attention_mask: Mask of query-key pairs, `(B, T, S)` or `(B, 1|N, T, S)`, boolean or 0/1
             integers. Axes of size 1 are broadcast, except the axis of the keys.
-        key_mask: Padding mask `(B, S)` of the keys.
+        key_mask: Padding mask `(B, S)` of the keys, boolean or 0/1 integers.
         causal_mask: Result of `causal_mask()`.
 
     Returns:
         A boolean tensor that broadcasts to `(B, N, T, S)`, or None if nothing is masked.
 
     Raises:
-        ValueError: If a mask has the wrong dtype, rank or length; the message has both shapes.
+        ValueError: If `attention_mask` or `key_mask` has floats, or a wrong rank or shape.
 
     Example:
 
@@ -221,10 +222,11 @@ def combine_masks(
 
 
 def causal_mask(query: Tensor, key: Tensor) -> Tensor:
-    """Lets query t see key s only if `s <= t + (S - T)`: aligned bottom-right.
+    """Returns the mask in which query t sees key s only if `s <= t + (S - T)`.
 
-    The last query sees every key. With T == S this is the usual lower triangle. With T < S the
-    queries are the last T positions of a longer sequence, as in cached decoding.
+    The mask is aligned bottom-right: the last query sees every key. If T = S, the mask is the usual
+    lower triangle. If T < S, the queries are the last T positions of a longer sequence, as in
+    cached decoding. If T > S, the first `T - S` queries see no key.
 
     Args:
         query: Tensor `(B, T, ...)`.
@@ -258,14 +260,15 @@ def sliding_window_mask(
     use_causal_mask: bool = False,
     sink_tokens: int = 0,
 ) -> Tensor:
-    """Lets query t see keys that are less than `sliding_window` positions away.
+    """Returns the mask in which a query sees keys less than `sliding_window` positions away.
 
         visible[t, s] = |t + (S - T) - s| < sliding_window  or  s < sink_tokens
 
-    The window is aligned bottom-right, like `causal_mask`. With a causal mask, a query sees the
-    last `sliding_window` keys, including its own (Beltagy et al., 2020; Jiang et al., 2023);
-    without a causal mask, it also sees later keys up to the same distance. The first `sink_tokens`
-    keys stay visible in addition to the window (Xiao et al., 2024).
+    If `use_causal_mask` is True, keys with `s > t + (S - T)` are hidden too. The window is aligned
+    bottom-right, like `causal_mask`. With a causal mask, a query sees the last `sliding_window`
+    keys, including its own (Beltagy et al., 2020; Jiang et al., 2023); without a causal mask, it
+    also sees later keys up to the same distance. The first `sink_tokens` keys stay visible in
+    addition to the window (Xiao et al., 2024), unless the causal mask hides them.
 
     Args:
         query: Tensor `(B, T, ...)`.
@@ -303,13 +306,13 @@ def sliding_window_mask(
 
 
 def key_length_mask(key: Tensor, key_lengths: Tensor) -> Tensor:
-    """Hides the right padding of each row.
+    """Returns the mask that hides the right padding of each row.
 
         visible[b, s] = s < key_lengths[b]
 
     Args:
-        key: Tensor `(B, S, ...)`.
-        key_lengths: Integers `(B,)`.
+        key: Tensor `(B, S, ...)`; only its length S is used.
+        key_lengths: Integers `(B,)`, the number of visible keys of each row.
 
     Returns:
         The mask, a boolean tensor `(B, 1, 1, S)`.

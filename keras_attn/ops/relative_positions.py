@@ -22,20 +22,20 @@ ROTARY_SCALINGS: dict[str, dict[str, float | None]] = {
 
 
 def rotary_rates(dim: int, base: float, scaling: dict[str, Any] | None = None) -> np.ndarray:
-    """Returns the radians per position of each pair of channels, for rotary positions.
+    """Returns the rates of rotary positions, the radians per position of each pair of channels.
 
-        rate[i] = base ** (-2i / H)
+        rate[i] = base ** (-2i / H)                                    without scaling
         linear: rate[i] / factor                                       (Chen et al., 2023)
         llama3: rate[i] if its wavelength w = 2 pi / rate[i] is below L / high, rate[i] / factor if
                 w is above L / low, and interpolated in L / w between them
                                                               (Llama 3.1: Grattafiori et al., 2024)
 
     Args:
-        dim: Width H of a head.
+        dim: Width H of a head; even.
         base: Base of the wavelengths.
-        scaling: None, `{"type": "linear", "factor": f}`, or `{"type": "llama3", "factor": f}`. The
-            latter may also have `low_freq_factor` (1 by default), `high_freq_factor` (4) and
-            `original_length` L (8192).
+        scaling: None, `{"type": "linear", "factor": f}`, or `{"type": "llama3", "factor": f}`. With
+            "llama3", the optional keys `low_freq_factor`, `high_freq_factor` and `original_length`
+            set the numbers low (1 by default), high (4) and L (8192) of the formula.
 
     Returns:
         The rates, float64 `(H / 2,)`.
@@ -64,16 +64,19 @@ def relative_position_buckets(
     """Maps distances to buckets: one for each near distance, and wider buckets for far distances.
 
         distance = position of the key - position of the query
-        bucket   = |distance| if it is below half of the buckets, then logarithmic up to
-                   `max_distance`, where the last bucket starts      (T5: Raffel et al., 2020)
+        bucket   = |distance|                                                     if |distance| < e
+        bucket   = min(e + floor(log(|distance| / e) / log(max_distance / e) (n - e)), n - 1)  else
 
-    If `bidirectional` is True, half of the buckets are for keys after the query. Otherwise, all
-    keys after the query are in bucket 0, together with the query's own position.
+    where n is the number of buckets of one direction, and e = n // 2 (T5: Raffel et al., 2020). If
+    `bidirectional` is True, n is half of `num_buckets`, and n is added to the buckets of keys after
+    the query. Otherwise, n is `num_buckets`, and all keys after the query are in bucket 0, together
+    with the query's own position.
 
     Args:
         distance: Integers of any shape.
-        num_buckets: Number of buckets, even if `bidirectional`.
-        max_distance: Distance from which all keys are in the last bucket.
+        num_buckets: Number of buckets of both directions together; even if `bidirectional`.
+        max_distance: Distance from which keys are certainly in the last bucket of their direction,
+            which starts somewhat nearer. It must be greater than e.
         bidirectional: Whether later keys have their own buckets.
 
     Returns:
@@ -121,14 +124,14 @@ def apply_rotary(
         x: Queries or keys `(B, T, N, H)`, H even.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`; `0 ... T-1` if None.
         base: Base of the wavelengths; 10000 in the paper, greater for longer contexts.
-        scaling: Scaling for contexts longer than in training, in the form that `rotary_rates`
-            accepts.
+        scaling: Scaling for contexts longer than in training. The rates that `rotary_rates` returns
+            for this scaling replace `base ** (-2i / H)`. No scaling if None.
 
     Returns:
         The rotated tensor `(B, T, N, H)` in the dtype of `x`.
 
     Raises:
-        ValueError: If `x` has the wrong rank, or H is odd.
+        ValueError: If `x` has the wrong rank, or H is odd or unknown.
 
     Example:
 
@@ -159,9 +162,9 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
 
         m[n] = 2 ** (-8 (n + 1) / N)        if N is a power of two
 
-    For any other N, let P be the greatest power of two below N. The list has the slopes of P heads,
-    followed by every other slope of 2 P heads, starting with the first one, until there are N
-    slopes.
+    for head n, from 0. For any other N, let P be the greatest power of two below N. The result has
+    the slopes of P heads, followed by every other slope of 2 P heads, starting with the first
+    slope, until there are N slopes.
 
     Args:
         num_heads: Number of heads N.
@@ -190,8 +193,8 @@ def alibi_bias(num_heads: int, positions: Tensor, key_positions: Tensor | None =
 
         bias[n, t, s] = -m[n] |positions[t] - key_positions[s]|
 
-    With a causal mask, the bias is the bias of the paper. Without a causal mask, the bias decreases
-    in both directions.
+    where `m = alibi_slopes(num_heads)`. With a causal mask, the bias is the bias of the paper.
+    Without a causal mask, the bias decreases in both directions.
 
     Args:
         num_heads: Number of query heads N.
@@ -201,6 +204,9 @@ def alibi_bias(num_heads: int, positions: Tensor, key_positions: Tensor | None =
 
     Returns:
         The bias, float32 `(1, N, T, S)`, or `(B, N, T, S)` if rows have their own positions.
+
+    Raises:
+        ValueError: If the number of heads is below 1.
 
     Example:
 

@@ -15,7 +15,8 @@ def segment_mask(segments: Tensor, key_segments: Tensor | None = None) -> Tensor
     https://arxiv.org/abs/2107.02027). It does not include a causal mask.
 
     Args:
-        segments: Integers `(B, T)`, the number of each query's sequence, from 1; 0 is padding.
+        segments: Integers `(B, T)`: the number, from 1, of the sequence of each query; 0 for
+            padding.
         key_segments: Integers `(B, S)` for the keys, as in cross-attention; `segments` if None.
 
     Returns:
@@ -39,7 +40,8 @@ def segment_positions(segments: Tensor) -> Tensor:
         positions[b, t] = number of s < t with segments[b, s] == segments[b, t]
 
     Args:
-        segments: Integers `(B, T)`. Padding, 0, counts as one more sequence.
+        segments: Integers `(B, T)`: the number of the sequence of each token. Padding, 0, counts as
+            one more sequence.
 
     Returns:
         The positions, int32 `(B, T)`, for `PositionalEncoding` or the `positions` of blocks.

@@ -8,7 +8,7 @@ SUMMARIES = ("mean", "last", "ends")
 
 
 def summarize(x: Tensor, mask: Tensor | None = None, kind: str = "mean") -> Tensor:
-    """Summarizes the tokens of each sequence as one vector.
+    """Summarizes each sequence as one vector: the mean, the last, or the first and last token.
 
         mean: sum_s mask[s] x[s] / sum_s mask[s]
         last: x[l], l the last token
@@ -18,12 +18,12 @@ def summarize(x: Tensor, mask: Tensor | None = None, kind: str = "mean") -> Tens
     A row without tokens gives zeros.
 
     Args:
-        x: Inputs `(B, S, D)`.
-        mask: Booleans `(B, S)`, True for tokens; all if None.
+        x: Floats `(B, S, D)`.
+        mask: Booleans `(B, S)`, True for tokens; all positions are tokens if None.
         kind: `"mean"`, `"last"` or `"ends"`.
 
     Returns:
-        The summaries `(B, D)`.
+        The summaries `(B, D)` in the dtype of `x`.
 
     Raises:
         ValueError: If the kind is unknown.

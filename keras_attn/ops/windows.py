@@ -6,15 +6,16 @@ from keras_attn.hints import Tensor
 
 
 def key_positions(key: Tensor, key_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Returns the positions of keys among the real tokens of their row.
+    """Returns the positions of keys among the real tokens of their row, and the tokens' number.
 
     Args:
-        key: Keys `(B, S, ...)`.
-        key_mask: Booleans `(B, S)`, True for tokens; all if None.
+        key: Keys `(B, S, D)`. Without a mask, only their shape is used.
+        key_mask: Booleans `(B, S)`, True for tokens; all keys are tokens if None.
 
     Returns:
-        The positions, float32 `(B, S)`, 0 for the first token of a row, and the numbers of tokens
-        `(B, 1)`. Padding on either side does not count.
+        A tuple of the positions, float32 `(B, S)`, 0 for the first token of a row, and the number
+        of tokens of each row, float32 `(B, 1)`. Padding does not count: it has the position of the
+        last token before it, or -1 before the first token.
 
     Example:
 
@@ -30,17 +31,17 @@ def key_positions(key: Tensor, key_mask: Tensor | None = None) -> tuple[Tensor, 
 
 
 def local_window(center: Tensor, positions: Tensor, window_size: int) -> Tensor:
-    """Lets each query see the keys around its aligned position.
+    """Returns the mask that lets each query see the keys around its aligned position.
 
-        visible[t, s] = |s - center[t]| <= window_size
+        visible[t, s] = |positions[s] - center[t]| <= window_size
 
     Args:
         center: Aligned positions of the queries, float32 `(B, T)`.
-        positions: Positions of the keys, float32 `(B, S)`.
-        window_size: Half-width D; a query sees at most `2 D + 1` keys.
+        positions: Positions of the keys, float32 `(B, S)`, from `key_positions`.
+        window_size: Half-width D of the window, which contains at most `2 D + 1` tokens.
 
     Returns:
-        The mask, booleans `(B, T, S)`.
+        The mask, booleans `(B, T, S)`. Padding within the window is not hidden.
 
     Example:
 
@@ -55,12 +56,12 @@ def local_window(center: Tensor, positions: Tensor, window_size: int) -> Tensor:
 def gaussian_window(center: Tensor, positions: Tensor, window_size: int) -> Tensor:
     """Computes the factors of local-p attention, which decrease with the distance from the center.
 
-        factor[t, s] = exp(-(s - center[t])^2 / (2 sigma^2)),  sigma = window_size / 2
+        factor[t, s] = exp(-(positions[s] - center[t])^2 / (2 sigma^2)),  sigma = window_size / 2
 
     Args:
         center: Aligned positions of the queries, float32 `(B, T)`.
-        positions: Positions of the keys, float32 `(B, S)`.
-        window_size: Half-width D of the window.
+        positions: Positions of the keys, float32 `(B, S)`, from `key_positions`.
+        window_size: Half-width of the window.
 
     Returns:
         The factors, float32 `(B, T, S)`.
