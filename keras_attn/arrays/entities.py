@@ -15,7 +15,9 @@ SCHEMES = {"BIO": "BIIB", "BIOES": "BIES", "BILOU": "BILU"}
 
 
 class LabelTables(NamedTuple):
-    """The type of each label and its position in an entity, as arrays `(C,)`.
+    """Arrays with the entity type of each of C labels, and its position in an entity.
+
+    `label_tables` creates the tables from the names of the labels.
 
     Example:
 
@@ -36,14 +38,16 @@ class LabelTables(NamedTuple):
 
 
 def scheme_of(labels: Iterable[str]) -> str:
-    """Recognizes the labelling scheme of entities.
+    """Recognizes the labelling scheme of entities by the prefixes of their labels.
+
+    The prefix of `B-X` is `B`; a prefix is one of the letters B, I, E, S, L and U before a hyphen.
 
     Args:
         labels: The different labels.
 
     Returns:
         The first of `"BIO"`, `"BIOES"` and `"BILOU"` that has all prefixes of the labels; `""` if a
-        label other than `O` has no prefix, or no label has a prefix.
+        label other than `O` has no prefix, or there is no label other than `O`.
 
     Raises:
         ValueError: If all labels except `O` have prefixes, but no scheme has all of these prefixes.
@@ -71,13 +75,13 @@ def label_tables(labels: Sequence[str], scheme: str = "BIO") -> LabelTables:
     """Parses the names of labels into arrays of entity types and positions in an entity.
 
     Args:
-        labels: The C labels, with prefix and type, such as `B-X`; any other label, such as `O`,
-            belongs to no entity. If a repair needs a label that does not exist, the original label
-            is kept.
+        labels: The C labels, with a prefix of the scheme and a type, such as `B-X`; any other
+            label, such as `O`, belongs to no entity. If a repair needs a label that does not exist,
+            the original label is kept.
         scheme: One of `SCHEMES`, or `""` if the labels do not mark entities.
 
     Returns:
-        A `LabelTables`.
+        A `LabelTables`; index c of its arrays `(C,)` belongs to `labels[c]`.
 
     Example:
 
@@ -112,14 +116,14 @@ def entities(
 ) -> dict[str, Array]:
     """Finds the entities that the labels of words mark.
 
-    A word continues the entity of the previous word if both words have the same type, the prefix of
-    the word does not begin an entity, and the prefix of the previous word does not end an entity.
-    The entities are the same as in `seqeval` without strict mode. Labels are repaired so that
-    strict mode finds the same entities.
+    A word continues the entity of the previous word of its sentence if both words have the same
+    type, the prefix of the word does not begin an entity, and the prefix of the previous word does
+    not end an entity. The entities are the same as in `seqeval` without strict mode. Labels are
+    repaired so that strict mode finds the same entities.
 
     Args:
         xp: `numpy` or `keras.ops`.
-        labels: Labels of the words of all sentences, int32 `(W,)`.
+        labels: For the W words of all sentences, the indices of their labels, int32 `(W,)`.
         lengths: Number of words of each sentence, int32 `(B,)`.
         tables: The result of `label_tables`.
 
@@ -128,10 +132,10 @@ def entities(
         number of entities of each sentence. All other arrays have shape `(E,)`, with a value for
         each of the E entities:
 
-        - `kinds`: its type.
-        - `first`, `behind`: positions in the sentence of its first word, and of the word after its
-          last.
-        - `first_word`, `last_word`: its first and last word among the W words.
+        - `kinds`: the number of its type, from 1, as in `tables.kind`.
+        - `first`: the position of its first word in the sentence.
+        - `behind`: the position of its last word in the sentence, plus 1.
+        - `first_word`, `last_word`: the indices of its first and last word among the W words.
 
     Example:
 

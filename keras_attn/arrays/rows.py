@@ -28,7 +28,7 @@ def starts_of(xp: ArrayModule, lengths: Array) -> Array:
 
 
 def owners(xp: ArrayModule, lengths: Array) -> Array:
-    """Returns the index of the row to which each value belongs.
+    """Returns the index of the row to which each value of a flat array belongs.
 
     Args:
         xp: `numpy` or `keras.ops`.
@@ -114,17 +114,18 @@ def kept(xp: ArrayModule, mask: Array, lengths: Array) -> tuple[Array, Array]:
 def padded(
     xp: ArrayModule, values: Array, lengths: Array, blank: float = 0, least: int = 0
 ) -> Array:
-    """Pads rows on the right to a table.
+    """Arranges the rows of a flat array in a table, padded on the right.
 
     Args:
         xp: `numpy` or `keras.ops`.
-        values: The values of all rows `(N,)`.
+        values: The values of all rows, `(N,)`.
         lengths: Number of values of each row, int32 `(B,)`.
         blank: Padding value.
         least: Minimum width W of the table.
 
     Returns:
-        The table `(B, W)`, where W is the greatest length, but at least `least`.
+        The table `(B, W)`, in the dtype of `values`. W is the greatest length, but at least
+        `least`.
 
     Example:
 
@@ -140,7 +141,7 @@ def padded(
 
 
 def places_of(xp: ArrayModule, table: Array, value: int) -> Array:
-    """Finds the columns in which each row of a table has a value.
+    """Finds the columns in which each row of a table contains a given value.
 
     Args:
         xp: `numpy` or `keras.ops`.
@@ -166,7 +167,7 @@ def places_of(xp: ArrayModule, table: Array, value: int) -> Array:
 def joined(
     xp: ArrayModule, parts: Sequence[tuple[Array, Array, Array]], blank: int
 ) -> tuple[Array, Array]:
-    """Concatenates parts of flat arrays to rows, and pads the rows to a table.
+    """Concatenates parts of flat arrays to R rows, and arranges the rows in a padded table.
 
     Args:
         xp: `numpy` or `keras.ops`.
@@ -175,7 +176,8 @@ def joined(
         blank: Padding value.
 
     Returns:
-        The rows, int32 `(R, T)`, and their sizes, int32 `(R,)`. T is the greatest size.
+        The rows, int32 `(R, T)`, padded on the right, and their sizes, int32 `(R,)`. T is the
+        greatest size.
 
     Example:
 
@@ -201,10 +203,7 @@ def joined(
 
 
 def order(xp: ArrayModule, values: Array) -> Array:
-    """Returns the indices that sort the values of each row, with a stable sort.
-
-    Equal values keep their order on every backend. (NumPy needs an argument for this, which
-    `keras.ops` does not have.)
+    """Returns the indices that sort the values of each row; equal values keep their order.
 
     Args:
         xp: `numpy` or `keras.ops`.

@@ -12,7 +12,7 @@ _LOWEST = float("-inf")
 
 
 class BestSpans(NamedTuple):
-    """The best spans of each window, the best first, or of each text.
+    """The n best spans of each of R windows or R texts, the best first.
 
     Example:
 
@@ -33,7 +33,7 @@ class BestSpans(NamedTuple):
 
 
 class TextSpans(NamedTuple):
-    """The best spans of each text, and the score of no answer.
+    """The best spans of each of B texts, and the score that a text contains no answer.
 
     Example:
 
@@ -53,7 +53,7 @@ class TextSpans(NamedTuple):
 
 
 def log_sum(xp: ArrayModule, scores: Array) -> Array:
-    """Computes the logarithm of the sum of the exponentials of each row.
+    """Computes the logarithm of the sum of the exponentials of the scores in each row.
 
     Args:
         xp: `numpy` or `keras.ops`.
@@ -82,15 +82,17 @@ def best_spans(
 
     Args:
         xp: `numpy` or `keras.ops`.
-        starts: Scores of first positions, float32 `(R, K)`, K at least 1; minus infinity outside
-            the window.
-        ends: Scores of last positions, in the same form.
+        starts: Scores of the K positions of R windows as the first position of a span, float32
+            `(R, K)`, K at least 1; minus infinity outside the window.
+        ends: Scores of the positions as the last position of a span, float32 `(R, K)`; minus
+            infinity outside the window.
         begin: Whether a span may begin at a position, booleans `(R, K)`.
-        longest: Maximum length L of a span.
+        longest: Maximum number of positions of a span.
         n_best: Number of spans to find in each window.
 
     Returns:
-        A `BestSpans`.
+        A `BestSpans` with arrays `(R, n_best)`. If a window has fewer spans, the missing spans have
+        the score minus infinity.
 
     Example:
 
@@ -122,12 +124,12 @@ def spans_of_texts(xp: ArrayModule, spans: BestSpans, none: Array, windows: Wind
 
     Args:
         xp: `numpy` or `keras.ops`.
-        spans: The `BestSpans` of R windows, with positions in the whole text.
-        none: Score of no answer in each window, float32 `(R,)`.
+        spans: The n best spans of each of R windows, a `BestSpans` with positions in the text.
+        none: Score of each window that it contains no answer, float32 `(R,)`.
         windows: The `Windows` of the texts.
 
     Returns:
-        A `TextSpans` with the best spans of B texts.
+        A `TextSpans` with the n best spans of each of the B texts.
 
     Example:
 

@@ -28,9 +28,10 @@ def unit_length(xp: ArrayModule, vectors: Array) -> Array:
 
 
 def greatest(xp: ArrayModule, scores: Array, count: int) -> Array:
-    """Finds the greatest scores of each row; among equal scores, the first ones.
+    """Finds the indices of the greatest scores of each row.
 
-    (PyTorch does not define the order of equal scores.)
+    Among equal scores, the first ones are found; with `keras.ops` on PyTorch, their order is
+    undefined.
 
     Args:
         xp: `numpy` or `keras.ops`.

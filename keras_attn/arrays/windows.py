@@ -15,7 +15,7 @@ from keras_attn.arrays.rows import places_in_rows, starts_of
 
 
 class Windows(NamedTuple):
-    """The windows of several sequences, in the order of the sequences, as int32 arrays.
+    """The R windows of B sequences, in the order of the sequences, as int32 arrays.
 
     Example:
 
@@ -46,12 +46,18 @@ def _counts(xp: ArrayModule, lengths: Array, room: Array | int, margin: Array | 
 def windows(xp: ArrayModule, lengths: Array, room: Array | int, margin: Array | int) -> Windows:
     """Splits sequences into overlapping windows.
 
+    A sequence of at most `room` positions is one window. A longer sequence has a window every
+    `room - 2 * margin` positions; its last window ends at its last position. Each position is read
+    from one window, in which it has at least `margin` positions on each side, unless the sequence
+    ends there.
+
     Args:
         xp: `numpy` or `keras.ops`.
         lengths: Number of positions of each sequence, int32 `(B,)`.
-        room: Maximum number of positions of a window, or int32 `(B,)` for each sequence.
-        margin: Number of context positions on each side, less than half of `room`; or int32 `(B,)`
-            for each sequence.
+        room: Maximum number of positions of a window: one number, or int32 `(B,)`, a number for
+            each sequence.
+        margin: Number of context positions on each side, less than half of `room`: one number, or
+            int32 `(B,)`, a number for each sequence.
 
     Returns:
         A `Windows`. An empty sequence has one window.
@@ -82,15 +88,15 @@ def window_numbers(
 
     Args:
         xp: `numpy` or `keras.ops`.
-        places: Positions in their sequences, int32.
-        lengths: The length of the sequence of each position, int32.
+        places: Positions in their sequences, int32, of any shape.
+        lengths: The length of the sequence of each position, int32, in the shape of `places`.
         room: Maximum number of positions of a window, as in `windows`: one number, or a number for
             each position.
         margin: Number of context positions on each side, as in `windows`: one number, or a number
             for each position.
 
     Returns:
-        The index of the window of each position, int32.
+        The index of the window of each position, int32, in the shape of `places`.
 
     Example:
 

@@ -16,20 +16,21 @@ class AnswerBatches(BucketedBatches):
 
     Each batch is a tuple `(ids, labels, sample_weight)` of NumPy arrays with the same shape:
 
-        ids            (B, T) int32     p_1, ..., p_m, y_1, ..., y_n,  then padding
-        labels         (B, T) int32     0, ..., 0, y_1, ..., y_n, end, then padding
+        ids            (B, T) int32     p_1, ..., p_m, y_1, ..., y_n,      then padding
+        labels         (B, T) int32     pad, ..., pad, y_1, ..., y_n, end, then padding
         sample_weight  (B, T) float32   1 on the n + 1 labels of the answer, 0 elsewhere
 
-    p_1, ..., p_m are the ids of a prompt, and y_1, ..., y_n the ids of its answer. The last token
-    of the prompt, p_m, predicts y_1. `BucketedBatches` describes buckets and epochs. **Pass
-    `shuffle=False` to `fit`.**
+    p_1, ..., p_m are the ids of a prompt, y_1, ..., y_n the ids of its answer, and pad is `pad_id`.
+    The last token of the prompt, p_m, predicts y_1. Repeated rows have weight 0 and only padding as
+    labels. `BucketedBatches` describes buckets and epochs. **Pass `shuffle=False` to `fit`.**
 
     Args:
         prompts: Ids of each prompt, at least one.
         answers: Ids of each answer, without the end token.
         end_id: Id of the end token, which is appended to the answers.
         pad_id: Id of padding; it must not occur in the data.
-        tokens_per_batch: Maximum number of positions of a batch.
+        tokens_per_batch: Maximum number of positions of a batch, including padding but not the rows
+            that `rows_multiple_of` adds. A longer row forms a batch by itself.
         max_length: Maximum number of ids of a prompt and its answer, and maximum length of padded
             rows. Longer rows are left out and counted in `dropped`. No limit if None.
         **layout: `multiple`, `max_shapes`, `rows_multiple_of`, `shuffle`, `seed`, `workers` and
@@ -37,7 +38,8 @@ class AnswerBatches(BucketedBatches):
 
     Raises:
         ValueError: If there are no rows, the numbers of prompts and answers differ, a prompt is
-            empty, or no row is short enough.
+            empty, ids are not non-negative integers, `pad_id` is in the data or equals `end_id`, no
+            row is short enough, or a setting is out of range.
 
     Example:
 

@@ -23,11 +23,11 @@ class TokenBatches(BucketedBatches):
         sample_weight  (B, T) float32   1 on the labels that count, 0 on padding
 
     y_1, ..., y_n are the ids of a target. `BucketedBatches` describes buckets and epochs. A batch
-    has as many pairs as `pairs * max(S, T) <= tokens_per_batch` allows. Repeated rows have weight 0
-    and only padding as labels, so that weighted losses and metrics (such as those of
-    `keras_attn.training`) ignore them. **Pass `shuffle=False` to `fit`**, and do not pass
-    `steps_per_epoch`. In your own training loop, call `batches.set_epoch(n)` before you iterate
-    over the batches of epoch n.
+    has at most as many pairs as `pairs * max(S, T) <= tokens_per_batch` allows. Repeated rows have
+    weight 0 and only padding as labels, so that weighted losses and metrics (such as those of
+    `keras_attn.training` and `keras_attn.metrics`) ignore them. **Pass `shuffle=False` to `fit`**,
+    and do not pass `steps_per_epoch`. In your own training loop, call `batches.set_epoch(n)` before
+    you iterate over the batches of epoch n.
 
     The mean loss that `fit` shows is weighted by the number of rows in each batch. For a mean over
     tokens, use `keras_attn.metrics.Perplexity` and `MaskedAccuracy`.
@@ -49,8 +49,8 @@ class TokenBatches(BucketedBatches):
 
     Raises:
         ValueError: If `sources` and `targets` differ in length or are empty, ids are not
-            non-negative integers, a source is empty, `pad_id` is in the data, no pair is short
-            enough, or a setting is out of range.
+            non-negative integers, a source is empty, `pad_id` is in the data or equals `end_id`, no
+            pair is short enough, or a setting is out of range.
 
     Example:
 
@@ -96,13 +96,13 @@ class TokenBatches(BucketedBatches):
 
 
 class EpochOrder(keras.callbacks.Callback):
-    """Sets the order of `TokenBatches` or `TextWindows` by the epoch number of `fit`.
+    """Sets the order of batches such as `TokenBatches` or `TextWindows` by the epoch of `fit`.
 
     With this callback, `fit(..., initial_epoch=n)` receives the batches in the same order as an
     uninterrupted run in its epoch n, however often the batches were used before.
 
     Args:
-        batches: The dataset that is passed to `fit`.
+        batches: The batches that are passed to `fit`.
 
     Example:
 

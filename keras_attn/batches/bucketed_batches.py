@@ -36,9 +36,13 @@ class Rows(NamedTuple):
     share: np.float32  # rows of a batch / examples of a full batch
 
     def weights(self, of_examples: np.ndarray) -> np.ndarray:
-        """Returns the weight of each row, 0 for repeated rows.
+        """Returns the weights of the rows, float32 `(rows,)`; 0 for repeated rows.
 
-        All other weights are scaled up, so that means over rows do not change.
+        All other weights are multiplied by the number of rows of a batch, divided by the number of
+        examples of a full batch, so that repeated rows do not change means over rows.
+
+        Args:
+            of_examples: Weights of all examples, float32 `(N,)`.
         """
         weights = of_examples[self.members] * self.share
         weights[self.real :] = 0.0
@@ -72,10 +76,10 @@ class BucketedBatches(EpochBatches):
     and all batches of a bucket have the same shape. Buckets are merged until there are at most
     `max_shapes` buckets, beginning with the merges that add the fewest padding tokens. A backend
     that compiles for each shape (JAX, XLA) therefore compiles at most `max_shapes` times, and all
-    `shapes` occur in the first epoch. The examples of a bucket are spread evenly over its batches.
-    If a batch is not full, or its number of rows is not a multiple of `rows_multiple_of`, some rows
-    are repeated with weight 0. Each batch has the same examples for any `rows_multiple_of`, so that
-    a run can resume on a different number of devices.
+    `shapes` occur in the first epoch. All batches of a bucket have the same number of examples,
+    except the last one, which may have fewer. If a batch is not full, or its number of rows is not
+    a multiple of `rows_multiple_of`, some rows are repeated with weight 0. Each batch has the same
+    examples for any `rows_multiple_of`, so that a run can resume on a different number of devices.
 
     An epoch contains each example once. Its order depends only on `seed` and the index of the
     epoch. Successive epochs of `fit` use successive orders. To resume a run, call `set_epoch(n)`,
@@ -88,8 +92,11 @@ class BucketedBatches(EpochBatches):
     the arrays of a batch to inputs, labels and weights for `fit`.
 
     Args:
-        multiple: Lengths are padded to multiples of this number.
-        max_shapes: Maximum number of different shapes of batches.
+        multiple: Lengths are padded to multiples of this number, but not beyond the maximum length
+            that a subclass passes to `_fill`. If None, the class attribute `MULTIPLE`, by default
+            8.
+        max_shapes: Maximum number of different shapes of batches. If None, the class attribute
+            `MAX_SHAPES`, by default 12.
         rows_multiple_of: The number of rows of each batch is a multiple of this number. With
             `keras.distribution` or `tf.distribute`, set it to the number of devices.
         shuffle: Whether each epoch has a different order; use False for validation and predictions.
@@ -97,6 +104,9 @@ class BucketedBatches(EpochBatches):
         workers: Number of threads that create batches in advance; 1 for none. Several threads only
             help if images are read from files.
         max_queue_size: Maximum number of batches that workers create in advance.
+
+    Raises:
+        ValueError: If a setting is out of range.
 
     Example:
 
@@ -205,6 +215,9 @@ class BucketedBatches(EpochBatches):
 
         Args:
             index: Index of the batch.
+
+        Returns:
+            Integers `(n,)`, in the order of the first n rows of the batch.
         """
         bucket, picked = self._part(self._plan, index)
         return bucket.members[picked]
@@ -222,7 +235,8 @@ class BucketedBatches(EpochBatches):
             what: Name of the unit that the progress bar counts.
 
         Returns:
-            For each example, in the order of the examples, a dict of its entries.
+            A list with a dict for each example that is not left out, in the order of the examples.
+            The dict has the keys that `function` returned, and the entries of the example.
         """
         values: dict[int, dict[str, np.ndarray]] = {}
         for index in range(len(self)):
@@ -265,7 +279,7 @@ class BucketedBatches(EpochBatches):
 
     @property
     def padded_share(self) -> float:
-        """Fraction of padding among all positions of an epoch, including repeated rows."""
+        """Fraction of padding among all positions of an epoch; repeated rows count as padding."""
         positions = sum(
             bucket.packing.batches * bucket.packing.rows * self._positions(bucket.lengths)
             for bucket in self._buckets
@@ -279,7 +293,10 @@ class BucketedBatches(EpochBatches):
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """The different shapes of batches (number of rows first), from short to long."""
+        """The shapes of the buckets, from short to long: the rows and padded lengths of a batch.
+
+        For pairs of texts, a shape is `(rows, first length, second length)`.
+        """
         return [(bucket.packing.rows, *bucket.lengths) for bucket in self._buckets]
 
     def _make_plan(self) -> Plan:

@@ -95,7 +95,10 @@ def padded(
     start_id: int | None = None,
     end_id: int | None = None,
 ) -> np.ndarray:
-    """Returns the sequences `members` as rows `(N, width)` int32: start, ids, end, padding."""
+    """Returns the sequences with indices `members` as int32 rows `(N, width)`.
+
+    A row is start, ids, end, padding; without a start or end token if its id is None.
+    """
     table = np.full((len(members), width), pad_id, "int32")
     before = int(start_id is not None)
     starts = np.cumsum(lengths) - lengths

@@ -16,9 +16,10 @@ from keras_attn.batches.picture_sources import Pictures, checked_numbers
 class CaptionBatches(BucketedBatches):
     """Batches of images with their tokenized captions for teacher forcing, bucketed by length.
 
-    Each batch is a tuple `({"regions", "target_ids"}, labels, sample_weight)` of NumPy arrays:
+    Each batch is a tuple `({name, "target_ids"}, labels, sample_weight)` of NumPy arrays:
 
-        regions        (B, R, D) float32   or "images": (B, H, W, 3) uint8, as `pictures` gives them
+        name           regions (B, R, D) float32, or images (B, H, W, 3) uint8: whatever
+                       `pictures` returns; the key is the setting `name`, "regions" by default
         target_ids     (B, T) int32        start, y_1, ..., y_n,           then padding
         labels         (B, T) int32        y_1, ..., y_n, end,             then padding
         sample_weight  (B, T) float32      1 on the labels that count, 0 on padding
@@ -38,7 +39,7 @@ class CaptionBatches(BucketedBatches):
         start_id: Id of the start token, the first input of the decoder.
         end_id: Id of the end token, the last label.
         pad_id: Id of padding; it must not occur in the data.
-        name: Name of the model input of the images.
+        name: Name of the model's input for regions or images.
         batch_size: Maximum number of captions of a batch.
         max_length: Maximum number of tokens of a caption, including its end token. Longer captions
             are left out and counted in `dropped`. No limit if None.
@@ -47,8 +48,9 @@ class CaptionBatches(BucketedBatches):
 
     Raises:
         ValueError: If there are no captions, the lengths of `numbers` and `ids` differ, an image
-            index is out of range, ids are not non-negative integers, `pad_id` is in the data, no
-            caption is short enough, or a setting is out of range.
+            index is out of range, ids are not non-negative integers, `pad_id` is in the data or
+            equals `start_id` or `end_id`, `name` is `"target_ids"`, no caption is short enough, or
+            a setting is out of range.
 
     Example:
 

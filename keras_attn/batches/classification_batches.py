@@ -20,7 +20,7 @@ def class_weights(labels: Sequence[int] | np.ndarray, num_classes: int) -> np.nd
     If each class has at least one of the n texts, the mean weight over all texts is 1.
 
     Args:
-        labels: The class of each text, an integer from 0.
+        labels: The class of each text, integers from 0, `(n,)`.
         num_classes: Number of classes.
 
     Returns:
@@ -28,7 +28,7 @@ def class_weights(labels: Sequence[int] | np.ndarray, num_classes: int) -> np.nd
         of the texts are `class_weights(...)[labels]`.
 
     Raises:
-        ValueError: If labels are not integers from 0 to `num_classes - 1`.
+        ValueError: If there are no labels, or they are not integers from 0 to `num_classes - 1`.
 
     Example:
 
@@ -90,7 +90,9 @@ class TextBatches(BucketedBatches):
 
     Raises:
         ValueError: If there are no texts, the numbers of texts, labels and weights differ, labels
-            or weights have the wrong type, `pad_id` is in the data, or a setting is out of range.
+            or weights have the wrong type, there are weights without labels, ids are not
+            non-negative integers, `pad_id` is in the data or equals `start_id` or `end_id`,
+            `batch_size` and `tokens_per_batch` are both None, or a setting is out of range.
 
     Example:
 
@@ -173,10 +175,10 @@ class TextBatches(BucketedBatches):
         """Puts the outputs of `model.predict(batches)` in the order of the texts.
 
         Args:
-            outputs: An array with a row for each row of all batches.
+            outputs: An array with a row for each row of all batches, including repeated rows.
 
         Returns:
-            An array with a row for each text.
+            An array with a row for each text, in the dtype of `outputs`.
 
         Raises:
             ValueError: If `outputs` has another number of rows, or the batches are shuffled.
@@ -212,7 +214,7 @@ class TextBatches(BucketedBatches):
 
     @property
     def lost_share(self) -> float:
-        """Fraction of the ids of all texts that were removed by truncation."""
+        """Fraction of the ids of all texts (without special tokens) that truncation removed."""
         return self._lost_share
 
 

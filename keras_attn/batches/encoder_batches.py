@@ -27,27 +27,31 @@ class EncoderBatches(BucketedBatches):
         labels         {head: (B, ...)}, or (B, T) for labels of each token
         sample_weight  {head: (B,)}, or (B, T); 0 in repeated rows, and for tokens without a label
 
-    `BucketedBatches` describes buckets and epochs. **Pass `shuffle=False` to `fit`.**
+    Ids are int32, the mask is bool and True for ids, and weights are float32. Segments are 0 for
+    the first segment and for padding, and 1 for the second segment. `BucketedBatches` describes
+    buckets and epochs. **Pass `shuffle=False` to `fit`.**
 
     Args:
-        rows: For each row, its ids, including special tokens, and the index where its second
-            segment starts.
+        rows: For each row, a tuple of its ids, including special tokens, and the index where its
+            second segment starts (the number of ids if there is only one segment).
         labels: For each head, an array with an entry for each row. For a head with token labels, a
             list with a sequence of labels for each row, one per id; -1 means no label.
         weights: Weight of each row, at least 0; 1 if None.
         token_labels: Names of the heads with token labels.
-        label_weights: For heads with token labels, an array with the weight of each class; 1 by
-            default.
+        label_weights: A dict from heads with token labels to arrays with the weight of each class,
+            by which the weights of tokens are multiplied; 1 by default.
         batch_size: Maximum number of rows of a batch.
         segments: Whether the inputs have `segment_ids`.
-        pad_id: Id of padding.
+        pad_id: Id of padding; it must not occur in the data.
         max_length: Maximum number of ids that a row may have; no limit if None.
         **layout: `multiple` (default 16), `max_shapes` (12), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: If there are no rows, the number of labels differs from the number of rows or
-            tokens, or a row is longer than `max_length`.
+        ValueError: If there are no rows, the number of labels or weights differs from the number of
+            rows, the number of token labels differs from the number of ids, ids are not
+            non-negative integers, `pad_id` is in the data, a weight is negative, a row is longer
+            than `max_length`, or a setting is out of range.
 
     Example:
 
@@ -152,10 +156,11 @@ class EncoderBatches(BucketedBatches):
 
             -sum_c share_c log share_c      summed over the heads
 
-        share_c is the weighted fraction of label c among the labels of a head.
+        share_c is the weighted fraction of label c among the labels of a head; negative labels are
+        left out.
 
         Returns:
-            The loss in nats; None if there are no labels, or the labels of a head are not one
+            The loss in nats; None if there are no labels, or the labels of any head are not one
             integer for each row or token.
         """
         total = 0.0

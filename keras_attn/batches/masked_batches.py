@@ -35,16 +35,18 @@ class MaskedBatches(BucketedBatches):
                  next_sentence           (B,) int32       0: the second part follows the first
         weights  of both labels, in their shapes, float32 0 in padding and in repeated rows
 
-    Each row is built from a chunk: as many consecutive sentences of a document as fit. A chunk is
-    split into two parts at a random sentence. In half of the rows, the second part is replaced by
-    the end of a chunk from another document. The replacement is chosen to be as long as the
-    original part, so that the length of a row carries no information. Without `next_sentence`, a
-    row is a whole chunk, `[CLS] text [SEP]`.
+    M is `ceil(masked_share * T)`. Each row is built from a chunk: as many consecutive sentences of
+    a document as fit. A chunk is split into two parts at a random sentence. In about half of the
+    rows, the second part is replaced by the end of a chunk from another document of the batch. The
+    replacement is about as long as the original part, so that the length of a row carries no
+    information. With `next_sentence=False`, a row is a whole chunk, `[CLS] text [SEP]`, and labels
+    and weights have no `next_sentence`.
 
+    Of the masked tokens, 80 % are replaced by `[MASK]`, 10 % by a random token, and 10 % are kept.
     Splits, replacements and masks are drawn anew in each epoch, from `seed`, the epoch and the
-    index of the batch, so that a resumed run draws the same splits, replacements and masks. Chunks
-    are shuffled in blocks: consecutive chunks stay within about 65,000 positions of each other, so
-    that files larger than memory are read in large pieces. `BucketedBatches` describes buckets and
+    index of the batch, so that a resumed run draws the same splits, replacements and masks. Blocks
+    of 16,384 consecutive chunks are shuffled, and then the chunks within each four blocks, so that
+    files larger than memory are read in large pieces. `BucketedBatches` describes buckets and
     epochs. **Pass `shuffle=False` to `fit`.**
 
     References:
@@ -53,16 +55,17 @@ class MaskedBatches(BucketedBatches):
     Args:
         shards: The ids of the documents, from `open_shards` or `make_shard`.
         tokenizer: A tokenizer whose vocabulary has `[MASK]`.
-        max_length: Maximum number T of ids of a row.
+        max_length: Maximum number T of ids of a row: at least 5, or 3 with `next_sentence=False`.
         batch_size: Maximum number of rows of a batch.
         next_sentence: Whether rows are pairs.
         segments: Whether the inputs have `segment_ids`.
-        masked_share: Fraction of the words to mask.
+        masked_share: Fraction of the tokens of each row to mask; at least one token is masked.
         whole_words: Whether all pieces of a word are masked together.
         part: If several processes train together, the index of the part of each batch that this
             process creates; rows of other parts are not read. If None, it is taken from the
-            `keras.distribution` in scope.
-        parts: Number of parts of each batch, one for each process.
+            `keras.distribution` in scope, or 0 if there is one part.
+        parts: Number of parts of each batch, one for each process. If `part` and `parts` are None,
+            it is taken from the `keras.distribution` in scope; otherwise, None means 1.
         **layout: `multiple` (default 32), `max_shapes` (4), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`. With `shuffle=False`, all
             epochs have the same batches.

@@ -30,8 +30,8 @@ class PackedBatches(BucketedBatches):
     Pairs are packed once by first-fit decreasing (Krell et al., 2021,
     https://arxiv.org/abs/2107.02027): longest first, each into the first row that has room for
     source and target. All batches have the same shape, so that a backend that compiles for each
-    shape compiles once. If the last batch is not full, rows are repeated with weight 0 and only
-    padding as labels.
+    shape compiles once. If a batch is not full, rows are repeated with weight 0 and only padding as
+    labels.
 
     Packing helps if lengths differ so much that buckets have much padding, or if compilation is
     expensive. Attention still computes the products of each token with all tokens of its row, so
@@ -50,14 +50,15 @@ class PackedBatches(BucketedBatches):
         tokens_per_row: Maximum number of source tokens, and of target tokens including end tokens,
             of a row. Longer pairs are left out and counted in `dropped`.
         tokens_per_batch: Maximum number of source positions and of target positions of a batch,
-            which has `tokens_per_batch // tokens_per_row` rows.
+            which has at most `tokens_per_batch // tokens_per_row` rows, without the rows that
+            `rows_multiple_of` adds.
         **layout: `rows_multiple_of`, `shuffle`, `seed`, `workers` and `max_queue_size`, as in
             `BucketedBatches`; lengths are not padded to a `multiple`.
 
     Raises:
-        ValueError: If `sources` and `targets` differ in length or are empty, ids are not
-            non-negative integers, `pad_id` is in the data, no pair is short enough, or a setting is
-            out of range.
+        ValueError: If `sources` and `targets` differ in length or are empty, a source is empty, ids
+            are not non-negative integers, `pad_id` is in the data or equals `end_id`, no pair is
+            short enough, or a setting is out of range.
 
     Example:
 

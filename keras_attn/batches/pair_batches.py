@@ -23,8 +23,9 @@ class PairBatches(TextBatches):
 
         premise_ids     (B, S) int32      the ids of the first text, then padding
         hypothesis_ids  (B, T) int32      the ids of the second text, then padding
-        labels          (B,) int32        the class of the pair
-        sample_weight   (B,) float32      the weight of the pair; 0 in repeated rows
+        labels          (B,) int32        class of the pair; or (B, C) float32, 0 or 1 for each
+                                          class
+        sample_weight   (B,) float32      weight of the pair; 0 in repeated rows
 
     In all other respects, these batches work like `TextBatches`. Use `restore` to put predictions
     in the order of the pairs.
@@ -32,7 +33,8 @@ class PairBatches(TextBatches):
     Args:
         premises: Token ids of the first texts.
         hypotheses: Token ids of the second texts.
-        labels: The class of each pair, integers from 0. None for predictions.
+        labels: The class of each pair, integers from 0; or zeros and ones of shape (pairs,
+            classes), for pairs with several labels. None for predictions.
         weights: Weight of each pair, at least 0; 1 if None.
         batch_size: Maximum number of pairs of a batch.
         max_length: Maximum number of ids of a text; longer texts are truncated, and counted in
@@ -42,8 +44,9 @@ class PairBatches(TextBatches):
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: If there are no pairs, the numbers of texts, labels and weights differ, ids are
-            not integers, or a setting is out of range.
+        ValueError: If there are no pairs, the numbers of texts, labels and weights differ, there
+            are weights without labels, ids are not non-negative integers, `pad_id` is in the data,
+            or a setting is out of range.
 
     Example:
 

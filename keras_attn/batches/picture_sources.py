@@ -35,7 +35,7 @@ class CachedRegions:
     Regions are read from disk when they are needed, so that they do not have to fit into memory.
 
     Args:
-        cache: A cache with the features of all images.
+        cache: A cache with features `(R, D)` of all images.
         paths: The image files, in the order of their indices.
 
     Raises:
@@ -72,7 +72,7 @@ class CachedRegions:
         return len(self.paths)
 
     def read(self, numbers: Iterable[int]) -> np.ndarray:
-        """Reads the regions of images.
+        """Reads the regions of images from the cache.
 
         Args:
             numbers: Indices of B images, from 0 to `len(self) - 1`.
@@ -81,7 +81,7 @@ class CachedRegions:
             A NumPy array (B, R, D) of float32.
 
         Raises:
-            IndexError: If an index is out of range.
+            IndexError: If an index is out of range or not an integer.
         """
         numbers = checked_numbers(numbers, len(self))
         regions = np.empty((len(numbers), *self.shape), "float32")
@@ -99,7 +99,7 @@ class PictureFiles:
         image_size: Size (H, W) after resizing, or one number for both, as in `load_image`.
         keep_bytes: If all resized images fit into this number of bytes, each file is read only
             once; otherwise, files are read each time.
-        max_pixels: Maximum number of pixels of an image; larger images raise an error.
+        max_pixels: Maximum number of pixels of an image; `read` raises an error for larger images.
 
     Raises:
         FileNotFoundError: If a file does not exist.
@@ -149,7 +149,7 @@ class PictureFiles:
         return len(self.paths)
 
     def read(self, numbers: Iterable[int]) -> np.ndarray:
-        """Reads images, which are resized and cached.
+        """Reads and resizes images, or returns them from memory if they are cached.
 
         Args:
             numbers: Indices of B images, from 0 to `len(self) - 1`.
@@ -158,9 +158,9 @@ class PictureFiles:
             A NumPy array (B, H, W, 3) of uint8.
 
         Raises:
-            IndexError: If an index is out of range.
+            IndexError: If an index is out of range or not an integer.
             OSError: If a file cannot be read.
-            ValueError: If an image is broken; the message names it.
+            ValueError: If an image is broken or too large; the message names it.
         """
         numbers = checked_numbers(numbers, len(self))
         if self._kept is None:

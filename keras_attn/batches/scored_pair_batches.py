@@ -18,8 +18,8 @@ class ScoredPairBatches(BucketedBatches):
     Each batch is `(inputs, labels, sample_weight)`:
 
         inputs         {"token_ids", "segment_ids", "padding_mask"}, each (B, 2, T): both texts
-        labels         {name: (B,)} float32, or {name: (B, R)}
-        sample_weight  {name: (B,)}; 0 in repeated rows
+        labels         {name: (B,)} float32, or {name: (B, R)} float32
+        sample_weight  {name: (B,)} float32; 0 in repeated rows
 
     The longer text of a pair determines its bucket. `BucketedBatches` describes buckets and epochs.
     **Pass `shuffle=False` to `fit`.**
@@ -31,17 +31,19 @@ class ScoredPairBatches(BucketedBatches):
         name: Name of the model output to which the targets belong.
         batch_size: Maximum number of pairs of a batch.
         segments: Whether the inputs have `segment_ids`, which are all 0.
-        pad_id: Id of padding.
+        pad_id: Id of padding; it must not occur in the data.
         max_length: Maximum number of ids that a text may have; no limit if None.
         least: Buckets with fewer pairs than this number are joined with other buckets. If the loss
-            compares the rows of a batch with each other, set `least` to `batch_size`, so that each
-            batch has at least half that many pairs.
+            compares the rows of a batch with each other, set `least` to `batch_size`, so that few
+            batches are small; the last batch of a bucket may still have fewer pairs than the
+            others.
         **layout: `multiple` (default 16), `max_shapes` (12), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: If there are no pairs, the numbers of texts and targets differ, or a text is
-            longer than `max_length`.
+        ValueError: If there are no pairs, the numbers of texts and targets differ, ids are not
+            non-negative integers, `pad_id` is in the data, a text is longer than `max_length`, or a
+            setting is out of range.
 
     Example:
 

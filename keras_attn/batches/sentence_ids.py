@@ -26,6 +26,8 @@ _Mark = TypeVar("_Mark")
 class SentenceIds:
     """Ids of the sentences of documents, with their tokenizer, for pretraining an encoder.
 
+    `len(...)` is the number of documents.
+
     Args:
         tokenizer: The tokenizer that encoded the sentences.
         shards: The ids, in memory or in memory-mapped files.
@@ -53,7 +55,7 @@ class SentenceIds:
         return f"{len(self):,} documents, {sentences:,} sentences, {tokens:,} tokens"
 
     def documents_of(self, least: int) -> int:
-        """Returns the number of documents with at least this number of sentences."""
+        """Returns the number of documents that have at least `least` sentences."""
         counts = (shard.documents[1:] - shard.documents[:-1] for shard in self.shards)
         return sum(int((sentences >= least).sum()) for sentences in counts)
 
@@ -64,14 +66,15 @@ class SentenceIds:
         """Encodes documents, and keeps their ids in memory.
 
         Args:
-            documents: Lists of sentences.
-            tokenizer: The tokenizer.
+            documents: For each document, a list of its sentences, which are strings.
+            tokenizer: The tokenizer that encodes the sentences.
 
         Returns:
-            A `SentenceIds`.
+            A `SentenceIds`. Sentences and documents without tokens are left out.
 
         Raises:
-            TypeError: If a document is a string, or a sentence is not a string.
+            TypeError: If `documents` is a string, dict, set or table, a document is a string, or a
+                sentence is not a string.
             ValueError: If the documents have no token.
         """
         check_listed(documents, "documents, lists of sentences")
@@ -95,12 +98,15 @@ class SentenceIds:
         Args:
             documents: Tuples (sentences, held out): a list of strings, and whether the document is
                 held out.
-            tokenizer: The tokenizer.
+            tokenizer: The tokenizer that encodes the sentences.
             folder: Folder in whose subfolders `train` and `dev` the ids are written; None to keep
                 them in memory.
 
         Returns:
-            The training documents and the held-out documents.
+            A tuple of two `SentenceIds`: the training documents and the held-out documents.
+
+        Raises:
+            TypeError: If the sentences of a document are a string, or a sentence is not a string.
         """
         writers = [
             ShardWriter(tokenizer.vocabulary_size, None if folder is None else folder / name)

@@ -31,7 +31,7 @@ class Shard(NamedTuple):
     """
 
     ids: np.ndarray
-    """All ids, in the smallest possible unsigned dtype."""
+    """All ids."""
     sentences: np.ndarray
     """The start of each sentence in `ids`, and finally the number of ids."""
     documents: np.ndarray
@@ -39,11 +39,11 @@ class Shard(NamedTuple):
 
 
 def make_shard(documents: Sequence[Sequence[Sequence[int]]], dtype: str = "int32") -> Shard:
-    """Creates a shard in memory.
+    """Creates a `Shard` in memory from the ids of documents.
 
     Args:
         documents: The ids of each sentence of each document.
-        dtype: Dtype of the ids.
+        dtype: Dtype of the array `ids` of the shard.
 
     Returns:
         A `Shard`, without empty sentences and documents.
@@ -82,12 +82,14 @@ class ShardWriter:
     """Collects the ids of documents in shards, in memory or in files.
 
     Args:
-        vocabulary_size: Number of ids of the vocabulary.
+        vocabulary_size: Number of ids of the vocabulary. Ids are stored as uint16 if it is at most
+            65,536, otherwise as uint32.
         folder: Folder of the files, which is created; None to keep the shards in memory.
-        shard_tokens: Number of tokens after which a new shard begins.
+        shard_tokens: Number of tokens after which a new shard begins, at the next document.
 
     Attributes:
-        counts: Current numbers of `documents`, `sentences`, `tokens` and `shards`.
+        counts: A dict of the numbers of `documents`, `sentences`, `tokens` and `shards` in all
+            finished shards, which are all shards after `close`.
 
     Example:
 
@@ -117,7 +119,7 @@ class ShardWriter:
         self._shards: list[Shard] = []
 
     def add(self, document: Sequence[Sequence[int]]) -> None:
-        """Adds a document.
+        """Adds the ids of a document; a document without ids is left out.
 
         Args:
             document: The ids of each sentence; sentences without ids are left out.
@@ -145,11 +147,11 @@ class ShardWriter:
         self._waiting, self._tokens = [], 0
 
     def close(self) -> list[Shard]:
-        """Writes the remaining ids, and returns all shards.
+        """Finishes the last shard with the remaining ids, and returns all shards.
 
         Returns:
-            A list of the shards, which are memory-mapped if they are files; empty if there are no
-            ids.
+            A list of `Shard`s, which are memory-mapped if the writer has a folder; empty if no ids
+            were added.
         """
         if self._waiting:
             self._write()
@@ -159,7 +161,7 @@ class ShardWriter:
 
     @property
     def digest(self) -> str:
-        """Hexadecimal digest of the ids that were added so far."""
+        """Hexadecimal digest of all finished shards, which are all shards after `close`."""
         return self._digest.hexdigest()[:32]
 
 
@@ -184,17 +186,18 @@ def open_shards(folder: str | os.PathLike, vocabulary_size: int | None = None) -
     """Opens the files of a `ShardWriter`, memory-mapped.
 
     Args:
-        folder: The folder.
+        folder: The folder that the writer filled.
         vocabulary_size: Number of ids of the vocabulary. If given, all ids are read once and
             checked against it.
 
     Returns:
-        The shards. Their arrays are loaded into memory only when they are read, and the system can
-        release this memory at any time.
+        A list of `Shard`s. Their arrays are loaded into memory only when they are read, and the
+        system can release this memory at any time.
 
     Raises:
-        FileNotFoundError: If there is no shard.
-        ValueError: If a file is damaged, or the files contradict each other.
+        FileNotFoundError: If there is no shard, or a file of a shard is missing.
+        ValueError: If a file is damaged, the files of a shard contradict each other, or an id is
+            outside the vocabulary.
 
     Example:
 

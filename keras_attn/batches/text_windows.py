@@ -28,17 +28,19 @@ class TextWindows(EpochBatches):
     c is the stream, and s the start of a window. Every window begins with the start token, which
     therefore means "somewhere in a text".
 
-    An epoch is one pass over adjacent windows. The start of the first window is drawn for each
-    epoch, so that the ids at both ends, less than two windows in total, are not used. The order of
-    an epoch depends only on `seed` and the index of the epoch. To resume a run, call
-    `set_epoch(n)`, or pass the callback `EpochOrder(windows)`, which sets the order by the epoch
-    number of `fit`. **Pass `shuffle=False` to `fit`.**
+    An epoch is one pass over adjacent windows. With `shuffle=True`, the start of the first window
+    is drawn for each epoch, so that the ids at both ends, less than two windows in total, are not
+    used. With `shuffle=False`, the first window starts at the first id, and the ids after the last
+    whole window are not used. The order of an epoch depends only on `seed` and the index of the
+    epoch. To resume a run, call `set_epoch(n)`, or pass the callback `EpochOrder(windows)`, which
+    sets the order by the epoch number of `fit`. **Pass `shuffle=False` to `fit`.**
 
     Args:
         ids: The stream, a vector of at least `sequence_length` ids.
         start_id: Id of the start token of each window.
         sequence_length: Length T of a window.
-        batch_size: Number of windows of a batch.
+        batch_size: Maximum number of windows of a batch; rows that only fill a batch repeat its
+            windows.
         shuffle: Whether the start and the order of the windows are drawn for each epoch. If False,
             all epochs have the same windows, in their order in the stream.
         seed: Seed of the order, a non-negative integer.
@@ -134,12 +136,15 @@ class DocumentWindows(TextWindows):
 
     A window contains as many whole documents as fit, each preceded by the start token, and then
     padding. The loss does not count the start token. A document of more than `sequence_length` ids
-    is split, and its last part shares a window with the next documents. Attention is not restricted
-    to a document: tokens are also predicted from earlier documents in the window.
+    is split, and its last part shares a window with the next documents; if such a document has
+    `given` ids, a warning is issued. Windows without any id that the loss counts are left out.
+    Attention is not restricted to a document: tokens are also predicted from earlier documents in
+    the window.
 
         ids            (B, T) int32     start, d_1, ..., end, start, e_1, ..., end, start, pad, ...
         labels         (B, T) int32     d_1, ..., end, start, e_1, ..., end, start, pad, pad, ...
-        sample_weight  (B, T) float32   1; 0 for the start token, padding and `given` ids
+        sample_weight  (B, T) float32   1; 0 for the start token, padding and `given` ids, and in
+                                        rows that only fill a batch
 
     d and e are documents. With `shuffle=True`, the order of the documents is drawn once, and the
     order of the windows is drawn for each epoch.
@@ -154,7 +159,8 @@ class DocumentWindows(TextWindows):
             `TextWindows`.
 
     Raises:
-        ValueError: If there are no documents, or a setting is out of range.
+        ValueError: If there are no documents, `documents` and `given` differ in length, or a
+            setting is out of range.
 
     Example:
 
@@ -240,8 +246,8 @@ def scoring_windows(
     """Splits a stream into overlapping windows in which each token is scored exactly once.
 
     In the first window, all tokens are scored; in each later window, the tokens after the first
-    `context` tokens. Each token is therefore predicted from at least `context` earlier tokens, if
-    the text has that many.
+    `context` tokens are scored. Each token is therefore predicted from at least `context` earlier
+    tokens, if the stream has that many. The first `given` tokens of the stream are not scored.
 
     Args:
         ids: The stream `(N,)`, at least one id.
@@ -252,8 +258,8 @@ def scoring_windows(
         given: Number of ids at the beginning of the stream that are not scored.
 
     Returns:
-        The windows, int32 `(R, T + 1)`, each beginning with the start token; and bool `(R, T)`,
-        True where the next token is scored in this window.
+        A tuple of the R windows, int32 `(R, T + 1)`, each beginning with the start token, and bool
+        `(R, T)`, True at position t of a window if its token t + 1 is scored.
 
     Example:
 

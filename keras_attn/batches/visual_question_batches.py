@@ -18,11 +18,12 @@ from keras_attn.batches.picture_sources import Pictures
 class VisualQuestionBatches(BucketedBatches):
     """Batches of images with several questions each, so that an image is encoded only once.
 
-    Each batch is a tuple `({"regions", "question_ids"}, labels, sample_weight)` of NumPy arrays:
+    Each batch is a tuple `({name, "question_ids"}, labels, sample_weight)` of NumPy arrays:
 
-        regions        (B, R, D) float32   or "images": (B, H, W, 3) uint8, as `pictures` gives them
+        name           regions (B, R, D) float32, or images (B, H, W, 3) uint8: whatever
+                       `pictures` returns; the key is the setting `name`, "regions" by default
         question_ids   (B, Q, T) int32     the ids of each question, then padding
-        labels         (B, Q) int32        the class of each answer
+        labels         (B, Q) int32        the class of each answer; 0 where there is no question
         sample_weight  (B, Q) float32      1 for a question; 0 where an image has fewer questions,
                                            and in repeated rows
 
@@ -36,7 +37,7 @@ class VisualQuestionBatches(BucketedBatches):
         numbers: For each question, the index of its image in `pictures`.
         ids: Token ids of the questions.
         labels: The class of the answer of each question, integers from 0.
-        name: Name of the model's input for images.
+        name: Name of the model's input for regions or images.
         batch_size: Maximum number of rows of a batch.
         questions_per_row: Maximum number of questions of a row.
         max_length: Maximum number of ids of a question; longer questions are truncated, and counted
@@ -47,7 +48,8 @@ class VisualQuestionBatches(BucketedBatches):
 
     Raises:
         ValueError: If there are no questions, `numbers`, `ids` and `labels` differ in length, an
-            image index is out of range, or a setting is out of range.
+            image index is out of range, ids or labels are not non-negative integers, `pad_id` is in
+            the data, or a setting is out of range.
 
     Example:
 

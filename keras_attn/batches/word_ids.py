@@ -38,8 +38,8 @@ class WordIds:
     Args:
         tokenizer: Tokenizer with the words that have an id.
         ids: The concatenated ids of all texts, int32 `(n,)`.
-        lengths: Number of ids of each text.
-        counts: Number of occurrences of each id.
+        lengths: Number of ids of each text, integers `(texts,)`.
+        counts: Number of occurrences of each id of the tokenizer, integers `(V,)`.
         words_read: Total number of words, including rare words.
 
     Example:
@@ -67,7 +67,7 @@ class WordIds:
         return digest.hexdigest()[:16]
 
     def summary(self) -> str:
-        """Returns the numbers of texts, words and words with a vector as text."""
+        """Returns a sentence with the numbers of texts, words and different words with an id."""
         return (
             f"{len(self):,} texts, {self.words_read:,} words, of which {len(self.ids):,} are one of"
             f" {len(self.tokenizer.vocabulary) - len(SPECIAL_TOKENS):,} with a vector"
@@ -87,8 +87,10 @@ class WordIds:
             A `WordIds`.
 
         Raises:
-            TypeError: If `texts` is a string, or contains something other than strings.
-            ValueError: If fewer than two words are frequent enough.
+            TypeError: If `texts` is a string, contains something other than strings, or a setting
+                is unknown or has the wrong type.
+            ValueError: If the words that are frequent enough occur fewer than two times in total,
+                or a setting is out of range.
         """
         data = data if isinstance(data, WordChoice) else WordChoice.made(data or {})
         cutter = WordTokenizer([*SPECIAL_TOKENS], data.lowercase)
@@ -118,7 +120,7 @@ class WordIds:
 
         Raises:
             TypeError: If `texts` is a string, or contains something other than strings.
-            ValueError: If fewer than two words of the texts are in the tokenizer's vocabulary.
+            ValueError: If words of the tokenizer's vocabulary occur fewer than two times in total.
         """
         ids, lengths = _read(texts, tokenizer.encode)
         ids = np.where(ids == tokenizer.unknown_id, -1, ids)

@@ -19,7 +19,7 @@ Batch = tuple[dict[str, np.ndarray], np.ndarray]
 def kept_shares(counts: ArrayLike, subsample: float) -> np.ndarray:
     """Computes the probability with which word2vec keeps each word.
 
-        p = min(1, sqrt(t / f) + t / f)       f: frequency of the word, t: `subsample`
+        p = min(1, sqrt(t / f) + t / f)       f: fraction of all words, t: `subsample`
 
     Args:
         counts: Number of occurrences of each word, `(V,)`.
@@ -60,7 +60,7 @@ def row_loads(
     """Computes the mean number of updates of each word in a batch.
 
     The original word2vec makes these updates one after the other. A batch sums their gradients,
-    which overshoots if a word gets hundreds of updates.
+    and the sum overshoots if a word gets hundreds of updates.
 
     Args:
         counts: Number of occurrences of each word, `(V,)`.
@@ -72,7 +72,8 @@ def row_loads(
         cbow: Whether the batches are for CBOW instead of skip-gram.
 
     Returns:
-        The numbers of updates of each word's vector and of its context vector, two float64 `(V,)`.
+        A tuple of two float64 arrays `(V,)`: the number of updates of each word's vector, and of
+        its context vector.
 
     Example:
 
@@ -103,7 +104,7 @@ class WordWindows(EpochBatches):
         context_ids      (G, C)      int32
         context_weights  (G, P, C)   float32   1/n for the n context words, else 0
         word_ids         (G, P + N)  int32     the words of each span, then noise words
-        labels           (G, P, P)   uint8     1 on the diagonal
+        labels           (G, P, P)   uint8     1 on the diagonal, for words with context words
 
     in the form that the models and `NegativeSamplingLoss` expect. The width of the context is drawn
     from 1 to W for each word in each epoch; the context never extends into another text. Before
@@ -111,7 +112,7 @@ class WordWindows(EpochBatches):
     with probability `count^noise_power / sum(count^noise_power)`.
 
     An epoch depends only on `seed` and the index of the epoch, and a batch also on its own index.
-    All epochs have the same number of batches, so a few random spans may be left out. To resume a
+    All epochs have the same number of batches, so a few spans may be left out. To resume a
     run, call `set_epoch(n)`, or pass the callback `EpochOrder(windows)`, which sets the order by
     the epoch number of `fit`. **Pass `shuffle=False` to `fit`.**
 
@@ -133,8 +134,8 @@ class WordWindows(EpochBatches):
         seed: Seed of the order, a non-negative integer.
 
     Raises:
-        ValueError: If there are fewer than two words, lengths do not match, or a setting is out of
-            range.
+        ValueError: If there are fewer than two words, the sum of `lengths` is not the number of
+            ids, an id has no entry in `counts`, or a setting is out of range.
 
     Example:
 
@@ -194,7 +195,7 @@ class WordWindows(EpochBatches):
 
     @staticmethod
     def places(batch_size: int) -> int:
-        """Returns the number of words of a batch, rounded up to whole spans.
+        """Returns a number of words, rounded up to whole spans of 16 words.
 
         Args:
             batch_size: Number of words of a batch.
