@@ -96,11 +96,15 @@ def normalized_answer(text: str) -> str:
 def answer_f1(found: str, right: str) -> float:
     """Computes the F1 of the words of two answers, normalized by `normalized_answer`.
 
-    If one of the answers has no words, F1 is 1 if the answers are equal and 0 otherwise.
+    If a normalized answer has no words, F1 is 1 if the other answer has no words either, and 0
+    otherwise.
 
     Args:
         found: The predicted answer.
         right: The right answer.
+
+    Returns:
+        A number from 0 to 1.
 
     Example:
 
@@ -130,7 +134,8 @@ def score_answers(
 
     Args:
         found: The predicted answer to each question; `""` for no answer.
-        right: The right answers to each question; an empty list if there is no answer.
+        right: The right answers to each question; an empty list if there is no answer. Answers
+            without words after normalization, such as "the", are ignored.
         num_bootstrap: Number of bootstrap samples of the questions; 0 for no interval.
         seed: Seed of the bootstrap samples.
         best: The best non-empty answer to each question; only used with `margins`.
@@ -141,8 +146,8 @@ def score_answers(
 
     Raises:
         TypeError: If the right answers of a question are a string.
-        ValueError: If there is no question, the numbers of answers, best answers and margins
-            differ, or only one of `best` and `margins` is given.
+        ValueError: If there is no question, the arguments differ in length, or only one of `best`
+            and `margins` is given.
 
     Example:
 
@@ -222,18 +227,21 @@ def _best_threshold(
 
 
 def common_words_answer(question: str, text: str, length: int = 8) -> str:
-    """Answers a question with a part of the text that shares most words with the question.
+    """Answers a question from the part of a text that shares the most words with the question.
 
     Each window of `length` words is scored by its words that also occur in the question. Words of
     the question within `length` words before or after the window count half, and words that are
     rare in the text count more. The answer is the first run of words in the best window that do not
-    occur in the question. The function is a baseline that learns nothing. If the text has no words,
-    it returns `""`.
+    occur in the question, or the whole window if all of its words occur in the question. The
+    function is a baseline that learns nothing.
 
     Args:
         question: The question.
         text: The text.
         length: Number of words of a window.
+
+    Returns:
+        The answer, a part of `text`; `""` if the text has no words.
 
     Example:
 

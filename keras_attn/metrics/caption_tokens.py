@@ -36,25 +36,26 @@ def _plain() -> re.Pattern[str]:
 
 
 def tokenize_captions(captions: Iterable[str], tokenization: str = "plain") -> list[list[str]]:
-    """Splits captions into lower-case words in Unicode's form NFC, without punctuation.
+    """Splits captions into lower-case words in Unicode's form NFC, without most punctuation.
 
     `tokenization="ptb"` is the tokenization of `pycocoevalcap`: the Stanford tokenizer, without
     most punctuation. `tokenization="plain"` imitates it with a few rules. Words keep their hyphens;
     "it's" becomes "it 's", "don't" becomes "do n't", and "cannot" becomes "can not". Numbers keep
-    points and commas. Signs such as "$" and "&" and brackets ("-lrb-") are words; other punctuation
-    is dropped. Both tokenizations give the same words for 99.98 % of Flickr8k's 40,460 captions and
-    for all captions of UCM-Captions.
+    points and commas. Quotation marks, dashes and the marks `.?!,:;` are dropped; other signs, such
+    as "$" and "&", are words, and brackets become words such as "-lrb-". Both tokenizations give
+    the same words for 99.98 % of Flickr8k's 40,460 captions and for all captions of UCM-Captions.
 
     Args:
-        captions: Any strings.
+        captions: The captions, strings.
         tokenization: `"ptb"` (needs Java and `pycocoevalcap`) or `"plain"`.
 
     Returns:
-        A list of words for each caption.
+        A list with a list of words for each caption.
 
     Raises:
         ImportError: If `tokenization` is `"ptb"`, and `pycocoevalcap` is not installed.
-        RuntimeError: If `tokenization` is `"ptb"`, and Java is not installed or failed.
+        RuntimeError: If `tokenization` is `"ptb"`, and Java is not installed or the tokenizer
+            fails.
         ValueError: If `tokenization` is unknown.
 
     Example:

@@ -27,7 +27,8 @@ Name = Hashable
 class ImageScores(NamedTuple):
     """Scores of the caption of one image, an element of `CaptionScores.per_image`.
 
-    BLEU-4, ROUGE-L and CIDEr-D are multiplied by 100, as in `CaptionScores`.
+    BLEU-4, ROUGE-L and CIDEr-D are multiplied by 100, as in `CaptionScores`. CIDEr-D is NaN if only
+    one image was scored.
 
     Example:
 
@@ -45,7 +46,9 @@ class ImageScores(NamedTuple):
 
 @dataclass(frozen=True)
 class CaptionScores(Report):
-    """The result of `caption_scores`, multiplied by 100 as in papers. `print` shows the scores.
+    """The result of `caption_scores`. `print` shows the scores.
+
+    BLEU, ROUGE-L, CIDEr-D and METEOR are multiplied by 100, as in papers.
 
     Args:
         bleu_1: Corpus BLEU of words (Papineni et al., 2002).
@@ -58,10 +61,10 @@ class CaptionScores(Report):
         meteor: METEOR 1.5 (Denkowski and Lavie, 2014); None if it was not requested.
         num_images: Number of images.
         num_references: Total number of references.
-        mean_length: Mean number of words of a caption.
-        distinct: Number of different captions.
-        copied: Fraction (0 to 1) of captions that are copies of training captions; None if no
-            training captions were given.
+        mean_length: Mean number of words of a scored caption.
+        distinct: Number of captions that differ in their words.
+        copied: Fraction (0 to 1) of captions that have the same words as a training caption; None
+            if no training captions were given.
         tokenization: The tokenization, `"ptb"` or `"plain"`. Scores of different tokenizations are
             not comparable.
         per_image: An `ImageScores` for each image, keyed by the id or path of the image, or by its
@@ -90,10 +93,10 @@ class CaptionScores(Report):
     per_image: dict[Name, ImageScores] = field(repr=False)
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores as a dict for JSON, with None for NaN.
+        """Returns all fields except `per_image`, keyed by name, as a dict for JSON.
 
-        `captions` replaces `per_image`. It is a list with a dict for each image, which has the keys
-        `image`, `candidate`, `references`, `bleu_4`, `rouge_l` and `cider`.
+        NaN becomes None. The key `captions` replaces `per_image`: a list with a dict for each image, which has the
+        keys `image`, `candidate`, `references`, `bleu_4`, `rouge_l` and `cider`.
         """
         figures = {k: json_safe(getattr(self, k)) for k in self.__dataclass_fields__}
         del figures["per_image"]
@@ -129,7 +132,7 @@ def caption_scores(
 
     | `tokenization` | how captions are split |
     |---|---|
-    | `"ptb"` | Stanford CoreNLP 3.4.1, lower case, without punctuation; needs Java |
+    | `"ptb"` | Stanford CoreNLP 3.4.1, lower case, without most punctuation; needs Java |
     | `"plain"` | the rules of `tokenize_captions` |
     | `"auto"` | `"ptb"` if there is Java, else `"plain"` |
 
@@ -138,8 +141,8 @@ def caption_scores(
             captions are scored too.
         references: A dict with one or more references for each image, with the same keys, or a
             list.
-        train_captions: Training captions, for counting candidates that copy one of them, ignoring
-            white space, case and punctuation.
+        train_captions: Training captions. The candidates that equal one of them, ignoring white
+            space, case and punctuation, are counted. If None, copies are not counted.
         tokenization: `"auto"`, `"ptb"` or `"plain"`.
         meteor: Whether to compute METEOR, which supports only English and needs Java and 2 GB of
             memory.
@@ -149,10 +152,11 @@ def caption_scores(
 
     Raises:
         ImportError: If `pycocoevalcap`, from the extra `captioning`, is not installed.
-        RuntimeError: If `tokenization` is `"ptb"` or `meteor` is True, and Java is not installed or
-            failed.
-        ValueError: If `tokenization` is unknown, there are no captions, candidates and references
-            have different images, an image has no references, or a reference has no words.
+        RuntimeError: If `tokenization` is `"ptb"` or `meteor` is True, and Java is not installed;
+            or if a Java program fails.
+        ValueError: If `tokenization` is unknown, there are no captions, only one of `candidates`
+            and `references` is a dict, candidates and references have different images, a caption
+            is not a string, an image has no references, or a reference has no words.
 
     Example:
 

@@ -50,6 +50,8 @@ class ClassScores(NamedTuple):
 class ClassificationReport(Report):
     """The result of `evaluate_probabilities`. `print` shows it as tables.
 
+    Each metric, from `accuracy` to `ece`, is an `Estimate`: a value and its 95 % interval.
+
     Args:
         class_names: Names of the C classes.
         num_examples: Number n of examples.
@@ -60,16 +62,18 @@ class ClassificationReport(Report):
         matthews: Matthews correlation coefficient over all classes, from -1 to 1; 0 if only one
             class is true or predicted, and NaN with several labels per example.
         auc: Area under the ROC curve (one-vs-rest), averaged over the classes that have positive
-            and negative examples. The area is the probability that a random positive example gets a
-            higher probability of the class than a random negative example.
+            and negative examples; NaN if there is no such class. The area is the probability that a
+            random positive example gets a higher probability of the class than a random negative
+            example.
         log_loss: Mean of `-log p(label)` in nats; with several labels, the mean over all decisions.
         ece: Expected calibration error, as defined in `evaluate_probabilities`.
         confusion: Counts `(C, C)`, with a row for each true class and a column for each predicted
             class. With several labels per example, `(C, 2, 2)`: for each class, a row for each true
             decision (no, yes) and a column for each predicted decision.
         multi_label: Whether an example may have several labels.
-        unknown: Scores for detecting examples that belong to no class; None if there are no such
-            examples.
+        unknown: Scores for detecting examples that belong to no class, which the method `evaluate`
+            of a classifier adds if there are such examples and it has a threshold for them;
+            otherwise None.
 
     Example:
 
@@ -94,7 +98,7 @@ class ClassificationReport(Report):
         """Returns precision, recall and F1 of each class.
 
         Returns:
-            A `ClassScores` for each class.
+            A list with a `ClassScores` for each class, in the order of `class_names`.
 
         Example:
 
@@ -190,7 +194,7 @@ def evaluate_probabilities(
             of classes.
         probabilities: Probabilities of the classes `(n, C)`; rows must sum to 1 if each example has
             one class. The log loss clips probabilities at 2e-16.
-        class_names: Names of the C classes; their indices if None.
+        class_names: Names of the C classes; if None, their indices as strings.
         num_bootstrap: Number of bootstrap samples; 0 for no intervals.
         seed: Seed of the bootstrap samples.
         thresholds: With several labels per example, the decision threshold of each class, `(C,)`;
@@ -200,7 +204,10 @@ def evaluate_probabilities(
         A `ClassificationReport`.
 
     Raises:
-        ValueError: If shapes do not match or values are out of range.
+        ImportError: If scikit-learn is not installed.
+        ValueError: If there is no example or only one class, the shapes or the number of names do
+            not match, a label or a probability is out of range, a row of probabilities does not sum
+            to 1 (with one class per example), or `num_bootstrap` is not an integer of 0 or more.
 
     Example:
 
@@ -263,18 +270,21 @@ def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
         T = argmin_T -sum_i log softmax(logits[i] / T)[labels[i]]
 
     With several labels per example, `sigmoid(logits / T)` replaces the softmax, and the sum is over
-    all decisions. The sum is convex in `1 / T`, so the minimum is unique; it is found by bisection.
+    all decisions. The sum is convex in `1 / T`, and its minimum for T from 0.01 to 100 is found by
+    bisection.
 
     Args:
         logits: Logits of validation examples `(n, C)`.
         labels: Class indices `(n,)`, or zeros and ones `(n, C)`.
 
     Returns:
-        A float from 0.01 (all predictions are correct) to 100 (the logits carry no information). A
-        value above 1 means that the classifier is overconfident.
+        A float from 0.01 (if all predictions are correct) to 100 (if the logits carry no
+        information); 1 if all logits are equal. A value above 1 means that the classifier is
+        overconfident.
 
     Raises:
-        ValueError: If shapes do not match or values are out of range.
+        ValueError: If there is no example or only one class, the shapes do not match, a label is
+            out of range, or a logit is not finite.
 
     Example:
 

@@ -50,15 +50,15 @@ def distinct(texts: Sequence[str], n: int) -> float:
 
         distinct-n = number of different n-grams / number of all n-grams
 
-    The n-grams are counted over all texts, which are split by `answer_words`. The score decreases
-    with the number of texts, so compare only equal numbers of texts.
+    The n-grams are counted over all texts, which are split by `answer_words`. The score tends to
+    decrease with the number of texts, so compare only equal numbers of texts.
 
     References:
         - [Li et al., 2016](https://arxiv.org/abs/1510.03055): distinct-1 and distinct-2.
 
     Args:
         texts: The texts.
-        n: Number of words in an n-gram.
+        n: Number of words (including punctuation marks) in an n-gram.
 
     Returns:
         A number from 0 to 1; 0 if there are no n-grams.
@@ -98,8 +98,8 @@ def embedding_average(answers: Sequence[str], references: Sequence[str], vectors
         v(text) = mean of the vectors of its words
         score   = mean over pairs of cos(v(answer), v(reference))
 
-    Words without a vector are skipped. If no word of an answer or a reference has a vector, the
-    pair counts as 0.
+    Texts are split by `answer_words`, and words without a vector are skipped. If no word of an
+    answer or of its reference has a vector, the pair counts as 0.
 
     References:
         - [Liu et al., 2016](https://arxiv.org/abs/1603.08023): how not to evaluate a dialogue
@@ -110,6 +110,12 @@ def embedding_average(answers: Sequence[str], references: Sequence[str], vectors
         references: The reference for each answer.
         vectors: A mapping from words to vectors with `in` and `[]`, such as
             `keras_attn.interop.WordVectors`.
+
+    Returns:
+        A number from -1 to 1.
+
+    Raises:
+        ValueError: If the numbers of answers and references differ.
 
     Example:
 
@@ -143,11 +149,12 @@ def answer_scores(
             left out.
 
     Returns:
-        A tuple of a dict of scores and sacrebleu's signature. The dict has corpus BLEU (0 to 100),
-        `distinct_1`, `distinct_2`, `commonest` (the fraction of answers that equal the most
-        frequent answer) and, with vectors, `embedding_average`.
+        A tuple of a dict of scores and sacrebleu's signature. The dict has `BLEU` (corpus BLEU, 0
+        to 100), `distinct_1`, `distinct_2`, `commonest` (the fraction of answers that equal the
+        most frequent answer) and, with vectors, `embedding_average`.
 
     Raises:
+        ImportError: If sacrebleu is not installed.
         ValueError: If there are no answers, or the numbers of answers and references differ.
 
     Example:
@@ -179,15 +186,21 @@ def answer_scores(
 def nearest_answers(
     contexts: Sequence[str], train_contexts: Sequence[str], train_answers: Sequence[str]
 ) -> list[str]:
-    """Returns the answer of the nearest training context for each context.
+    """Returns the answer of the nearest training context for each context, as a baseline.
 
-    The nearest context has the greatest cosine of TF-IDF vectors, which scikit-learn computes over
-    `answer_words`. Among equally near contexts, the first one is chosen.
+    The nearest training context has the greatest cosine of TF-IDF vectors, which scikit-learn
+    computes over `answer_words`. Among equally near contexts, the first one is chosen.
 
     Args:
         contexts: The contexts: the turns before an answer, joined to one text.
         train_contexts: The training contexts, at least one.
         train_answers: The answer to each training context.
+
+    Returns:
+        A list with an answer for each context.
+
+    Raises:
+        ImportError: If scikit-learn is not installed.
 
     Example:
 
@@ -210,12 +223,15 @@ def nearest_answers(
 
 
 def random_answers(train_answers: Sequence[str], count: int, seed: int = 0) -> list[str]:
-    """Draws random training answers.
+    """Draws training answers at random, with replacement, as a baseline.
 
     Args:
         train_answers: The training answers.
-        count: Number of answers.
+        count: Number of answers to draw.
         seed: Seed of the random numbers.
+
+    Returns:
+        A list of `count` answers.
 
     Example:
 

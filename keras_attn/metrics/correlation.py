@@ -40,7 +40,11 @@ class CorrelationReport(Report):
         return f"{self.num_examples:,} examples\nPearson   {told[0]}\nSpearman  {told[1]}"
 
     def to_dict(self) -> dict[str, object]:
-        """Returns all fields, keyed by name, as a dict for JSON, with None for NaN."""
+        """Returns `num_examples`, `pearson` and `spearman` as a dict for JSON.
+
+        `pearson` and `spearman` are dicts with `value` (None for NaN) and `interval` (a list of two
+        numbers, or None).
+        """
         return {"num_examples": self.num_examples, **super().to_dict()}
 
 
@@ -54,7 +58,7 @@ def pearson(true: ArrayLike, found: ArrayLike) -> float:
         found: Predicted numbers y, `(n,)`.
 
     Returns:
-        A number from -1 to 1; NaN if either input is constant.
+        A number from -1 to 1; NaN if either input is constant or empty.
 
     Example:
 
@@ -79,7 +83,7 @@ def spearman(true: ArrayLike, found: ArrayLike) -> float:
         found: Predicted numbers `(n,)`.
 
     Returns:
-        A number from -1 to 1; NaN if either input is constant.
+        A number from -1 to 1; NaN if either input is constant or empty.
 
     Example:
 
@@ -111,7 +115,7 @@ def average_ranks(values: ArrayLike) -> np.ndarray:
 def evaluate_scores(
     true: ArrayLike, found: ArrayLike, num_bootstrap: int = 1000, seed: int = 0
 ) -> CorrelationReport:
-    """Computes the correlations of predicted and true scores.
+    """Computes Pearson's and Spearman's correlations of predicted and true scores, with intervals.
 
     Args:
         true: True scores `(n,)`, such as human ratings.
@@ -123,8 +127,8 @@ def evaluate_scores(
         A `CorrelationReport`.
 
     Raises:
-        ValueError: If the inputs differ in length, are empty, or contain a number that is not
-            finite.
+        ValueError: If the inputs are not one-dimensional, differ in length, are empty, or contain a
+            number that is not finite.
 
     Example:
 

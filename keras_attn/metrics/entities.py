@@ -36,16 +36,17 @@ def repair_labels(labels: Sequence[str], scheme: str = "BIO") -> tuple[list[str]
     """Changes the prefixes of labels so that they follow their scheme.
 
     The entities are those that `entities_of` finds. In BIO, an `I-X` that does not continue an
-    entity becomes `B-X`. This also converts the older IOB1 scheme, in which `B-X` only marks an
-    entity that directly follows another entity of its type. In BIOES and BILOU, the first word, the
-    last word and the only word of an entity get the prefixes that the scheme requires.
+    entity becomes `B-X`. This also converts the older IOB1 scheme, in which an entity begins with
+    `B-X` only if it directly follows another entity of its type. In BIOES and BILOU, the first, the
+    last and the only word of an entity get the prefixes that the scheme requires. Labels without a
+    prefix of the scheme are not changed.
 
     Args:
         labels: The labels of a sentence.
         scheme: `"BIO"`, `"BIOES"` or `"BILOU"`.
 
     Returns:
-        The changed labels, and how many labels differ from the given ones.
+        A tuple of the list of repaired labels and the number of labels that were changed.
 
     Example:
 
@@ -61,8 +62,10 @@ def repair_labels(labels: Sequence[str], scheme: str = "BIO") -> tuple[list[str]
 def entities_of(labels: Sequence[str], scheme: str = "BIO") -> list[Entity]:
     """Finds the entities that the labels of a sentence mark.
 
-    The function follows the rules of `keras_attn.arrays.entities`, which also reads labels that do
-    not follow their scheme.
+    A word continues the entity of the previous word if both labels have the same type, unless the
+    prefix of the word begins an entity or the prefix of the previous word ends one. Therefore,
+    labels need not follow their scheme: in BIO, an `I-X` after `O` begins an entity. Labels without
+    a prefix of the scheme belong to no entity.
 
     Args:
         labels: The labels of a sentence.
@@ -148,27 +151,29 @@ def score_tags(
     seed: int = 0,
     scheme: str | None = None,
 ) -> TaggingReport:
-    """Computes accuracy, and with `seqeval` precision, recall and F1 of entities.
+    """Computes the accuracy of labels and the precision, recall and F1 of entities (by `seqeval`).
 
-    An entity is correct if its type, its first word and its last word are correct. Both label
-    sequences are first changed by `repair_labels`, which does not affect the counts of `seqeval`,
-    and makes its strict and default modes equal.
+    An entity is correct if its type, its first word and its last word are correct. If the labels
+    mark entities, true and predicted labels are first changed by `repair_labels`, also for the
+    accuracy. The repair does not affect the entities that `seqeval` counts in its default mode, and
+    its strict mode then counts the same entities.
 
     Args:
         truth: The true labels of each sentence.
         found: The predicted labels of each sentence.
         num_bootstrap: Number of bootstrap samples of the sentences; 0 for no interval.
         seed: Seed of the bootstrap samples.
-        scheme: The scheme of the labels, `"BIO"`, `"BIOES"` or `"BILOU"`; labels that do not follow
-            it are outside of entities. `""` means that labels mark no entities. If None,
+        scheme: The scheme of the labels, `"BIO"`, `"BIOES"` or `"BILOU"`; labels without a prefix
+            of the scheme belong to no entity. `""` means that labels mark no entities. If None,
             `keras_attn.arrays.scheme_of` determines the scheme.
 
     Returns:
-        A `TaggingReport`.
+        A `TaggingReport`. Without entities, it has only `accuracy`, `words` and `interval`.
 
     Raises:
-        ValueError: If there are no sentences, the numbers of labels differ, or labels mix two
-            schemes.
+        ImportError: If the labels mark entities, and `seqeval` is not installed.
+        ValueError: If there are no sentences, the numbers of labels differ, or, with `scheme=None`,
+            labels mix two schemes.
 
     Example:
 

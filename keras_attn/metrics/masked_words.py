@@ -57,14 +57,15 @@ def score_masked_words(
     batches: MaskedBatches,
     losses: Callable[[Mapping[str, np.ndarray], np.ndarray], Mapping[str, np.ndarray]],
 ) -> PretrainingReport:
-    """Scores predictions of masked words and next sentences.
+    """Computes the perplexity and accuracy of masked words, and the accuracy of next sentences.
 
     Args:
         batches: Batches of held-out documents.
-        losses: Function that is called with the inputs of a batch and the labels of its masked
-            words `(B, M)`, for B rows with up to M masked words. It returns a dict with `nats (B,
-            M)`: `-log p(word)`; `right (B, M)`: 1 if the word has the greatest probability; and, if
-            pairs are classified, `apart (B,)`: 1 if a pair is classified as not consecutive.
+        losses: Function that computes the predictions of the model. It is called with the inputs of a batch and the labels of its masked
+            words `(B, M)`, for B rows with up to M masked words. It returns a dict with `nats`,
+            `-log p(word)` of each masked word, and `right`, 1 if the word has the greatest
+            probability, otherwise 0; each `(B, M)`. If pairs are classified, the dict also has
+            `apart (B,)`: 1 if the two parts of a pair are classified as not consecutive.
 
     Returns:
         A `PretrainingReport`.
@@ -75,7 +76,9 @@ def score_masked_words(
     >>> tokenizer = WordPieceTokenizer.train(["a b c d e"], 15)
     >>> ids = SentenceIds.encoded([["a b c d e"] * 2] * 3, tokenizer)
     >>> batches = MaskedBatches(ids.shards, tokenizer, max_length=16, next_sentence=False)
-    >>> print(score_masked_words(batches, lambda inputs, words: {"nats": words * 0.0, "right": 1}))
+    >>> def losses(inputs, words):
+    ...     return {"nats": np.zeros(words.shape), "right": np.ones(words.shape)}
+    >>> print(score_masked_words(batches, losses))
     masked words: 100.0 % right of 6, perplexity 1.00
     """
     nats = right = words = pairs_right = pairs = 0.0
@@ -126,12 +129,14 @@ class _Rows(NamedTuple):
 def unigram_accuracy(train: MaskedBatches, held_out: MaskedBatches) -> float:
     """Computes the accuracy of a baseline that always predicts the most frequent token.
 
+    Special tokens such as `[CLS]` are not counted.
+
     Args:
         train: Batches of training texts, in which tokens are counted.
         held_out: Batches of test texts.
 
     Returns:
-        The fraction of the masked words of `held_out` that are predicted.
+        The fraction of the masked words of `held_out` that are predicted correctly.
 
     Example:
 
@@ -179,7 +184,7 @@ def bigram_accuracy(
         smoothing: Number added to each count.
 
     Returns:
-        The fraction of the masked words of `held_out` that are predicted.
+        The fraction of the masked words of `held_out` that are predicted correctly.
 
     Example:
 
@@ -229,7 +234,7 @@ def bigram_accuracy(
 def common_words_accuracy(
     train: MaskedBatches, held_out: MaskedBatches, common: int = COMMON
 ) -> float:
-    """Computes the accuracy of a baseline that recognizes next sentences by common words.
+    """Computes the accuracy of a baseline that recognizes next sentences by shared words.
 
     The baseline predicts that the second part of a pair follows the first part if the two parts
     share at least t words, where t is the threshold with the highest accuracy on the training
@@ -239,7 +244,7 @@ def common_words_accuracy(
     Args:
         train: Batches of training pairs, which determine t.
         held_out: Batches of test pairs.
-        common: Number of most frequent tokens that are ignored.
+        common: Number of most frequent training tokens that are ignored.
 
     Returns:
         The fraction of the pairs of `held_out` that are classified correctly.

@@ -84,8 +84,8 @@ def evaluate_numbers(
         A `RegressionReport`.
 
     Raises:
-        ValueError: If `true` and `found` differ in length, are empty, or have a value that is not
-            finite.
+        ValueError: If `true` and `found` are not one-dimensional, differ in length, are empty, or
+            have a value that is not finite.
 
     Example:
 

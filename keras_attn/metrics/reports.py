@@ -34,7 +34,7 @@ class Estimate(NamedTuple):
 
 
 class Report:
-    """Base class of reports, which are dataclasses with scores.
+    """Base class of reports: dataclasses of scores, with a method that converts them for JSON.
 
     Example:
 
@@ -50,9 +50,10 @@ class Report:
     __dataclass_fields__: ClassVar[dict[str, Field]]
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores as a dict for JSON, without values that are None.
+        """Returns the fields that are not None, keyed by name, as a dict for JSON.
 
-        NaN becomes None, and an `Estimate` becomes a dict with `value` and `interval`.
+        NaN becomes None, and an `Estimate` becomes a dict with `value` and `interval`, which is a
+        list of two numbers or None.
         """
         figures = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: json_safe(value) for name, value in figures.items() if value is not None}

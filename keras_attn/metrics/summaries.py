@@ -64,8 +64,9 @@ def rouge(references: Sequence[str], summaries: Sequence[str], words: str = "eng
     Args:
         references: The reference summaries.
         summaries: The summary for each reference.
-        words: `"english"` for the stemmed words of `rouge-score`, which ignores all letters except
-            a to z; or `"unicode"` for words of any script.
+        words: How texts are split into words: `"english"` for the lower-cased, stemmed words of
+            `rouge-score`, which ignores all characters except a to z and 0 to 9; or `"unicode"` for
+            lower-cased words of any script, without stemming.
 
     Returns:
         The F1 of ROUGE-1, ROUGE-2 and ROUGE-L of each summary, float64 `(n, 3)`, from 0 to 1.
@@ -109,12 +110,13 @@ def score_summaries(
     num_bootstrap: int = 1000,
     seed: int = 0,
 ) -> RougeReport:
-    """Computes ROUGE of summaries, and of the first sentence of each text as a baseline.
+    """Computes mean ROUGE of summaries and, as a baseline, of the first sentence of each text.
 
     Args:
         pairs: Tuples (text, reference summary) of strings.
         summaries: The generated summary of each text.
-        words: How texts are split into words, `"english"` or `"unicode"`, as in `rouge`.
+        words: How texts are split into words: `"english"` (stemmed words of the characters a to z
+            and 0 to 9) or `"unicode"` (words of any script), as in `rouge`.
         num_bootstrap: Number of bootstrap samples of the pairs; 0 for no intervals.
         seed: Seed of the bootstrap samples.
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 
 class TextScore(NamedTuple):
-    """Score of a language model on a text.
+    """Score of a language model on a text or on documents, in bits per character.
 
     Example:
 
@@ -13,11 +13,11 @@ class TextScore(NamedTuple):
     """
 
     bits_per_character: float
-    """Mean of `-log2 p(character | earlier characters)`."""
+    """Sum of `-log2 p(token | earlier tokens)` over the scored tokens, divided by `characters`."""
     characters: int
-    """Number of characters."""
+    """Number of characters. The end of each document of a list counts as one."""
     unknown: int
-    """Number of characters outside of the vocabulary, which are scored as `<unknown>`."""
+    """Number of tokens outside of the vocabulary, which are scored as `<unknown>`."""
 
     def __str__(self) -> str:
         text = f"{self.bits_per_character:.4f} bits per character of {self.characters:,}"

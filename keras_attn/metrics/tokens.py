@@ -71,7 +71,7 @@ class MaskedAccuracy(_TokenMetric):
 
     Call arguments:
         y_true: Integer labels `(B, T)`.
-        y_pred: Logits or probabilities `(B, T, V)`.
+        y_pred: Logits or probabilities `(B, T, V)` of the V labels.
         sample_weight: Optional weights, `(B,)`, `(B, 1)` or `(B, T)`. Keras passes them only to
             `weighted_metrics` of `compile`, not to `metrics`.
 
@@ -119,7 +119,7 @@ class Perplexity(_TokenMetric):
 
     Call arguments:
         y_true: Integer labels `(B, T)`. A label outside the vocabulary makes the result NaN.
-        y_pred: Logits `(B, T, V)`.
+        y_pred: Logits `(B, T, V)` of the V labels.
         sample_weight: Optional weights, `(B,)`, `(B, 1)` or `(B, T)`. Keras passes them only to
             `weighted_metrics` of `compile`, not to `metrics`.
 

@@ -45,10 +45,10 @@ class TranslationScores(NamedTuple):
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the scores as a dict for JSON.
+        """Returns all fields, keyed by name, as a dict for JSON.
 
-        `pairs` is the number of pairs, and `translations` is a list with a dict of `source`,
-        `translation` and `reference` for each pair.
+        `pairs` becomes the number of pairs, and `translations` becomes a list with a dict of
+        `source`, `translation` and `reference` for each pair.
         """
         rows = [
             {"source": source, "translation": translation, "reference": target}

@@ -15,7 +15,7 @@ def agreement(answer: str, answers: Sequence[str]) -> float:
 
         score = mean over the people i of min(1, number of other people who gave this answer / 3)
 
-    This is the score of the VQA data set. The official evaluation also removes articles and
+    With the answer of only one person, the score is always 0. This is the score of the VQA data set. The official evaluation also removes articles and
     punctuation, and writes numbers as digits; here, answers are only lower-cased.
 
     Args:
@@ -56,9 +56,9 @@ def visual_question_scores(
         kinds: The kind of each question, such as "yes/no"; `""` for a question without a kind.
 
     Returns:
-        A dict with `accuracy`, the fraction of correct answers; `vqa_accuracy`, the mean of
-        `agreement`, if each question has answers of several people; and `accuracy of KIND` for each
-        kind.
+        A dict with `accuracy`, the fraction of predicted answers that equal the right answer;
+        `vqa_accuracy`, the mean of `agreement`, if each question has answers of several people; and
+        `accuracy of KIND` for each kind.
 
     Raises:
         ValueError: If there are no questions, or the arguments differ in length.
@@ -130,12 +130,14 @@ def attention_share(
         share = sum of the weights of the regions that the object's box touches / sum of all
 
     Args:
-        weights: Attention map `(rows, columns)`, whose regions cover the image.
-        box: First row and column of the object, and last row and column plus 1, in pixels.
+        weights: Attention map `(rows, columns)`, whose regions divide the image evenly.
+        box: Box of the object in pixels: its first row, its first column, the row after its last
+            row, and the column after its last column.
         image_size: Rows and columns of the image, in pixels.
 
     Returns:
-        The fraction for `weights`, and the fraction for a map of equal weights; each from 0 to 1.
+        A tuple of the fraction for `weights` and the fraction for a map of equal weights; each from
+        0 to 1.
 
     Raises:
         ValueError: If the box is empty or the map does not have two dimensions.

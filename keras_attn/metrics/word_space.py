@@ -143,7 +143,10 @@ class EmbeddingsReport(NamedTuple):
         return "\n".join([*lines, *(f"{name}: {found}" for name, found in self.pairs.items())])
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores, keyed by file name, and any `analogies`, as a dict for JSON."""
+        """Returns a dict for JSON: the scores of word pairs, keyed by file name, and `analogies`.
+
+        `analogies` are the scores of analogies; the key is missing if there were no questions.
+        """
         found: dict[str, object] = {name: x.to_dict() for name, x in self.pairs.items()}
         return found if self.analogies is None else {"analogies": self.analogies.to_dict(), **found}
 
@@ -155,7 +158,7 @@ class WordSpace:
 
     Args:
         words: The N words, all different, the most frequent first.
-        vectors: Their vectors `(N, D)`.
+        vectors: The vectors of the words, `(N, D)`.
 
     Raises:
         ValueError: If the numbers of words and vectors differ.
@@ -193,10 +196,11 @@ class WordSpace:
         return self._places.get(word.lower()) if found is None else found
 
     def first(self, count: int) -> WordSpace:
-        """Returns a `WordSpace` of only the first words.
+        """Returns a `WordSpace` of only the first, most frequent words.
 
         Args:
-            count: Number of words; 0 for all words.
+            count: Number of words. If it is 0 or not less than the number of words, the `WordSpace`
+                itself is returned.
         """
         if not count or count >= len(self):
             return self
@@ -281,8 +285,9 @@ class WordSpace:
             answer = argmax_w cos(w, b - a + c)       without a, b and c
 
         In the formula, words stand for their vectors, scaled to length 1. An answer is correct if
-        it is d. If n words are equally near (for example because their vectors are equal) and d is
-        one of them, the answer counts 1 / n.
+        it is d, the fourth word of the question. If n words are equally near (for example because
+        their vectors are equal) and d is one of them, the answer counts 1 / n. Questions with a
+        word that has no vector are left out.
 
         References:
             - [Mikolov et al., 2013](https://aclanthology.org/N13-1090).
@@ -322,11 +327,13 @@ class WordSpace:
         return AnalogyReport(sections, left_out)
 
     def word_pairs(self, pairs: Sequence[tuple[str, str, float]]) -> WordPairReport:
-        """Computes Spearman's correlation between the cosine similarities of word pairs and scores.
+        """Computes Spearman's correlation between the scores of word pairs and their cosines.
+
+        Pairs with a word that has no vector are left out.
 
         Args:
-            pairs: Tuples of two words and a score, as returned by
-                `keras_attn.records.read_word_pairs`.
+            pairs: Tuples of two words and a score, such as a human rating of their similarity, as
+                returned by `keras_attn.records.read_word_pairs`.
 
         Returns:
             A `WordPairReport`.
