@@ -23,7 +23,7 @@ _UNIT = re.compile(r"<0x([0-9A-F]{2})>|.", re.DOTALL)
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Alignment:
-    """The attention weights between source and target tokens.
+    """The attention weights from the tokens of a target text to the tokens of a source text.
 
     Notebooks display an alignment as a heat map, with target tokens as rows and source tokens as
     columns.
@@ -48,7 +48,8 @@ class Alignment:
         title: Title for figures and pages.
 
     Raises:
-        ValueError: If the weights do not match the tokens, or the tokens do not match a text.
+        ValueError: If the weights do not match the tokens, the tokens do not match a text, or
+            `unit` is neither `"token"` nor `"word"`.
 
     Example:
 
@@ -97,8 +98,8 @@ class Alignment:
         therefore have no tokens, have weights of 0.
 
         Returns:
-            An `Alignment` with `len(text.split())` words on each side, and the end tokens if there
-            are any.
+            An `Alignment` with `unit="word"`, whose tokens are the words of each text and, if there
+            are any, the end tokens. If the unit is already `"word"`, the alignment itself.
 
         Example:
 
@@ -148,7 +149,7 @@ class Alignment:
         """Returns the word links in the Pharaoh format of word aligners such as fast_align.
 
         Args:
-            threshold: Minimum weight of a link, as in `word_links`.
+            threshold: Minimum weight of a link, from 0 to 1; None for any weight above 0.
 
         Returns:
             A string such as `"0-0 2-1"`, which links source word 0 to target word 0, and source
@@ -162,7 +163,7 @@ class Alignment:
         return " ".join(f"{i}-{j}" for i, j in self.word_links(threshold))
 
     def plot(self, path: str | os.PathLike | None = None, title: str | None = None) -> Any:
-        """Draws the alignment with `keras_attn.visualize.plot_attention`, which needs matplotlib.
+        """Draws the alignment as a heat map with matplotlib, as `plot_attention` does.
 
         Args:
             path: File to write, if any.

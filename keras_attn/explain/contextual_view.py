@@ -32,12 +32,13 @@ class ContextualView:
     Args:
         word: The word.
         sentences: The S sentences.
-        senses: The sense of the word in each sentence, or None.
+        senses: The sense of the word in each sentence; None if the senses are unknown.
         vectors: The vector of the word in each layer and sentence, averaged over its tokens,
-            float32 `(L + 1, S, D)`.
-        neighbours: The words nearest to the static vector of the word.
+            float32 `(L + 1, S, D)`, for vectors of width D.
+        neighbours: The words nearest to the static vector of the word, `Neighbour`s.
         places: Indices of the first and last token of the word in each sentence, counting `[CLS]`.
-        study: The attention of the encoder for these sentences, an `EncoderStudy`.
+        study: The attention of the encoder for these sentences, an `EncoderStudy`. If None, the
+            view has no attention weights and no page.
 
     Example:
 
@@ -99,6 +100,8 @@ class ContextualView:
     def margins(self) -> np.ndarray:
         """Mean cosine within a sense minus mean cosine between senses, in each layer, `(L + 1,)`.
 
+        The means are over pairs of different sentences.
+
         Raises:
             ValueError: If the senses are unknown, there are fewer than two senses, or no sense
                 has two or more sentences.
@@ -110,7 +113,7 @@ class ContextualView:
 
     @property
     def parting_layer(self) -> int:
-        """The layer with the highest accuracy; among equal layers, the one with the largest margin.
+        """The layer with the highest accuracy; with equal accuracies, the largest margin decides.
 
         Raises:
             ValueError: If the senses are unknown, there are fewer than two senses, or no sense
@@ -131,11 +134,12 @@ class ContextualView:
         """Returns the attention weights of the word in one sentence.
 
         Args:
-            sentence: Index of the sentence.
+            sentence: Index of the sentence, from 0.
 
         Returns:
-            For each block, the weights `(heads, T)` over the T tokens of the sentence. If the word
-            has several tokens, the mean of their weights.
+            A list with an array `(heads, T)` for each block: the attention weights from the word to
+            the T tokens of the sentence. If the word has several tokens, their weights are
+            averaged.
 
         Raises:
             ValueError: If the view has no `study`.
@@ -145,7 +149,9 @@ class ContextualView:
         return [np.asarray(layer)[:, first : last + 1].mean(axis=1) for layer in layers]
 
     def html(self, title: str = "") -> str:
-        """Returns an HTML page made by `keras_attn.visualize.contextual_page`.
+        """Returns an HTML page of the word's vectors and attention in all sentences.
+
+        The page is made by `keras_attn.visualize.contextual_page`.
 
         Args:
             title: Heading of the page; if empty, the heading names the word.
@@ -224,9 +230,9 @@ def contextual_view(
             lower case; or a dict of lists of strings, keyed by sense, such as
             `WORD_SENSES["spring"]` of `examples/word_senses.py`.
         word: The word.
-        static: Static vectors of words: `WordVectors` or a `WordSpace`. If None, the token
-            embeddings of the encoder are used, without positions.
-        top_k: Number of words nearest to the static vector that are returned.
+        static: Static vectors of words: `WordVectors` or a `WordSpace`. If None, the static vector
+            is the mean of the word's token embeddings in the encoder, without positions.
+        top_k: Maximum number of words nearest to the static vector that are returned.
 
     Returns:
         A `ContextualView`.
@@ -235,7 +241,7 @@ def contextual_view(
         TypeError: If `encoder` is neither a task with an encoder nor a tuple of a model and its
             tokenizer, or a sentence is not a string.
         ValueError: If there is no sentence; if a sentence does not contain the word exactly once,
-            or is truncated before the word; or if the word has no static vector.
+            or is truncated before the end of the word; or if the word has no static vector.
 
     Example:
 
@@ -274,11 +280,15 @@ def sense_layer(views: Sequence[ContextualView]) -> int:
     """Chooses the layer that best separates the senses of several words.
 
     Args:
-        views: Views of words with known senses, by the same encoder.
+        views: `ContextualView`s of words with known senses, all from the same encoder.
 
     Returns:
-        The layer with the highest mean accuracy; among equal layers, the one with the largest mean
-        margin.
+        Index of the layer with the highest mean accuracy, from 0 (the embeddings). With equal
+        accuracies, the largest mean margin decides.
+
+    Raises:
+        ValueError: If a view has no senses, fewer than two senses, or no sense with two or more
+            sentences.
 
     Example:
 

@@ -20,13 +20,15 @@ from keras_attn.visualize.encoder_page import LookAt
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class EncoderStudy:
-    """The attention of an encoder in a set of texts, from `study_encoder`.
+    """The attention of an encoder in a set of texts, from `study_encoder` or `study_texts`.
+
+    A word is a token that is not special.
 
     Args:
         views: An `AttentionView` for each text.
         roles: The `HeadRoles` over all texts; None if the texts contain no word.
-        divergence: The divergence of the heads, as returned by `head_divergence`; None if the texts
-            contain no word.
+        divergence: The divergence of each pair of heads, as returned by `head_divergence`, `(layers
+            * heads, layers * heads)`; None if the texts contain no word.
         ids: The ids of each text's tokens.
 
     Example:
@@ -46,11 +48,13 @@ class EncoderStudy:
     def html(
         self, notes: Sequence[LookAt | None] | None = None, title: str = "What the encoder looks at"
     ) -> str:
-        """Returns an HTML page made by `keras_attn.visualize.encoder_page`.
+        """Returns an HTML page of the texts' tokens, the attention, and the roles of the heads.
+
+        The page is made by `keras_attn.visualize.encoder_page`.
 
         Args:
-            notes: A note for each text: a `LectureSentence`, any object with a `query` and a
-                `note`, or None.
+            notes: A note for each text: a `LectureSentence`, any object with a `query` (a word of
+                the text) and a `note` (a string), or None. If None, there are no notes.
             title: Heading of the page.
 
         Returns:
@@ -91,18 +95,21 @@ def study_encoder(
     Args:
         model: A model built by `BertConfig`, with or without heads, or any model that reads
             `token_ids` and has self-attention.
-        inputs: The inputs of the model, `token_ids`, `padding_mask` and others, each `(B, T)`,
-            padded on the right.
-        tokens: For each row, its readable tokens without padding.
+        inputs: A dict of the inputs of the model for B texts: `token_ids (B, T)`, padded on the
+            right, and other inputs that the model reads. `padding_mask (B, T)` is True for tokens;
+            if it is missing, there is no padding.
+        tokens: For each text, its readable tokens without padding.
         special_mask: `(B, T)`, True for special tokens such as `[CLS]` and `[SEP]`. If None, there
-            are none.
+            are no special tokens.
         titles: Names of the texts. If None, their tokens are used.
 
     Returns:
-        An `EncoderStudy`. The roles of the heads and their divergence are averages over all texts.
+        An `EncoderStudy`. The roles of the heads and their divergence are averages over the words
+        of all texts.
 
     Raises:
-        ValueError: If the tokens, masks or titles do not match the inputs.
+        ValueError: If the tokens, masks or titles do not match the inputs, padding is not on the
+            right, or the model has no self-attention.
 
     Example:
 
@@ -163,11 +170,11 @@ def study_texts(
     Args:
         model: A model built by `BertConfig`, with or without heads, or a text classifier with
             self-attention, which reads only ids.
-        field: Field that converts texts to inputs.
-        texts: Strings, or pairs of strings.
+        field: The `EncoderInput` that converts texts to inputs of the model.
+        texts: Strings, or pairs of strings; each becomes one row of tokens.
 
     Returns:
-        An `EncoderStudy`.
+        An `EncoderStudy`, whose views have the texts as titles.
 
     Raises:
         TypeError: If an input is neither a string nor a pair of strings.

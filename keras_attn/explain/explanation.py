@@ -30,8 +30,8 @@ class Explanation:
             character have equal or overlapping ranges. A token that is not in the text, such as
             `[CLS]`, has an empty range.
         weights: The weight of each token, a finite number.
-        label: Name of the class that the weights explain.
-        probabilities: The probability of each class, keyed by its name.
+        label: Name of the class that the weights explain; None if there are no classes.
+        probabilities: The probability of each class, keyed by its name; may be empty.
         method: Displayed name of the method, such as `"attention"` or `"gradient x input"`.
         second: The second text of a pair; None for a single text.
         segments: The segment of each token: 0 for tokens of `text`, and 1 for tokens of `second`,
@@ -40,7 +40,9 @@ class Explanation:
             such as the answer to a question; None for no frame.
 
     Raises:
-        ValueError: If the numbers of tokens, offsets, weights or segments differ.
+        ValueError: If the numbers of tokens, offsets, weights or segments differ; if a weight is
+            not finite, or a probability is not from 0 to 1; if an offset or `marked` is outside of
+            its text; or if `probabilities` does not contain `label`.
 
     Example:
 
@@ -117,7 +119,8 @@ class Explanation:
 
         Returns:
             A list of tuples (piece, weight), the strongest first. Tokens that share a character
-            form one piece with the sum of their weights.
+            form one piece with the sum of their weights. Tokens that are not in the text, such as
+            `[CLS]`, are also pieces.
 
         Example:
 
@@ -128,10 +131,13 @@ class Explanation:
         return strongest_pieces(pieces)[:count]
 
     def html(self, title: str | None = None) -> str:
-        """Returns an HTML page made by `keras_attn.visualize.text_weights_html`.
+        """Returns an HTML page of the text with its tokens shaded by weight.
+
+        The page is made by `keras_attn.visualize.text_weights_html`.
 
         Args:
-            title: Heading of the page. If None, the label is used.
+            title: Heading of the page. If None, the label is used, or "What decided" if there is no
+                label.
 
         Returns:
             The page as an HTML string; write it as UTF-8.
@@ -146,12 +152,13 @@ class Explanation:
         return text_weights_html([self], title=title)
 
     def plot(self, path: str | os.PathLike | None = None, title: str | None = None) -> Any:
-        """Draws the explanation with `keras_attn.visualize.plot_text_weights`, which needs
-        matplotlib.
+        """Draws the text with its tokens shaded by weight, with matplotlib.
+
+        The figure is made by `keras_attn.visualize.plot_text_weights`.
 
         Args:
             path: File to write, if any.
-            title: Title of the figure. If None, the label with its probability is used.
+            title: Title of the figure. If None, the label is used, with its probability if known.
 
         Returns:
             A `matplotlib.figure.Figure`, which notebooks show.

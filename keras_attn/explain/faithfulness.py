@@ -66,8 +66,8 @@ class DeletionCurve:
             seed: Seed of the bootstrap samples.
 
         Returns:
-            `random_area - area` with its 95 % interval over the texts. If the interval contains 0,
-            the weights may be no better than chance.
+            An `Estimate` of `random_area - area`, with a 95 % interval over the texts. If the
+            interval contains 0, the weights may be no better than chance.
 
         Example:
 
@@ -156,8 +156,8 @@ def deletion_curve(
     training. Therefore, always compare the curve with the curve of random deletions.
 
     Args:
-        predict: Function from a list of lists of ids, which may be empty, to an array of
-            probabilities `(n, C)`.
+        predict: Function that is called with a list of n lists of ids, and returns the
+            probabilities of C classes, an array `(n, C)`. A list of ids may be empty.
         ids: The ids of n texts without padding.
         weights: For each text, a weight for each id. Signed weights must refer to the predicted
             class: tokens with the highest weights are deleted first, and tokens with negative
@@ -172,12 +172,13 @@ def deletion_curve(
         A `DeletionCurve`.
 
     Raises:
-        ValueError: If the numbers of texts, ids and weights differ, a fraction is out of range, or
-            the probabilities have the wrong shape.
+        ValueError: If there is no text, the numbers of texts, ids and weights differ, a weight or a
+            probability is not finite, the fractions are not ascending from 0 to 1, `num_random` is
+            below 1, or the probabilities have the wrong shape.
 
     Example:
 
-    A model that adds up how good each token is, explained by just these numbers:
+    A model that adds a value for each token, explained by these values:
 
     >>> good = np.array([0.0, -1.0, 0.0, 2.0, 1.0])
     >>> def predict(ids):

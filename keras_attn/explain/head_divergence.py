@@ -30,7 +30,7 @@ def head_divergence(
 
     Args:
         maps: Result of `attention_maps(model, inputs)`, of which only self-attention is used, or an
-            array `(B, N, T, T)` for each layer.
+            array `(B, N, T, T)` for each layer, with B texts, N heads and T tokens.
         padding_mask: `(B, T)`, True for tokens. If None, there is no padding.
         special_mask: `(B, T)`, True for special tokens such as `[CLS]` and `[SEP]`. If None, there
             are none.
@@ -40,7 +40,8 @@ def head_divergence(
         `layer * heads + head` belongs to head `head` of layer `layer`.
 
     Raises:
-        ValueError: If the shapes of maps and masks do not match, or there is no word.
+        ValueError: If the shapes of maps and masks do not match, a token attends to padding, or
+            there is no word.
 
     Example:
 

@@ -65,7 +65,9 @@ class HeadImportance:
         return sorted(every, key=lambda found: -found[2])[:count]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns a dict for JSON with `method`, `score`, and `layers`, lists keyed by layer path.
+        """Returns a dict for JSON with `method`, `score` and `layers`.
+
+        `layers` has a list of the importance of each head, keyed by the path of the layer.
 
         Example:
 
@@ -118,8 +120,8 @@ def head_importance(
 
         importance_n = mean over examples | sum(Wo_n * dLoss / dWo_n) |
 
-    This method takes a single pass for all heads, and estimates how the loss would change without
-    each head.
+    This method takes one forward and backward pass for each example, which covers all heads, and
+    estimates how the loss would change without each head.
 
     References:
         - [Michel et al., 2019](https://arxiv.org/abs/1905.10650): Are Sixteen Heads Really Better
@@ -128,8 +130,8 @@ def head_importance(
     Args:
         model: A built Keras model. For gradients, or if there is no `score`, it must be compiled.
             For a task, pass `task.model`.
-        data: Batches `(x, y)` or `(x, y, sample_weight)`, such as `task.dataset(examples)`. For
-            ablation with a `score`, they are not needed.
+        data: Batches `(x, y)` or `(x, y, sample_weight)`, such as `task.dataset(examples)`. Not
+            needed for ablation with a `score`.
         score: For ablation, a function of the model that returns a number, where higher is better,
             such as `lambda model: task.evaluate(examples).accuracy`. If None, the score is minus
             the loss on `data`.
@@ -139,8 +141,9 @@ def head_importance(
         A `HeadImportance`.
 
     Raises:
-        ValueError: If the method is unknown, the model has no multi-head attention, or `data` or
-            `score` is missing.
+        ValueError: If the method is unknown; if the model has no multi-head attention; or if, with
+            `method="gradient"` or without a `score`, `data` is missing or empty, or the model is
+            not compiled.
 
     Example:
 

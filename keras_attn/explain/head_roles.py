@@ -20,7 +20,7 @@ SHARES = ("previous", "next", "same", "special")
 class HeadRoles:
     """The role of each head of each layer, from `head_roles`.
 
-    `print(roles)` prints a table. Notebooks display a coloured table.
+    `print(roles)` prints a table. Notebooks display coloured tables.
 
     Args:
         values: The five measures of each head in the order of `measures`, numbers from 0 to 1,
@@ -127,7 +127,8 @@ class HeadRoles:
 
         Returns:
             A dict with `tokens`, `texts`, and `heads`, a list with a dict for each head. The dict
-            has `layer`, `head`, the value of each measure keyed by its name, `other` and `role`.
+            has `layer`, `head`, the value of each measure keyed by its name, `other`, and `role`,
+            the result of `role_of` with its default thresholds.
 
         Example:
 
@@ -152,7 +153,9 @@ class HeadRoles:
         }
 
     def html(self, title: str = "What the heads look at") -> str:
-        """Returns an HTML page made by `keras_attn.visualize.head_roles_html`.
+        """Returns an HTML page with coloured tables of the roles and measures of all heads.
+
+        The page is made by `keras_attn.visualize.head_roles_html`.
 
         Args:
             title: Heading of the page.
@@ -212,7 +215,7 @@ def head_roles(
 
     Args:
         maps: Result of `attention_maps(model, inputs)`, of which only self-attention is used, or an
-            array `(B, N, T, T)` for each layer.
+            array `(B, N, T, T)` for each layer, with B texts, N heads and T tokens.
         padding_mask: `(B, T)`, True for tokens. If None, there is no padding.
         special_mask: `(B, T)`, True for special tokens such as `[CLS]` and `[SEP]`. If None, there
             are none.
@@ -221,7 +224,8 @@ def head_roles(
         A `HeadRoles`.
 
     Raises:
-        ValueError: If the shapes of maps and masks do not match, or there is no word.
+        ValueError: If the shapes of maps and masks do not match, a token attends to padding, or
+            there is no word.
 
     Example:
 

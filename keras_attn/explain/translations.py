@@ -12,7 +12,7 @@ from keras_attn.text.registry import TextTokenizer
 
 
 class NBestTranslations(NamedTuple):
-    """The R best translations of one text, in descending order of their scores."""
+    """The best translations of one text, the highest score first, with their alignments."""
 
     translations: list[str]
     scores: list[float]

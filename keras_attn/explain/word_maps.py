@@ -46,9 +46,10 @@ class Caption:
     attention: np.ndarray
 
     def words(self) -> list[tuple[str, np.ndarray]]:
-        """Returns tuples of a word and the mean of its tokens' maps `(rows, columns)`.
+        """Returns a list of tuples (word, map), one for each word of the caption.
 
-        The end token is left out.
+        A map `(rows, columns)` is the mean of the attention maps of the word's tokens. The end
+        token is left out.
         """
         count, *grid = self.attention.shape
         regions = [f"▁{number}" for number in range(grid[0] * grid[1])]  # each of them a word
@@ -67,10 +68,10 @@ class Caption:
     def plot(
         self, image: Picture, path: str | os.PathLike[str] | None = None, title: str | None = None
     ) -> Any:
-        """Draws the image, and a copy of it with the attention map of each word, with matplotlib.
+        """Draws the image, and a copy for each word with its attention map, with matplotlib.
 
         Args:
-            image: The image: a path, the bytes of a file or an array `(H, W, 3)`.
+            image: The image: a path, the bytes of a file, or a uint8 array `(H, W, 3)`.
             path: File to write, if any.
             title: Text above the figure; the caption if None.
 
@@ -112,7 +113,7 @@ class VisualExplanation:
         tokens: The T words of the question that were read.
         attention: The attention weights of each word over the regions of the image, which sum to 1,
             float32 `(T, rows, columns)`. They are the mean over the heads of the last block.
-        view: The attention of all blocks and heads, for `attention_viewer`.
+        view: The attention of all blocks and heads, an `AttentionView` for `attention_viewer`.
 
     Example:
 
@@ -139,11 +140,11 @@ class VisualExplanation:
         return f"{self.answer.question} {self.answer.answer} {percent(self.answer.probability)}"
 
     def words(self) -> list[tuple[str, np.ndarray]]:
-        """Returns a tuple (word, map `(rows, columns)`) for each word of the question."""
+        """Returns a list of a tuple (word, map `(rows, columns)`) for each word of the question."""
         return list(zip(self.tokens, self.attention, strict=True))
 
     def plot(self, path: str | os.PathLike | None = None, title: str | None = None) -> Any:
-        """Draws the image, and a copy of it with the attention map of each word, with matplotlib.
+        """Draws the image, and a copy for each word with its attention map, with matplotlib.
 
         Args:
             path: File to write, if any.

@@ -51,10 +51,10 @@ class CaptionedImages(Items[CaptionedImage]):
     """The captioned images of a file, a sequence of `CaptionedImage`s, and the file's problems.
 
     Args:
-        images: The images with their captions.
-        where: The file, for messages.
+        images: The `CaptionedImage`s.
+        where: Name of the file, for messages.
         entries: Number of images in the requested parts of the file.
-        problems: Problems of the images and captions that were left out.
+        problems: The `ImageProblem`s of the images and captions that were left out.
         learnt: Training captions of a model, for counting generated captions that copy them; None
             if unknown.
 
@@ -102,7 +102,7 @@ class CaptionedImages(Items[CaptionedImage]):
         }
 
     def summary(self) -> str:
-        """Returns a summary of the counts, with the names of the first bad images."""
+        """Describes the numbers of images, captions and problems, and the first bad images."""
         captions = many(self.counts["captions"], "caption")
         text = f"{self.where}: {many(len(self.images), 'picture')} of {self.entries:,}, {captions}."
         if set(self.split_counts) - {""}:
@@ -120,14 +120,15 @@ class CaptionedImages(Items[CaptionedImage]):
         """Reads every image file, in order to find broken images before training.
 
         Args:
-            on_error: `"error"` raises one ValueError for all broken images. `"skip"` leaves them
-                out, and lists them in `problems`.
+            on_error: `"error"` raises one ValueError for all broken, missing or too large images.
+                `"skip"` leaves these images out, and lists them in `problems` of the result.
             max_pixels: Maximum number of pixels of an image; larger images count as broken.
 
         Returns:
             A `CaptionedImages` with the valid images.
 
         Raises:
+            ImportError: If Pillow, from the extra `captioning`, is not installed.
             ValueError: If `on_error` is `"error"`, and images are broken, missing or too large.
         """
         checked = check_images(self.paths, on_error, max_pixels)

@@ -44,9 +44,10 @@ def read_karpathy(
         split: One or several parts, such as `"train"`, or `("train", "restval")`, the usual
             training set of COCO. Default: all parts.
         **checks: Settings of all readers of captions.
-            `on_error`: `"error"` (default) raises one ValueError for all images that are missing or
-                have no caption, and all empty captions. `"skip"` leaves these images and captions
-                out, and lists them in `problems` of the result; an image keeps its other captions.
+            `on_error`: `"error"` (default) raises one ValueError for all bad images and captions,
+                such as missing images, images without captions, and empty captions. `"skip"` leaves
+                bad images and captions out, and lists them in `problems` of the result; an image
+                keeps its other captions.
             `check_files`: Whether to check that the image files exist (default True). Use False to
                 read only the captions.
 
@@ -56,9 +57,9 @@ def read_karpathy(
 
     Raises:
         OSError: If the file or the folder is missing or cannot be read.
-        ValueError: If the JSON is invalid or has another format, `split` names a part that does not
-            exist (the message lists the parts), or, depending on `on_error`, images or captions are
-            bad.
+        ValueError: If the JSON is invalid or has another format; if `split` names a part that does
+            not exist (the message lists the parts); if, with `on_error="error"`, images or captions
+            are bad; or if no image is left.
 
     Example:
 
@@ -81,7 +82,7 @@ def read_coco_captions(
     """Reads COCO's own JSON of captions, such as `annotations/captions_train2017.json`.
 
     Images and captions are in two lists, which are joined by image ids. The file does not contain
-    the part of the dataset, so `split` is empty.
+    the part of the dataset, so the `split` of each image is empty.
 
     References:
         - [Chen et al., 2015](https://arxiv.org/abs/1504.00325): Microsoft COCO Captions.
@@ -96,8 +97,9 @@ def read_coco_captions(
 
     Raises:
         OSError: If the file or the folder is missing or cannot be read.
-        ValueError: As in `read_karpathy`, or if a caption belongs to an image that is not in the
-            list.
+        ValueError: If the JSON is invalid or has another format; if, with `on_error="error"`,
+            images or captions are bad, or a caption belongs to an image that is not in the list; or
+            if no image is left.
 
     Example:
 
@@ -162,13 +164,14 @@ def read_flickr8k(
         **checks: The settings `on_error` and `check_files`, as in `read_karpathy`.
 
     Returns:
-        A `CaptionedImages`, in the order of the captions. The `split` of each image is "train",
-        "dev" or "test" if the name of `split_file` contains this word, otherwise the name itself.
+        A `CaptionedImages`, in the order of the captions. The `split` of each image is the first of
+        the words "train", "dev", "val" and "test" in the name of `split_file`; the name without
+        `.txt` if it contains none of them; or empty without a `split_file`.
 
     Raises:
         OSError: If a file or the folder is missing or cannot be read.
-        ValueError: As in `read_karpathy`, or if a line has another format, or an image of
-            `split_file` has no caption.
+        ValueError: If, with `on_error="error"`, a line has another format, images or captions are
+            bad, or an image of `split_file` has no caption; or if no image is left.
 
     Example:
 
@@ -212,14 +215,14 @@ def read_caption_csv(
 ) -> CaptionedImages:
     r"""Reads a table or JSON lines of images and captions, one caption per row.
 
-    Rows with the same image are joined. Cells may be quoted, as in `read_labelled`. JSON objects
-    and rows of Parquet files may also have a list of captions. Kaggle's versions of Flickr8k
-    (`captions.txt`: image, caption) and Flickr30k (`results.csv`, with `delimiter="|"`,
-    `image="image_name"`, `caption="comment"`) have this form.
+    Rows with the same image are joined. Cells may be in double quotes, except in `*.tsv` files and
+    with `delimiter="\t"`. JSON objects and rows of Parquet files may also have a list of captions.
+    Kaggle's versions of Flickr8k (`captions.txt`: image, caption) and Flickr30k (`results.csv`,
+    with `delimiter="|"`, `image="image_name"`, `caption="comment"`) have this form.
 
     Args:
-        path: The table, plain or gzipped: JSON lines if its name ends in `.jsonl`, Parquet if it
-            ends in `.parquet`, otherwise cells with a delimiter.
+        path: The table, plain or gzipped: JSON lines if its name ends in `.jsonl`, `.ndjson` or
+            `.json`, Parquet if it ends in `.parquet`, otherwise cells with a delimiter.
         image: Name or number (from 0) of the column of the images. Its cells are paths, relative to
             `image_dir` unless they are absolute.
         caption: Name or number of the column of the captions.
@@ -234,8 +237,9 @@ def read_caption_csv(
 
     Raises:
         OSError: If the table or the folder is missing or cannot be read.
-        ValueError: As in `read_karpathy`, or if a row has a different number of cells, there is no
-            such column (the message lists the columns), or a quotation mark is never closed.
+        ValueError: If there is no such column (the message lists the columns), or a quotation mark
+            is never closed; if, with `on_error="error"`, a row has a different number of cells, or
+            images or captions are bad; or if no image is left.
 
     Example:
 
@@ -280,9 +284,9 @@ def read_ucm_captions(
     """Reads UCM-Captions: 2,100 aerial photographs of 21 kinds of places, with five captions each.
 
     The folder has `captions.json` (a list of `{"image", "split", "captions"}`) or `dataset.json`
-    (the format of `read_karpathy`), and the images in `images` or `imgs`. The parts are "train"
-    (1,680 images), "val" (210) and "test" (210). Captions are repetitive: only 2,032 of 10,500 are
-    distinct, and 55 % of the test captions also occur in the training part.
+    (the format of `read_karpathy`), and the images in `images`, `imgs` or the folder itself. The
+    parts are "train" (1,680 images), "val" (210) and "test" (210). Captions are repetitive: only
+    2,032 of 10,500 are distinct, and 55 % of the test captions also occur in the training part.
 
     References:
         - [Qu et al., 2016](https://doi.org/10.1109/CITS.2016.7546397).
@@ -297,7 +301,9 @@ def read_ucm_captions(
 
     Raises:
         OSError: If the folder or its file is missing or cannot be read.
-        ValueError: As in `read_karpathy`.
+        ValueError: If the JSON is invalid or has another format; if `split` names a part that does
+            not exist (the message lists the parts); if, with `on_error="error"`, images or captions
+            are bad; or if no image is left.
 
     Example:
 

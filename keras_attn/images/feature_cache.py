@@ -141,18 +141,18 @@ class FeatureCache:
         return self._shard(place[0])[place[1]]
 
     def read(self, paths: Iterable[str | os.PathLike[str]], dtype: str = "float32") -> np.ndarray:
-        """Returns the features of images.
+        """Returns the stored features of images.
 
         Args:
             paths: B image files that are in the cache. The files themselves are not read.
             dtype: Dtype of the result.
 
         Returns:
-            A NumPy array `(B, R, D)` of the given dtype.
+            A NumPy array `(B, R, D)` of the given dtype, in the order of `paths`.
 
         Raises:
             KeyError: If an image is not in the cache.
-            ValueError: If there is no path.
+            ValueError: If there is no path, or a shard of the cache is damaged.
         """
         found = [self[path] for path in paths]
         if not found:
@@ -169,7 +169,7 @@ class FeatureCache:
         max_pixels: int = MAX_PIXELS,
         verbose: int = 1,
     ) -> CacheFill:
-        """Computes the features of images that are missing or have changed.
+        """Computes the features of images that are not in the cache or have changed.
 
         Args:
             paths: The image files.
@@ -178,18 +178,20 @@ class FeatureCache:
             image_size: Height and width to which images are resized, or one number for both.
             batch_size: Number of images that are encoded together.
             on_error: `"error"` raises an error at the first broken or missing image; the features
-                of earlier images are kept. `"skip"` leaves broken and missing images out, and lists
-                them in `problems` of the result.
+                of earlier, complete batches are kept. `"skip"` leaves broken and missing images
+                out, and lists them in `problems` of the result.
             max_pixels: Maximum number of pixels of an image; larger images count as broken.
-            verbose: Whether to show a progress bar.
+            verbose: Whether to show progress: a bar in a terminal, and lines elsewhere.
 
         Returns:
             A `CacheFill` with `computed`, `found`, `problems` and `summary()`.
 
         Raises:
             BlockingIOError: If another process is filling this cache.
-            OSError: If a file cannot be read, or the folder cannot be written to.
-            ValueError: If an image is broken, or features have a different shape or are not finite.
+            OSError: If, with `on_error="error"`, a file cannot be read, or if the folder cannot be
+                written to.
+            ValueError: If a setting is invalid; if, with `on_error="error"`, an image is broken; or
+                if the features have another shape than in the cache or are not finite.
         """
         check_on_error(on_error)
         check_sizes(image_size, max_pixels)

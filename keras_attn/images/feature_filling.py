@@ -23,7 +23,7 @@ class CacheFill:
     Args:
         computed: Number of images that were encoded.
         found: Number of images that were already in the cache.
-        problems: Problems of the images that were left out.
+        problems: The `ImageProblem`s of the images that were left out.
 
     Example:
 
@@ -36,7 +36,7 @@ class CacheFill:
     problems: list[ImageProblem] = field(default_factory=list)
 
     def summary(self) -> str:
-        """Returns a summary of the counts, with the names of the first bad images."""
+        """Describes how many images have features, and the first images that were left out."""
         total = self.computed + self.found
         text = f"{many(total, 'picture')} with features: "
         text += f"{self.computed:,} computed now, {self.found:,} found."

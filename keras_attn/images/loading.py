@@ -36,7 +36,7 @@ def load_image(
     size: int | tuple[int, int] | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> np.ndarray:
-    """Loads an image file as RGB values from 0 to 255, with Pillow.
+    """Loads an image as RGB values from 0 to 255, with Pillow.
 
     Images are converted to RGB:
 
@@ -50,7 +50,8 @@ def load_image(
     | rotated by its EXIF orientation | upright |
 
     Args:
-        path: The file, the bytes of a file, or a uint8 array `(H, W)`, `(H, W, 3)` or `(H, W, 4)`.
+        path: The file, the bytes of a file, or a uint8 array: grey `(H, W)`, RGB `(H, W, 3)` or
+            RGBA `(H, W, 4)`.
         size: (height, width) to resize to, or one number for both. The aspect ratio is not kept.
             Resizing is bilinear, with antialiasing when the image becomes smaller. Default: the
             original size.
@@ -58,12 +59,13 @@ def load_image(
             are decoded, because a file of a few kilobytes can decode to gigabytes.
 
     Returns:
-        A NumPy array `(H, W, 3)` of uint8.
+        A NumPy array `(H, W, 3)` of uint8, of height H and width W.
 
     Raises:
         OSError: If the file is missing or cannot be read.
-        ValueError: If the file is empty, not an image, truncated, damaged or too large; the message
-            names it.
+        ValueError: If the file is empty, not an image, truncated, damaged or too large, or has
+            pixels of an unknown range (floats or grey values of 32 bits); the message names it. If
+            an array has another shape or dtype, or `size` or `max_pixels` is not positive.
         ImportError: If Pillow, from the extra `captioning`, is not installed.
 
     Example:
@@ -151,7 +153,7 @@ class CheckedImages:
         return {"files": files, "whole": len(self.paths), **count_image_problems(self.problems)}
 
     def summary(self) -> str:
-        """Returns a summary of the counts, with the names of the first bad files."""
+        """Describes how many files are valid, and why the first invalid files are invalid."""
         text = f"{many(len(self.paths), 'whole picture')} of {many(self.counts['files'], 'file')}."
         if self.problems:
             text += f" Left out: {describe_image_problems(self.problems)}."
@@ -165,14 +167,15 @@ def check_images(
 
     Args:
         paths: The files.
-        on_error: `"error"` raises one ValueError for all invalid files. `"skip"` leaves them out,
-            and lists them in `problems` of the result.
+        on_error: `"error"` raises one ValueError for all invalid files. `"skip"` leaves these files
+            out, and lists them in `problems` of the result.
         max_pixels: Maximum number of pixels of an image; larger images are invalid.
 
     Returns:
         A `CheckedImages` with the `paths` of valid images, `problems`, `counts` and `summary()`.
 
     Raises:
+        ImportError: If Pillow, from the extra `captioning`, is not installed.
         ValueError: If `on_error` is `"error"`, and images are broken, missing or too large.
 
     Example:

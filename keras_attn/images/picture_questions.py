@@ -32,7 +32,7 @@ class PictureQuestion(NamedTuple):
     """A question about an image, and its answer.
 
     Args:
-        picture: The image: a file, the bytes of a file, or an array.
+        picture: The image: a path, the bytes of a file, or a uint8 array `(H, W, 3)`.
         question: The question.
         answer: The answer to the question, one of the classes.
         answers: Answers of several people, if available.
@@ -56,10 +56,10 @@ class PictureQuestions(Items[PictureQuestion]):
     """The questions of a file, a sequence of `PictureQuestion`s, and the file's problems.
 
     Args:
-        questions: The questions with their images and answers.
-        where: The file of the questions, for messages.
+        questions: The `PictureQuestion`s.
+        where: Name of the file, for messages.
         entries: Number of questions in the file.
-        problems: Problems of the questions that were left out.
+        problems: The `ImageProblem`s of the questions that were left out.
 
     Example:
 
@@ -79,7 +79,7 @@ class PictureQuestions(Items[PictureQuestion]):
         return dict(Counter(question.answer for question in self.questions).most_common())
 
     def summary(self) -> str:
-        """Returns a summary of the counts, with the lines and names of the first bad images."""
+        """Describes the numbers of questions, images and problems, and the first problems."""
         pictures = len({question.picture for question in self.questions})
         text = (
             f"{self.where}: {many(len(self.questions), 'question')} of {self.entries:,}, "

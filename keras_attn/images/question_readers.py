@@ -26,12 +26,13 @@ def read_question_table(
     header: bool | None = None,
     **checks: Unpack[QuestionChecks],
 ) -> PictureQuestions:
-    r"""Reads a table with an image, a question and an answer in each row.
+    r"""Reads a table or JSON lines with an image, a question and an answer in each row.
 
-    Cells may be quoted, as in `read_labelled`, but not in tables with tabs.
+    Cells may be in double quotes, except in `*.tsv` files and with `delimiter="\t"`.
 
     Args:
-        path: The table, plain or gzipped.
+        path: The table, plain or gzipped: JSON lines if its name ends in `.jsonl`, `.ndjson` or
+            `.json`, Parquet if it ends in `.parquet`, otherwise cells with a delimiter.
         image: Name or number (from 0) of the column of the images. Its cells are paths, relative to
             `image_dir` unless they are absolute.
         question: Name or number of the column of the questions.
@@ -43,7 +44,8 @@ def read_question_table(
         header: Whether the first row names the columns. Default: True if a column is given by name.
         **checks: Settings of all readers of questions.
             `on_error`: `"error"` (default) raises one ValueError that lists all bad lines and
-                images. `"skip"` leaves them out, and lists them in `problems` of the result.
+                images. `"skip"` leaves their questions out, and lists the problems in `problems` of
+                the result.
             `check_pictures`: Whether each image is read in order to find broken images (default
                 True).
 
@@ -53,8 +55,9 @@ def read_question_table(
 
     Raises:
         OSError: If the table or the folder is missing or cannot be read.
-        ValueError: If, depending on `on_error`, lines or images are bad; or if a row has a
-            different number of cells, there is no such column, or a quotation mark is never closed.
+        ValueError: If there is no such column, or a quotation mark is never closed; if, with
+            `on_error="error"`, a row has a different number of cells, or images or texts are bad;
+            or if no question is left.
 
     Example:
 
@@ -103,8 +106,8 @@ def read_easy_vqa(path: Location, **checks: Unpack[QuestionChecks]) -> PictureQu
 
     Raises:
         OSError: If the folder or a file is missing or cannot be read.
-        ValueError: If the JSON is invalid or has another format; or if, depending on `on_error`,
-            questions or images are bad.
+        ValueError: If the JSON is invalid or has another format; if, with `on_error="error"`,
+            questions or images are bad; or if no question is left.
 
     Example:
 
@@ -150,10 +153,11 @@ def read_vqa(
     Args:
         questions: The file of questions, such as `v2_OpenEnded_mscoco_train2014_questions.json`,
             plain or gzipped.
-        annotations: The file of answers, such as `v2_mscoco_train2014_annotations.json`.
+        annotations: The file of answers, such as `v2_mscoco_train2014_annotations.json`, plain or
+            gzipped.
         image_dir: Folder of the images. Default: the folder of `questions`.
-        image_name: File name of an image, with `{id}` for its id and `{split}` for the
-            `data_subtype` of `questions`, such as `train2014`.
+        image_name: Format of the file names of images, with `{id}` for the id of an image and
+            `{split}` for the `data_subtype` in `questions`, such as `train2014`.
         **checks: The settings `on_error` and `check_pictures`, as in `read_question_table`.
 
     Returns:
@@ -162,8 +166,8 @@ def read_vqa(
     Raises:
         OSError: If the folder or a file is missing or cannot be read.
         ValueError: If the JSON is invalid or has another format; if `image_name` has other fields;
-            if a question has no annotation; or if, depending on `on_error`, questions or images are
-            bad.
+            if, with `on_error="error"`, a question has no annotation, or questions or images are
+            bad; or if no question is left.
 
     Example:
 

@@ -61,11 +61,12 @@ def score_masked_words(
 
     Args:
         batches: Batches of held-out documents.
-        losses: Function that computes the predictions of the model. It is called with the inputs of a batch and the labels of its masked
-            words `(B, M)`, for B rows with up to M masked words. It returns a dict with `nats`,
-            `-log p(word)` of each masked word, and `right`, 1 if the word has the greatest
-            probability, otherwise 0; each `(B, M)`. If pairs are classified, the dict also has
-            `apart (B,)`: 1 if the two parts of a pair are classified as not consecutive.
+        losses: Function that evaluates the predictions of the model for a batch. It is called with
+            the inputs of the batch and the labels of its masked words `(B, M)`, for B rows with up
+            to M masked words. It returns a dict with `nats (B, M)`, `-log p(word)` of each masked
+            word, and `right (B, M)`, 1 if the word has the greatest probability and 0 otherwise. If
+            pairs are classified, the dict also has `apart (B,)`, 1 if the two parts of a pair are
+            classified as not consecutive.
 
     Returns:
         A `PretrainingReport`.

@@ -15,8 +15,9 @@ def agreement(answer: str, answers: Sequence[str]) -> float:
 
         score = mean over the people i of min(1, number of other people who gave this answer / 3)
 
-    With the answer of only one person, the score is always 0. This is the score of the VQA data set. The official evaluation also removes articles and
-    punctuation, and writes numbers as digits; here, answers are only lower-cased.
+    With the answer of only one person, the score is always 0. This is the score of the VQA data
+    set. The official evaluation also removes articles and punctuation, and writes numbers as
+    digits; here, answers are only lower-cased.
 
     Args:
         answer: The answer.

@@ -20,7 +20,7 @@ _TERMS = ("bias", "softcap", "sinks", "score_mod")
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class AttentionSteps:
-    """The intermediate results of one attention head in one call, from `attention_steps`.
+    """The intermediate results of one attention head for one input, from `attention_steps`.
 
         products = query key^T                          (T, S)
         weights  = softmax(scale * products where visible)
@@ -28,9 +28,12 @@ class AttentionSteps:
 
     `weights` and `context` are the results of the layer itself.
 
+    Arrays other than `visible` are float32. H is the width of queries and keys, and Hv the width of
+    values.
+
     Args:
         path: Path of the layer.
-        head: Number of the head, from 0.
+        head: Index of the head, from 0.
         query_tokens: The T tokens of the queries.
         key_tokens: The S tokens of the keys.
         scale: Factor of the products.
@@ -93,13 +96,13 @@ def attention_steps(
 
     Args:
         model: A Keras model or layer.
-        inputs: Inputs of the model.
+        inputs: Inputs of the model, for a batch of one or several rows.
         tokens: The tokens of the queries, without padding.
         key_tokens: The tokens of the keys; `tokens` if None.
         path: Path of the layer, or a part of it such as `"block_3"`. The first matching layer is
             used.
-        head: Number of the head, from 0.
-        row: Row of the batch.
+        head: Index of the head, from 0.
+        row: Index of the row of the batch, from 0.
 
     Returns:
         An `AttentionSteps`, which `attention_steps_page` shows.

@@ -34,14 +34,15 @@ class AttentionPart:
         name: Name of the attention, such as `"cross-attention"`.
         queries: The T query tokens.
         keys: The S key tokens, or None for the regions of the view's image.
-        weights: Non-negative weights of each layer, `(heads, T, S)`, or `(T, S)` for a single head.
+        weights: A list of the weights of each layer, `(heads, T, S)`, or `(T, S)` for a single
+            head; finite, non-negative numbers. They are stored as float32 `(heads, T, S)`.
         query_name: Name of the queries, such as `"translation"`.
         key_name: Name of the keys, such as `"source"`.
         paths: Path of each layer in `attention_maps`, for `HeadOutcomes`; may be empty.
 
     Raises:
-        ValueError: If there is no query, key or layer; if weights do not match the tokens; or if
-            the number of paths differs from the number of layers.
+        ValueError: If there is no query, key or layer; if weights do not match the tokens, are not
+            finite or are negative; or if the number of paths differs from the number of layers.
 
     Example:
 
@@ -98,11 +99,13 @@ class AttentionView:
         parts: `AttentionPart`s, the most informative first.
         title: Name of the input. If empty, the tokens of the first part are used.
         image: The image, if a part attends to regions: a path, the bytes of a file, or an array
-            `(H, W, 3)` with values from 0 to 255. Larger images are reduced to 640 pixels.
+            `(H, W, 3)` with values from 0 to 255. Images that are wider or higher than 640 pixels
+            are reduced to this size.
         grid: Rows and columns of the regions, which cover the whole image.
-        focus: Initial selection of the viewer. If None, the strongest link between two words, as
-            `Focus` describes.
-        outcomes: Predictions of the model without each head, shown for parts with `paths`.
+        focus: Initial selection of the viewer. If None, the viewer opens on the strongest link
+            between two words, which `Focus` defines.
+        outcomes: The `HeadOutcomes` of the model, its predictions without each head. The viewer
+            shows them for parts with `paths`. If None, heads cannot be switched off.
 
     Raises:
         ValueError: If there is no part; if an image or a grid is missing, or given without being
@@ -170,10 +173,10 @@ class AttentionView:
         texts, also `target_tokens`; for a captioner, `target_tokens`, `image` and `grid`. Target
         tokens are the predicted tokens; each of them labels the query that predicted it.
 
-        Self-attention belongs to the decoder if a cross-attention layer has the same parent in its
-        path, as in `DecoderBlock`. Otherwise, it belongs to the encoder. `TokenWeighting` is shown
-        as each token's share of the absolute weights. For other models, create the
-        `AttentionPart`s yourself.
+        If the model has cross-attention, a self-attention layer belongs to the decoder if a
+        cross-attention layer has the same parent in its path, as in `DecoderBlock`; otherwise, it
+        belongs to the encoder. `TokenWeighting` is shown as each token's share of the absolute
+        weights. For other models, create the `AttentionPart`s yourself.
 
         Args:
             maps: The `AttentionMaps` of one call of the model.
@@ -183,8 +186,9 @@ class AttentionView:
                 all target tokens except the last.
             image: The image, as in the constructor.
             grid: Rows and columns of the regions, as in the constructor.
-            answer: The classifier's prediction, which labels the query of attention pooling.
-            row: Row of the batch.
+            answer: The classifier's prediction, which labels the query of attention pooling and of
+                token weighting.
+            row: Index of the row of the batch, from 0.
             title: Name of the input, as in the constructor.
             focus: Initial selection of the viewer, as in the constructor.
 
@@ -192,7 +196,8 @@ class AttentionView:
             An `AttentionView` with a part for each kind of attention.
 
         Raises:
-            ValueError: If the tokens do not match the maps.
+            ValueError: If the tokens do not match the maps, tokens that the maps need are missing,
+                the row does not exist, or the image or the grid does not match the maps.
 
         Example:
 
@@ -241,15 +246,16 @@ class AttentionView:
 
         Args:
             image: The image, as in the constructor.
-            words: (word, map `(rows, columns)`) for each word, or an object whose method `words()`
-                returns them.
-            title: Name of the image. If empty, the caption is used.
+            words: A list of tuples (word, map `(rows, columns)`), or an object whose method
+                `words()` returns this list, such as a `Caption`.
+            title: Name of the image. If empty, the words are used.
 
         Returns:
-            An `AttentionView` of one layer and one head.
+            An `AttentionView` with one part, which has one layer and one head.
 
         Raises:
-            ValueError: If a map is not valid, or the maps differ in size.
+            ValueError: If there is no word, a map has the wrong shape or values, the maps differ in
+                size, or the image is not valid.
 
         Example:
 

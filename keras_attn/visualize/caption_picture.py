@@ -33,18 +33,19 @@ def plot_caption(
     Args:
         image: A path, the bytes of a file, or an array `(H, W, 3)` with values from 0 to 255. It is
             drawn at most 640 pixels wide and high.
-        words: (word, map `(rows, columns)`) for each word, or an object whose method `words()`
-            returns them.
+        words: A list of tuples (word, map `(rows, columns)`), or an object whose method `words()`
+            returns this list, such as a `Caption`.
         path: File to write, if any. Its suffix chooses the format.
-        columns: Number of images in a row. If None, the number from 4 to 6 that fits best.
-        title: Text above the figure. If None, the caption is used.
+        columns: Number of images in a row. If None, the number from 4 to 6 that fits best, or fewer
+            if there are fewer images.
+        title: Text above the figure. If None, the words are used, joined by spaces.
 
     Returns:
         A `matplotlib.figure.Figure`, which notebooks show.
 
     Raises:
-        ValueError: If a map or the image has the wrong shape or values, or `columns` is not a
-            positive integer.
+        ValueError: If `words` is not a list of words and maps, a map or the image has the wrong
+            shape or values, or `columns` is not a positive integer.
 
     Example:
 

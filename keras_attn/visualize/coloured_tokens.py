@@ -35,7 +35,7 @@ def coloured_tokens_html(
     The page is a single file without scripts or external resources. The backgrounds of tokens cycle
     through four colours. Dotted lines separate the pieces of a word, and spaces separate words.
     Special tokens have a frame, and unknown tokens are underlined with a wavy line. Hovering over a
-    token, or reaching it with the tab key, shows its vocabulary entry and its id.
+    token, or reaching it with the tab key, shows its vocabulary entry and, if given, its id.
 
     Args:
         tokens: Readable tokens of a text, as returned by a tokenizer's `tokens`, or a list of the
@@ -65,7 +65,7 @@ def coloured_tokens_html(
 
 
 def coloured_tokens_fragment(tokens: Sequence[str], ids: Sequence[int] | None = None) -> str:
-    """Returns one text of `coloured_tokens_html` as an HTML fragment.
+    """Returns the coloured tokens of one text, as in `coloured_tokens_html`, as an HTML fragment.
 
     Args:
         tokens: Readable tokens of a text.
@@ -90,8 +90,8 @@ def coloured_tokens_text(tokens: Sequence[str], colour: bool = True) -> str:
     """Returns the tokens of a text as a line for a terminal.
 
     Dots separate the pieces of a word, and spaces separate words. With colours, the backgrounds of
-    tokens alternate, and special and unknown tokens are inverted. Control characters are replaced
-    by visible symbols, so that they do not affect the terminal.
+    tokens cycle through four colours, and special and unknown tokens are inverted. Control
+    characters are replaced by visible symbols, so that they do not affect the terminal.
 
     Args:
         tokens: Readable tokens of a text.

@@ -33,30 +33,33 @@ def contextual_page(
     """Returns an HTML page of one word in many sentences.
 
     The page is a single file without external resources. It begins with the neighbours of the
-    word's static vector. A plot for each layer follows, in which each point is the word in one
-    sentence, projected onto the two main directions of the unit vectors. The sentences come last,
-    each with a button that shows the attention of the word in the viewer at the end of the page.
+    word's static vector. A plot for each layer follows, in which each point is the vector of the
+    word in one sentence, scaled to length 1 and projected onto the two main directions of these
+    vectors. Then comes the list of sentences, each with a button that shows the attention of the
+    word in the viewer at the end of the page.
 
     Args:
         word: The word.
-        sentences: The sentences.
-        vectors: The vectors of the word in each of L layers and S sentences, `(L + 1, S, D)`; layer
-            0 is the embeddings.
+        sentences: The S sentences.
+        vectors: The vectors of width D of the word in each sentence, `(L + 1, S, D)`: first in the
+            embeddings, then in the outputs of L blocks.
         views: An `AttentionView` of each sentence, whose first part has the sentence's tokens as
             queries.
-        places: Index of the word's token in each sentence.
+        places: Index of the word's first token in each sentence, from 0.
         senses: The sense of the word in each sentence, or None.
         accuracies: For each layer, the fraction of sentences whose nearest other sentence has the
             same sense, or None. The layers with the highest accuracy are marked.
         chance: The accuracy if all other sentences were equally near, or None.
-        neighbours: Words nearest to the static vector of the word, with their cosines.
+        neighbours: Tuples of a word and its cosine: the words nearest to the static vector of the
+            word. If empty, the page does not show them.
         title: Heading of the page; if empty, the heading names the word.
 
     Returns:
         The page as an HTML string; write it as UTF-8.
 
     Raises:
-        ValueError: If the numbers of vectors, views, places, senses and sentences differ.
+        ValueError: If the numbers of vectors, views, places, senses and sentences differ, or a
+            place is not the index of a token.
 
     Example:
 

@@ -39,10 +39,10 @@ def encoder_page(
 ) -> str:
     """Returns an HTML page of an encoder's attention for a set of texts.
 
-    The page is a single file without external resources. It begins with the tokens of each text, as
-    in `coloured_tokens_html`. If a text has a note, a button shows the word of the note in the
-    attention viewer, in the head in which the word has its strongest link. The attention viewer
-    follows, and then the head roles and the map of head pairs, as in `head_roles_html`.
+    The page is a single file without external resources. It begins with the coloured tokens of each
+    text, as in `coloured_tokens_html`. If a text has a note, a button shows the word of the note in
+    the attention viewer, in the head in which the word has its strongest link. The attention viewer
+    follows, and then, if given, the head roles and the map of head pairs, as in `head_roles_html`.
 
     Args:
         views: An `AttentionView` for each text, whose first part has the text's tokens as queries.
@@ -50,16 +50,17 @@ def encoder_page(
         divergence: The result of `keras_attn.explain.head_divergence`. If None, the page has no map
             of pairs.
         ids: The ids of the tokens of each text, shown next to the tokens.
-        notes: A note for each text: a `LectureSentence`, any object with a `query` and a `note`, or
-            None.
+        notes: A note for each text: a `LectureSentence`, any object with a `query` (a word of the
+            text) and a `note` (a string), or None. If None, there are no notes.
         title: Heading of the page.
 
     Returns:
         The page as an HTML string; write it as UTF-8.
 
     Raises:
-        ValueError: If there is no view; if the number of ids or notes does not match the views; if
-            `divergence` is given without `roles`; or if a text lacks the word of its note.
+        ValueError: If there is no view; if the number of ids or notes does not match the views or
+            their tokens; if `divergence` is given without `roles`, or does not match them; or if a
+            text lacks the word of its note.
 
     Example:
 

@@ -19,15 +19,19 @@ class Focus:
 
     Fields that are None are chosen so that the viewer opens on the strongest link: the largest
     weight between two words in the layers and heads that the other fields allow. Links from and to
-    special tokens such as `[CLS]` are ignored. In self-attention, links of a token to itself and to
-    its neighbours are also ignored, because some heads attend to them in every text.
+    special tokens such as `[CLS]` are ignored, unless `word` or `on` selects the token or there are
+    no other tokens. In self-attention with `on=None`, links of a token to itself and to its
+    neighbours are also ignored if there are other links, because some heads attend to them in every
+    text.
 
     Args:
         word: The query word, in upper or lower case, or the index of its token, from 0.
         on: The key word, in upper or lower case, or the index of its token, from 0.
-        layer: Index of the layer (negative indices count from the end), or `"mean"`.
-        head: Index of the head, or `"mean"`. The mean over layers requires the mean over heads.
-        part: Index of the part of the view.
+        layer: Index of the layer (negative indices count from the end), or `"mean"` for the mean
+            over all layers and heads.
+        head: Index of the head (negative indices count from the end), or `"mean"`. It is ignored
+            with `layer="mean"`.
+        part: Index of the part of the view, from 0.
 
     Example:
 
@@ -48,8 +52,8 @@ def find_focus(parts: Sequence[Any], focus: Focus | None) -> dict[str, int]:
     """Finds the part, layer, head and word on which the viewer opens.
 
     Args:
-        parts: The parts of an `AttentionView`.
-        focus: The focus, such as `view.focus`. If None, the strongest link is chosen.
+        parts: The `AttentionPart`s of an `AttentionView`.
+        focus: A `Focus`, such as `view.focus`. If None, the strongest link is chosen.
 
     Returns:
         A dict of indices from 0: `part`, `layer`, `head` and `query` (the token of the query word).

@@ -29,9 +29,10 @@ def plot_attention_heads(
 
     Each layer is a row of maps and each head a column. In a map, rows are queries (target tokens)
     and columns are keys (source tokens). All maps share one colour scale, the square root of the
-    weight, so that attention spread evenly over a hundred tokens remains visible. The outer maps
-    are labelled with the tokens if there is room, which is the case for a few dozen tokens. Drawing
-    needs matplotlib (extra `examples`), and opens no window.
+    weight, so that attention spread evenly over a hundred tokens remains visible. The rows and
+    columns of the maps are labelled with the tokens if there is room: if the texts have at most 8
+    tokens, or the maps of a layer have fewer than about 170 columns in total. Drawing needs
+    matplotlib (extra `examples`), and opens no window.
 
     Args:
         weights: Weights `(heads, T, S)` of each layer, or the result of `AttentionMaps.select` for
@@ -39,13 +40,14 @@ def plot_attention_heads(
         source_tokens: The S source tokens, as labels.
         target_tokens: The T target tokens, as labels.
         path: File to write, if any. Its suffix chooses the format.
-        title: Text above the maps.
+        title: Text above the maps; None for no text.
 
     Returns:
         A `matplotlib.figure.Figure`, which notebooks show.
 
     Raises:
-        ValueError: If the shapes of the weights do not match the numbers of tokens.
+        ValueError: If there is no layer or no token, the shapes of the weights do not match the
+            numbers of tokens, or a weight is negative or not finite.
 
     Example:
 

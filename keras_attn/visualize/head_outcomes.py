@@ -28,8 +28,8 @@ class HeadOutcomes:
 
     Args:
         whole: The prediction with all heads.
-        without: The prediction without each head of a multi-head layer, keyed by the path of the
-            layer.
+        without: For each multi-head layer, a list of the predictions without each of its heads,
+            keyed by the path of the layer.
 
     Example:
 
@@ -42,7 +42,7 @@ class HeadOutcomes:
     without: Mapping[str, Sequence[Outcome]]
 
     def changed(self) -> list[tuple[str, int]]:
-        """Returns the heads (path, index) whose removal changes the text of the prediction."""
+        """Lists the heads (path, index) without which the text of the prediction changes."""
         return [
             (path, number)
             for path, answers in self.without.items()

@@ -56,8 +56,9 @@ def head_roles_html(
     """Returns an HTML page with the role of each head and the divergence of heads.
 
     The page is a single file without scripts or external resources. In the table of roles, layers
-    are rows and heads are columns. Each cell has the name of the role, its value, and the colour of
-    the role, which is deeper for greater values. Tables with the numbers of all measures follow.
+    are rows and heads are columns. Each cell has the name and the colour of the role and, unless
+    the role is `mixed`, its value; the colour is deeper for greater values. Tables with the numbers
+    of all measures follow.
 
     In the map of head pairs, each row and each column is a head, ordered by layer. The cell of a
     pair is deep blue if both heads have the same attention weights, and white if they never attend
@@ -74,7 +75,8 @@ def head_roles_html(
         The page as an HTML string; write it as UTF-8.
 
     Raises:
-        ValueError: If the shape of the divergence does not match the number of heads.
+        ValueError: If the shape of the divergence does not match the number of heads, or a value is
+            not from 0 to log 2.
 
     Example:
 
@@ -91,13 +93,14 @@ def head_roles_html(
 
 
 def head_roles_fragment(roles: RolesOfHeads) -> str:
-    """Returns the tables of `head_roles_html` as a fragment for a notebook or your own page.
+    """Returns the tables of head roles, as in `head_roles_html`, as an HTML fragment.
 
     Args:
         roles: A `HeadRoles`.
 
     Returns:
-        An HTML string: the card, and a style sheet that applies only to the card.
+        An HTML string for a notebook or your own page: a card with the tables, and a style sheet
+        that applies only to the card.
 
     Example:
 

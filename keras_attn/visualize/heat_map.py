@@ -28,7 +28,7 @@ def plot_attention(
         source_tokens: The S source tokens, as labels.
         target_tokens: The T target tokens, as labels.
         path: File to write, if any. Its suffix chooses the format.
-        title: Title of the figure.
+        title: Title of the figure; None for no title.
 
     Returns:
         A `matplotlib.figure.Figure`, which notebooks show.

@@ -18,9 +18,9 @@ def attention_html(
 ) -> str:
     """Returns attention weights as an HTML heat map for notebooks and web pages.
 
-    Rows are queries (target tokens), and columns are keys (source tokens). The darkest colour means
-    1. Hovering over a cell shows its weight. The table needs no scripts, style sheets or external
-    resources. Tokens are escaped.
+    Rows are queries (target tokens), and columns are keys (source tokens). The strongest colour
+    means 1, and weights below 0.005 have no colour. Hovering over a coloured cell shows its weight.
+    The table needs no scripts, style sheets or external resources. Tokens are escaped.
 
     Args:
         weights: Attention weights `(T, S)`.

@@ -37,7 +37,7 @@ def plot_text_weights(
     Args:
         explanation: An `Explanation`.
         path: File to write, if any. Its suffix chooses the format.
-        title: Title of the figure. If None, the label with its probability is used.
+        title: Title of the figure. If None, the label is used, with its probability if known.
         max_lines: Maximum number of lines. In a longer text, an ellipsis replaces the remaining
             lines.
 

@@ -20,11 +20,11 @@ def text_weights_html(
     """Returns an HTML page of texts whose tokens are shaded by weight.
 
     The page is a single file without scripts or external resources, so it can be sent by mail and
-    opened offline. Texts and labels are escaped. The deepest colour stands for the largest weight
-    of the text; a scale shows its value. Hovering over a piece, or reaching it with the tab key,
-    shows its weight. The strongest pieces are listed. The marked range of an explanation, such as
-    the answer to a question, has a frame. Negative weights, which speak against the class, are blue
-    with a dotted line. Text that was truncated is grey.
+    opened offline. Texts and labels are escaped. The deepest colour stands for the largest absolute
+    weight of the explanation; a scale shows its value. Hovering over a piece, or reaching it with
+    the tab key, shows its weight. The strongest pieces are listed. The marked range of an
+    explanation, such as the answer to a question, has a frame. Negative weights, which speak
+    against the class, are blue with a dotted line. Text that was truncated is grey.
 
     Args:
         explanations: One or several `Explanation`s, each of which becomes a card.
@@ -49,13 +49,14 @@ def text_weights_html(
 
 
 def text_weights_fragment(explanation: TextWeights) -> str:
-    """Returns one card of `text_weights_html` as a fragment for a notebook or your own page.
+    """Returns a text with its tokens shaded by weight, as in `text_weights_html`, as a fragment.
 
     Args:
         explanation: An `Explanation`.
 
     Returns:
-        An HTML string: the card, and a style sheet that applies only to the card.
+        An HTML string for a notebook or your own page: a card, and a style sheet that applies only
+        to the card.
 
     Example:
 

@@ -63,7 +63,7 @@ def attention_viewer(
     Hovering over a key shows which words attend to it. Users can choose the view, the kind of
     attention, the layer and the head, or means over layers and heads. Users can also download the
     current view as SVG or PNG, and copy a link that opens it. If a view has `outcomes`, users can
-    switch heads off and see the prediction of the model without these heads.
+    switch off one head at a time and see the prediction of the model without this head.
 
     All views use the same colour scale: the intensity is the square root of the weight, and a
     weight of 1 has the deepest colour. In an image, regions with small weights are darker than the
@@ -77,8 +77,9 @@ def attention_viewer(
     Args:
         views: One or several `AttentionView`s.
         title: Heading of the page.
-        focus: A `Focus` or a word: the initial selection of views that have no focus of their own.
-            If None, the strongest link between two words, as `Focus` describes.
+        focus: A `Focus` or a query word: the initial selection of views that have no focus of their
+            own. If None, these views open on the strongest link between two words, which `Focus`
+            defines.
         max_megabytes: Maximum size of the page without images, in 10^6 bytes, estimated from a
             sample of the weights.
 

@@ -75,7 +75,8 @@ def word_map_page(
         words: The words on the map, or a number n for the first n words.
         top_k: Number of nearest neighbours, among all words of the space, that a click on a word
             shows.
-        places: Positions of the words `(N, 2)`; computed by `word_places` if None.
+        places: Positions of the N words, numbers from 0 to 1, `(N, 2)`; computed by `word_places`
+            if None.
         title: Heading of the page.
         seed: Seed of `word_places`.
 
@@ -84,8 +85,8 @@ def word_map_page(
 
     Raises:
         ImportError: If `places` is None, and scikit-learn is not installed.
-        ValueError: If a word has no vector, there are fewer than five words, or `places` has the
-            wrong shape.
+        ValueError: If a word has no vector, `places` has the wrong shape, or `places` is None and
+            there are fewer than five words.
 
     Example:
 
