@@ -97,13 +97,16 @@ def enable_lora(
         alpha: Scale of the changes. If None, it is `rank`, so that the factor is 1.
         feed_forward: Whether LoRA is also applied to feed-forward networks.
         also: Regular expression: LoRA is also applied to `Dense` layers whose path contains a
-            match.
+            match. None for no further layers.
 
     Returns:
-        A `LoraReport`.
+        A `LoraReport` with the paths of the layers with LoRA, and the numbers of weights that are
+        trained and frozen.
 
     Raises:
-        ValueError: If a setting is invalid, or the model already has LoRA or has no suitable layer.
+        ValueError: If `rank` or `alpha` is invalid; if the model is not built, already has LoRA, or
+            has no suitable layer that is not frozen; or if a suitable layer has a kernel constraint
+            or is quantized to float8.
 
     Example:
 
@@ -245,10 +248,10 @@ def merge_lora(model: keras.layers.Layer) -> None:
 
         W <- W + alpha / rank A B
 
-    The result is a plain model whose outputs are the same except for rounding; int8 kernels are
-    rounded again. Weights that `enable_lora` froze become trainable again, except in layers that
-    were frozen later (`layer.trainable = False`). Layers that were unfrozen later do not change.
-    Compile the model afterwards.
+    The result is a plain model whose outputs are the same except for rounding; quantized kernels
+    are rounded again. Weights that `enable_lora` froze become trainable again, except in layers
+    that were frozen later (`layer.trainable = False`). Layers that were unfrozen later do not
+    change. Compile the model afterwards.
 
     Args:
         model: A Keras model or task with LoRA. It is changed in place.
@@ -356,17 +359,17 @@ def load_lora(model: keras.layers.Layer, path: str | os.PathLike) -> LoraReport:
     If the file does not match the model, the model is not changed.
 
     Args:
-        model: A Keras model or task with the weights that the saved model had before LoRA, because
-            the file contains only the changes of the weights.
+        model: A Keras model or task. It must have the weights that the saved model had before
+            LoRA, because the file contains only the changes of the weights.
         path: The file.
 
     Returns:
-        A `LoraReport`.
+        A `LoraReport`, as from `enable_lora`.
 
     Raises:
-        FileNotFoundError: If there is no file.
-        ValueError: If the file is no file of LoRA weights, has a newer format or does not match the
-            model; or if the model already has LoRA.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file was not written by `save_lora`, is damaged, has a newer format or
+            does not match the model; or if the model is not built or already has LoRA.
 
     Example:
 

@@ -20,14 +20,16 @@ def quantize(
     """Quantizes the kernels and embeddings of a trained model in place.
 
     Args:
-        whole: The model.
+        whole: The model; for a task, `task.whole`.
         mode: `"int8"`, `"int4"` or `"float8"` (which does not change embeddings).
-        filters: Function that returns whether a layer is quantized; all layers if None.
-        others: Further models that share some of the model's layers.
+        filters: Function that returns whether a layer is quantized. If None, all layers that
+            support the mode are quantized.
+        others: Further models that share some of the model's layers. Their compiled functions are
+            discarded.
 
     Raises:
-        ValueError: If the mode is unknown, no layer can be quantized, or the mode is `"float8"` and
-            a layer has LoRA.
+        ValueError: If the mode is unknown, no layer can be quantized (for example, because all are
+            already quantized), or the mode is `"float8"` and a layer has LoRA.
 
     Example:
 

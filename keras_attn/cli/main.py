@@ -108,13 +108,14 @@ keras_attn_command.add_command(serve_command(TASKS, own_task))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command and exits.
+    """Runs the command `keras-attn` and exits.
 
     Args:
-        arguments: Arguments; by default the arguments of the process.
+        arguments: Arguments of the command; None for the arguments of the process.
 
     Raises:
-        SystemExit: Always.
+        SystemExit: If the command succeeds (exit code 0) or fails because of wrong arguments, data
+            or files. Other errors, and all errors if `--debug` is given, are raised unchanged.
 
     Example:
 

@@ -17,11 +17,12 @@ Rows = Mapping[str, Any]
 
 
 class ReadableTokens:
-    """Output field that converts ids to readable tokens, with `""` for padding.
+    """Output field that converts ids to readable tokens: `""` for padding, `</s>` for end tokens.
 
     Args:
         tokenizer: A tokenizer with `tokens` and `to_graph`.
-        of: Name of the ids `(B, ...)`; in Python, a list with an array for each row.
+        of: Name of the ids of B inputs: in Python, a list with an array for each input; in a graph,
+            a tensor `(B, ...)`.
         graph: Function that returns the tokenizer's graph, which other fields may share;
             `tokenizer.to_graph` if None.
 
@@ -53,7 +54,8 @@ class ReadableTokens:
         """Returns the tokens as an array of strings `(B, ...)`, padded to the longest row.
 
         Args:
-            rows: Arrays, keyed by name.
+            rows: A dict that has the ids under the key `of`: a list with an array for each of the B
+                inputs. The arrays have the same rank.
         """
         ids = stacked(rows[self.of], self.tokenizer.pad_id)
         tokens = readable_tokens(self.tokenizer, ids.ravel().tolist())
@@ -65,7 +67,7 @@ class ReadableTokens:
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors, keyed by name.
+            tensors: A dict that has the padded ids `(B, ...)` under the key `of`.
         """
         ids = tensors[self.of]
         tokens = tf.where(ids == self.tokenizer.end_id, END, self._graph.tokens(ids))
@@ -73,12 +75,14 @@ class ReadableTokens:
 
 
 class AttentionWeights:
-    """Output field of attention weights from each token to the source positions.
+    """Output field of the attention weights from each generated token to the source.
 
     Args:
-        of: Name of the weights `(B, R, T, S)`.
-        grid: Rows and columns of the source's regions, which replace the last axis; None for text
-            sources.
+        of: Name of the weights of B inputs: in Python, a list with an array `(R, T, S)` for each
+            input; in a graph, a tensor `(B, R, T, S)`. R is the number of results of an input, T
+            the number of tokens, and S the number of source positions.
+        grid: Rows and columns of the regions of an image, which replace the last axis; None for
+            text sources.
 
     Example:
 
@@ -92,11 +96,12 @@ class AttentionWeights:
         self.grid = grid
 
     def decode(self, rows: Rows) -> np.ndarray:
-        """Returns the padded weights as float32 `(B, R, T, S)`, or `(B, R, T, rows, columns)` if
-        there is a `grid`.
+        """Returns the weights as an array `(B, R, T, S)`, padded with zeros, or `(B, R, T, rows,
+        columns)` if there is a `grid`. The dtype does not change.
 
         Args:
-            rows: Arrays, keyed by name.
+            rows: A dict that has the weights under the key `of`: a list with an array `(R, T, S)`
+                for each of the B inputs.
         """
         weights = stacked(rows[self.of], 0.0)
         return weights.reshape(*weights.shape[:3], *self.grid) if self.grid else weights
@@ -106,7 +111,7 @@ class AttentionWeights:
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors, keyed by name.
+            tensors: A dict that has the weights `(B, R, T, S)` under the key `of`.
         """
         weights = tensors[self.of]
         if self.grid is None:

@@ -68,11 +68,12 @@ def checked_candidates(given: Candidates | Sequence[str], count: int) -> list[li
 class AnswerIndex:
     """An index for searching answers by their vectors, their words, or both.
 
-    The vectors and the word index are computed once, when they are first needed.
+    The vectors and the word index are computed when they are first needed, and then kept; only
+    `read_by` discards the vectors.
 
     Args:
         answers: Distinct strings.
-        embed: Function that is called with the list of answers, and returns their unit vectors,
+        embed: Function that is called with the list of n answers, and returns their unit vectors,
             float32 `(n, D)`.
         embed_questions: Function that is called with a list of questions, and returns their unit
             vectors; `embed` if None.
@@ -95,7 +96,7 @@ class AnswerIndex:
         """Discards the vectors if the model's weights have changed since the last call.
 
         Args:
-            weights: Value that identifies the weights of the model in `embed`.
+            weights: A number that identifies the weights of the model that `embed` calls.
         """
         if weights != self._weights:
             vars(self).pop("vectors", None)
@@ -123,16 +124,17 @@ class AnswerIndex:
         lexical_weight: float,
         candidates: Candidates | None = None,
     ) -> Iterator[tuple[Sequence[str], np.ndarray]]:
-        """Scores the candidates of each question, which are given as strings.
+        """Scores the candidate answers of each question; the candidates are given as strings.
 
         Args:
             questions: The questions.
-            by: What determines the scores: `"vectors"`, `"words"` or `"both"`.
-            lexical_weight: Weight of the words' score with `by="both"`, from 0 to 1.
-            candidates: The candidates of each question; all answers if None.
+            by: What determines the scores: `"vectors"`, `"words"` or `"both"`, as in `scores`.
+            lexical_weight: Weight of the word score with `by="both"`, from 0 to 1.
+            candidates: For each question, a list of candidates, which must be among `answers`; if
+                None, all answers are candidates.
 
         Yields:
-            For each question, its candidates and their scores `(n,)`.
+            For each question, its n candidates and their scores, an array `(n,)`.
         """
         members = None
         if candidates is not None:
@@ -149,20 +151,22 @@ class AnswerIndex:
         members: Sequence[np.ndarray] | None = None,
         rows: int = 64,
     ) -> Iterator[np.ndarray]:
-        """Scores the candidates of each question, which are given as indices of answers.
+        """Scores the candidate answers of each question; the candidates are given as indices.
 
-        With `by="both"`, the scores of words and vectors are scaled to the range from 0 to 1 for
-        each question, and averaged with the weights `lexical_weight` and `1 - lexical_weight`.
+        With `by="vectors"`, the scores are cosines; with `by="words"`, BM25 scores. With
+        `by="both"`, these two scores are scaled to the range from 0 to 1 for each question, and
+        averaged with the weights `1 - lexical_weight` and `lexical_weight`.
 
         Args:
             questions: The questions.
             by: What determines the scores: `"vectors"`, `"words"` or `"both"`.
-            lexical_weight: Weight of the words' score with `by="both"`, from 0 to 1.
-            members: The indices of the candidates of each question; all answers if None.
-            rows: Number of questions whose vectors are compared at a time.
+            lexical_weight: Weight of the word score with `by="both"`, from 0 to 1.
+            members: For each question, an array of the indices of its candidates in `answers`; if
+                None, all answers are candidates.
+            rows: Number of questions that are compared with all answers at a time.
 
         Yields:
-            For each question, the scores of its candidates `(n,)`.
+            For each question, the scores of its n candidates, an array `(n,)`.
         """
         words = self.words if by != "vectors" else None  # says first what is not installed
         asked = self._embed_questions(questions) if by != "words" else None

@@ -35,10 +35,9 @@ class EncoderInput:
         one text    [CLS] text [SEP]
         two texts   [CLS] first [SEP] second [SEP]       segments 0 ... 0 1 ... 1
 
-    RoBERTa has two end tokens `between` two texts: `<s> first </s></s> second </s>`. All of its
-    segments are 0.
-    For models without special tokens at the ends, set `start` and `end` to False; the tokens
-    between two texts remain.
+    RoBERTa has two end tokens `between` two texts: `<s> first </s></s> second </s>`. Its models do
+    not read the segments. For models without special tokens at the ends, set `start` and `end` to
+    False; the tokens between two texts remain.
 
     If a single text is too long, `truncation` determines which part is kept. In a pair, tokens are
     removed from the end of the longer text until both fit.
@@ -95,20 +94,21 @@ class EncoderInput:
     def encode(
         self, texts: Sequence[str], seconds: Sequence[str] | None = None, multiple: int = 1
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns ids and segments of texts or pairs.
+        """Returns the ids and segments of B texts or pairs.
 
         Args:
-            texts: Strings.
-            seconds: A second string for each text, or None.
-            multiple: The width T is rounded up to a multiple of this number, but is at most
-                `max_length`.
+            texts: The B texts, or the first texts of the pairs.
+            seconds: The second texts of the pairs; None for single texts.
+            multiple: The width T, the length of the longest row, is rounded up to a multiple of
+                this number, but is at most `max_length`.
 
         Returns:
-            Ids and segments, int32 `(B, T)` each, padded on the right.
+            A tuple of ids and segments, int32 `(B, T)` each. The ids are padded on the right with
+            `pad_id`, the segments with 0.
 
         Raises:
             TypeError: If an input is not a string.
-            ValueError: If the numbers of first and second texts differ.
+            ValueError: If there are not as many second texts as first texts.
         """
         texts = checked_texts(texts)
         pieces = [self.tokenizer.encode(texts)]
@@ -134,11 +134,12 @@ class EncoderInput:
         """Truncates the ids of texts or pairs, and adds special tokens.
 
         Args:
-            *pieces: The ids of each text; for pairs also the ids of each second text.
+            *pieces: A list with the ids of each text; for pairs, two lists, with the ids of the
+                first texts and of the second texts.
 
         Returns:
-            For each text or pair, the row of ids, and the index in it where the second segment
-            starts.
+            For each text or pair, a tuple of the row of ids and the index in it where the second
+            segment starts; for a single text, this index is the number of ids.
         """
         return [self._row(parts) for parts in zip(*pieces, strict=True)]
 
@@ -146,11 +147,11 @@ class EncoderInput:
         """Truncates one text, or the two texts of a pair, to fit in a row.
 
         Args:
-            parts: One or two sequences, with a value for each id of a text, such as the id itself
-                or its position.
+            parts: A sequence for each of the one or two texts, with a value for each id of the
+                text, such as the id itself or its position.
 
         Returns:
-            The truncated sequences.
+            A list of the truncated sequences.
         """
         if len(parts) == 1:
             return [truncate(parts[0], self.room, self.truncation)]
@@ -159,10 +160,13 @@ class EncoderInput:
         return [first, parts[1][: room - len(first)]]
 
     def read(self, texts: Sequence[str | tuple[str, str]]) -> Iterator[ReadText]:
-        """Yields the tokens of each truncated text or pair, without the special tokens at the ends.
+        """Yields a `ReadText` (tokens, character positions and segments) for each text or pair.
+
+        Texts are truncated as in `encode`. The special tokens at the ends of a row are left out,
+        but not the tokens between two texts.
 
         Args:
-            texts: Strings, or pairs of strings.
+            texts: Strings, or tuples of two strings.
         """
         encoded = [self.tokenizer.encode_with_offsets(side) for side in sides_of(texts)]
         for i, text in enumerate(texts):
@@ -178,15 +182,16 @@ class EncoderInput:
             yield ReadText(self.tokenizer.tokens(ids), offsets, segments)
 
     def between_ends(self, ids: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
-        """Removes the special tokens at the ends of rows.
+        """Removes the values of the special tokens at the ends of rows.
 
         Args:
-            ids: The ids of rows `(B, T)`.
-            *values: Tensors `(B, T)` with a value for each id.
+            ids: Padded ids of B rows, `(B, T)`.
+            *values: Tensors `(B, T)` with a value for each id, such as attention weights.
 
         Returns:
-            The number of remaining ids of each row, int32 `(B,)`; the ids; and each of the
-            `values`, padded with 0. Ids and values start at the first token after the start token.
+            A tuple: the number of ids of each row without the special tokens at the ends, int32
+            `(B,)`; the ids without the start token, still followed by the end token and padding;
+            and each of the `values` without the start token, with 0 after the last of these ids.
         """
         first = len(self.start)
         real = ops.cast(ops.not_equal(ids, self.tokenizer.pad_id), "int32")
@@ -210,8 +215,8 @@ class EncoderInput:
             tf: The module `tensorflow`.
 
         Returns:
-            A function from strings `(B,)` and optional second strings `(B,)` to ids and segments
-            `(B, T)`; and the `tf.Module`s that the function uses.
+            A function from strings `(B,)` and optional second strings `(B,)` to ids and segments,
+            int32 `(B, T)`; and a list of the `tf.Module`s that the function uses.
         """
         graph, tokenizer = self.module, self.tokenizer
         begin = len(self.start) + len(self.between)

@@ -20,13 +20,14 @@ from keras_attn.text.tokenizer import Tokenizer
 
 
 class PromptInput:
-    """Prompts, their seeds and the number of new tokens, as the inputs of a signature.
+    """Input field that converts prompts to ids, and adds their seeds and the number of new tokens.
 
-    Prompts are truncated from the left, after which the start token is added.
+    The tokens at the beginning of a prompt that is too long are removed. Then the start token is
+    added.
 
     Args:
         tokenizer: A tokenizer with `encode`, `start_id`, `pad_id` and `to_graph`.
-        max_length: Maximum number of tokens of a prompt.
+        max_length: Maximum number of tokens of a prompt, without the start token.
         limit: Function `limit(tf, number)` that the graph calls with the requested number of new
             tokens, an int32 scalar. It returns the number, or raises an error if it is too large.
         graph: Function that returns the tokenizer's graph; `tokenizer.to_graph` if None.
@@ -55,13 +56,16 @@ class PromptInput:
         """Returns the ids of each prompt, the seeds and the number of new tokens.
 
         Args:
-            texts: The prompts, strings.
-            seeds: A seed for each prompt, int32 `(B,)`.
+            texts: The B prompts, strings.
+            seeds: A seed for each prompt, integers `(B,)`.
             num_tokens: Number of new tokens.
 
         Returns:
-            A dict with `ids`, a list of ids for each prompt; `prompt`, the prompts; `seed`; and
-            `num_tokens`.
+            A dict with `ids`, a list with the list of ids of each prompt; `prompt`, the list of
+            prompts, in which lone surrogates are replaced; `seed`, int32 `(B,)`; and `num_tokens`.
+
+        Raises:
+            TypeError: If a prompt is not a string.
         """
         texts = checked_texts(texts)
         rows = self.tokenizer.encode(texts)
@@ -76,8 +80,9 @@ class PromptInput:
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
-        The function is called with texts `(B,)`, seeds `(B,)` and the number of new tokens. It
-        returns the ids as a table `(B, P)`, padded on the right.
+        The function is called with prompts `(B,)`, seeds `(B,)` and the number of new tokens, which
+        `limit` checks. It returns a dict as in `encode`, with `ids` as a table `(B, P)`, padded on
+        the right.
 
         Args:
             tf: The module `tensorflow`.
@@ -95,12 +100,13 @@ class PromptInput:
 
 
 class GeneratedText:
-    """Generated texts as an output, decoded from the ids of their tokens.
+    """Output field that decodes generated texts from the ids of their tokens.
 
     Args:
         tokenizer: A tokenizer with `decode` and `to_graph`.
-        of: Name of the ids `(B, T)` or `(B, R, T)`, which may also be lists of rows in Python.
-        some: Name of booleans `(B,)`; where they are False, the output is an empty text. None if
+        of: Name of the ids of B inputs, with one text `(B, T)` or R texts `(B, R, T)` for each; in
+            Python, they may also be lists of rows.
+        some: Name of booleans `(B,)`; where they are False, the generated texts are empty. None if
             there are none.
         after: Name of the prompts `(B,)`, which are put before the generated texts; None if there
             are none.
@@ -133,10 +139,12 @@ class GeneratedText:
         self._graph: Any = None
 
     def decode(self, tensors: Mapping[str, Any]) -> list[Any]:
-        """Returns a text for each row of ids `(B, T)`, or a list of R texts for ids `(B, R, T)`.
+        """Returns a list with a text for each of B inputs, or with a list of R texts for each input
+        if the ids are `(B, R, T)`.
 
         Args:
-            tensors: Arrays, keyed by name.
+            tensors: A dict that has the ids under the key `of`, and the values that `some` and
+                `after` name.
         """
         ids = tensors[self.of]
         if self.after and isinstance(self.tokenizer, SentencePieceTokenizer):
@@ -162,11 +170,13 @@ class GeneratedText:
         return [self._graph]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Array:
-        """Returns the result of `decode` as a tensor, computed with TensorFlow ops.
+        """Returns the result of `decode` as a tensor `(B,)` or `(B, R)`, computed with TensorFlow
+        ops.
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors, keyed by name.
+            tensors: A dict of tensors that has the ids under the key `of`, and the values that
+                `some` and `after` name.
         """
         ids = tensors[self.of]
         if self.after and isinstance(self.tokenizer, SentencePieceTokenizer):

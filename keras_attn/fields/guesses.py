@@ -38,9 +38,10 @@ class Guess(NamedTuple):
 
         Args:
             texts: One or two texts.
-            masks: For each mask that was read, words with their probabilities, the best first.
-            of_first: Number of masks in the first text.
-            follows: Probability that the second text follows the first, or None.
+            masks: For each `[MASK]` that the model read, words with their probabilities, the best
+                first.
+            of_first: Number of these masks that are in the first text.
+            follows: Probability that the second text follows the first; None for a single text.
 
         Example:
 
@@ -53,7 +54,9 @@ class Guess(NamedTuple):
         return cls(texts[0], masks, filled, texts[1] if len(texts) > 1 else None, follows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns a dict for JSON with `text`, `second`, `follows`, `filled` and `masks`."""
+        """Returns a dict for JSON with `text`, `second`, `follows`, `filled` and `masks`: for each
+        mask, a list of dicts with `word` and `probability`. Probabilities have six decimals.
+        """
         return {
             "text": self.text,
             "second": self.second,

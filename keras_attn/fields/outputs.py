@@ -23,11 +23,12 @@ class Numbers:
         self.of = of
 
     def decode(self, tensors: Mapping[str, np.ndarray]) -> list[Any]:
-        """Returns the numbers of all rows as a nested list, given arrays keyed by name."""
+        """Returns the array that `of` names as a list of Python numbers, which is nested if the
+        array has several axes."""
         return np.asarray(tensors[self.of]).tolist()
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns the result of `decode` as a tensor, computed with TensorFlow ops."""
+        """Returns the tensor that `of` names unchanged, for the graph of a SavedModel."""
         return tensors[self.of]
 
 
@@ -44,7 +45,7 @@ class Strings(Numbers):
     """
 
     def decode(self, tensors: Mapping[str, Any]) -> list[Any]:
-        """Returns the strings of all rows as a list, given arrays and lists keyed by name."""
+        """Returns a copy of the list that `of` names, with the string or strings of each row."""
         return list(tensors[self.of])
 
 
@@ -66,22 +67,24 @@ class Names(Numbers):
         self.names = list(names)
 
     def decode(self, tensors: Mapping[str, np.ndarray]) -> list[Any]:
-        """Returns the names as a nested list in the shape of the indices, given arrays keyed by
-        name."""
+        """Returns a nested list of names in the shape of the integer array that `of` names, which
+        contains the indices."""
         return np.array(self.names, object)[np.asarray(tensors[self.of])].tolist()
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns the result of `decode` as a tensor, computed with TensorFlow ops."""
+        """Returns a string tensor of names in the shape of the integer tensor that `of` names,
+        which contains the indices."""
         with tf.device("CPU:0"):
             return tf.gather(tf.constant(self.names), tensors[self.of])
 
 
 class Label(Numbers):
-    """Output field that returns the name of the class with the greatest number.
+    """Output field that returns the name of the class with the greatest logit or probability.
 
     Args:
-        names: Names of the classes.
-        of: Name of the tensor `(B, C)` in the result of `Task.run`.
+        names: Names of the C classes.
+        of: Name of the numbers `(B, C)` in the result of `Task.run`, with a row for each of B
+            inputs.
 
     Example:
 
@@ -94,10 +97,11 @@ class Label(Numbers):
         self.names = list(names)
 
     def decode(self, tensors: Mapping[str, np.ndarray]) -> list[str]:
-        """Returns the name of the class with the greatest number in each row, given arrays keyed by
-        name."""
+        """Returns a list with a name for each row of the array that `of` names: the name of the
+        class with the greatest number in the row."""
         return [self.names[i] for i in np.asarray(tensors[self.of]).argmax(axis=-1)]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns the result of `decode` as a tensor, computed with TensorFlow ops."""
+        """Returns a string tensor `(B,)` with a name for each row of the tensor that `of` names:
+        the name of the class with the greatest number in the row."""
         return tf.gather(tf.constant(self.names), tf.argmax(tensors[self.of], axis=-1))

@@ -11,13 +11,14 @@ from keras_attn.arrays import Array
 
 
 class PaddedNumbers:
-    """Output field of arrays of numbers, without the columns that no row uses.
+    """Output field of padded numbers, without the columns that are padding in every row.
 
     Args:
-        of: Name of the numbers `(B, ...)`, padded with 0.
+        of: Name of the padded numbers of B rows, `(B, ...)`.
         *sizes: For each axis after the first: the name of an int32 tensor `(B,)` with the size of
             each row on this axis, or a number if all rows have the same size.
-        least: Minimum width of the output.
+        least: Minimum size of the output on axes whose sizes are tensors, if the input is not
+            smaller.
 
     Example:
 
@@ -30,10 +31,12 @@ class PaddedNumbers:
         self.of, self.sizes, self.least = of, sizes, least
 
     def decode(self, tensors: Mapping[str, Array]) -> np.ndarray:
-        """Returns the numbers of all rows as one array, without the unused columns.
+        """Returns the numbers as one array `(B, ...)`, cut on each axis to the size of the largest
+        row.
 
         Args:
-            tensors: Arrays, keyed by name.
+            tensors: A dict of arrays that has the numbers under the key `of`, and the sizes under
+                the names in `sizes`. There is at least one row.
         """
         axes = [x if isinstance(x, int) else max(self.least, *tensors[x]) for x in self.sizes]
         return tensors[self.of][(slice(None), *map(slice, axes))]
@@ -43,7 +46,8 @@ class PaddedNumbers:
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors, keyed by name.
+            tensors: A dict of tensors that has the numbers under the key `of`, and the sizes under
+                the names in `sizes`.
         """
         axes = [
             x if isinstance(x, int) else tf.maximum(self.least, tf.reduce_max(tensors[x]))

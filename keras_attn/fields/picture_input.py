@@ -19,12 +19,12 @@ PIXEL_TOLERANCE = {"png": 1, "jpeg": 4}
 
 
 class PictureInput:
-    """Converts the bytes of image files to pixels of the size that an encoder reads.
+    """Converts the bytes of image files to the pixels that an image encoder reads.
 
     Repeated images are decoded only once.
 
     Args:
-        size: Rows and columns to which images are resized.
+        size: Height and width in pixels, to which images are resized.
         max_pixels: Maximum number of pixels of an image; a larger image raises an error.
 
     Example:
@@ -49,11 +49,11 @@ class PictureInput:
         """Decodes image files with TensorFlow, and compares the pixels with those of Pillow.
 
         Args:
-            files: The bytes of each image file.
+            files: The bytes of each of the B image files; at least one.
 
         Returns:
-            A dict with the `pixels` of the P distinct images, uint8 `(P, rows, columns, 3)`, and
-            `number`, the index of each given image among the distinct ones, int32 `(B,)`.
+            A dict with `pixels`, uint8 `(P, height, width, 3)`, the pixels of the P distinct
+            images; and `number`, int32 `(B,)`, the index of each file's image among them.
 
         Raises:
             RuntimeError: If a pixel differs from Pillow's by more than `PIXEL_TOLERANCE`.
@@ -82,7 +82,7 @@ class PictureInput:
 
         Returns:
             A function from the bytes of image files, strings `(B,)`, to a dict with `pixels` and
-            `number`; and an empty list of `tf.Module`s.
+            `number` as in `encode`; and an empty list, because it uses no `tf.Module`s.
         """
 
         def encode(image):

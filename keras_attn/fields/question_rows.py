@@ -19,17 +19,18 @@ from keras_attn.text.tokenizer import OffsetTokenizer
 class QuestionRows:
     """Converts questions and texts to rows of ids, in Python and in a TensorFlow graph.
 
-    The text is split into windows (`keras_attn.arrays.windows`), each of which becomes a row `[CLS]
-    question [SEP] part of the text [SEP]`.
+    Each text is split into overlapping windows (`keras_attn.arrays.windows`). A window becomes a
+    row `[CLS] question [SEP] part of the text [SEP]`.
 
     Args:
         tokenizer: A tokenizer with `encode_with_offsets` and `to_graph`, such as a
             `WordPieceTokenizer`.
         max_length: Maximum number of ids of a row, special tokens included.
         max_question_length: Maximum number of pieces of a question; longer questions are cut.
-        overlap: Number of pieces that two consecutive windows share. It is reduced to half of the
-            pieces of the text that fit in a window, if it is larger.
-        between: Number of end tokens between question and text.
+        overlap: Number of pieces that consecutive windows share; an odd number is rounded down. If
+            only n pieces of the text fit in a window, at most n / 2 pieces are shared. The last
+            window may share more.
+        between: Number of end tokens (`[SEP]`) between question and text.
 
     Example:
 
@@ -63,11 +64,12 @@ class QuestionRows:
             texts: A text for each question.
 
         Returns:
-            A dict with the texts as `text`, and int32 arrays. `question`: the pieces of all
-            questions after truncation. `questions` and `asked`: the number of pieces of each
-            question after and before truncation. `ids`: the pieces of all distinct texts. `begins`
-            and `pieces`: the index in `ids` of each text's first piece, and its number of pieces.
-            `piece_starts` and `piece_ends`: the character positions of the pieces in their text.
+            A dict with the texts as `text`, and int32 arrays. `question`: the concatenated ids of
+            all questions after truncation. `questions` and `asked`: the number of ids of each
+            question after and before truncation. `ids`: the concatenated ids of all distinct texts.
+            `begins` and `pieces`: for each text, the index in `ids` of its first id, and its number
+            of ids. `piece_starts` and `piece_ends`: for each of the `ids`, the character positions
+            in its text where the piece starts and ends.
         """
         different = list(dict.fromkeys(texts))
         ids, places = ids_and_places(self.tokenizer, different)
@@ -92,8 +94,8 @@ class QuestionRows:
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns a function that computes the result of `encode` with TensorFlow ops.
 
-        The dict that the function returns has no `asked`, and its positions are in bytes. Bytes
-        that are not UTF-8 are read as U+FFFD.
+        The dict that the function returns has no `asked`, its positions are in bytes, and `ids`
+        has the ids of a repeated text again. Bytes that are not UTF-8 are read as U+FFFD.
 
         Args:
             tf: The module `tensorflow`.
@@ -128,14 +130,16 @@ class QuestionRows:
 
         Args:
             xp: The array module, `numpy` or `keras.ops`.
-            given: The result of `encode`.
+            given: The result of `encode`, or of the function that `to_graph` returns, for B
+                questions.
 
         Returns:
-            A dict of int32 arrays. `row_ids (R, T)`: the ids. `row_sizes (R,)`: the number of ids
-            of each row. `row_seconds (R,)`: the index in each row where the text starts. `rooms`
-            and `margins (B,)`: the maximum number of a text's pieces in a window, and half of the
-            overlap. `window_owner`, `window_start` and so on: a key for each field of the windows
-            that `keras_attn.arrays.windows` returns.
+            A dict of int32 arrays for R rows. `row_ids (R, T)`: the ids, padded on the right.
+            `row_sizes (R,)`: the number of ids of each row. `row_seconds (R,)`: the index in each
+            row where the text starts. `rooms (B,)`: how many pieces of the text fit in a window of
+            each question. `margins (B,)`: half of the number of pieces that windows share.
+            `window_owner`, `window_start` and so on: a key for each field of the windows that
+            `keras_attn.arrays.windows` returns.
         """
         room = self.max_length - 2 - self.between - given["questions"]
         margin = xp.minimum(self.overlap // 2, room // 4)

@@ -20,8 +20,8 @@ class NumberRows:
     """Output field of rows of numbers, padded with zeros.
 
     Args:
-        of: Name of the concatenated numbers of all rows, `(N,)`.
-        lengths: Name of the number of values of each row, int32 `(B,)`.
+        of: Name of the N concatenated numbers of all rows, `(N,)`.
+        lengths: Name of the number of values in each of the B rows, int32 `(B,)`.
 
     Example:
 
@@ -34,10 +34,11 @@ class NumberRows:
         self.of, self.lengths = of, lengths
 
     def decode(self, tensors: Tensors) -> np.ndarray | list:
-        """Returns the numbers as a table `(B, n)` with a padded row for each text.
+        """Returns the numbers as a padded table `(B, n)`, where n is the length of the longest row.
 
         Args:
-            tensors: Arrays, keyed by name.
+            tensors: A dict of arrays that has the numbers under the key `of`, and the lengths of
+                the B rows under the key `lengths`.
         """
         return padded(np, tensors[self.of], tensors[self.lengths])
 
@@ -46,7 +47,8 @@ class NumberRows:
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors, keyed by name.
+            tensors: A dict of tensors that has the numbers under the key `of`, and the lengths of
+                the rows under the key `lengths`.
         """
         return _table(tf, tensors[self.of], tensors[self.lengths])
 
@@ -66,18 +68,21 @@ class StringRows(NumberRows):
     """
 
     def values(self, tensors: Tensors) -> Sequence[str]:
-        """Returns the concatenated strings of all rows `(N,)`, given arrays keyed by name."""
+        """Returns a list of the concatenated strings of all rows, which `of` names; `decode` splits
+        it into rows."""
         return list(tensors[self.of])
 
     def values_graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """Returns the result of `values` as a tensor, computed with TensorFlow ops."""
+        """Returns the concatenated strings of all rows, the string tensor `(N,)` that `of` names;
+        `graph` splits it into rows."""
         return tensors[self.of]
 
     def decode(self, tensors: Tensors) -> list[list[str]]:
-        """Returns a list of strings for each text, all padded to the same length.
+        """Returns a list with a list of strings for each row, all padded to the same length.
 
         Args:
-            tensors: Arrays, keyed by name.
+            tensors: A dict that has the strings (or the values that `values` reads) under the key
+                `of`, and an int32 array of the lengths of the rows under the key `lengths`.
         """
         values = iter(self.values(tensors))
         lengths = tensors[self.lengths].tolist()
@@ -89,7 +94,8 @@ class StringRows(NumberRows):
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors, keyed by name.
+            tensors: A dict of tensors that has the values that `values_graph` reads, and the
+                lengths of the rows under the key `lengths`.
         """
         return _table(tf, self.values_graph(tf, tensors), tensors[self.lengths])
 
@@ -114,11 +120,13 @@ class NameRows(StringRows):
         self.names = list(names)
 
     def values(self, tensors: Tensors) -> Sequence[str]:
-        """Returns the concatenated names of all rows `(N,)`, given arrays keyed by name."""
+        """Returns a list of the concatenated names of all rows, for the indices in the array that
+        `of` names."""
         return [self.names[i] for i in tensors[self.of].tolist()]
 
     def values_graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """Returns the result of `values` as a tensor, computed with TensorFlow ops."""
+        """Returns a string tensor `(N,)` of the concatenated names of all rows, for the indices in
+        the tensor that `of` names."""
         return tf.gather(tf.constant(self.names), tensors[self.of])
 
 
@@ -128,8 +136,8 @@ class PlaceRows(NumberRows):
     The input positions are in characters in Python and in bytes in a graph.
 
     Args:
-        of: Name of the positions: the concatenated positions of all rows `(N,)` if there are
-            `lengths`, otherwise a table `(B, n)`.
+        of: Name of the positions: if there are `lengths`, the N concatenated positions of all rows
+            `(N,)`; otherwise, a table `(B, n)` with a row for each of B texts.
         lengths: Name of the number of positions of each row, int32 `(B,)`; None for a table.
         characters: Whether the output is in characters instead of UTF-8 bytes.
 
@@ -145,10 +153,13 @@ class PlaceRows(NumberRows):
         self.characters = characters
 
     def decode(self, tensors: Tensors) -> Any:
-        """Returns the converted positions as a table `(B, n)` with a padded row for each text.
+        """Returns the positions as an int32 table `(B, n)` with a row for each text: in characters
+        if `characters` is True, otherwise in UTF-8 bytes.
 
         Args:
-            tensors: Arrays, keyed by name, with the texts as `text`.
+            tensors: A dict with the texts as `text`, and int32 arrays: the character positions
+                under the key `of` and, if they are concatenated, their numbers under the key
+                `lengths`.
         """
         table = tensors[self.of]
         if self.lengths:
@@ -164,7 +175,7 @@ class PlaceRows(NumberRows):
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors, keyed by name, with the texts as `text`.
+            tensors: A dict of tensors as in `decode`, with positions in bytes.
         """
         places = tensors[self.of]
         if self.characters:
@@ -178,9 +189,9 @@ class PartRows(StringRows):
     """Output field of parts of texts: rows padded with `""`, or one part of each text.
 
     Args:
-        starts: Name of the start positions, in characters in Python and in bytes in a graph. With
-            `lengths`, they are the concatenated positions of all rows `(N,)`; otherwise, `(B,)` or
-            `(B, n)`.
+        starts: Name of the start positions, in characters in Python and in bytes in a graph. If
+            there are `lengths`, these are the N concatenated positions of all rows `(N,)`;
+            otherwise, an array `(B,)` or `(B, n)` with one or n positions for each of B texts.
         ends: Name of the end positions, in the same form.
         lengths: Name of the number of parts of each row, int32 `(B,)`; None for positions `(B,)`
             or `(B, n)`.
@@ -199,24 +210,35 @@ class PartRows(StringRows):
         self.ends = ends
 
     def values(self, tensors: Tensors) -> Sequence[str]:
-        """Returns the concatenated parts of all texts `(N,)`, given arrays keyed by name."""
+        """Returns a list of the parts of all texts, concatenated.
+
+        Args:
+            tensors: A dict as in `decode`.
+        """
         texts, starts, ends = tensors["text"], tensors[self.of], tensors[self.ends]
         rows = _texts_of(np, tensors, starts, self.lengths)
         places = zip(rows.tolist(), starts.ravel().tolist(), ends.ravel().tolist(), strict=True)
         return [texts[row][start:end] for row, start, end in places]
 
     def values_graph(self, tf: ModuleType, tensors: Tensors) -> Array:
-        """Returns the result of `values` as a tensor, computed with TensorFlow ops."""
+        """Returns the result of `values` as a string tensor, computed with TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+            tensors: A dict as in `graph`.
+        """
         rows = _texts_of(ops, tensors, tensors[self.of], self.lengths)
         places = (tf.reshape(tensors[name], [-1]) for name in (self.of, self.ends))
         return cut_texts_graph(tf, tensors["text"], rows, *places)
 
     def decode(self, tensors: Tensors) -> list:
-        """Returns the parts of each text as a padded list, or one string per text if the positions
-        are `(B,)`.
+        """Returns a list with the parts of each text: one string if the positions are `(B,)`,
+        otherwise a list of strings, which is padded if there are `lengths`.
 
         Args:
-            tensors: Arrays, keyed by name, with the texts as `text`.
+            tensors: A dict with the texts as `text`, and arrays of the positions under the keys
+                `starts` and `ends` and, if they are concatenated, of their numbers under the key
+                `lengths`.
         """
         if self.lengths:
             return super().decode(tensors)
@@ -227,7 +249,7 @@ class PartRows(StringRows):
 
         Args:
             tf: The module `tensorflow`.
-            tensors: Tensors, keyed by name, with the texts as `text`.
+            tensors: A dict of tensors as in `decode`, with positions in bytes.
         """
         if self.lengths:
             return super().graph(tf, tensors)

@@ -68,11 +68,11 @@ class Signature(NamedTuple):
 
 
 class Together:
-    """Combines several inputs, each encoded by its own field.
+    """Input field that combines several inputs, each of which is encoded by its own field.
 
     Args:
-        fields: Fields, keyed by the names of the inputs; None for an input that is already an
-            array. If a field returns several arrays, the name of the input is their prefix.
+        fields: Input fields, keyed by the names of the inputs; None for an input that is already an
+            array. If a field returns a dict of arrays, the name of the input is their prefix.
 
     Example:
 
@@ -92,7 +92,8 @@ class Together:
         dict, the name of the input and `_` precede each key.
 
         Args:
-            *values: The raw values of each input, in the order of `fields`.
+            *values: The raw values of each input, in the order of `fields`. If the field of an
+                input is None, its values are returned unchanged.
         """
         return _arrays(
             {name: None if field is None else field.encode for name, field in self.fields.items()},
@@ -101,6 +102,9 @@ class Together:
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
+
+        The function is called with the raw values of each input, in the order of `fields`, and
+        returns a dict of tensors.
 
         Args:
             tf: The module `tensorflow`.

@@ -25,7 +25,7 @@ from keras_attn.white_space import normalize_white_space, normalize_white_space_
 
 
 class SourceText:
-    """Converts source texts of an encoder-decoder to ids.
+    """Converts the source texts of an encoder-decoder to ids, in Python and in a TensorFlow graph.
 
     Args:
         tokenizer: A tokenizer with `encode`, `end_id`, `pad_id` and `to_graph`.
@@ -36,7 +36,11 @@ class SourceText:
         one_line: Whether each run of white space, including line breaks, becomes one space.
         language: Target language of texts that do not begin with a language mark, if the tokenizer
             has language marks (`keras_attn.text.language_marks`).
-        ends: Whether an end token is added to each text. If False, it is only added to empty texts.
+        ends: Whether an end token is added to each text. If False, it is only added to texts
+            without ids.
+
+    Raises:
+        ValueError: If the tokenizer has no mark for `language`.
 
     Example:
 
@@ -68,7 +72,8 @@ class SourceText:
         self._graph = graph or tokenizer.to_graph
 
     def read(self, text: str) -> str:
-        """Adds the prefix to a text and normalizes its white space, as before encoding."""
+        """Returns the string that `encode` tokenizes: the prefix and the text, whose white space is
+        normalized if `one_line` is True."""
         return self.prefix + (normalize_white_space(text) if self.one_line else text)
 
     def encode(self, texts: Sequence[str]) -> dict[str, Any]:
@@ -78,12 +83,14 @@ class SourceText:
             texts: Strings.
 
         Returns:
-            A dict with `source_ids`, a list of ids for each text, and the boolean arrays `cut
-            (B,)`, True for truncated texts, and `some (B,)`, False for blank texts.
+            A dict with `source_ids`, a list with the list of ids of each text, and two boolean
+            arrays with a value for each of the B texts: `cut (B,)`, True for truncated texts; and
+            `some (B,)`, False for texts that are blank (after a language mark, if there is one).
 
         Raises:
             TypeError: If an input is not a string.
-            ValueError: If the tokenizer has language marks, but lacks the mark of a text.
+            ValueError: If the tokenizer has language marks, but not the mark at the beginning of a
+                text.
         """
         texts, most = checked_texts(texts), self.max_length - self.ends
         read = [*map(self.read, texts)]
@@ -97,8 +104,8 @@ class SourceText:
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
-        The function is called with strings `(B,)`, and returns `source_ids` as an int32 table
-        `(B, S)`, padded on the right.
+        The function is called with strings `(B,)`. It returns a dict as in `encode`, with
+        `source_ids` as an int32 table `(B, S)`, padded on the right.
 
         Args:
             tf: The module `tensorflow`.

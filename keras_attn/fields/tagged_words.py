@@ -64,15 +64,15 @@ class TaggedWords(NamedTuple):
         """Returns the index of a word.
 
         Args:
-            word: The index of the word, or the word itself, of which the first occurrence is used.
-                If None, the first word of the first entity, or the first word of the text if there
-                is no entity.
+            word: The index of the word, or the word itself, whose first occurrence is used. None
+                stands for the first word of the first entity or, if there is no entity, for the
+                first word.
 
         Returns:
-            The index; None if `word` is None and there are no words.
+            The index; None if there are no words.
 
         Raises:
-            ValueError: If there is no such word.
+            ValueError: If there are words, but `word` is neither one of them nor an index.
         """
         if word is None and self.entities:
             return self.entities[0].first
@@ -90,12 +90,12 @@ class TaggedWords(NamedTuple):
 
 
 class LabelledWords:
-    """Output fields for labels of words and their entities.
+    """Output fields for the labels of words and the entities that the labels mark.
 
     Args:
-        labels: The labels, in the order of the logits.
-        scheme: The scheme of the labels, one of `keras_attn.arrays.SCHEMES`; `""` if they mark no
-            entities.
+        labels: The names of the labels, in the order of the logits.
+        scheme: The scheme of the labels, one of `keras_attn.arrays.SCHEMES`; `""` if the labels
+            mark no entities.
 
     Example:
 
@@ -108,21 +108,22 @@ class LabelledWords:
 
     @cached_property
     def tables(self) -> LabelTables:
-        """The entity type of each label, and its position in an entity, as arrays."""
+        """A `LabelTables`: the types of entities, and arrays with the entity type of each label and
+        its position in an entity."""
         return label_tables(self.labels, self.scheme)
 
     def outputs(self, of_texts: bool) -> dict[str, OutputField]:
         """Returns the output fields of a SavedModel, keyed by name.
 
         Args:
-            of_texts: Whether the inputs are texts, so that there are positions in texts; otherwise
-                they are lists of words.
+            of_texts: Whether the inputs are texts, so that words and entities have positions;
+                otherwise, the inputs are lists of words.
 
         Returns:
             A dict with `labels`, `probabilities`, `kinds`, `first` and `behind`. If the inputs are
-            texts, it also has `words`, `entities`, and their positions in bytes (`word_starts`,
-            `word_ends`, `entity_starts`, `entity_ends`) and in characters
-            (`entity_start_characters`, `entity_end_characters`).
+            texts, it also has `words`, `entities`, their positions in bytes (`word_starts`,
+            `word_ends`, `entity_starts` and `entity_ends`), and the positions of the entities in
+            characters (`entity_start_characters` and `entity_end_characters`).
         """
         found: dict[str, OutputField] = {
             "labels": NameRows(self.labels, "labels", "words"),
@@ -155,8 +156,9 @@ class LabelledWords:
 
         Args:
             tensors: The result of `TextWords.encode` with additional arrays: `labels` and
-                `probabilities` of all words, the result of `keras_attn.arrays.entities`, and
-                `entity_starts` and `entity_ends`, the positions of entities in the texts.
+                `probabilities`, the index and the probability of the label of each word; the result
+                of `keras_attn.arrays.entities`; and `entity_starts` and `entity_ends`, the
+                character positions of the entities in the texts.
         """
         columns = (tensors[name].tolist() for name in ("labels", "probabilities"))
         words = zip(tensors["word"], *columns, strict=True)

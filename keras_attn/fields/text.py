@@ -29,13 +29,13 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
     """Checks that all inputs are strings.
 
     Args:
-        texts: Strings.
+        texts: A collection of strings, such as a list.
 
     Returns:
         A list of the strings.
 
     Raises:
-        TypeError: If an input is not a string.
+        TypeError: If an input is not a string, or `texts` is a single string.
 
     Example:
 
@@ -58,13 +58,13 @@ def checked_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Checks that all inputs are pairs of strings.
 
     Args:
-        pairs: Tuples or lists of two strings.
+        pairs: A collection of pairs: tuples or lists of two strings.
 
     Returns:
-        A list of tuples.
+        A list of the pairs, as tuples.
 
     Raises:
-        TypeError: If an input is not a pair of strings.
+        TypeError: If an input is not a pair of strings, or `pairs` is a single string.
 
     Example:
 
@@ -86,7 +86,7 @@ def checked_inputs(inputs: Any, pairs: bool) -> list[str | tuple[str, str]]:
     """Checks that all inputs are single texts, or that all are pairs of texts.
 
     Args:
-        inputs: Strings, or tuples of two strings.
+        inputs: A collection of strings, or of tuples or lists of two strings.
         pairs: Whether pairs are expected.
 
     Returns:
@@ -94,7 +94,7 @@ def checked_inputs(inputs: Any, pairs: bool) -> list[str | tuple[str, str]]:
 
     Raises:
         TypeError: If an input is neither a string nor a pair of strings.
-        ValueError: If a pair is given where single texts are expected, or the reverse.
+        ValueError: If an input is a pair and `pairs` is False, or a string and `pairs` is True.
 
     Example:
 
@@ -163,7 +163,8 @@ class TextInput:
             texts: Strings.
 
         Returns:
-            The ids, int32 `(B, S)`, padded on the right, with S of at least 1.
+            The ids of the B texts, int32 `(B, S)`, padded on the right; S is the length of the
+            longest row, but at least 1.
 
         Raises:
             TypeError: If an input is not a string.
@@ -181,7 +182,8 @@ class TextInput:
             tf: The module `tensorflow`.
 
         Returns:
-            A function from strings `(B,)` to ids `(B, S)`, and the `tf.Module`s that it uses.
+            A function from strings `(B,)` to ids, int32 `(B, S)`; and a list of the `tf.Module`s
+            that the function uses.
         """
         graph, pad = self.tokenizer.to_graph(), self.tokenizer.pad_id
 

@@ -18,10 +18,10 @@ from keras_attn.fields.word_rows import int32_of
 
 
 class TextRows:
-    """Converts texts, or pairs of texts, to rows of ids.
+    """Converts texts, or pairs of texts, to rows of ids, in Python and in a TensorFlow graph.
 
     Args:
-        field: `EncoderInput` that truncates texts and adds special tokens.
+        field: An `EncoderInput`, which truncates texts and adds special tokens.
         prompt: Text that is put before each text.
 
     Example:
@@ -43,9 +43,12 @@ class TextRows:
             *texts: The texts; for pairs, the first texts and the second texts.
 
         Returns:
-            A dict of int32 arrays. `row_ids (R, T)`: the ids, padded on the right. `row_sizes
-            (R,)`: the number of ids of each row. `row_seconds (R,)`: the index in each row where
-            the second segment starts.
+            A dict of int32 arrays for R texts or pairs. `row_ids (R, T)`: the ids, padded on the
+            right. `row_sizes (R,)`: the number of ids of each row. `row_seconds (R,)`: the index in
+            each row where the second segment starts; for a single text, the number of ids.
+
+        Raises:
+            TypeError: If a text is not a string.
         """
         tokenizer = self.field.tokenizer
         read = ([self.prompt + text for text in checked_texts(side)] for side in texts)
@@ -54,6 +57,9 @@ class TextRows:
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
+
+        The function is called with strings `(R,)`; for pairs, also with the second strings `(R,)`.
+        It returns a dict as in `encode`.
 
         Args:
             tf: The module `tensorflow`.
@@ -76,7 +82,7 @@ class SeparateTexts(TextRows):
     """Converts pairs of texts to rows of ids, one row for each distinct text.
 
     Args:
-        field: `EncoderInput` that adds special tokens.
+        field: An `EncoderInput`, which truncates texts and adds special tokens.
         prompt: Text that is put before each text.
 
     Example:
@@ -92,11 +98,12 @@ class SeparateTexts(TextRows):
         """Returns a row of ids for each distinct text.
 
         Args:
-            *texts: The first texts and the second texts of the pairs.
+            *texts: The first texts and the second texts of B pairs.
 
         Returns:
-            A dict as in `TextRows.encode`, with two more arrays, `first` and `second`, int32
-            `(B,)`: the row numbers of the two texts of each pair.
+            A dict as in `TextRows.encode`, with a row for each distinct text, and with two more
+            arrays, `first` and `second`, int32 `(B,)`: the row of the first text and of the second
+            text of each pair.
         """
         first, second = map(checked_texts, texts)
         different = list(dict.fromkeys([*first, *second]))
@@ -108,6 +115,9 @@ class SeparateTexts(TextRows):
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
+
+        The function is called with the first strings and the second strings of the pairs, `(B,)`
+        each, and returns a dict as in `encode`.
 
         Args:
             tf: The module `tensorflow`.
@@ -123,11 +133,11 @@ class SeparateTexts(TextRows):
 
 
 class SearchTexts(TextRows):
-    """Query texts, together with a search index of names and vectors, as inputs of a model.
+    """Converts queries to rows of ids, and adds a search index: N names and their vectors.
 
     Args:
-        field: `EncoderInput` that adds special tokens.
-        names: Strings `(N,)`.
+        field: An `EncoderInput`, which truncates queries and adds special tokens.
+        names: N strings, such as the answers that are searched.
         vectors: Function that returns the vectors of the names, float32 `(N, D)`.
         prompt: Text that is put before each query.
 
@@ -156,18 +166,19 @@ class SearchTexts(TextRows):
         """Returns a row of ids for each query.
 
         Args:
-            *texts: The queries.
+            *texts: The queries: one list of strings.
 
         Returns:
-            A dict as in `TextRows.encode`, with the `names`, and their vectors as `index`, float32
-            `(D, N)`.
+            A dict as in `TextRows.encode`, with the N `names`, and with their vectors as `index`,
+            an array `(D, N)`.
         """
         return {**super().encode(*texts), "names": self.names, "index": self.vectors().T}
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
-        One of the modules holds the names and the vectors.
+        The function is called with queries `(R,)`, and returns a dict as in `encode`. One of the
+        modules holds the names and the vectors.
 
         Args:
             tf: The module `tensorflow`.
@@ -186,10 +197,11 @@ class SearchTexts(TextRows):
 
 
 class FoundNames(Numbers):
-    """Output field that looks up the names of a search by their indices.
+    """Output field that looks up the names that a search found by their indices.
 
     Args:
-        of: Name of the indices `(B, k)` into the names of `SearchTexts`.
+        of: Name of the indices `(B, k)` of the k names for each of B queries. They refer to the
+            names in the result of `SearchTexts.encode`.
 
     Example:
 
@@ -198,12 +210,16 @@ class FoundNames(Numbers):
     """
 
     def decode(self, tensors: Mapping[str, Any]) -> list[list[str]]:
-        """Returns a list of names for each row, given arrays keyed by name, with `names`."""
+        """Returns a list with a list of k names for each query.
+
+        Args:
+            tensors: A dict with the indices `(B, k)` under the key `of`, and the `names`.
+        """
         names = tensors["names"]
         return [[names[i] for i in row] for row in tensors[self.of].tolist()]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns the result of `decode` as a tensor, computed with TensorFlow ops."""
+        """Returns the result of `decode` as a string tensor `(B, k)`, with TensorFlow ops."""
         return tf.gather(tensors["names"], tensors[self.of])
 
 
@@ -211,9 +227,9 @@ class Tokens(Numbers):
     """Output field that looks up tokens by their ids, and pads them with `""`.
 
     Args:
-        field: Input field whose tokenizer has the tokens.
-        of: Name of the ids `(B, T)`.
-        sizes: Name of the number of ids of each row, int32 `(B,)`.
+        field: An `EncoderInput`, whose tokenizer converts ids to tokens.
+        of: Name of the ids of B rows, `(B, T)`.
+        sizes: Name of the number of ids of each row, int32 `(B,)`; later ids are ignored.
 
     Example:
 
@@ -229,14 +245,20 @@ class Tokens(Numbers):
         self.field, self.sizes = field, sizes
 
     def decode(self, tensors: Mapping[str, Any]) -> list[list[str]]:
-        """Returns a padded list of tokens for each row, given arrays keyed by name."""
+        """Returns a list with a list of tokens for each row, all padded to the same length.
+
+        Args:
+            tensors: A dict of arrays: the ids `(B, T)` under the key `of`, and the number of ids of
+                each row under the key `sizes`.
+        """
         sizes = tensors[self.sizes].tolist()
         rows = zip(tensors[self.of].tolist(), sizes, strict=True)
         tokens = self.field.tokenizer.tokens([ids[:size] for ids, size in rows])
         return [[*row, *[""] * (max(sizes) - len(row))] for row in tokens]
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns the result of `decode` as a tensor, computed with TensorFlow ops."""
+        """Returns the result of `decode` as a string tensor `(B, n)`, computed with TensorFlow ops;
+        n is the greatest number of ids of a row."""
         sizes = tensors[self.sizes]
         ids = tensors[self.of][:, : tf.reduce_max(sizes)]
         inside = tf.range(tf.shape(ids)[1]) < sizes[:, None]

@@ -20,7 +20,7 @@ MARKS = ("<other>", "<self>")
 
 
 def with_marks(tokenizer: PieceTokenizer) -> PieceTokenizer:
-    """Returns a tokenizer with the speaker marks as additional special tokens.
+    """Returns a copy of a tokenizer with the speaker marks `MARKS` as additional special tokens.
 
     Args:
         tokenizer: A byte-pair or SentencePiece tokenizer.
@@ -45,7 +45,7 @@ def spoken(turns: Sequence[str], max_turns: int) -> list[str]:
 
     Args:
         turns: The turns of a conversation, from old to new.
-        max_turns: Maximum number of turns to return.
+        max_turns: Maximum number of turns to return, at least 1.
 
     Example:
 
@@ -77,7 +77,7 @@ class TurnRows:
     Args:
         tokenizer: A byte-pair or SentencePiece tokenizer with the special tokens `MARKS`.
         max_turns: Maximum number of turns in a row.
-        max_context: Maximum number of ids of a row.
+        max_context: Maximum number of ids of a row, including the marks.
         graph: Function that returns the tokenizer's graph, which other fields may share;
             `tokenizer.to_graph` if None.
 
@@ -104,14 +104,15 @@ class TurnRows:
         self.max_context = max_context
 
     def encode(self, conversations: Iterable[Any]) -> dict[str, Any]:
-        """Returns a row of ids for each conversation.
+        """Returns a row of ids for each conversation. Blank turns are left out.
 
         Args:
-            conversations: The turns of each conversation: a string, or a tuple or list of strings.
+            conversations: For each of B conversations, its turns: a string for a single turn, or a
+                tuple or list of strings.
 
         Returns:
-            A dict with `source_ids`, a list of ids for each conversation, and `some`, boolean
-            `(B,)`, False for conversations whose turns are all blank.
+            A dict with `source_ids`, a list with the list of ids of each conversation, and `some`,
+            boolean `(B,)`, False for conversations whose turns are all blank.
 
         Raises:
             TypeError: If a turn is not a string.
@@ -133,7 +134,8 @@ class TurnRows:
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
-        The function takes the turns as strings `(B, T)`, padded with `""`.
+        The function is called with the turns as strings `(B, T)`, padded with `""`. It returns a
+        dict as in `encode`, with `source_ids` as a table of ids, padded on the right.
 
         Args:
             tf: The module `tensorflow`.

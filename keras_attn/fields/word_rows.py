@@ -70,11 +70,12 @@ class WordRows:
         """Returns the ids of the pieces of words.
 
         Args:
-            sentences: The words of each sentence.
+            sentences: For each sentence, a list of its words.
 
         Returns:
-            A dict of int32 arrays: `ids` of the pieces of all words; `pieces`, the number of pieces
-            of each word; and `words`, the number of words of each sentence.
+            A dict of int32 arrays: `ids`, the concatenated ids of the pieces of all words;
+            `pieces`, the number of pieces of each word; and `words`, the number of words of each
+            sentence.
         """
         words = [self.lead + word for word in chain.from_iterable(sentences)]
         encoded = cast("list[list[int]]", self.tokenizer.encode(words))
@@ -97,8 +98,8 @@ class WordRows:
             tf: The module `tensorflow`.
 
         Returns:
-            A function from ragged strings `(B, None)` to the result of `encode`, and the
-            `tf.Module`s that the function uses.
+            A function from ragged strings `(B, None)`, the words of B sentences, to a dict as in
+            `encode`; and a list of the `tf.Module`s that the function uses.
         """
         tokenizer = self.module
 
@@ -123,9 +124,10 @@ class WordRows:
             given: The result of `encode`.
 
         Returns:
-            A dict of int32 arrays. `row_ids (R, T)`: the ids. `row_sizes (R,)`: the number of ids
-            of each row. `row_seconds (R,)`: the same numbers, because there is no second segment.
-            `row` and `column (W,)`: where in the rows the label of each of the W words is read.
+            A dict of int32 arrays for R rows. `row_ids (R, T)`: the ids, padded on the right.
+            `row_sizes (R,)`: the number of ids of each row. `row_seconds (R,)`: the same numbers,
+            because there is no second segment. `row (W,)` and `column (W,)`: for each of the W
+            words, the place in `row_ids` of its first piece, where its label is read.
             `row_starts (R,)` and `word_pieces (W,)`: the index in its sentence of the first piece
             of each row and of each word.
         """
@@ -154,7 +156,9 @@ class WordRows:
 
 
 class WordLists:
-    """Lists of words as inputs, padded with `""` in a SavedModel.
+    """Input field that converts lists of words to the ids of their pieces.
+
+    In a SavedModel, the lists are the rows of a table, padded with `""`.
 
     Args:
         rows: A `WordRows`.
@@ -171,16 +175,20 @@ class WordLists:
         self.rows = rows
 
     def encode(self, words: Sequence[Sequence[str]]) -> dict[str, Array]:
-        """Returns the ids of the pieces of words, as `WordRows.encode` does.
+        """Returns the ids of the pieces of words, in a dict as in `WordRows.encode`.
 
         Args:
-            words: The words of each sentence; `""` after the last word is padding.
+            words: For each sentence, a list of its words. `""` after the last word is padding,
+                which is ignored.
         """
         ends = [max((i + 1 for i, word in enumerate(row) if word), default=0) for row in words]
         return self.rows.encode([row[:end] for row, end in zip(words, ends, strict=True)])
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
+
+        The function is called with words as strings `(B, W)`, where a row has the words of a
+        sentence, padded with `""`. It returns a dict as in `encode`.
 
         Args:
             tf: The module `tensorflow`.
@@ -196,15 +204,15 @@ class WordLists:
 
 
 class TextWords:
-    """Texts as inputs, which are split into words; Python also accepts lists of words.
+    """Input field that splits texts into words, and converts the words to the ids of their pieces.
 
     Args:
         rows: A `WordRows`.
-        split: Whether `keras_attn.text.split_words` splits the texts; otherwise, they are split at
-            white space.
-        limit: Function `limit(tf, number)` that raises an error if `number` is too large. It
-            receives the number of word positions in a request: the number of texts times the number
-            of words of the longest text.
+        split: Whether `encode` splits the texts with `keras_attn.text.split_words`; otherwise, it
+            splits them at white space. A graph always uses `split_words`.
+        limit: Function `limit(tf, number)` that a graph calls, and that raises an error if `number`
+            is too large. `number` is the number of texts times the number of words of the longest
+            text. None for no limit.
 
     Example:
 
@@ -229,11 +237,12 @@ class TextWords:
         """Returns the ids of the pieces of words, and the positions of words.
 
         Args:
-            texts: Strings, or lists of words.
+            texts: Strings, or lists of words, which are not split.
 
         Returns:
-            The result of `WordRows.encode`, with the texts as `text`, all words as `word`, and
-            their character positions `word_starts` and `word_ends`, which only texts have.
+            A dict as in `WordRows.encode`, with four more keys: `text`, the `texts`; `word`, a list
+            of all words; and `word_starts` and `word_ends`, int32 arrays of the character positions
+            of the words in their text. For lists of words, the positions have no meaning.
 
         Raises:
             TypeError: If an input is neither a string nor a list of words.
@@ -265,7 +274,8 @@ class TextWords:
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns a function that computes `encode` with TensorFlow ops, and its `tf.Module`s.
 
-        The function returns positions in bytes. Bytes that are not UTF-8 are read as U+FFFD.
+        The function is called with strings `(B,)`. It returns a dict as in `encode`, with positions
+        in bytes. Bytes that are not UTF-8 are read as U+FFFD.
 
         Args:
             tf: The module `tensorflow`.

@@ -34,7 +34,8 @@ class WordSum:
     lower-case letters a to z is looked up.
 
     Args:
-        vocabulary: The words in the order of their ids. Ids 0 to 3 are special tokens.
+        vocabulary: The words in the order of their ids. Ids 0 to 3 are special tokens, which texts
+            cannot contain.
         unknown_id: Id of words that are not in the vocabulary.
 
     Example:
@@ -52,13 +53,14 @@ class WordSum:
         self._ids = {word: i for i, word in enumerate(self.vocabulary[4:], start=4)}
 
     def encode(self, texts: Iterable[str]) -> np.ndarray:
-        """Returns ids, which are negative for words that are subtracted.
+        """Returns the ids of the words of sums; the ids of subtracted words are negative.
 
         Args:
-            texts: Strings.
+            texts: Strings, such as `"king - man + woman"`.
 
         Returns:
-            The ids, int32 `(B, T)`, padded with zeros.
+            The ids of the words of the B texts, int32 `(B, T)`, padded on the right with zeros; T
+            is at least 1.
 
         Raises:
             TypeError: If an input is not a string.
@@ -85,7 +87,8 @@ class WordSum:
             tf: The module `tensorflow`.
 
         Returns:
-            A function from strings `(B,)` to ids `(B, T)`, and the `tf.Module`s that it uses.
+            A function from strings `(B,)` to ids, int32 `(B, T)`; and a list of the `tf.Module`s
+            that the function uses.
         """
         module = tf.Module()
         with tf.device("CPU:0"):

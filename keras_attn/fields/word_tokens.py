@@ -40,8 +40,8 @@ class WordTokens:
             texts: Strings.
 
         Returns:
-            A dict with `ids`, int32 `(B, T)`, and `words`, lists of T strings, both padded on the
-            right. T is at least 1.
+            A dict with `ids`, int32 `(B, T)`, and `words`, a list of T strings for each of the B
+            texts, padded with `""`. T is the number of words of the longest text, but at least 1.
 
         Raises:
             TypeError: If an input is not a string.
@@ -57,8 +57,8 @@ class WordTokens:
             tf: The module `tensorflow`.
 
         Returns:
-            A function from strings `(B,)` to the result of `encode`, and the `tf.Module`s that the
-            function uses.
+            A function from strings `(B,)` to a dict as in `encode`, with `words` as a string tensor
+            `(B, T)`; and a list of the `tf.Module`s that the function uses.
         """
         tokenizer, pad = self.tokenizer.to_graph(), self.tokenizer.pad_id
 

@@ -72,20 +72,20 @@ def application(
     around: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
     warm: bool = False,
 ) -> Starlette:
-    """Creates the ASGI application that serves tasks with a page, REST and chats.
+    """Creates an ASGI application that serves tasks with an HTML page, a REST API and a chat API.
 
     Args:
         tasks: The tasks, keyed by the names that requests use.
         limits: Limits of requests; the defaults if None.
-        hosts: Host names under which the server may be called, which protects the server against
-            web pages of other sites that call it from a browser; `"*"` allows all names.
+        hosts: Allowed values of a request's `Host` header, which protect the server against web
+            pages of other sites that call it from a browser; `"*"` allows all values.
         around: Function that returns a context manager, in which the thread of each model computes.
         warm: Whether each model computes a small request before the first request is answered, so
-            that the model is compiled. `/health` lists the models that have computed it.
+            that the model is compiled. `/health` lists the models that have computed this request.
 
     Returns:
-        A Starlette application, which warms the models when it starts and ends their threads when
-        it stops.
+        A Starlette application. When it starts, the models compute a small request if `warm` is
+        True; when it stops, their threads end.
 
     Raises:
         ImportError: If Starlette is not installed.

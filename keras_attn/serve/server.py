@@ -30,9 +30,9 @@ def serve(
     Args:
         tasks: The tasks, keyed by the names that requests use.
         host: Address to listen on. By default, only programs on this machine can connect; with
-            `"0.0.0.0"`, the whole network can. There is no password.
+            `"0.0.0.0"`, all machines on the network can. The server asks for no password.
         port: Port to listen on; 0 for any free port.
-        limits: Limits of requests; the defaults if None.
+        limits: Limits of requests; `Limits()` if None.
         device: `"cpu"` computes on the CPU; any other value leaves the choice to the backend.
 
     Raises:

@@ -33,13 +33,14 @@ def setting(
     """Declares a field of a settings dataclass.
 
     Args:
-        default: The default value. Its type is the expected type. With a `RunDefault`, the setting
-            is None until training begins; see `Settings.decided`.
+        default: The default value. If it is a `RunDefault`, the default is None until training
+            begins; see `Settings.decided`.
         help: Help text for the command, TOML files and the documentation.
-        kind: Expected type if the default is None; None remains allowed. A setting of type `tuple`
-            is a list in files and a repeatable option of the command; a single string stands for a
-            tuple of one string. A setting of type `object` is checked only by `check`, and may be a
-            table; the command line takes an inline TOML table, such as `{good = 2.0}`.
+        kind: Expected type; by default the type of `default`, which is required here if `default`
+            is None. If the default is None or a `RunDefault`, None is also allowed. A setting of
+            type `tuple` is a list in files and a repeatable option of the command; a single string
+            stands for a tuple of one string. A setting of type `object` accepts any type, and may
+            be a table; the command line takes an inline TOML table, such as `{good = 2.0}`.
         choices: The allowed values.
         at_least: Smallest allowed value.
         below: Upper limit; values must be smaller.
@@ -49,7 +50,8 @@ def setting(
         required: Whether the option is required in the command.
         shapes_result: Whether the value affects the trained model. If False, an interrupted run can
             be resumed with another value.
-        check: Function that raises a ValueError for a wrong value, called after all other checks.
+        check: Function that raises a ValueError for a wrong value. It is called after all other
+            checks, and not for None.
         path: Kind of path, if the value is a path: `"examples"` (a file that a reader decodes, a
             folder, or a pattern of files), `"file"`, `"folder"`, or `"model"`. The command checks
             that the path exists before it imports Keras.
@@ -97,14 +99,15 @@ def size(
     optional: bool = False,
     at_least: float | None = 1,
 ) -> Any:
-    """Declares a field that is computed from data, such as a vocabulary size.
+    """Declares a field of a settings dataclass that is computed from data, such as a vocabulary
+    size, and that users do not set.
 
     Args:
         help: Description of the size.
         default: The default value; without a default, the field is required.
         kind: Type of the size.
         optional: Whether None is allowed; always the case if the default is None.
-        at_least: Smallest allowed value, if `kind` is int.
+        at_least: Smallest allowed value if `kind` is int; None for no limit.
 
     Returns:
         A dataclass field.
@@ -141,7 +144,7 @@ def declared_fields(kind: type) -> list[dataclasses.Field]:
 
 
 class Option(NamedTuple):
-    """The declaration of a setting, for the command and TOML files; see `setting` for its fields.
+    """The declaration of a setting, for the command and TOML files. `setting` describes the fields.
 
     Example:
 
@@ -177,9 +180,13 @@ class Entry(NamedTuple):
 class Settings:
     """Base class of settings dataclasses, which check their values when they are created.
 
+    The fields of a subclass are declared with `setting` and `size`. An integer becomes a float
+    where a float is expected.
+
     Raises:
         TypeError: If a value has the wrong type.
-        ValueError: If a value is out of range, or a number is not finite.
+        ValueError: If a value is out of range or not among the `choices`, a float is not finite, or
+            the `check` of a setting refuses its value.
 
     Example:
 
@@ -229,7 +236,7 @@ class Settings:
 
     @classmethod
     def made(cls, values: Mapping[str, object]) -> Self:
-        """Creates an instance from the values of some settings.
+        """Creates an instance from the values of some settings. Sizes cannot be given.
 
         Args:
             values: Values, keyed by setting; all other settings have their defaults.
@@ -237,7 +244,7 @@ class Settings:
         Raises:
             TypeError: If a setting is unknown (the message suggests the nearest name) or has the
                 wrong type.
-            ValueError: If a value is out of range.
+            ValueError: If a value is not allowed, such as a number out of range.
         """
         known = [field.name for field in declared_fields(cls)]
         for name in values:
@@ -246,14 +253,16 @@ class Settings:
         return cls(**values)
 
     def entries(self) -> list[Entry]:
-        """Returns an `Entry` (name, value and help text) for each setting, except sizes."""
+        """Returns a list with an `Entry` (name, value and help text) for each setting, except
+        sizes."""
         return [
             Entry(field.name, getattr(self, field.name), field.metadata["help"])
             for field in declared_fields(type(self))
         ]
 
     def undecided(self) -> dict[str, RunDefault]:
-        """Returns the `RunDefault`s of the settings that are still None, keyed by setting."""
+        """Returns the `RunDefault` of each setting that is declared with one and is still None,
+        keyed by setting."""
         return {
             field.name: field.metadata["run_default"]
             for field in declared_fields(type(self))
@@ -263,8 +272,11 @@ class Settings:
     def decided(self, cases: Sequence[str] = ()) -> Self:
         """Returns a copy in which settings that are None get the value of their `RunDefault`.
 
+        Settings that are not declared with a `RunDefault` do not change.
+
         Args:
-            cases: Names of the cases that apply to the training run; see `RunDefault`.
+            cases: Names of the cases that apply to the training run, such as `"backbone"`; see
+                `RunDefault`.
 
         Example:
 
@@ -278,9 +290,9 @@ class Settings:
         return dataclasses.replace(self, **values)
 
     def shaping(self) -> dict[str, Any]:
-        """Returns the values of the settings, keyed by name.
+        """Returns a dict of the values of the settings, keyed by name.
 
-        Settings declared with `shapes_result=False` are left out.
+        Sizes and settings declared with `shapes_result=False` are left out.
 
         Example:
 
@@ -298,10 +310,14 @@ class Settings:
         }
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises an error if files named by the settings do not exist; overridden by subclasses.
+        """Does nothing by default. Subclasses override it to raise an error if the settings are
+        incompatible, or a file that they name does not exist.
+
+        The command's `evaluate` calls it for the settings of class `Test`, before it loads the
+        model.
 
         Args:
-            data: Settings of the data in the same call, or None.
+            data: Settings of class `Data` in the same call; None if there are none.
         """
 
     def to_dict(self) -> dict[str, Any]:
@@ -330,10 +346,10 @@ def with_defaults(
         **defaults: New defaults, keyed by setting.
 
     Returns:
-        A decorator for a subclass; place it below `dataclass`.
+        A decorator for a subclass of `Settings`. It must be placed below `dataclass`.
 
     Raises:
-        TypeError: If a name is not an inherited setting.
+        TypeError: If the decorated class does not inherit one of the settings.
 
     Example:
 
@@ -456,7 +472,7 @@ def differences(former: Section, present: Section) -> list[str]:
         present: The present settings, of the same class as `former`.
 
     Returns:
-        A list of texts such as `"speed is 3 there, 5 here"`.
+        A list with a text for each setting that differs, such as `"speed is 3 there, 5 here"`.
 
     Example:
 
@@ -482,7 +498,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 class WrongUse(ValueError):
-    """Raised for incompatible settings; the command treats it like a wrong option.
+    """Raised for incompatible settings; the command then exits with code 2, as for a wrong option.
 
     Example:
 

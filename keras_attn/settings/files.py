@@ -19,7 +19,7 @@ from keras_attn.settings.kinds import Kinds
 def read_settings(
     path: str | os.PathLike, sections: Mapping[str, type[Settings] | Kinds]
 ) -> dict[str, dict[str, Any]]:
-    """Reads the sections of a settings file.
+    """Reads the sections of a settings file. The names of settings are checked, but not the values.
 
     Args:
         path: A TOML file with tables such as `[model]`.
@@ -31,8 +31,8 @@ def read_settings(
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is not TOML, or has unknown tables or keys; the message suggests the
-            nearest name.
+        ValueError: If the file is not TOML, or has unknown tables or keys, or keys outside of a
+            table.
 
     Example:
 
@@ -78,7 +78,10 @@ def write_settings(path: str | os.PathLike, sections: Mapping[str, Section]) -> 
 
     Args:
         path: The file, which is replaced atomically.
-        sections: A dict from table names to `Settings` or a `Choice`.
+        sections: A dict from table names to `Settings` or a `Choice`. Sizes are not written.
+
+    Raises:
+        ValueError: If a string cannot be encoded as UTF-8.
 
     Example:
 

@@ -20,7 +20,7 @@ S = TypeVar("S", bound=Settings)
 
 
 class Kinds(Mapping[str, type[Settings]]):
-    """A registry of kinds, each a class of `Settings` with a name.
+    """A registry of kinds, which are named subclasses of `Settings`.
 
     Python calls, TOML files and saved files represent a choice as a dict with the name of the kind
     under `key`: `{"model": "rnn", "units": 64}`.
@@ -91,16 +91,17 @@ class Kinds(Mapping[str, type[Settings]]):
         raise TypeError(f"Expected one of {kinds}. Received: {type(made).__name__}.")
 
     def describe(self, made: Settings) -> dict[str, Any]:
-        """Returns the settings of an instance as a JSON-safe dict, with its kind under `key`."""
+        """Returns the settings and sizes of an instance as a JSON-safe dict, with the name of its
+        kind under `key`."""
         return {self.key: self.name_of(made), **made.to_dict()}
 
     def make(self, config: object = None, **sizes: object) -> Any:
         """Creates an instance of a kind.
 
         Args:
-            config: An instance of a kind, the name of a kind, a dict of settings with the name of a
-                kind under `key`, a `Choice` as returned by `made`, or None for the default kind
-                with its defaults.
+            config: An instance of a kind, the name of a kind, a `Choice` as returned by `made`, a
+                dict of settings, or None for the defaults of the default kind. A dict may have the
+                name of a kind under `key`; otherwise, the default kind is used.
             **sizes: Sizes computed from data, such as `vocabulary_size`. They override the sizes in
                 `config`; sizes that the kind does not have are ignored.
 
@@ -108,7 +109,7 @@ class Kinds(Mapping[str, type[Settings]]):
             An instance of the chosen kind.
 
         Raises:
-            TypeError: If a setting has the wrong type.
+            TypeError: If a setting has the wrong type, or a required size is missing.
             ValueError: If the kind or a setting is unknown, or a value is out of range.
         """
         if isinstance(config, str):
@@ -141,7 +142,8 @@ class Kinds(Mapping[str, type[Settings]]):
     # As a section of settings
 
     def declared(self) -> list[Option]:
-        """Returns `Option`s for the setting `key` and for the settings of all kinds, each once."""
+        """Returns a list with an `Option` for the setting `key`, and one for each setting of the
+        kinds; kinds with the same setting share its option."""
         options = [Option(self.key, str, self.default, self.help, tuple(self), False, ())]
         every: dict[str, dict[str, dataclasses.Field]] = {}
         for name, kind in self.items():
@@ -171,14 +173,16 @@ class Kinds(Mapping[str, type[Settings]]):
         """Chooses a kind and checks the given settings; `make` adds sizes from data later.
 
         Args:
-            values: The name of a kind, a dict of settings with the name of the kind under `key`, an
-                instance of a kind (whose sizes are ignored), or a `Choice`.
+            values: The name of a kind, an instance of a kind (whose sizes are ignored), a `Choice`,
+                or a dict of settings. A dict may have the name of a kind under `key`; otherwise,
+                the default kind is chosen.
 
         Returns:
-            A `Choice` of the kind with the given settings.
+            A `Choice` of the kind with the given settings; `values` itself if it is a `Choice`.
 
         Raises:
-            TypeError: If a setting is unknown or has the wrong type.
+            TypeError: If `values` is of another type, or a setting is unknown or has the wrong
+                type.
             ValueError: If the kind is unknown, a setting belongs to another kind, or a value is out
                 of range.
         """
@@ -230,7 +234,7 @@ class Choice:
     """The name of a kind and the settings given for it, without sizes computed from data.
 
     Args:
-        kinds: The `Kinds` that contain the kind.
+        kinds: The registry in which the kind is registered.
         name: Name of the chosen kind.
         values: The given settings, keyed by name; all other settings have their defaults.
         named: Whether the kind was chosen by name; if False, the kind is the default.
@@ -247,7 +251,8 @@ class Choice:
     named: bool = dataclasses.field(default=True, compare=False, repr=False)
 
     def entries(self) -> list[Entry]:
-        """Returns an `Entry` for the name of the kind and one for each setting of the kind."""
+        """Returns a list with an `Entry` for the name of the kind, and one for each setting of the
+        kind, except sizes."""
         return [
             Entry(self.kinds.key, self.name, self.kinds.help),
             *(
@@ -259,7 +264,8 @@ class Choice:
         ]
 
     def shaping(self) -> dict[str, Any]:
-        """Returns the kind and its settings, without those with `shapes_result=False`."""
+        """Returns a dict of the name of the kind and the values of its settings, without sizes and
+        settings declared with `shapes_result=False`."""
         fields = {field.name: field for field in declared_fields(self.kinds[self.name])}
         return {
             name: value

@@ -20,7 +20,7 @@ class RunDefault:
 
     Args:
         value: The default if none of the given `cases` applies.
-        note: Text about further conditions, which help texts show after the defaults.
+        note: Text that help texts show after the defaults.
         **cases: Defaults for some of the cases `head`, `lora`, `backbone` and `encoder`. If several
             cases apply, the first in this order determines the default.
 
@@ -45,10 +45,10 @@ class RunDefault:
         self.cases: Mapping[str, Any] = {case: cases[case] for case in CASES if case in cases}
 
     def chosen(self, given: Iterable[str]) -> Any:
-        """Returns the default for a training run.
+        """Returns the default for a training run: `value` if none of the `cases` applies.
 
         Args:
-            given: Names of the cases that apply to the run.
+            given: Names of the cases that apply to the run, such as `"backbone"`.
         """
         given = set(given)
         return next((value for case, value in self.cases.items() if case in given), self.value)

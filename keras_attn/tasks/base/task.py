@@ -109,11 +109,10 @@ class Task(Predicting[Given], Quantizable):
     def readable(result: Any) -> str:
         """Returns the text that the command writes for a result.
 
-        By default, the text is a JSON object. An override must return a JSON object, too, if the
-        task is served by `keras_attn.serve` and its results are not dicts.
+        By default, the text is a JSON object of the result, which must be a dict or a named tuple.
 
         Args:
-            result: A result of `predict` for one input: a dict or a named tuple.
+            result: The result of `predict` for one input.
         """
         found = result if isinstance(result, dict) else result._asdict()
         return json.dumps(found, ensure_ascii=False)
