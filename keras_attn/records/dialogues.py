@@ -83,7 +83,8 @@ class Dialogues(Records[tuple[Turn, ...]]):
     """The problems of dialogues that were left out."""
 
     def summary(self) -> str:
-        """Returns the numbers of dialogues and turns and the first problems, as text."""
+        """Returns the numbers of dialogues, turns and blank messages, and the first problems, as
+        text."""
         turns = sum(map(len, self.dialogues))
         text = f"{self.where}: {many(len(self), 'dialogue')} of {many(turns, 'turn')}"
         if self.blank:
@@ -142,8 +143,8 @@ def read_dialogues(
     | `"dailydialog"` | `*.txt` | a dialogue on each line; each turn ends in `__eou__`, and two speakers take turns |
     | `"chitchat"` | `*.json` | `dataset.json` of the package chitchat-dataset |
 
-    Consecutive messages of one speaker are joined by a space. Messages without a word are left out.
-    Runs of white space become one space.
+    Messages without a visible character are left out. Consecutive messages of one speaker are
+    joined by a space. Runs of white space become one space.
 
     Args:
         path: The file, in UTF-8, plain or gzipped (`*.gz`).
@@ -157,8 +158,9 @@ def read_dialogues(
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a line does not have the format; if a dialogue has no turn, only one speaker,
-            or a turn that is too long; or if no dialogue is left.
+        ValueError: If a setting is invalid, a file of the format `"chitchat"` is not such a file,
+            or no dialogue is left. With `on_error="error"`, also if a line does not have the
+            format, or if a dialogue has no turn, only one speaker, or a turn that is too long.
 
     Example:
 
@@ -241,13 +243,13 @@ def exchanges(
     Args:
         dialogues: Dialogues, each a sequence of `Turn`s.
         speaker: The speaker whose turns are answers; all speakers if empty.
-        max_turns: Number of last turns before an answer that are kept; all if None.
+        max_turns: Number of last turns before an answer that are kept; all if None or 0.
 
     Returns:
         The exchanges, in the order of the answers.
 
     Raises:
-        ValueError: If no turn of the speaker answers another turn.
+        ValueError: If there is no exchange: no turn (of `speaker`, if given) answers another turn.
 
     Example:
 
@@ -351,13 +353,16 @@ def split_dialogues(
         dialogues: The dialogues.
         dev: Number of development dialogues, or their fraction if it is below 1.
         test: Number of test dialogues, or their fraction if it is below 1.
-        seed: Seed of the split: dialogues are sorted by the SHA-256 of the seed and their texts.
+        seed: Seed of the split, an integer of at least 0. Dialogues are sorted by the SHA-256 of
+            the seed and their texts.
 
     Returns:
-        A `DialogueSplits`; each set is in the order of the dialogues.
+        A `DialogueSplits`, a tuple of the lists `train`, `dev` and `test`, each in the order of the
+        dialogues.
 
     Raises:
-        ValueError: If a size is out of range, or too few dialogues are left.
+        ValueError: If a size or the seed is out of range, or a set would have no dialogue although
+            its size is not 0.
 
     Example:
 
@@ -405,14 +410,16 @@ def split_dialogues(
 def without(
     dialogues: Iterable[tuple[Turn, ...]], others: Iterable[tuple[Turn, ...]]
 ) -> list[tuple[Turn, ...]]:
-    """Removes dialogues that also occur in another set, ignoring case.
+    """Removes dialogues whose turns have the same texts as a dialogue of another set.
+
+    Case and speakers are ignored.
 
     Args:
-        dialogues: The dialogues.
-        others: The dialogues to remove, for example a test set.
+        dialogues: The dialogues, tuples of `Turn`s.
+        others: The other set, for example a test set.
 
     Returns:
-        The remaining dialogues, in their order.
+        A list of the remaining dialogues, in their order.
 
     Example:
 

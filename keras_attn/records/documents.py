@@ -39,7 +39,7 @@ class Documents:
     | file | documents |
     |---|---|
     | `*.jsonl`, `*.ndjson`, `*.json` | a JSON object on each line; the text under `key` is a document, which `split_sentences` splits |
-    | `*.parquet`, `*.pq` | the same: each row is an object |
+    | `*.parquet`, `*.pq` | the same: each row has a document in the column `key` |
     | any other | a sentence on each line; blank lines separate the documents |
 
     Text files are UTF-8, plain or gzipped (`*.gz`).
@@ -49,14 +49,16 @@ class Documents:
             `os.pathsep` (`:`). In a folder, all `.txt`, JSON-lines and Parquet files are read.
             Alternatively, `Rows`, a table in memory.
         key: Key of the text in JSON objects, or name of its column.
-        on_error: `"error"` raises an error for bad lines; `"skip"` leaves them out and counts them.
+        on_error: `"error"` raises an error for bad lines; `"skip"` leaves them out and counts them
+            in `skipped`.
         shard: A tuple `(number, of)`: only documents `number`, `number + of`, ... are parsed. The
             documents of all files are numbered from 0.
 
     Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: During iteration, if a file has no document, a line that is not UTF-8 or not
-            JSON, an empty document, or a sentence of more than `MAX_CHARACTERS` characters.
+        FileNotFoundError: If there is no such file, or the folder has no file that can be read.
+        ValueError: During iteration, if a file has no document. With `on_error="error"`, also if a
+            line is not UTF-8 or not a JSON object with a text under `key`, if a document is empty,
+            or if a sentence has more than 100,000 characters.
 
     Example:
 
@@ -186,14 +188,14 @@ def _files(path: Location) -> list[Location]:
 class SplitDocuments:
     """Training documents and held-out documents, each with a flag that is True if it is held out.
 
-    Each iteration reads the files again. If `held_out` is None, a fraction of `texts` is held out.
-    A hash of the words of each document decides whether it is held out, so that equal documents
-    stay together.
+    Iteration yields tuples `(document, is_held_out)`: all documents of `texts`, then all documents
+    of `held_out`. If `held_out` is None, a fraction of `texts` is held out. A hash of the text of
+    each document decides whether it is held out, so that equal documents stay together.
 
     Args:
         texts: Documents as lists of sentences, which can be iterated several times.
         held_out: Held-out documents of the same form; None to hold out a fraction of `texts`.
-        share: The fraction of `texts` to hold out.
+        share: Approximate fraction of `texts` to hold out if `held_out` is None.
         seed: Seed of the choice of held-out documents.
 
     Example:
@@ -217,7 +219,7 @@ class SplitDocuments:
 
     @property
     def skipped(self) -> int:
-        """Number of bad lines that were left out in the last iteration."""
+        """Number of bad lines of files (`Documents`) that were left out in the last iteration."""
         sides = self.texts, self.held_out
         return sum(side.skipped for side in sides if isinstance(side, Documents))
 
@@ -338,15 +340,16 @@ def read_whole_documents(
         prompt_key: JSON key or column of the prompts; empty if there are none.
         blank_lines: Whether blank lines separate the documents of text files.
         on_error: `"error"` raises an error for bad lines of JSON and bad rows; `"skip"` leaves them
-            out and counts them.
+            out, and lists them in `problems`.
 
     Returns:
-        A `Text`, which is a string, for one long text; otherwise, a `WholeDocuments`.
+        A `Text`, which is a string, for one long text; otherwise a `WholeDocuments`, a sequence of
+        strings, or of tuples (prompt, answer) with `prompt_key`.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a file has no document or has bad lines, or a setting does not apply to the
-            file.
+        ValueError: If a file has no document, a text file is not UTF-8 (or gzipped), a setting does
+            not apply to the files, or, with `on_error="error"`, a line or row is bad.
 
     Example:
 
@@ -421,20 +424,22 @@ def split_documents(
 ) -> tuple[Any, Any, Any]:
     """Splits a text or documents into training, development and test parts.
 
-    A text is split in its order, as by `split_text`. Documents are assigned by a hash of their
-    words, so that equal documents stay together.
+    `split_text` cuts a text into three parts. Documents are assigned by a hash of their text, so
+    that equal documents stay together.
 
     Args:
-        given: A text, or a list of documents.
-        dev_share: Fraction of the development part, at least 0.
+        given: A text, or a list of documents: strings, or tuples (prompt, answer).
+        dev_share: Fraction of the development part, at least 0. For documents, both fractions are
+            met approximately.
         test_share: Fraction of the test part, at least 0. The sum of both fractions must be below
             1.
 
     Returns:
-        Three strings for a text, or three lists of documents.
+        A tuple `(train, dev, test)` of strings for a text, or of lists for documents.
 
     Raises:
-        ValueError: If a share is out of range.
+        TypeError: If a document is neither a string nor a tuple of two strings.
+        ValueError: If a fraction is out of range, or a document is empty.
 
     Example:
 

@@ -13,14 +13,14 @@ _ENCODING: ContextVar[str] = ContextVar("encoding", default="")
 
 
 class EncodedFile(os.PathLike[str]):
-    """A text file in an encoding other than UTF-8, which readers accept instead of a path.
+    """A text file that is not in UTF-8, which readers of text files accept instead of a path.
 
     Args:
-        path: The file, plain or gzipped.
-        encoding: Name of a Python codec, such as `"cp1252"`.
+        path: The file. It may be gzipped if the reader accepts gzipped files.
+        encoding: Name of a Python codec for text, such as `"cp1252"`.
 
     Raises:
-        ValueError: If there is no such codec.
+        ValueError: If Python has no codec for text of this name.
 
     Example:
 

@@ -86,7 +86,7 @@ class LabelledPairs(Records[LabelledPair]):
         return dict(sorted(Counter(pair.label for pair in self.pairs).items()))
 
     def summary(self) -> str:
-        """Returns a summary of the counts, with the line numbers of the first bad lines."""
+        """Returns the numbers of pairs, lines and labels, and the first bad lines, as text."""
         labels = ", ".join(f"{name} {count:,}" for name, count in self.label_counts.items())
         text = f"{self.where}: {many(len(self.pairs), 'pair')} of {many(self.lines, self.unit)}."
         text += f" Labels: {labels}"
@@ -147,8 +147,8 @@ def read_labelled_pairs(
 
     | format | what it is |
     |---|---|
-    | `"csv"`, `"tsv"` | a table whose first row names the columns |
-    | `"json_lines"` | a JSON object on each line |
+    | `"csv"`, `"tsv"` | a table whose first row names the columns `premise`, `hypothesis`, `label` |
+    | `"json_lines"` | a JSON object on each line, with `premise`, `hypothesis` and `label` |
     | `"sick"` | SICK's table, with `sentence_A`, `sentence_B` and `entailment_label` |
     | `"snli"` | SNLI's and MultiNLI's JSON lines, with `sentence1`, `sentence2` and `gold_label` |
 
@@ -161,15 +161,15 @@ def read_labelled_pairs(
         premise: Column, or JSON key, of the first texts; if empty, the default of the format.
         hypothesis: Column, or JSON key, of the second texts; if empty, the default of the format.
         label: Column, or JSON key, of the labels; if empty, the default of the format.
-        delimiter: The single character between cells. By default, one of `,`, `;`, `|` and tab is
-            inferred from the header; without a header, it is a comma in `"csv"` and a tab in all
-            other formats.
+        delimiter: The single character between the cells of a table. Default: a comma in `"csv"`
+            and a tab in other tables, unless another one of `,`, `;`, `|` and tab separates the
+            column names in the first row.
         on_error: `"error"` raises one ValueError for all bad lines. `"skip"` leaves bad lines out,
             and lists them in `problems`.
         split: The part to read, `"train"`, `"dev"` or `"test"`, from a table that has SICK's column
             `SemEval_set`; None for all parts. Other files are read completely.
-        swap: Whether each pair of SICK is followed by the pair with swapped sentences, which has a
-            label of its own.
+        swap: Whether each pair of SICK is followed by the pair with swapped sentences, whose label
+            comes from the column `entailment_BA`.
         labels: The labels that may occur; a line with another label is bad. None allows any label.
 
     Returns:
@@ -177,8 +177,8 @@ def read_labelled_pairs(
 
     Raises:
         OSError: If the file is missing or cannot be read.
-        ValueError: If a line is bad (the message has the line number), a column is missing, or a
-            setting does not apply to the format.
+        ValueError: If a column is missing, a setting does not apply to the format, no pair is left,
+            or, with `on_error="error"`, a line is bad (the message has the line number).
 
     Example:
 

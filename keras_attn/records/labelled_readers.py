@@ -45,6 +45,7 @@ def read_labelled(
     | `*.csv` | `"csv"` | cells separated by commas, optionally in quotation marks |
     | `*.tsv`, `*.tab` | `"tsv"` | cells between tabs; quotation marks have no special meaning |
     | `*.jsonl`, `*.ndjson`, `*.json` | `"json_lines"` | a JSON object on each line |
+    | `*.parquet`, `*.pq`, `Rows` | `"json_lines"` | rows, which are read like JSON objects |
 
     In CSV, a cell that contains commas, line breaks or quotation marks must be in quotation marks,
     and quotation marks within it are doubled. Files may be gzipped (`*.gz` at the end of these
@@ -54,7 +55,7 @@ def read_labelled(
     fewer cells than the first row is bad; usually it has a comma outside quotation marks. White
     space at the ends of texts and labels is stripped; otherwise texts are unchanged.
 
-    Labels are strings. JSON numbers and booleans become strings such as "1" and "true".
+    Labels are strings. JSON integers and booleans become strings such as "1" and "true".
 
     Args:
         path: The file.
@@ -73,8 +74,8 @@ def read_labelled(
             `on_error`: `"error"` (default) raises one ValueError for all bad lines. `"skip"` leaves
                 them out, and lists them in `problems` of the result.
             `label_separator`: The separator between the labels of a text, if a text may have any
-                number of labels; the label of each example is then a tuple of names. JSON files may
-                have lists of names instead. Default None: each text has one label.
+                number of labels; the label of each example is then a sorted tuple of names. JSON
+                files may have lists of names instead. Default None: each text has one label.
             `label_names`: A dict from all allowed labels to their names, such as `{"0": "negative",
                 "1": "positive"}`. Default None: any label is allowed and is its own name.
             `unique`: Whether a text that is repeated with the same label is kept only once. Default
@@ -86,11 +87,12 @@ def read_labelled(
 
     Raises:
         OSError: If the file does not exist or cannot be read.
-        ValueError: If a line is bad (the message has the line number): it has invalid UTF-8, a text
-            or label that is empty or has only invisible characters, a different number of cells, or
-            JSON that is invalid or lacks a key. If there is no text or no such column (the message
-            lists the columns), or a setting does not apply to the format. With any `on_error`, if a
-            quotation mark is never closed or the file is damaged.
+        ValueError: With `on_error="error"`, if a line is bad (the message has the line number): it
+            has invalid UTF-8, a text or label that is empty or has only invisible characters, a
+            label that `label_names` lacks, a different number of cells, or JSON that is invalid or
+            lacks a key. With any `on_error`, if there is no text or no such column (the message
+            lists the columns), a setting does not apply to the format, a quotation mark is never
+            closed, or the file is damaged.
 
     Example:
 
@@ -121,10 +123,11 @@ def read_imdb(
     r"""Reads the training or test set of the IMDB reviews, 25,000 reviews each.
 
     The folder is the unpacked official archive (`aclImdb`, with `train/pos/0_9.txt` and so on), or
-    has a file of JSON lines, `imdb_train.jsonl` or `train.jsonl`, with "text" and "label" (0 or 1),
-    plain or gzipped. The labels of the result are "negative" and "positive". If the folder has
-    `urls_pos.txt` and `urls_neg.txt`, the `group` of each review is its film. Texts are unchanged,
-    including `<br />`.
+    has a file of JSON lines, `imdb_train.jsonl` or `train.jsonl` (for the test set,
+    `imdb_test.jsonl` or `test.jsonl`), with "text" and "label" (0 or 1), plain or gzipped. The
+    labels of the result are "negative" and "positive". If the folder `train` or `test` has
+    `urls_pos.txt` and `urls_neg.txt`, the `group` of each review is its film. White space at the
+    ends of texts is stripped; otherwise texts are unchanged, including `<br />`.
 
     References:
         - [Maas et al., 2011](https://aclanthology.org/P11-1015/): Learning word vectors for
@@ -145,7 +148,7 @@ def read_imdb(
 
     Raises:
         OSError: If there is no such folder or file.
-        ValueError: If a file or line is bad, as in `read_labelled`.
+        ValueError: If `split` is unknown, or if a file or line is bad, as in `read_labelled`.
 
     Example:
 
@@ -193,7 +196,7 @@ def read_sst2(
         - [Wang et al., 2019](https://arxiv.org/abs/1804.07461): GLUE.
 
     Args:
-        folder: The folder with the two files, or with a folder `SST-2` that has them.
+        folder: The folder with the file of the split, or with a folder `SST-2` that has it.
         split: `"train"` or `"dev"`.
         on_error: `"error"` raises one ValueError for all bad lines; `"skip"` leaves them out, and
             lists them in `problems`.
@@ -204,7 +207,7 @@ def read_sst2(
 
     Raises:
         OSError: If there is no such folder or file.
-        ValueError: If a line is bad, as in `read_labelled`.
+        ValueError: If `split` is unknown, or if a line is bad, as in `read_labelled`.
 
     Example:
 

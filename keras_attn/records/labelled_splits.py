@@ -35,7 +35,8 @@ class LabelledSplits(Sides):
         dev: Development texts, for choosing settings and for early stopping.
         test: Test texts, for the final evaluation.
         components: Number of components (sets of texts that stay together).
-        largest_component: Number of texts in the largest component.
+        largest_component: Number of texts in the largest set of equal and nearly equal texts, which
+            is divided only if `apart=False`.
 
     Example:
 
@@ -92,16 +93,16 @@ def split_labelled(
         shared: Minimum fraction of their runs of 8 words that nearly equal texts share, as in
             `duplicate_groups`. Above 1, overlapping long texts may be in different sets.
         keep_groups: Whether texts of the same `group` (a film, an author) also form a component.
-        apart: Whether equal and nearly equal texts are kept together. If False, they may be in
-            different sets, which causes a warning. Scores are then too high, but for texts
-            generated from a few templates there may be no alternative.
+        apart: Whether components are kept together. If False, equal and nearly equal texts, and
+            texts of the same `group`, may be in different sets, which causes a warning. Scores are
+            then too high, but for texts generated from a few templates there may be no alternative.
 
     Returns:
         A `LabelledSplits`; each set is in random order.
 
     Raises:
-        ValueError: If a size is out of range, there are too few texts for the sizes, or an example
-            is not a labelled text.
+        ValueError: If a size or `shared` is out of range, there are too few texts for the sizes, or
+            an example is not a labelled text.
 
     Example:
 
@@ -175,7 +176,8 @@ def remove_labelled_overlap(
     """Removes training texts that are equal or nearly equal to held-out texts.
 
     Args:
-        train: `LabelledText`s, or tuples (text, label) or (text, label, group).
+        train: `LabelledText`s, or tuples (text, label) or (text, label, group), where a text may be
+            a pair of texts.
         held_out: The texts of a test or development set, in the same form; labels are ignored.
         *more_held_out: The texts of further test or development sets.
         shared: Minimum fraction of their runs of 8 words that nearly equal texts share, as in
@@ -185,7 +187,7 @@ def remove_labelled_overlap(
         The training texts that are kept, in their order, and the number of removed texts.
 
     Raises:
-        ValueError: If an example is not a labelled text.
+        ValueError: If an example is not a labelled text, or `shared` is not above 0.
 
     Example:
 

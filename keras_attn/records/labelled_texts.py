@@ -154,7 +154,7 @@ class LabelledTexts(Records[LabelledText]):
     @property
     def counts(self) -> dict[str, int]:
         """A dict of `lines`, `texts`, `passed_over`, `repeated`, `contradicting`, `bad_lines`, and
-        the number of bad lines of each kind.
+        the number of bad lines of each kind that occurs (`LineProblem` has the kinds).
 
         A line with problems of two kinds is counted under both kinds.
         """
@@ -168,7 +168,8 @@ class LabelledTexts(Records[LabelledText]):
         }
 
     def summary(self) -> str:
-        """Returns a summary of the counts, with the line numbers of the first bad lines."""
+        """Returns the numbers of texts, lines, labels and repetitions, and the first bad lines, as
+        text."""
         labels = ", ".join(f"{name} {count:,}" for name, count in self.label_counts.items())
         what = "pair" if any(example.second is not None for example in self.examples) else "text"
         text = f"{self.where}: {many(len(self.examples), what)} of {many(self.lines, self.unit)}."

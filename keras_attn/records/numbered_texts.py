@@ -54,7 +54,8 @@ class NumberedTexts(Records[NumberedText]):
     problems: list[LineProblem] = field(default_factory=list)
 
     def summary(self) -> str:
-        """Returns a summary of the texts, the range of the numbers and the first bad lines."""
+        """Returns the number of texts, the range of their numbers and the first bad lines, as
+        text."""
         numbers = [example.number for example in self.examples]
         text = f"{self.where}: {many(len(numbers), 'text')}"
         if numbers:
@@ -74,6 +75,10 @@ def read_numbered_texts(
 ) -> NumberedTexts:
     r"""Reads texts or pairs of texts, each with a number.
 
+    The formats are the same as in `read_labelled`, inferred from the file name. If all columns are
+    given by number rather than by name, the file is read without a header, and extra cells are
+    ignored.
+
     Args:
         path: The file, plain or gzipped.
         text: Name or number (from 0) of the column of the texts; key of the JSON object.
@@ -90,8 +95,9 @@ def read_numbered_texts(
 
     Raises:
         OSError: If the file does not exist or cannot be read.
-        ValueError: If a text is empty, a number is not finite, or a line is bad for another reason
-            given in `read_labelled`.
+        ValueError: If no text is left or a column is missing. With `on_error="error"`, also if a
+            text is empty, a number is not finite, or a line is bad for another reason given in
+            `read_labelled`.
 
     Example:
 

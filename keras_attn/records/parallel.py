@@ -76,7 +76,7 @@ class ParallelText(Records[TranslationPair]):
     @property
     def counts(self) -> dict[str, int]:
         """A dict of `lines`, `pairs`, `passed_over`, `repeated`, `bad_lines`, and the number of bad
-        lines of each kind.
+        lines of each kind that occurs (`LineProblem` has the kinds).
 
         `lines` is the sum of `pairs`, `passed_over` and `bad_lines`, and with `unique=True` also of
         `repeated`. A line with problems of two kinds is counted under both kinds.
@@ -90,7 +90,7 @@ class ParallelText(Records[TranslationPair]):
         }
 
     def summary(self) -> str:
-        """Returns a summary of the counts, with the line numbers of the first bad lines."""
+        """Returns the numbers of pairs, lines and repetitions, and the first bad lines, as text."""
         text = f"{self.where}: {many(len(self.pairs), 'pair')} of {many(self.lines, self.unit)}"
         text += f"{self._left_out()}."
         if self.passed_over:

@@ -23,9 +23,10 @@ class LineProblem(NamedTuple):
     """The reason why a line of a file was left out.
 
     Args:
-        line: Number of the line; the first line has number 1.
-        kind: `"encoding"`, `"columns"`, `"csv"`, `"json"`, `"keys"`, `"type"`, `"empty"`, `"long"`,
-            or a kind of the reader, such as `"label"`.
+        line: Number of the line, from 1. In a table without lines, the number of the row; in a file
+            that is one JSON value, the number of the dialogue or question.
+        kind: `"encoding"`, `"columns"`, `"csv"`, `"json"`, `"keys"`, `"missing"`, `"type"`,
+            `"empty"`, `"long"`, or a kind of the reader, such as `"label"`.
         what: Description of the problem.
 
     Example:

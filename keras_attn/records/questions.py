@@ -93,7 +93,8 @@ class AnsweredQuestions(Records[AnsweredQuestion]):
     """The problems of questions that were left out."""
 
     def summary(self) -> str:
-        """Returns the numbers of questions, texts and articles and the first problems, as text."""
+        """Returns the numbers of questions, texts, articles, questions without an answer, corrected
+        answers and skipped questions, as text."""
         texts = len({q.text for q in self.questions})
         articles = len({q.title for q in self.questions})
         facts = (
@@ -161,24 +162,25 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
 
     | file | questions |
     |---|---|
-    | `*.jsonl`, `*.ndjson` | a JSON object on each line: `question`, `text` (or `context`), and `answers`, a list of objects with `text` and `start` (or `answer_start`), or of strings; an empty list if there is none; optionally `title`, the article (the text itself by default) |
+    | `*.jsonl`, `*.ndjson` | a JSON object on each line: `question`, `text` (or `context`), and `answers`, a list of objects with `text` and `start` (or `answer_start`), or of strings; an empty list if there is none; optionally `title`, the article (the text itself by default), and `id` |
     | `*.json` | SQuAD 1.1 or 2.0: `data`, `paragraphs`, `qas` |
 
     If an answer is not at the given position, its nearest occurrence in the text is used, and the
-    answer is counted in `moved`. A position outside of the text is an error.
+    answer is counted in `moved`. An answer without a position gets its first occurrence.
 
     Args:
         path: The file, in UTF-8, plain or gzipped (`*.gz`).
-        on_error: `"error"` raises an error for bad questions; `"skip"` leaves them out and counts
-            them.
+        on_error: `"error"` raises an error for bad questions; `"skip"` leaves them out, counts them
+            in `skipped`, and lists them in `problems`.
 
     Returns:
         An `AnsweredQuestions`, a sequence of `AnsweredQuestion`s.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file has no question or has another format; if a question or an answer is
-            empty; or if an answer is not in its text or starts outside of the text.
+        ValueError: If no question is left, or a `*.json` file is not like SQuAD. With
+            `on_error="error"`, also if a line has another format, if a question or an answer is
+            empty, or if an answer is not in its text or starts outside of the text.
 
     Example:
 
@@ -277,17 +279,17 @@ def split_questions(
 
     Args:
         questions: The questions.
-        share: Approximate fraction of the articles in the second set, or their number if it is an
-            integer. If there are at least two articles, each set gets at least one.
-        seed: Seed of the split: articles are sorted by the SHA-256 of the seed and their title, and
-            the first articles go to the second set.
+        share: Approximate fraction of the articles that go to the second set, or, if it is an
+            integer, their number. If there are at least two articles, each set gets at least one.
+        seed: Seed of the split, an integer of at least 0. Articles are sorted by the SHA-256 of the
+            seed and their title, and the first articles go to the second set.
 
     Returns:
-        Both sets, in the order of the questions.
+        A tuple of two lists, each in the order of the questions.
 
     Raises:
         ValueError: If `share` is a fraction that is not between 0 and 1, or a number that is not
-            between 0 and the number of articles.
+            between 0 and the number of articles; or if `seed` is out of range.
 
     Example:
 

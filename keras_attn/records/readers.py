@@ -69,9 +69,10 @@ def read_pairs(
     | `*.jsonl`, `*.ndjson`, `*.json` | `"jsonl"` | `read_json_lines` |
     | `*.tsv`, `*.tab`, `*.txt` | `"tsv"` | `read_tsv` |
     | `*.csv` | `"csv"` | `read_tsv`, with a comma as the usual `delimiter` |
+    | `*.parquet`, `*.pq`, `Rows` | `"jsonl"` | `read_json_lines`; each row is an object |
 
-    Files may be gzipped (`*.gz` at the end of these names). Texts are UTF-8; a byte order mark at
-    the start is accepted; lines end at "\n", "\r\n" or "\r". Lines are counted from 1.
+    Text files may be gzipped (`*.gz` at the end of these names). Texts are UTF-8, or UTF-16 with a
+    byte order mark; lines end at "\n", "\r\n" or "\r". Lines are counted from 1.
 
     Args:
         path: The file or the folder.
@@ -100,11 +101,11 @@ def read_pairs(
 
     Raises:
         OSError: If a file does not exist or cannot be read.
-        ValueError: If a line is bad (the message has the line number): it has invalid UTF-8, a
-            sentence that is too long, empty or without visible characters, too few columns, or JSON
-            that is invalid or lacks a sentence. If there is no pair, or a setting does not apply to
-            the format. With any `on_error`, if two files have different numbers of lines or a file
-            is damaged.
+        ValueError: With `on_error="error"`, if a line is bad (the message has the line number): it
+            has invalid UTF-8, a sentence that is too long, empty or without visible characters, too
+            few columns, or JSON that is invalid or lacks a sentence. With any `on_error`, if there
+            is no pair or no such column, a setting does not apply to the format, two files have
+            different numbers of lines, or a file is damaged.
 
     Example:
 

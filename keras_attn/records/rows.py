@@ -60,6 +60,9 @@ class Rows(os.PathLike[str]):
             time the table is read.
         where: Name of the table for messages.
 
+    Raises:
+        ValueError: If two columns have the same name.
+
     Example:
 
     >>> list(Rows(["text", "stars"], lambda: iter([("Good.", 5)]), "the table").lines())

@@ -49,7 +49,8 @@ class ScoredPairs(Records[ScoredPair]):
     problems: list[LineProblem] = field(default_factory=list)
 
     def summary(self) -> str:
-        """Returns a summary: number of pairs, range of their scores and first bad lines."""
+        """Returns the number of pairs, the range of their scores and the first bad lines, as
+        text."""
         scores = [example.score for example in self.examples]
         text = f"{self.where}: {many(len(scores), 'pair')}"
         if scores:
@@ -129,8 +130,9 @@ def read_scored_pairs(
 
     Raises:
         OSError: If the file does not exist or cannot be read.
-        ValueError: If a text is empty, a score is not a finite number, or a line is bad for another
-            reason given in `read_labelled`.
+        ValueError: If no pair is left or a column is missing. With `on_error="error"`, also if a
+            text is empty, a score is not a finite number, or a line is bad for another reason given
+            in `read_labelled`.
 
     Example:
 

@@ -71,7 +71,8 @@ class SelectionQuestions(Records[SelectionQuestion]):
             object.__setattr__(self, "answers", tuple(own))
 
     def summary(self) -> str:
-        """Returns the numbers of questions and answers, and the first bad lines, as text."""
+        """Returns the numbers of questions and different answers, and the first bad lines, as
+        text."""
         answers = len({answer for x in self.questions for answer in x.answers})
         text = f"{self.where}: {many(len(self.questions), 'question')}, "
         return f"{text}{many(answers, 'different answer')}{self._left_out()}."
@@ -110,7 +111,8 @@ def read_selection_questions(
 
     Raises:
         OSError: If the file does not exist or cannot be read.
-        ValueError: If a line is bad; the message has the line number.
+        ValueError: If no question is left, a column is missing, or, with `on_error="error"`, a line
+            is bad (the message has the line number).
 
     Example:
 
@@ -153,8 +155,8 @@ def read_candidates(
 ) -> list[str]:
     r"""Reads candidate answers from a table, JSON lines or a plain text file.
 
-    Tables and JSON lines are recognized by the file name. Any other file has an answer on each
-    line; blank lines are skipped.
+    Tables and JSON lines are recognized by the file name. If `answer` is a number, a table is read
+    without a header. Any other file has an answer on each line; blank lines are skipped.
 
     Args:
         path: The file, plain or gzipped.
@@ -169,7 +171,8 @@ def read_candidates(
 
     Raises:
         OSError: If the file does not exist or cannot be read.
-        ValueError: If there is no answer, or a line is bad.
+        ValueError: If there is no answer, a column is missing, or, with `on_error="error"`, a line
+            is bad.
 
     Example:
 

@@ -90,8 +90,8 @@ def split_pairs(
     Pairs whose sources or targets have the same `template` are linked. Pairs that are linked
     directly or through other pairs form a *component*, which is never divided. Therefore a source
     or target sentence occurs in only one set, even with other digits, case or punctuation. Test and
-    validation sets consist of components drawn at random; components with more than 1 % of all
-    pairs always stay in the training set.
+    validation sets consist of components drawn at random; components with more than one pair and
+    more than 1 % of all pairs always stay in the training set. Repeated pairs are merged first.
 
     If `holdout_groups_size` is above 0, whole groups (for example documents) are held out first.
     They are drawn at random until there are enough pairs; groups with more than a tenth of this

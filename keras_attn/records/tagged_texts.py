@@ -60,7 +60,8 @@ class TaggedTexts(Records[TaggedText]):
     """The problems of the lines that were left out."""
 
     def summary(self) -> str:
-        """Returns the numbers of sentences, words and labels and the first problems, as text."""
+        """Returns the numbers of sentences, words and skipped lines, the 12 most frequent labels with
+        their counts, and the scheme of entities (such as BIO), as text."""
         counts = Counter(label for text in self.texts for label in text.labels)
         words = sum(counts.values())
         some = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(12))
@@ -81,7 +82,7 @@ def read_tagged(
 
     | file | sentences |
     |---|---|
-    | `*.jsonl`, `*.ndjson`, `*.json` | a JSON object on each line, with lists under `words` and `labels` |
+    | `*.jsonl`, `*.ndjson`, `*.json` | a JSON object on each line, with lists of strings under `words` and `labels` |
     | any other | CoNLL columns: a word and its label on each line, separated by spaces or a tab, with the same number of columns on every line; blank lines, and lines that begin with `-DOCSTART-`, separate the sentences; lines before a sentence that begin with `# ` are skipped |
 
     Files are UTF-8, plain or gzipped (`*.gz`).
@@ -90,16 +91,17 @@ def read_tagged(
         path: The file.
         word_column: Column of the words, from 0; negative numbers count from the end.
         label_column: Column of the labels, in the same form; the last column by default.
-        on_error: `"error"` raises an error for bad lines; `"skip"` leaves their sentences out and
-            counts the lines.
+        on_error: `"error"` raises an error for bad lines; `"skip"` leaves their sentences out,
+            counts the lines in `skipped`, and lists them in `problems`.
 
     Returns:
         A `TaggedTexts`, a sequence of `TaggedText`s.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file has no sentence; if a line lacks a column, has a different number of
-            columns, or is not UTF-8 or not JSON; or if the numbers of words and labels differ.
+        ValueError: If no sentence is left, or `word_column` and `label_column` are equal. With
+            `on_error="error"`, also if a line lacks a column, has a different number of columns, or
+            is not UTF-8 or not JSON; or if the numbers of words and labels differ.
 
     Example:
 
@@ -225,12 +227,16 @@ def split_tagged(
 
     Args:
         texts: The sentences.
-        share: Fraction of the sentences in the second set, which are chosen by a hash of their
-            words. If there are at least two different sentences, each set gets at least one.
-        seed: Seed of the hash.
+        share: Approximate fraction of the different sentences that go to the second set, chosen by
+            a hash of their words. If there are at least two different sentences, each set gets at
+            least one.
+        seed: Seed of the hash, an integer of at least 0.
 
     Returns:
-        Both sets, in the order of the sentences.
+        A tuple of two lists, each in the order of the sentences.
+
+    Raises:
+        ValueError: If `share` is not between 0 and 1, or `seed` is out of range.
 
     Example:
 

@@ -21,7 +21,8 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file is not UTF-8, is empty, or is not a regular file.
+        ValueError: If the file is not in UTF-8 or the encoding of the `EncodedFile`, is empty, or
+            is not a regular file.
 
     Example:
 
@@ -51,8 +52,9 @@ def read_text(path: str | os.PathLike[str]) -> str:
 def split_text(text: str, dev_share: float, test_share: float) -> tuple[str, str, str]:
     """Splits a text in its order into training, development and test parts.
 
-    The parts begin at `int(share * len(text))` characters, as is usual for character-level data.
-    The test part is the end of the text, and the development part precedes it.
+    The development part begins at character `int((1 - dev_share - test_share) * len(text))`, and
+    the test part, the end of the text, at character `int((1 - test_share) * len(text))`, as is
+    usual for character-level data.
 
     Args:
         text: The text.
@@ -61,7 +63,7 @@ def split_text(text: str, dev_share: float, test_share: float) -> tuple[str, str
             1.
 
     Returns:
-        Three strings whose concatenation is the text.
+        A tuple `(train, dev, test)` of strings, whose concatenation is the text.
 
     Raises:
         ValueError: If a fraction is out of range.

@@ -22,13 +22,13 @@ def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[Analogy]]:
     """Reads analogies in the format of word2vec's `questions-words.txt`.
 
     A line `: name` begins a section. Any other line has four words: the first is to the second as
-    the third is to the fourth.
+    the third is to the fourth. Lines before the first section are in the section `analogies`.
 
     Args:
         path: The file.
 
     Returns:
-        Tuples of four words, keyed by section.
+        A dict of the sections: lists of tuples of four words, keyed by section name.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -76,7 +76,7 @@ def read_word_pairs(path: str | os.PathLike[str]) -> list[WordPair]:
         path: The file.
 
     Returns:
-        Tuples of two words and a score.
+        A list of tuples `(word, word, score)`.
 
     Raises:
         FileNotFoundError: If there is no such file.
