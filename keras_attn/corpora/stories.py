@@ -38,12 +38,13 @@ def make_stories(count: int, facts: int = 1, seed: int = 0) -> list[StoryQuestio
         facts   question                                  supporting facts
         1       where is mary                             her last move
         2       where is the milk                         who took or dropped it last, and the last
-                                                          move of this person before that, or since
+                                                          move of this person (before the drop)
         3       where was the milk before the office      who took it, the move to the office, and
-                                                          the move before
+                                                          this person's move before that
 
-    All stories are different, so that any split of the list is free of leaks. Unlike in bAbI, there
-    are four people, six places and three things, and stories have 4 to 18 sentences.
+    All stories are different, so that any split of the list is free of leaks. There are four
+    people, six places and three things. Stories have 4 to 10 sentences with `facts=1`, 6 to 14 with
+    `facts=2`, and 9 to 18 with `facts=3`.
 
     References:
         - [Weston et al., 2015](https://arxiv.org/abs/1502.05698): Towards AI-complete question
@@ -165,7 +166,7 @@ def _in_order(*numbers: int) -> tuple[int, ...]:
 
 
 def story_words(stories: Sequence[StoryQuestion]) -> list[str]:
-    """Returns the vocabulary of stories: padding `""` as word 0, then all words in order.
+    """Returns the vocabulary of stories, a list: padding `""`, then all words in sorted order.
 
     Example:
 
@@ -190,7 +191,8 @@ def story_arrays(
 
     Returns:
         A tuple of the inputs `{"story_ids": (N, S, T), "question_ids": (N, Q)}`, in which 0 is
-        padding, and the ids of the answers `(N,)`.
+        padding, and the ids of the answers `(N,)`, all int32. S is the largest number of sentences
+        of a story, and T and Q are the largest numbers of words of a sentence and a question.
 
     Raises:
         KeyError: If a word is not in the vocabulary.

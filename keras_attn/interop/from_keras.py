@@ -33,23 +33,25 @@ def from_keras(
     Args:
         layer: A built layer of one of the classes above, or a functional or Sequential model that
             contains layers of these classes, also in nested models.
-        inputs: Inputs of a model for the comparison. By default, they are random: integers are ids
-            below the size of the smallest `Embedding`, or zeros and ones if the name of the input
-            says that it is a mask.
-        padding: Whether random inputs of a model have padding (id 0, and 0 in masks).
+        inputs: Inputs of a model for the comparison; None for layers. By default, they are random:
+            integers are ids below the size of the smallest `Embedding`, or ones (and zeros for
+            padding) if the name of the input contains `mask`.
+        padding: Whether a model is also compared on random inputs with padding (id 0, and 0 in
+            masks); not used with `inputs`.
             `keras.layers.MultiHeadAttention` clears the Keras masks of its inputs, so that layers
             after it may attend to padding, whereas our layers keep the masks. A model in which this
             happens gives different outputs, which is an error unless `padding` is False.
 
     Returns:
-        The converted layer, with the name, dtype and weights of the original, or the converted
-        model. A compiled model is compiled with the same settings and a new optimizer state.
+        The converted layer, with the name, dtype policy and weights of the original, or the
+        converted model. A compiled model is compiled with the same settings and a new optimizer
+        state.
 
     Raises:
         TypeError: If `layer` is neither a layer of one of the classes above nor a functional or
             Sequential model.
         ValueError: If a layer is not built or has an unsupported setting, the model has no layer to
-            convert, or the outputs differ.
+            convert, `inputs` are given for a layer, or the outputs differ.
 
     Example:
 

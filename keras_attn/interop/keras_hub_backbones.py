@@ -41,14 +41,14 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
     """Creates KerasHub's `BertBackbone` or `GPT2Backbone` with the weights of a model.
 
     A `BertBackbone` always has segments, a pooler with tanh, and norms with epsilon 1e-12. A
-    `GPT2Backbone` has norms with epsilon 1e-5, and requires a tied output, which KerasHub's task
-    models compute. Both backbones use the tanh approximation of GELU, and a single dropout rate.
-    Models that differ from this raise an error.
+    `GPT2Backbone` has learned positions, norms with epsilon 1e-5, and biases, and requires a tied
+    output, which KerasHub's task models compute. Both backbones use the tanh approximation of GELU,
+    and a single dropout rate. Models that differ from this raise an error.
 
     Args:
         model: A model built by `config.build`, `keras_attn.models.with_heads` or
             `keras_attn.models.BertClassifierConfig`. Its heads are left out.
-        config: The settings of the model.
+        config: The settings of the model, a `BertConfig` or a `GptConfig`.
 
     Returns:
         A `keras_hub.models.BertBackbone`, whose outputs `sequence_output` and `pooled_output` equal
@@ -112,7 +112,8 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
 
 
 def read_backbone(backbone: object) -> tuple[Config, dict[str, np.ndarray]]:
-    """Returns the config of a KerasHub backbone, and its weights, keyed by our names."""
+    """Returns the config of a KerasHub backbone, and its weights as float32 arrays, keyed by the
+    names of `keras_attn.models.tensors.load_tensors`."""
     expected = (
         "Expected a folder, a name on Hugging Face's hub, 'keras_hub:' and the name of a preset, "
         "or a keras_hub.models.BertBackbone or GPT2Backbone. Received: "

@@ -41,6 +41,8 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
               with `model.safetensors.index.json`, or, for Marian, in `tf_model.h5`. The tokenizer
               is read from `vocab.txt`, `vocab.json` with `merges.txt`, `tokenizer.json`,
               `tokenizer.model` or `sentencepiece.bpe.model`, and from `tokenizer_config.json`.
+            - A folder of a Transformer for CTranslate2, with `model.bin`, or a package of Argos
+              Translate.
             - A name on the Hugging Face hub, such as `"google/bert_uncased_L-2_H-128_A-2"`.
             - `"keras_hub:"` and the name or folder of a KerasHub preset, such as
               `"keras_hub:bert_tiny_en_uncased"`.
@@ -53,6 +55,7 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
         FileNotFoundError: If there is no such folder, or it has no weights that can be read.
         ImportError: If `place` is a name, and the package that downloads it is not installed.
         OSError: If `place` is a name that cannot be downloaded.
+        TypeError: If `place` is an object of another class.
         ValueError: If a file is damaged or contradicts another file, or the model is not supported.
 
     Example:
@@ -119,16 +122,19 @@ def load_pretrained(
     Returns:
         A tuple `(model, tokenizer, report)`. The model is built by `BertConfig.build`,
         `GptConfig.build`, `T5Config.build`, `TransformerEncoderDecoderConfig.build` or
-        `keras_attn.models.with_heads`. The tokenizer is None if there is none. The report lists the
+        `keras_attn.models.with_heads`. The tokenizer is the tokenizer of the sources if an
+        encoder-decoder has two, and None if there is none. The report, a `LoadReport`, lists the
         loaded tensors, the new random tensors, and the unused tensors of the file.
 
     Raises:
         FileNotFoundError: If there is no such folder, or it has no weights that can be read.
         ImportError: If `place` is a name, and the package that downloads it is not installed.
         OSError: If `place` is a name that cannot be downloaded.
+        TypeError: If `place` is an object of another class.
         ValueError: If a file is damaged or contradicts another file; if the model is not supported;
-            if `keras_attn.models.with_heads` refuses `heads` or `num_classes`; or if the head for
-            masked words in the file is not tied to the embeddings.
+            if `heads` or `num_classes` are given for a model that is not an encoder, or
+            `keras_attn.models.with_heads` refuses them; or if `heads` has `"masked_words"`, and
+            this head of the file is not tied to the embeddings.
 
     Example:
 

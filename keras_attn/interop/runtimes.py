@@ -51,8 +51,7 @@ def export_model(
     encoder with heads does. The exported file accepts any number of rows of any length. A separate
     process writes it with the backend that has an exporter for the format: PyTorch for ONNX,
     TensorFlow for LiteRT. Before the file is moved to `path`, its outputs are compared with the
-    outputs of the model, for `inputs` and for a smaller batch (the first row and the first columns
-    of `inputs`).
+    outputs of the model, for `inputs` and for the first column of their first row, `(1, 1)`.
 
     Recurrent layers cannot be exported to ONNX, because PyTorch unrolls them for one length.
     Models that generate text are not supported, because they run a step in a loop.
@@ -61,19 +60,21 @@ def export_model(
         path: The file, such as `"model.onnx"` or `"model.tflite"`. It is written atomically.
         model: A functional model whose layers come from Keras and keras_attn. It has one input, or
             a dict of inputs.
-        inputs: Example inputs, keyed by name: arrays `(B, T)` of at least two rows and columns.
+        inputs: Example inputs, keyed by name: arrays of one shape `(B, T)`, with at least two rows
+            and two columns.
         format: `"onnx"`, `"onnx-int8"` or `"litert"`. In `"onnx-int8"`, the weights of matrix
             products are stored as 8-bit integers, and ONNX Runtime rounds the activations to 8 bits
             while it runs (dynamic quantization).
-        tolerance: Maximum difference between the outputs of the file and of the model. With
-            `format="onnx-int8"`, it applies to the float32 model before quantization. The norm of
-            the difference that quantization makes may be half the norm of the output.
+        tolerance: Maximum absolute difference between the outputs of the file and of the model.
+            With `format="onnx-int8"`, it applies to the float32 model before quantization; after
+            it, the norm of the difference may be at most half the norm of the output.
 
     Raises:
         ImportError: If the packages of the format are not installed.
         RuntimeError: If the model cannot be exported, or the outputs of the file differ from the
             outputs of the model.
-        ValueError: If the format is unknown, or `inputs` are not the inputs of the model.
+        ValueError: If the format is unknown, or `inputs` are not the inputs of the model or do not
+            have one shape `(B, T)`.
 
     Example:
 

@@ -69,7 +69,8 @@ def save_pretrained(
     is `BertForSequenceClassification`, `BertForTokenClassification`, `BertForQuestionAnswering`,
     `BertForMaskedLM`, `BertForNextSentencePrediction`, or, for masked words and next sentences,
     `BertForPreTraining`. An encoder without segments is saved as DistilBERT, a `RobertaConfig` as
-    RoBERTa, and a `ModernBertConfig` as ModernBERT. A decoder with learned positions is saved as
+    RoBERTa (with a `SentencePieceTokenizer`, as XLM-RoBERTa), and a `ModernBertConfig` as
+    ModernBERT. A decoder with learned positions is saved as
     `GPT2LMHeadModel`. A decoder with rotary positions is saved as `LlamaForCausalLM`,
     `Qwen3ForCausalLM`, `Gemma2ForCausalLM` or `Gemma3ForCausalLM`, depending on its norms. A T5 is
     saved as `T5ForConditionalGeneration`, and an encoder-decoder with the settings of Marian as
@@ -80,16 +81,18 @@ def save_pretrained(
         model: A model built by `config.build`, `keras_attn.models.with_heads` or
             `keras_attn.models.BertClassifierConfig` with `pooling="first"`.
         config: The settings of the model.
-        tokenizer: The tokenizer of the model; None to write no tokenizer.
-        labels: Names of the classes of the model's head; `LABEL_0` and so on if None.
+        tokenizer: The tokenizer of the model; None to write no tokenizer. A `WordTokenizer` cannot
+            be saved.
+        labels: Names of the classes of the head `"classes"` or `"tags"`; `LABEL_0` and so on if
+            None.
         sentences: Pooling and other settings of text vectors, if sentence-transformers should also
-            be able to load the folder.
+            be able to load the folder; only for encoders.
 
     Raises:
         FileExistsError: If the folder is not empty.
         TypeError: If `config` is not a supported config, or `tokenizer` has the wrong class for it.
         ValueError: If transformers has no class for the model, the model does not have the settings
-            of `config`, or the labels or the tokenizer do not match the model.
+            of `config`, or `labels`, `sentences` or `tokenizer` do not match the model.
 
     Example:
 

@@ -27,11 +27,14 @@ _NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WordVectors:
-    """A mapping from words to their vectors.
+    """Words and their vectors; `vectors[word]` is the vector of a word, float32 `(D,)`.
 
     Args:
         words: The N words, all different.
-        vectors: Their vectors, float32 `(N, D)`.
+        vectors: Their vectors of width D, `(N, D)`, which are converted to float32.
+
+    Raises:
+        ValueError: If a word occurs twice, or `vectors` does not have the shape `(N, D)`.
 
     Example:
 
@@ -94,13 +97,15 @@ def read_word_vectors(
     | `"npy"` | a NumPy array, with the words in a text file, one per line, or in Parquet |
     | `"npz"` | a NumPy archive with `words` and `vectors` |
 
-    Only the requested vectors are kept, so a file may be larger than memory. Text and word2vec
+    Only the requested vectors are kept, so a file (except an `.npz` archive) may be larger than
+    memory. Text and word2vec
     files may be gzipped. If a word occurs twice, its first vector is used. A word in a text file
     may contain spaces, like some of GloVe's, but must not end with a space and a number.
 
     Args:
         path: The file.
-        wanted: The words to keep. If None and `first` is 0, all words of the file are kept.
+        wanted: The words to keep. If None, only the `first` words are kept, or all words of the
+            file if `first` is 0.
         first: Number of words at the start of the file that are also kept. Most files begin with
             the most frequent words.
         format: One of the formats, or `"auto"` to infer it from the suffix (`.bin`, `.npy`, `.npz`)
@@ -110,13 +115,14 @@ def read_word_vectors(
             with the suffix `.txt` or `.parquet`. Parquet needs pyarrow.
 
     Returns:
-        A `WordVectors`, in the order of the file.
+        A `WordVectors` of the kept words, in the order of the file.
 
     Raises:
         FileNotFoundError: If a file is missing.
         ImportError: If the words are in a Parquet file, and pyarrow is not installed.
         ValueError: If a file is truncated or does not have the format (for example, if a line has
-            more or fewer numbers than the first line). The message names the line or word.
+            more or fewer numbers than the first line; the message names the line or word), if a
+            vector is not finite, or if `words` are given for another format than `"npy"`.
 
     Example:
 
@@ -159,7 +165,7 @@ def read_word_vectors(
 
 
 def word_vector_width(path: str | os.PathLike[str], format: str = "auto") -> int:
-    """Returns the width of the vectors in a file, reading only its beginning.
+    """Returns the width of the vectors in a file, reading only its beginning if possible.
 
     Args:
         path: The file.
@@ -198,14 +204,15 @@ def write_word_vectors(
     In text files, numbers have nine digits, so that float32 values are restored exactly.
 
     Args:
-        path: The file. With `format="npy"`, the words are written to a file with the same name and
-            the suffix `.txt`.
+        path: The file. A text or word2vec file is gzipped if its name ends in `.gz`. With
+            `format="npy"`, the words are written to a file with the same name and the suffix
+            `.txt`.
         vectors: The words and their vectors.
         format: One of the formats of `read_word_vectors`, or `"auto"` to infer it from the suffix:
             `"glove"` if the suffix belongs to no other format.
 
     Raises:
-        ValueError: If the format is unknown, or a word has white space.
+        ValueError: If the format is unknown, or a word is empty or has white space.
 
     Example:
 

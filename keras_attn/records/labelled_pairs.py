@@ -147,7 +147,7 @@ def read_labelled_pairs(
 
     | format | what it is |
     |---|---|
-    | `"csv"`, `"tsv"` | a table whose first row names the columns `premise`, `hypothesis`, `label` |
+    | `"csv"`, `"tsv"` | a table with a header and the columns `premise`, `hypothesis` and `label` |
     | `"json_lines"` | a JSON object on each line, with `premise`, `hypothesis` and `label` |
     | `"sick"` | SICK's table, with `sentence_A`, `sentence_B` and `entailment_label` |
     | `"snli"` | SNLI's and MultiNLI's JSON lines, with `sentence1`, `sentence2` and `gold_label` |

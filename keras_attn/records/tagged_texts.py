@@ -60,8 +60,8 @@ class TaggedTexts(Records[TaggedText]):
     """The problems of the lines that were left out."""
 
     def summary(self) -> str:
-        """Returns the numbers of sentences, words and skipped lines, the 12 most frequent labels with
-        their counts, and the scheme of entities (such as BIO), as text."""
+        """Returns the numbers of sentences, words and skipped lines, the 12 most frequent labels
+        and their counts, and the scheme of entities (such as BIO), as text."""
         counts = Counter(label for text in self.texts for label in text.labels)
         words = sum(counts.values())
         some = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(12))

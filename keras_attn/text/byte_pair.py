@@ -51,9 +51,10 @@ class BytePairTokenizer(PlacedTokenizer):
     frequent pairs of the training texts, in order of frequency.
 
     All 256 bytes are tokens, so there is no unknown token. By default, texts are normalized first.
-    With `normalize=False`, `decode` restores every text including spaces, line breaks and control
-    characters. Ids 0, 1 and 2 are `<pad>`, `<start>` and `<end>` unless other `special_tokens` are
-    given. If a text contains these strings, they are not read as special tokens.
+    With `normalize=False` and `compose=False`, `decode` restores every text including spaces, line
+    breaks and control characters. Ids 0, 1 and 2 are `<pad>`, `<start>` and `<end>` unless other
+    `special_tokens` are given. If a text contains special tokens as strings, they are not read as
+    special tokens.
 
     References:
         - [Sennrich et al., 2016](https://arxiv.org/abs/1508.07909): byte-pair encoding of words.
@@ -69,8 +70,8 @@ class BytePairTokenizer(PlacedTokenizer):
         normalize: Whether texts are normalized before they are encoded, in Python and in a graph,
             so that texts that look the same have the same ids: each run of white space becomes one
             space, white space at both ends is removed, and a letter with a combining mark becomes
-            one character, as in NFC. If False, every byte of a text is kept, which is needed for
-            source code, poems and other texts with lines.
+            one character, as in NFC. If False, white space is kept, which is needed for source
+            code, poems and other texts with lines.
         pattern: Pattern that splits texts into pre-tokens. `"keras_attn"`: pre-tokens of bounded
             length, the same in every version of Unicode. `"gpt2"` and `"llama3"`: the pre-tokens of
             these models. A graph uses the classes of letters, numbers and blanks of the
@@ -82,8 +83,8 @@ class BytePairTokenizer(PlacedTokenizer):
         end_tokens: Special tokens that end a text in addition to the end token, such as the end of
             a turn in Llama 3.
         compose: Whether a letter with a combining mark becomes one character, as with `normalize`,
-            while white space is kept. Unlike NFC, a mark is not composed across another mark, and
-            no character is decomposed.
+            while white space is kept. Has no effect if `normalize` is True. Unlike NFC,
+            a mark is not composed across another mark, and no character is decomposed.
         whole_tokens: Strings that are one token anywhere in a text, such as the runs of spaces in
             ModernBERT. The longest match is used.
 
@@ -182,8 +183,10 @@ class BytePairTokenizer(PlacedTokenizer):
             A `BytePairTokenizer`.
 
         Raises:
-            ValueError: If there is no text, if `vocabulary_size` is smaller than 259, or if it is
-                too large for the texts.
+            ImportError: If the package `tokenizers` is not installed.
+            TypeError: If an element of `texts` is not a string.
+            ValueError: If there is no text, the pattern is unknown, or `vocabulary_size` is smaller
+                than 259 or, unless `allow_fewer` is True, too large for the texts.
 
         Example:
 
@@ -294,10 +297,13 @@ class BytePairTokenizer(PlacedTokenizer):
         ]
 
     def to_graph(self) -> GraphBytePair:
-        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. Needs TensorFlow.
+        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops.
 
         Returns:
             A `GraphBytePair`, for `tf.data` pipelines and SavedModels.
+
+        Raises:
+            ImportError: If TensorFlow is not installed.
 
         Example:
 

@@ -63,7 +63,7 @@ class CharacterTokenizer(RowTokenizer):
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary_size: int | None = None) -> CharacterTokenizer:
-        """Collects the characters of texts, sorted by frequency and then by code point.
+        """Collects the characters of texts, the most frequent first, then by code point.
 
         Args:
             texts: The training texts, such as a list of strings or a generator of lines.
@@ -118,10 +118,13 @@ class CharacterTokenizer(RowTokenizer):
         ]
 
     def to_graph(self) -> GraphCharacters:
-        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. Needs TensorFlow.
+        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops.
 
         Returns:
             A `GraphCharacters`, for `tf.data` pipelines and SavedModels.
+
+        Raises:
+            ImportError: If TensorFlow is not installed.
 
         Example:
 

@@ -54,9 +54,9 @@ def split_words(text: str) -> list[Word]:
 
     White space separates words. A punctuation mark or symbol is a separate word, unless it is one
     of ' ’ & / @ _ : , . - and stands directly between letters or digits ("don't", "AT&T", "3.5",
-    "well-known"). Single letters that are each followed by a period form one word ("U.S."). Each
-    Chinese or Japanese character is a word. The words and the white space between them cover the
-    whole text.
+    "well-known"). Two or more single Latin letters that are each followed by a period form one word
+    ("U.S."). Each Chinese or Japanese character is a word. The words and the white space between
+    them cover the whole text.
 
     Args:
         text: A string.

@@ -77,10 +77,13 @@ def load_tokenizer(directory: str | os.PathLike[str]) -> TextTokenizer:
 
 
 def vocabulary_digest(tokenizer: Tokenizer) -> str:
-    """Returns a hexadecimal digest that identifies a tokenizer's vocabulary.
+    """Returns a digest of a tokenizer's vocabulary and settings, for comparing tokenizers.
 
     Args:
         tokenizer: A tokenizer with `get_config`.
+
+    Returns:
+        The first 16 hexadecimal digits of the SHA-256 of the config.
 
     Example:
 

@@ -52,8 +52,8 @@ class SentencePieceTokenizer(PlacedTokenizer):
             not the ids of the SentencePiece model. Pieces of the model that are not in the
             vocabulary are unknown. The vocabulary may have further entries, such as language marks;
             a piece that is unknown to the model is looked up among these entries, as in Marian.
-        pad_token: The padding token. By default, `<pad>` if it is in the vocabulary, otherwise the
-            end token.
+        pad_token: The padding token. By default, the padding token of the model; if it has none,
+            `<pad>` if it is in the vocabulary, otherwise the end token.
         start_token: The token that begins a text. By default, the start token of the model (`<s>`)
             if it is in the vocabulary, otherwise the padding token, which begins the targets of
             Marian and T5.
@@ -67,8 +67,8 @@ class SentencePieceTokenizer(PlacedTokenizer):
 
     Raises:
         TypeError: If `model` is not bytes, or a token is not a string.
-        ValueError: If the model is damaged, or the vocabulary lacks a given token, contains a token
-            twice, or lacks more than half of the model's pieces.
+        ValueError: If the model is damaged, or the vocabulary lacks a given or default token,
+            contains a token twice, or lacks more than half of the model's pieces.
 
     Example:
 
@@ -195,8 +195,8 @@ class SentencePieceTokenizer(PlacedTokenizer):
 
         Raises:
             TypeError: If an element of `texts` is not a string.
-            ValueError: If there is no text, or `vocabulary_size` is too small for the characters or
-                too large for the texts.
+            ValueError: If there is no text, `model_type` is unknown, or `vocabulary_size` is too
+                small for the characters or, unless `allow_fewer` is True, too large for the texts.
 
         Example:
 
@@ -229,8 +229,8 @@ class SentencePieceTokenizer(PlacedTokenizer):
 
     @cached_property
     def dropped_spaces(self) -> int:
-        """Of how many pieces `decode` drops the leading space: 0, 1 (the first piece), or 2 for all
-        pieces."""
+        """The number of spaces that `decode` drops at the start of a text: 0 for none, 1 for one,
+        and 2 for all."""
         if SPACE in self._processor_ids:
             return 3 - len(self._processor.decode_pieces([SPACE, SPACE, "."]))
         spaced = next((piece for piece in self._processor_ids if piece.startswith(SPACE)), "")
@@ -309,6 +309,10 @@ class SentencePieceTokenizer(PlacedTokenizer):
         Returns:
             A string for one row; nested lists of strings for several rows.
 
+        Raises:
+            TypeError: If `ids` are not integers.
+            ValueError: If an id is not in the vocabulary.
+
         Example:
 
         >>> from keras_attn.text import SentencePieceTokenizer
@@ -328,12 +332,15 @@ class SentencePieceTokenizer(PlacedTokenizer):
         return self._processor.decode_pieces(pieces)
 
     def to_graph(self) -> GraphSentencePiece:
-        """Returns the tokenizer as a `tf.Module` of TensorFlow Text's ops. Needs `tensorflow_text`.
+        """Returns the tokenizer as a `tf.Module` of ops of TensorFlow Text.
 
         A process that loads a SavedModel with this module must first `import tensorflow_text`.
 
         Returns:
             A `GraphSentencePiece`, for `tf.data` pipelines and SavedModels.
+
+        Raises:
+            ImportError: If TensorFlow or TensorFlow Text is not installed.
 
         Example:
 

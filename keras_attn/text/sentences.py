@@ -28,10 +28,10 @@ def split_sentences(text: str) -> list[str]:
     """Splits a text into sentences by rules.
 
     A sentence ends at a line break (or `<br>`). It also ends after a run of `.`, `!`, `?` or `…`
-    with any closing quotation marks and brackets, if white space and anything except a lower-case
-    Latin letter follows. A single period does not end a sentence after a single letter
-    ("J. Smith"), a word with a period inside ("U.S.") or one of `ABBREVIATIONS`. The marks `。`,
-    `！` and `？` always end a sentence.
+    with any closing quotation marks and brackets, if white space follows, then any opening
+    quotation marks and brackets, and then a digit or a letter other than a lower-case Latin letter.
+    A single period does not end a sentence after a single letter ("J. Smith"), a word with a period
+    inside ("U.S.") or one of `ABBREVIATIONS`. The marks `。`, `！` and `？` always end a sentence.
 
     Rules make mistakes that a model would not make ("She lives in the U.S. He does not."), but they
     are deterministic and process a gigabyte in about two minutes. If your texts are already split,

@@ -133,7 +133,8 @@ class WordPieceTokenizer(PlacedTokenizer):
         Args:
             texts: The training texts, which are iterated twice.
             vocabulary_size: Number of ids: 5 special tokens, each character twice (at the start of
-                a word and inside a word) and the merged pieces.
+                a word and inside a word; punctuation marks and Chinese characters only once), and
+                the merged pieces.
             lowercase: Whether letters are lower-cased.
             strip_accents: Whether accents are removed; `lowercase` if None.
             min_frequency: Minimum number of occurrences of a pair that is merged.
@@ -146,8 +147,8 @@ class WordPieceTokenizer(PlacedTokenizer):
 
         Raises:
             TypeError: If an element of `texts` is not a string.
-            ValueError: If there is no character, or `vocabulary_size` is too small for the
-                characters or too large for the texts.
+            ValueError: If `texts` is an iterator or has no character, or `vocabulary_size` is too
+                small for the characters or, unless `allow_fewer` is True, too large for the texts.
 
         Example:
 
@@ -269,10 +270,13 @@ class WordPieceTokenizer(PlacedTokenizer):
         return "".join([self.token_texts[index] for index in ids]).removeprefix(" ")
 
     def to_graph(self) -> GraphWordPiece:
-        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. Needs TensorFlow.
+        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops.
 
         Returns:
             A `GraphWordPiece`, for `tf.data` pipelines and SavedModels.
+
+        Raises:
+            ImportError: If TensorFlow is not installed.
 
         Example:
 

@@ -47,8 +47,8 @@ class WordTokenizer(PlacedTokenizer):
     unknown word gets one of `hash_buckets` additional ids instead, chosen by a hash of its letters,
     so that two unknown words seldom have the same id.
 
-    Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`. They never result from a text,
-    because `<` and `>` are split off.
+    Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`. If a text contains these strings,
+    they are not read as special tokens, because `<` and `>` are split off.
 
     Args:
         vocabulary: The words in the order of their ids, beginning with the four special tokens.
@@ -106,15 +106,15 @@ class WordTokenizer(PlacedTokenizer):
         allow_fewer: bool = True,
         hash_buckets: int = 0,
     ) -> WordTokenizer:
-        """Collects the words of texts, sorted by frequency and then alphabetically.
+        """Collects the words of texts, the most frequent first, then in alphabetical order.
 
         Args:
             texts: The training texts, such as a list of strings or a generator of lines.
             vocabulary_size: Maximum number of ids, including the 4 special tokens and
                 `hash_buckets`; no limit if None.
             lowercase: Whether letters are lower-cased.
-            min_frequency: Minimum number of occurrences of a word that gets an id. Rarer words
-                become `<unknown>`.
+            min_frequency: Minimum number of occurrences of a word that gets an id. Rarer words are
+                not in the vocabulary.
             allow_fewer: Whether the result may have fewer ids than `vocabulary_size` if the texts
                 do not have enough words.
             hash_buckets: Number of additional ids for words that are not in the vocabulary.
@@ -124,7 +124,8 @@ class WordTokenizer(PlacedTokenizer):
 
         Raises:
             TypeError: If an element of `texts` is not a string.
-            ValueError: If there is no word, or a number is out of range.
+            ValueError: If no word occurs `min_frequency` times, a number is out of range, or, with
+                `allow_fewer=False`, the texts do not have enough words.
 
         Example:
 
@@ -182,7 +183,8 @@ class WordTokenizer(PlacedTokenizer):
             texts: A string, or a sequence of strings.
 
         Returns:
-            A list of words for a string; a list with the words of each text for a sequence.
+            A list of words for a string; a list with the words of each text for a sequence. Words
+            are lower-cased if `lowercase` is True.
 
         Raises:
             TypeError: If an element of `texts` is not a string.
@@ -220,10 +222,13 @@ class WordTokenizer(PlacedTokenizer):
         return [self.vocabulary[i] if i < known else f"<unknown {i - known + 1}>" for i in ids]
 
     def to_graph(self) -> GraphWords:
-        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. Needs TensorFlow.
+        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops.
 
         Returns:
             A `GraphWords`, for `tf.data` pipelines and SavedModels.
+
+        Raises:
+            ImportError: If TensorFlow is not installed.
 
         Example:
 

@@ -12,7 +12,7 @@ from keras_attn.training.distribution import whole_value
 def averaged_weights(model: keras.Model) -> Iterator[bool]:
     """Replaces a model's weights by their moving average inside a `with` block.
 
-        average_0 = weights_0,    average_t = m average_(t-1) + (1 - m) weights_t
+        average_1 = weights_1,    average_t = m average_(t-1) + (1 - m) weights_t
 
     weights_t are the weights after t updates. Keras optimizers keep this average with
     `use_ema=True, ema_momentum=m` (Polyak and Juditsky, 1992). A translation model usually scores
@@ -23,7 +23,8 @@ def averaged_weights(model: keras.Model) -> Iterator[bool]:
         model: A compiled model.
 
     Yields:
-        Whether the optimizer has an average. If False, the weights are unchanged.
+        True if the optimizer has an average; False if it does not use one or has made no update, in
+        which case the weights are unchanged.
 
     Example:
 

@@ -88,10 +88,11 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     @property
     def position(self) -> tuple[int, int]:
-        """The epoch and batch at which the run resumes; (0, 0) if there is no file.
+        """The epoch and batch (both from 0) at which the run resumes; (0, 0) if there is no file.
 
         Raises:
-            ValueError: If the file is not a checkpoint, or belongs to another run.
+            ValueError: If the file is not a checkpoint, or belongs to a run with another
+                fingerprint or other data.
         """
         notes = self._notes()
         return (notes["epoch"], notes["batch"]) if notes else (0, 0)
@@ -180,7 +181,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             self._generators = generator_states()
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Records the epoch, and restores the metrics of a resumed epoch; called by Keras."""
+        """Records the epoch, and restores metrics if a run resumes inside it; called by Keras."""
         self._epoch = epoch
         self._batches = self._first_batch
         self._agreed = (self._batches + 1, self._batches, time.monotonic())
@@ -190,13 +191,14 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             self._metrics = None
 
     def on_train_batch_begin(self, batch: int, logs: dict[str, float] | None = None) -> None:
-        """Restores global random generators if a run resumes at this batch; called by Keras."""
+        """Restores PyTorch's random generators if a run resumes at this batch; called by Keras."""
         if self._generators is not None:  # PyTorch's iterator has drawn a number
             set_generator_states(self._generators)
             self._generators = None
 
     def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
-        """Saves the run if it is due, or ends it after a signal; called by Keras."""
+        """Saves the run after every `every_steps` batches, before the last batch of an epoch, and
+        after a signal, which also ends the run; called by Keras."""
         before, self._batches = self._batches, self._first_batch + batch + 1
         if self._batches >= self._agreed[0]:
             self._agree()
@@ -214,7 +216,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             raise _Stop
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Saves the run at the end of an epoch; called by Keras."""
+        """Saves the run at the end of an epoch, and ends it after a signal; called by Keras."""
         self._ending_epoch = False
         self._first_batch = 0
         if self._batches < self._length:  # a callback stopped the training in the epoch
@@ -301,9 +303,9 @@ def fit_resumable(
             `TextWindows`.
         checkpoint: The checkpoint of the run, called after `callbacks`.
         epochs: Total number of passes over the data.
-        callbacks: Keras callbacks. If a run resumes inside an epoch, `fit` is called twice, and
-            therefore also `on_train_begin`. The checkpoint stores the state of callbacks that have
-            the methods `memory` and `remember`.
+        callbacks: Keras callbacks. If a run resumes inside an epoch that is not the last, `fit` is
+            called twice, and therefore also `on_train_begin`. The checkpoint stores the state of
+            callbacks that have the methods `memory` and `remember`.
         verbose: Verbosity of the Keras progress bar.
 
     Returns:
@@ -314,7 +316,8 @@ def fit_resumable(
     Raises:
         TypeError: If `batches` has another type, such as a `tf.data.Dataset`. Train on such data
             with `model.fit` and `keras.callbacks.BackupAndRestore`, which resumes whole epochs.
-        ValueError: If the checkpoint belongs to another run, or weights become infinite or NaN.
+        ValueError: If the checkpoint belongs to another run, `callbacks` has another number of
+            callbacks with `memory` and `remember`, or weights become infinite or NaN.
         OSError: If the checkpoint cannot be written. The previous file is still valid.
 
     Example:

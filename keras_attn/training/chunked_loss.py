@@ -49,14 +49,14 @@ def linear_cross_entropy(
         label_smoothing: Smoothing e, at least 0 and below 1.
         bias: Bias of the last layer, `(V,)`, or None.
         chunk_size: Maximum number of tokens at a time. If None, as many as have about 4 million
-            logits.
-        gradient: Whether gradients are computed, which triples the work.
+            logits, but at least 128.
+        gradient: Whether the gradient is computed together with the loss, which triples the work.
 
     Returns:
         The loss, a float32 scalar.
 
     Raises:
-        ValueError: If `chunk_size` is below 1.
+        ValueError: If `chunk_size` is not an integer of at least 1.
 
     Example:
 

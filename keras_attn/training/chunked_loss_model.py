@@ -35,16 +35,17 @@ class ChunkedLossModel(keras.Model):
 
     Args:
         model: A functional model with one output, logits `(B, T, V)` of a `TokenEmbedding` called
-            with `reverse=True`, or of a `Dense` without activation.
+            with `reverse=True` and without `logit_softcap`, or of a `Dense` without activation. The
+            layer must not be quantized or have LoRA.
         chunk_size: Maximum number of tokens at a time. If None, as many as have about 4 million
-            logits.
+            logits, but at least 128.
         **kwargs: Arguments of `keras.Model`, such as `name`.
 
     Raises:
         TypeError: If the model is not functional.
-        ValueError: If the last layer is not supported, or `chunk_size` is below 1; in `fit`, if the
-            model was compiled with a loss other than `MaskedCrossEntropy`, or with metrics, which
-            would need logits.
+        ValueError: If the last layer is not supported, or `chunk_size` is below 1; in `fit` and
+            `evaluate`, if the model was compiled with a loss other than `MaskedCrossEntropy`, or
+            with metrics, which would need logits.
 
     Example:
 
@@ -82,9 +83,21 @@ class ChunkedLossModel(keras.Model):
         training: bool = True,
         **kwargs,
     ):
-        """Computes the loss, a scalar; called by Keras.
+        """Computes the loss of a batch, including the losses of layers; called by Keras.
 
-        `y` are labels `(B, T)`, and `y_pred` are the inputs `(B, T, D)` of the last layer.
+        Args:
+            x: The inputs of the model, which are not used.
+            y: Integer labels `(B, T)`.
+            y_pred: The result of `call`, the inputs `(B, T, D)` of the last layer.
+            sample_weight: Weights `(B,)`, `(B, 1)` or `(B, T)`, or None.
+            training: Whether the gradient is computed together with the loss.
+
+        Returns:
+            The loss, a float32 scalar.
+
+        Raises:
+            ValueError: If the model was compiled with another loss or with metrics, or if the
+                labels are not integers or have the wrong shape.
         """
         if not isinstance(self.loss, MaskedCrossEntropy):
             raise ValueError(
@@ -134,7 +147,7 @@ class ChunkedLossModel(keras.Model):
         return total
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
+        """Returns the arguments of the constructor as a dict, with `model` serialized by Keras."""
         model = keras.saving.serialize_keras_object(self.model)
         return {"model": model, "chunk_size": self.chunk_size, "name": self.name}
 

@@ -29,9 +29,10 @@ def compute_on(device: str, devices: str = "1") -> Iterator[str]:
     batch. Several processes require JAX. Every process must run the same code on the same data.
 
     Args:
-        device: `"cpu"`, `"gpu"`, or `"auto"` for GPUs if the backend sees one.
+        device: `"cpu"`, `"gpu"`, or `"auto"`: GPUs if the backend sees one, otherwise CPUs.
         devices: Number of devices as a string, or `"all"`. With `"1"`, the backend chooses the
-            device.
+            device. With several processes, `"1"` and `"all"` mean all devices of each process, and
+            other numbers are errors.
 
     Yields:
         The chosen kind of device, `"cpu"` or `"gpu"`.

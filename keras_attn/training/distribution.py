@@ -32,7 +32,8 @@ def get_layout_map(
 
         query, key, value, qkv, hidden   kernel (D, F): columns over the devices; bias (F,) too
         output                           kernel (F, D): rows; bias (D,) whole
-        embedding                        E (V, D): rows, a part of the vocabulary on each device
+        embedding                        E (V, D): rows, a part of the vocabulary on each device;
+                                         whole in `BertConfig` models
         all others                       whole on each device
 
     D is the width of the model, F the width of a projection, and V the size of the vocabulary. The
@@ -183,12 +184,13 @@ class ProcessBatches(keras.utils.PyDataset):
     Args:
         batches: A dataset whose numbers of rows are multiples of the number of devices, such as
             `TokenBatches(..., rows_multiple_of=num_data_shards())`.
-        part: Index p of the part. If None, it is taken from the `keras.distribution` in scope.
+        part: Index p of the part. If None, it is taken from the `keras.distribution` in scope; 0 if
+            there is no distribution.
         parts: Number P of parts. If None, it is taken from the `keras.distribution` in scope; 1 if
             there is no distribution.
 
     Raises:
-        ValueError: If `part` is not below `parts`; or, when a batch is read, if P does not divide
+        ValueError: If `part` is not from 0 to P - 1; or, when a batch is read, if P does not divide
             its number of rows.
 
     Example:

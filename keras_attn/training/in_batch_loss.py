@@ -34,7 +34,8 @@ class InBatchCrossEntropy(keras.losses.Loss):
         sample_weight: Weight of each row, or None.
 
     Returns:
-        The mean over the rows, a scalar.
+        A scalar, the mean of the weighted losses of the rows, unless `**kwargs` has another
+        `reduction`.
 
     Raises:
         ValueError: If the scale is not above 0, or labels or predictions have the wrong shape.

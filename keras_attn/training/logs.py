@@ -59,7 +59,8 @@ class TrainingLog(keras.callbacks.Callback):
                 import tensorboardX  # noqa: F401
 
     def memory(self) -> dict[str, Any]:
-        """Returns the state for a checkpoint: a dict of `rows` and `seconds`."""
+        """Returns the state for a `TrainingCheckpoint`: a dict of `rows`, a list with a dict for
+        each epoch, and `seconds`, the time since the start of the run."""
         return {"rows": self.rows, "seconds": self._now()}
 
     def remember(self, memory: dict[str, Any]) -> None:

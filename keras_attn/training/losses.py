@@ -41,7 +41,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
 
     Call arguments:
         y_true: Integer labels `(B, T)`. A label that is neither `ignore_id` nor in 0 ... V - 1, and
-            has a weight other than 0, makes the loss NaN on every backend.
+            has a weight other than 0, makes the loss NaN.
         y_pred: Logits `(B, T, V)`.
         sample_weight: Optional weights, `(B,)`, `(B, 1)` or `(B, T)`.
 
@@ -49,8 +49,9 @@ class MaskedCrossEntropy(keras.losses.Loss):
         A scalar.
 
     Raises:
-        ValueError: If `label_smoothing` is out of range, labels are not integers, or the shape of
-            the labels is not the shape of the logits without the last axis.
+        ValueError: If `label_smoothing` is out of range, `ignore_id` is not an integer, labels are
+            not integers, the shape of the labels is not the shape of the logits without the last
+            axis, or `sample_weight` has another shape.
 
     Example:
 

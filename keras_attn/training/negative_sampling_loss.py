@@ -32,12 +32,14 @@ class NegativeSamplingLoss(keras.losses.Loss):
         **kwargs: Other arguments of `keras.losses.Loss`.
 
     Call arguments:
-        y_true: `(B, P, C)`, 1 for context words of a position and 0 for other words.
+        y_true: `(B, P, C)`, 1 for the context words of each of P positions, and 0 for the others of
+            its C words.
         y_pred: Logits `(B, P, C + N)`, first of the C words, then of the N noise words.
         sample_weight: Weight of each row or position, or None.
 
     Returns:
-        The mean over all positions `(B, P)`, a scalar.
+        A scalar, the mean of the weighted losses of all positions `(B, P)`, unless `**kwargs` has
+        another `reduction`.
 
     Raises:
         ValueError: If `negatives` is not above 0, or labels or predictions have the wrong shape.

@@ -88,6 +88,9 @@ class InverseSquareRootSchedule(keras.optimizers.schedules.LearningRateSchedule)
         Returns:
             A schedule whose peak is `factor / sqrt(model_dim * warmup_steps)`.
 
+        Raises:
+            ValueError: If an argument is not above 0, or `warmup_steps` is not a whole number.
+
         Example:
 
         >>> schedule = InverseSquareRootSchedule.noam(512, 4000)

@@ -7,9 +7,12 @@ import numpy as np
 
 
 def seed_everything(seed: int, deterministic: bool = True) -> None:
-    """Seeds Python, NumPy and the backend, and makes TensorFlow deterministic.
+    """Seeds the random generators of Python, NumPy, TensorFlow and PyTorch.
 
-    `keras.utils.set_random_seed` also sets the seeds, but imports TensorFlow on every backend.
+    TensorFlow and PyTorch are only seeded if they are the backend. Keras takes the seeds of new
+    layers and initializers from Python's generator. `keras.utils.set_random_seed` also resets the
+    generator of `keras.random`, but imports TensorFlow on every backend; this function resets that
+    generator only on TensorFlow.
 
     Args:
         seed: Integer from 0 to 2^32 - 1.

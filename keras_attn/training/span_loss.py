@@ -33,7 +33,8 @@ class SpanCrossEntropy(keras.losses.Loss):
         sample_weight: Weight of each row, or None.
 
     Returns:
-        The mean over the rows, a scalar.
+        A scalar, the mean of the weighted losses of the rows, unless `**kwargs` has another
+        `reduction`.
 
     Raises:
         ValueError: If labels or predictions have the wrong shape.

@@ -37,7 +37,7 @@ def save_training_state(
     Args:
         path: The file; its folder must exist.
         model: A compiled and built model.
-        notes: JSON-compatible values that `load_training_state` returns.
+        notes: A dict of JSON-compatible values that `load_training_state` returns; empty if None.
 
     Raises:
         OSError: If the file cannot be written. An existing file does not change.
