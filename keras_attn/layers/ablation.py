@@ -23,10 +23,11 @@ def heads_of(model: keras.layers.Layer) -> dict[str, HeadsLayer]:
         model: A built model or layer.
 
     Returns:
-        The layers in the order of the model, with the same paths as in `attention_maps`.
+        A dict of `MultiHeadAttention` and `MultiHeadSelfAttention` layers in the order of the
+        model, with the same paths as in `attention_maps`.
 
     Raises:
-        ValueError: If the model has no multi-head attention layer of this package.
+        ValueError: If the model has no built multi-head attention layer of this package.
             `keras_attn.from_keras` converts models with attention layers of Keras or KerasHub.
 
     Example:
@@ -76,12 +77,14 @@ def ablate(
         output = sum over n of context_n Wo_n + b
 
     `replace="zero"` leaves the heads out of this sum, as in Michel et al. (2019) and Voita et al.
-    (2019). `replace="uniform"` gives all keys that a query sees the same weight. If `replace` is an
-    array, it is a fixed pattern of attention, which replaces the attention weights of the heads.
-    Hidden keys get no weight, and each row is scaled to sum to 1.
+    (2019). `replace="uniform"` sets the queries of the heads to 0. All keys that a query sees then
+    get the same weight, unless a `score_mod` or an `attention_bias` changes the scores. If
+    `replace` is an array, it is a fixed pattern of attention, which replaces the attention weights
+    of the heads. Hidden keys get no weight, and each row is scaled to sum to 1 (to less than 1 in a
+    layer with `attention_sinks`).
 
-    For `"zero"` and `"uniform"`, weights of the layers are set to 0, and restored at the end of the
-    block. Inside the block, the change therefore affects all uses of the model, on every backend:
+    For `replace="zero"` and `replace="uniform"`, weights of the layers are set to 0, and restored
+    at the end of the block. Inside the block, the change therefore affects all uses of the model:
     `model(x)`, `predict`, functions that were compiled before, cached decoding, the methods of a
     task, and other threads. A fixed pattern only affects eager calls on whole rows.
 
@@ -93,18 +96,23 @@ def ablate(
 
     Args:
         model: A built model or layer. For a task, pass `task.whole`.
-        heads: Indices of heads, from 0, keyed by the path of their layer in `attention_maps` and
-            `heads_of`, such as `{"encoder/block_1/self_attention": [3]}`.
-        replace: `"zero"`, `"uniform"`, or weights `(T, S)`. If the inputs are shorter, only the
-            first rows and columns are used.
+        heads: The index of a head, from 0, or a list of indices, keyed by the path of their layer
+            in `heads_of`, such as `{"encoder/block_1/self_attention": [3]}`, or by a key of
+            `attention_maps`.
+        replace: `"zero"`, `"uniform"`, or finite weights `(T, S)` of at least 0. If the inputs are
+            shorter, only the first rows and columns are used.
 
     Yields:
         None.
 
     Raises:
         TypeError: If the index of a head is not an integer.
-        ValueError: If `heads` names a layer or head that does not exist, or `replace` has an
-            unknown value or is not supported by the layer.
+        ValueError: If the model has no built multi-head attention layer of this package; if `heads`
+            names a layer or head that does not exist; if `replace` has an unknown value or is not
+            supported by the layer (`"uniform"` by layers with ALiBi, relative positions or
+            `qk_norm="layer_norm"`; both names by layers that are quantized other than to int8 or
+            float8); or if a pattern has negative numbers, or is smaller than the attention weights
+            of a call.
         RuntimeError: If a model with a fixed pattern is called in a compiled function or in cached
             steps, if no eager call reached a layer, or if weights that were set to 0 were changed
             in the block, for example by training.

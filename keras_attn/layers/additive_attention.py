@@ -21,7 +21,8 @@ class AdditiveAttention(SequenceAttention):
     `keras.layers.AdditiveAttention` has neither `Wq` nor `Wk`, and requires equal widths; this
     layer follows the paper. With `units=None`, there are no projections, as in the Keras layer:
     `scores[t, s] = v . tanh(query[t] + key[s])`. If `normalize` is True, `g v / |v|` replaces v
-    (Salimans and Kingma, 2016), where the learned length g is initially `1 / sqrt(units)`.
+    (Salimans and Kingma, 2016), where the learned length g is initially 1 over the square root of
+    the length of v.
 
     With a `window`, a query sees only the keys s with `|s - p[t]| <= window_size` (Luong et al.,
     2015). `window="monotonic"` sets `p[t] = t`; a query that is past the last key by more than the
@@ -31,19 +32,21 @@ class AdditiveAttention(SequenceAttention):
     has `Dq U + Dk U + U` parameters, or U without projections. A bias adds U parameters,
     `normalize=True` adds 1, and `window="predictive"` adds `Dq Dq + Dq`.
 
-    The layer needs memory for `B * T * S * units` numbers; an `AttentionDecoder` needs memory for
-    only one step, `B * S * units`.
+    The layer needs memory for `B T S U` numbers; an `AttentionDecoder` needs memory for only one
+    step, `B S U` numbers.
 
-    Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`; the widths may differ.
+    Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`. The widths may differ, except
+    that `units=None` requires Dq = Dk.
 
-    Masking: `value_mask` `(B, S)` hides keys, and `attention_mask` `(B, T, S)` or `(B, 1, T, S)`
-    hides keys from individual queries. Masks are boolean or 0/1 integers, True for tokens that may
-    be attended. If no mask is given, the Keras masks of `value` and `key` are used. `query_mask`
-    hides nothing: it is the mask of the output. A query that sees no key gets zero weights and a
+    Masking: `value_mask` and `key_mask` `(B, S)` hide keys, and `attention_mask` `(B, T, S)` or
+    `(B, 1, T, S)` hides keys from individual queries. Masks are boolean or 0/1 integers, True for
+    tokens that may be attended. `value_mask` defaults to the Keras mask of `value`, and `key_mask`
+    to the Keras mask of `key`; both are combined. `query_mask` hides nothing: it is the mask of the
+    output, by default the Keras mask of `query`. A query that sees no key gets zero weights and a
     zero context.
 
     Args:
-        units: Width U of the hidden layer; None for no projections.
+        units: Width U of the hidden layer; None for no projections, with U = Dq.
         use_bias: Whether to use the bias b, which requires projections.
         normalize: Whether to normalize v.
         window: `None` (all keys), `"monotonic"` or `"predictive"`.
@@ -66,18 +69,21 @@ class AdditiveAttention(SequenceAttention):
         value_mask: Padding mask of the values, `(B, S)`.
         key_mask: Padding mask of the keys, `(B, S)`.
         attention_mask: Mask of query-key pairs, `(B, T, S)` or `(B, 1, T, S)`.
-        projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
-            its padding, or in the padding of `value`, is then not removed.
-        positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
+        projected_key: Result of `project_key(key)`, instead of `key`, if many queries read the same
+            memory. NaN in its padding, or in the padding of `value`, is then not removed.
+        positions: Positions `(B, T)` of the queries for `window="monotonic"`; 0, 1, 2, ... if None.
+            With any other `window`, they raise an error.
         return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
 
     Returns:
-        The context `(B, T, Dv)`, or `(context, weights)` with weights `(B, T, S)`.
+        The context `(B, T, Dv)` or, if `return_attention_scores` is True, `(context, weights)` with
+        weights `(B, T, S)`.
 
     Raises:
-        ValueError: If a setting is out of range, an input has the wrong rank or length, or a mask
-            has floats.
+        ValueError: If a setting is unknown, out of range or does not apply; if an input is missing
+            or has the wrong rank, length or width; if `key` and `projected_key` are both given; or
+            if a mask has floats or the wrong shape.
 
     Example:
 
@@ -140,7 +146,10 @@ class AdditiveAttention(SequenceAttention):
             self.gain = self.add_weight(shape=(), initializer=length, name="gain")
 
     def project_key(self, key: Tensor) -> Tensor:
-        """Projects the keys `(B, S, Dk)` to `(B, S, U)`, once for many queries."""
+        """Projects the keys `(B, S, Dk)` to `(B, S, U)`; returns them unchanged if `units` is None.
+
+        A caller with many calls on the same keys can pass the result as `projected_key`.
+        """
         return key if self.key_dense is None else self.key_dense(key)
 
     def compute_scores(self, query: Tensor, projected_key: Tensor):

@@ -46,7 +46,7 @@ class AttentionDecoder(RecurrentLoop):
     In both orders:
 
         a[t]      = activation([h[t]; c[t]] Wa)            with `attention_units`; else [h[t]; c[t]]
-        output[t] = dropout(a[t])
+        output[t] = dropout(a[t])                          without a memory, there is no c[t]
 
     "Show, Attend and Tell" (Xu et al., 2015) adds these options:
 
@@ -86,11 +86,11 @@ class AttentionDecoder(RecurrentLoop):
         cell: A Keras cell (`GRUCell`, `LSTMCell`, `StackedRNNCells`, your own) or a list of cells,
             the first at the bottom. Set dropout and recurrent dropout in the cell itself.
         attention: `AdditiveAttention`, `LuongAttention` or another `SequenceAttention`, a list of
-            such layers, or None. Its `attention_dropout` must be 0; use `dropout` instead.
+            these layers, or None. Their `attention_dropout` must be 0; use `dropout` instead.
         order: `"luong"` or `"bahdanau"`. None means `"luong"` with attention, and `"bahdanau"`
             without attention.
-        input_feeding: Whether a[t-1] (the context if `attention_units` is None) is an input of step
-            t. None means True in Luong's order and False in Bahdanau's.
+        input_feeding: Whether a[t-1] (c[t-1] if `attention_units` is None) is an input of step t.
+            None means True in Luong's order with a memory, and False otherwise.
         attention_units: Width of a[t]; None for no projection Wa.
         activation: Activation of a[t].
         bridge: Whether the initial state is computed from the memory's summary.
@@ -106,19 +106,23 @@ class AttentionDecoder(RecurrentLoop):
         x: Embeddings `(B, T, D)` of the target tokens, shifted by one (teacher forcing).
         memory: Output `(B, S, Dm)` of the encoder; None for a layer built without a memory.
         memory_mask: Padding mask of the memory, `(B, S)`.
-        padding_mask: Padding mask of `x`, `(B, T)`.
-        initial_state: A list with a tensor `(B, width)` for each state of the cell.
+        padding_mask: Padding mask of `x`, `(B, T)`, and mask of the output.
+        initial_state: A list with a tensor `(B, width)` for each state of the cell; None for the
+            initial state described above. With `bridge`, it must be None.
         return_attention_scores: Whether to also return the attention weights.
         return_state: Whether to also return the final states of the cell.
         training: Whether dropout is active.
 
     Returns:
-        The output, or `(output, [weights (B, T, S), ...])` with the weights of each attention. With
-        `return_state`, a list of states comes last.
+        The output `(B, T, attention_units)` or `(B, T, U + C)`. If `return_attention_scores` is
+        True, `(output, weights)`, where `weights` is a list with a tensor `(B, T, S)` for each
+        attention. If `return_state` is True, the tuple ends with a list of the final states of the
+        cell, each `(B, width)`.
 
     Raises:
-        ValueError: If options do not apply or contradict each other, a Keras mask of the memory was
-            lost on the way to this layer, or a state has the wrong width.
+        ValueError: If a setting is unknown, out of range, does not apply or contradicts another; if
+            an input is missing or has the wrong shape or dtype; if a symbolic `x` or `memory` lost
+            its Keras mask on the way to this layer; or if a state has the wrong width.
         TypeError: If `cell` is not a Keras cell, or `attention` is not a `SequenceAttention`.
 
     Example:

@@ -25,8 +25,8 @@ POOLING_SCORES = ("additive", "dot")
 class AttentionPooling(PoolingLayer):
     """Averages tokens with the weights of attention with one learned query.
 
-        additive:  scores[s] = u . tanh(x[s] W + b)       D U + U + U weights
-        dot:       scores[s] = q . x[s] / sqrt(D)         D
+        additive:  scores[s] = u . tanh(x[s] W + b)       D U + U + U parameters
+        dot:       scores[s] = q . x[s] / sqrt(D)         D parameters
         weights = softmax over tokens of scores           (B, S)
         output  = sum_s weights[s] x[s]                   (B, D)
 
@@ -56,11 +56,12 @@ class AttentionPooling(PoolingLayer):
         training: Whether dropout is active.
 
     Returns:
-        The pooled vectors `(B, D)`, or `(output, weights)` with weights `(B, S)`. The role of the
-        weights in `collect_attention` is `pooling`.
+        The pooled vectors `(B, D)` or, if `return_attention_scores` is True, `(output, weights)`
+        with weights `(B, S)`. The role of the weights in `collect_attention` is "pooling".
 
     Raises:
-        ValueError: If a setting is out of range, or an input or a mask has the wrong shape.
+        ValueError: If a setting is unknown, out of range or does not apply; if an input or a mask
+            has the wrong shape; or if a mask has floats.
 
     Example:
 

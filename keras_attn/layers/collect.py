@@ -34,10 +34,10 @@ class AttentionKey(NamedTuple):
 
 
 class AttentionMaps(dict):
-    """Attention weights `(B, N, T, S)` as NumPy arrays, keyed by `AttentionKey`.
+    """Attention weights `(B, N, T, S)` as NumPy arrays of float32, keyed by `AttentionKey`.
 
-    Layers without a head axis give `(B, T, S)`. `AttentionPooling` and `TokenWeighting`, which have
-    no queries, give `(B, S)`.
+    Layers without heads give `(B, T, S)`. `AttentionPooling`, whose only query is learned, and
+    `TokenWeighting`, which has no queries, give `(B, S)`.
     """
 
     def __init__(self):
@@ -47,7 +47,10 @@ class AttentionMaps(dict):
         self._calls: dict[AttentionKey, dict[str, Any]] | None = None
 
     def select(self, role: str | None = None, path: str = "") -> list[np.ndarray]:
-        """Returns the maps of one role, or of layers whose path contains `path`, in call order."""
+        """Returns a list of the maps of a role (any role if None) whose layer path contains `path`.
+
+        The maps are in the order of the calls.
+        """
         return [m for k, m in self.items() if role in (None, k.role) and path in k.path]
 
     def _add(self, layer: keras.layers.Layer, role: str, scores: Tensor, **call: Any) -> None:
@@ -131,15 +134,17 @@ def collect_attention() -> Iterator[AttentionMaps]:
     """Collects the weights of every attention layer that is called inside the block.
 
     Functional, subclassed and nested models and shared layers are supported if they are called
-    eagerly, as `model(x)`. Collecting does not change the outputs, stores nothing on the layers and
-    does not affect other threads. The weights of compiled calls (`fit`, `predict`, `tf.function`)
-    cannot be collected.
+    eagerly, as `model(x)`. Collecting uses the kernel "plain", which changes the outputs at most by
+    rounding. It stores nothing on the layers and does not affect other threads. The weights of
+    compiled calls cannot be collected: `tf.function` and, on TensorFlow and JAX, `fit` and
+    `predict` of a model that was not compiled with `run_eagerly=True`.
 
     Yields:
         `AttentionMaps`: a dict of NumPy arrays, keyed by `AttentionKey(path, role, call)`.
 
     Raises:
-        RuntimeError: At the end of the block, if layers were only called in compiled functions.
+        RuntimeError: At the end of the block, if attention layers were called only while a function
+            was compiled.
 
     Example:
 
@@ -185,8 +190,8 @@ def attention_maps(model: Callable[..., Any], inputs: Nest, **kwargs: Any) -> At
     """Returns the attention weights of one call of a model.
 
     Args:
-        model: A Keras model or layer, or any callable that calls attention layers.
-        inputs: Inputs of the model.
+        model: A Keras model or layer, or any callable that calls attention layers eagerly.
+        inputs: Inputs of the model, passed as its first argument.
         **kwargs: Further call arguments. `training` defaults to False for a Keras model.
 
     Returns:
@@ -195,6 +200,7 @@ def attention_maps(model: Callable[..., Any], inputs: Nest, **kwargs: Any) -> At
     Raises:
         ValueError: If no attention layer of this package was called. `keras_attn.from_keras`
             converts a model with attention layers of Keras or KerasHub.
+        RuntimeError: If attention layers were called only in a compiled function.
 
     Example:
 

@@ -19,7 +19,7 @@ class DecoderBlock(TransformerBlock):
         pre-norm (normalize_first):           x = x + sublayer(norm(x))
 
     The sublayers are causal self-attention, cross-attention to `memory` and feed-forward, in turn.
-    A block whose first call has no `memory` has no cross-attention; it is the block of GPT (Radford
+    A block whose first call has no `memory` has no cross-attention, like the block of GPT (Radford
     et al., 2018).
 
     Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, D)`.
@@ -29,21 +29,21 @@ class DecoderBlock(TransformerBlock):
     `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` restricts self-attention further, and
     `cross_attention_mask` `(B, T, S)` or `(B, 1|N, T, S)` restricts cross-attention. Masks are
     boolean or 0/1 integers, True for tokens that may be attended. If a query sees nothing of the
-    memory, cross-attention adds only its output bias.
+    memory, the output of cross-attention is its output bias.
 
     Args:
         num_heads: Number of attention heads N.
         intermediate_dim: Width of the hidden layer of the feed-forward network.
         key_dim: Width of a head; D / N if None.
         value_dim: Width of a head of values; `key_dim` if None.
-        num_kv_heads: Number of key and value heads; N if None.
-        dropout: Dropout of the sublayers' outputs.
-        attention_dropout: Dropout of the attention weights.
+        num_kv_heads: Number of key and value heads, a divisor of N; N if None.
+        dropout: Dropout rate of the sublayers' outputs.
+        attention_dropout: Dropout rate of the attention weights.
         activation: Activation of the feed-forward network.
         normalize_first: Whether to use pre-norm instead of post-norm.
         layer_norm_epsilon: Epsilon of the norms.
-        kernel_initializer: Initializer of the projections.
-        bias_initializer: Initializer of the biases of the projections.
+        kernel_initializer: Initializer of the kernels of attention and feed-forward.
+        bias_initializer: Initializer of the biases of attention and feed-forward.
         kernel_regularizer: Regularizer of the kernels.
         bias_regularizer: Regularizer of the biases.
         kernel_constraint: Constraint of the kernels, each a matrix (inputs, outputs).
@@ -53,15 +53,17 @@ class DecoderBlock(TransformerBlock):
         normalization: "layer_norm", or "rms_norm" (Zhang and Sennrich, 2019).
         gated: Whether the feed-forward network is a gated linear unit (Shazeer, 2020); SwiGLU with
             `activation="silu"`.
-        use_bias: Whether the projections have biases; `norm_bias` controls the layer norms.
+        use_bias: Whether attention and feed-forward have biases; `norm_bias` controls the layer
+            norms.
         positions: Positions in the self-attention: "rotary" (Su et al., 2021), "alibi" (Press et
             al., 2022), "relative" (T5: Raffel et al., 2020) or None. If None, add
             `PositionalEncoding` to the embeddings.
         rotary_base: Base of the wavelengths of rotary positions.
         rotary_scaling: Scaling of rotary positions for contexts longer than in training, in the
             form that `keras_attn.ops.rotary_rates` accepts.
-        num_buckets: Number of buckets of relative positions; even.
-        max_distance: Distance from which all relative positions share one bucket.
+        num_buckets: Number of buckets of relative positions; even, at least 4.
+        max_distance: Distance from which relative positions of one direction share a bucket; more
+            than `num_buckets / 2`.
         sliding_window: Distance from which self-attention hides keys; no limit if None.
         scale: Factor of the query-key products; `1 / sqrt(key_dim)` if None.
         attention_kernel: How attention is computed: "auto", "plain", "chunked" or "flash", as in
@@ -73,13 +75,14 @@ class DecoderBlock(TransformerBlock):
             if None. `MultiHeadSelfAttention` describes this and the next five settings in detail.
         softcap: Limit of the scaled products by a hyperbolic tangent; none if None.
         attention_sinks: Whether each head has a learned logit in the denominator of the softmax.
-        sink_tokens: Number of first tokens that the window does not hide.
+        sink_tokens: Number of first tokens that `sliding_window` does not hide.
         score_mod: Function of scores and positions in the self-attention.
         mask_mod: Function of positions that hides keys in the self-attention.
-        sandwich_norm: Whether a pre-norm block also normalizes the outputs of its sublayers, before
-            they are added (Gemma Team, 2024).
-        norm_bias: Whether layer norms have a bias.
-        attention_norm: Whether a pre-norm block normalizes the input of its self-attention.
+        sandwich_norm: Whether the outputs of the sublayers are also normalized before they are
+            added (Gemma Team, 2024). Only a pre-norm block supports True.
+        norm_bias: Whether layer norms have a bias; the norms of `qk_norm="layer_norm"` always do.
+        attention_norm: Whether the input of the self-attention is normalized. Only a pre-norm block
+            supports False.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -90,22 +93,24 @@ class DecoderBlock(TransformerBlock):
         attention_mask: Mask of query-key pairs, `(B, T, T)` or `(B, 1|N, T, T)`.
         attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products of the
             self-attention; -inf hides.
-        use_causal_mask: Whether later positions are hidden from earlier ones.
+        use_causal_mask: Whether later positions are hidden from earlier ones; True by default.
         return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
-            the block; `0 ... T-1` if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions of the tokens for the settings
+            `positions`, `score_mod` and `mask_mod`; `0 ... T-1` if None. A block without these
+            settings raises an error.
         cross_attention_mask: Mask of query-memory pairs, `(B, T, S)` or `(B, 1|N, T, S)`.
 
     Returns:
-        The output `(B, T, D)`. With `return_attention_scores`, `(output, self_weights,
+        The output `(B, T, D)`. If `return_attention_scores` is True, `(output, self_weights,
         cross_weights)` with weights `(B, N, T, T)` and `(B, N, T, S)`, or `(output, self_weights)`
         if there is no memory.
 
     Raises:
-        ValueError: If a setting is out of range, a mask has the wrong shape, the heads do not
-            divide the width, a memory is given to a block that was built without one, or no memory
-            is given to a block that was built with one.
+        ValueError: If a setting is unknown, out of range or does not apply; if an input or a mask
+            has the wrong shape; if a mask has floats; if the heads do not divide the width; if a
+            memory is given to a block that was built without a memory; or if no memory is given to
+            a block that was built with a memory.
 
     Example:
 
@@ -248,19 +253,25 @@ class DecoderBlock(TransformerBlock):
         max_length: Size | None = None,
         positions: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Runs over a prompt and returns the state for `step`.
+        """Runs over a prompt of P tokens, and returns its output and the state for `step`.
 
         Args:
             x: Inputs `(B, P, D)`.
-            padding_mask: Padding mask of `x`, `(B, P)`, or None.
-            memory: Source states `(B, S, Dm)`, or None. Its keys and values are computed here,
-                once.
-            memory_mask: Padding mask of the memory, `(B, S)`, or None.
+            padding_mask: Padding mask of `x`, `(B, P)`; all are tokens if None.
+            memory: Source states `(B, S, Dm)`, or None for a block without cross-attention. The
+                keys and values of the memory are computed here, once.
+            memory_mask: Padding mask of the memory, `(B, S)`; all are tokens if None.
             max_length: Number of slots L of the cache, at least P; P + 1 if None.
             positions: Positions of the prompt's tokens, as in a call.
 
         Returns:
-            The output `(B, P, D)`, and the state `{"cache": ..., "memory": ...}`.
+            The output `(B, P, D)`, and the state, a dict. `"cache"` contains keys `(B, K, L, H)`
+            and values `(B, K, L, Hv)` of K heads. With a memory, `"memory"` contains its keys
+            `(B, K, S, H)` and values `(B, K, S, Hv)`.
+
+        Raises:
+            ValueError: If a memory is given to a block that was built without a memory, or no
+                memory to a block that was built with a memory.
         """
         self._check_memory(memory, memory_mask)
         max_length = ops.shape(x)[1] + 1 if max_length is None else max_length
@@ -295,21 +306,23 @@ class DecoderBlock(TransformerBlock):
         return_attention_scores: bool = False,
         positions: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any], tuple[Tensor, ...]]:
-        """Computes one new position, with the cached keys and values of earlier positions.
+        """Computes the output of one new position, with the cached keys and values of earlier ones.
 
         Args:
             x: Inputs `(B, 1, D)`.
             state: State from `prefill` or the last `step`.
-            slot: int32 scalar, the slot of the cache to write.
-            visible: Boolean `(B, L)`, True for slots that hold tokens, including this one.
-            memory_mask: Padding mask of the memory, `(B, S)`, or None.
+            slot: int32 scalar tensor, the slot of the cache to write.
+            visible: Boolean `(B, L)`, True for the slots of tokens, including the new one.
+            memory_mask: Padding mask of the memory, `(B, S)`; all are tokens if None.
             return_attention_scores: Whether to also return the attention weights.
-            positions: Integers `(B, L)`, the positions of the slots, including this one, for rotary
-                positions or ALiBi; `0 ... L-1` if None.
+            positions: Integers `(B, L)`, the positions of all slots, including the new one, for the
+                settings `positions`, `score_mod` and `mask_mod`; `0 ... L-1` if None.
 
         Returns:
-            The output `(B, 1, D)`, the new state, and a tuple of the weights of self-attention and
-            cross-attention, which is empty unless `return_attention_scores`.
+            A tuple of the output `(B, 1, D)`, the new state, and a tuple of attention weights. If
+            `return_attention_scores` is True, the last tuple contains the weights `(B, N, 1, L)` of
+            self-attention and, with a memory, `(B, N, 1, S)` of cross-attention; otherwise, it is
+            empty.
         """
         scores = []
         state = dict(state)

@@ -32,7 +32,7 @@ class DoublyStochasticLoss(MaskedLayer):
     Shapes: x `(B, T, D)`, attention weights `(B, T, S)` to `(B, T, D)`.
 
     Masking: steps that `padding_mask` (or the Keras mask of `x`) hides, rows without tokens, and
-    positions that `memory_mask` hides are ignored. The output keeps the mask of `x`.
+    positions that `memory_mask` hides are ignored. `padding_mask` is the mask of the output.
 
     Args:
         weight: Factor of the loss; 0 or greater.
@@ -42,13 +42,14 @@ class DoublyStochasticLoss(MaskedLayer):
         x: Inputs `(B, T, D)`, such as the output of the decoder. It is returned.
         attention_weights: `(B, T, S)`, from `return_attention_scores=True`.
         padding_mask: Padding mask of `x`, `(B, T)`.
-        memory_mask: Padding mask of the memory, `(B, S)`.
+        memory_mask: Padding mask of the memory, `(B, S)`; all positions count if None.
 
     Returns:
-        A copy of x.
+        A copy of `x` `(B, T, D)`, in the compute dtype of the layer.
 
     Raises:
-        ValueError: If the weight is negative, an input has the wrong shape, or a mask has floats.
+        ValueError: If `weight` is not a number of at least 0; if the attention weights are missing;
+            if an input or a mask has the wrong shape; or if a mask has floats.
 
     Example:
 
@@ -88,7 +89,7 @@ class DoublyStochasticLoss(MaskedLayer):
         mask: Tensor | None = None,
         x_mask: Tensor | None = None,
     ):
-        """Adds the loss of the attention weights, and returns `x` `(B, T, D)`."""
+        """Adds the loss of the attention weights, and returns a copy of `x` `(B, T, D)`."""
         attention_weights = cast(Tensor, attention_weights)  # `build` refuses None
         check_rank(x, "x")
         check_rank(attention_weights, "attention_weights", shape="(B, T, S)")

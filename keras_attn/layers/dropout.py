@@ -12,19 +12,21 @@ from keras_attn.ops import dropout
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class Dropout(MaskedLayer):
-    """Dropout (Srivastava et al., 2014) with cheaper random numbers than Keras' own.
+    """Dropout (Srivastava et al., 2014) with cheap random numbers on TensorFlow and JAX.
 
         output = keep * x / (1 - rate) while training,    keep = 1 with probability 1 - rate
 
-    `keras_attn.ops.dropout` describes the random numbers.
+    `keras_attn.ops.dropout` describes the random numbers. On PyTorch,
+    `keras.random.dropout` draws them.
 
     Shapes: any; the output has the shape of the input.
 
     Masking: the output keeps the mask of `x`. Masked units are dropped like all others.
 
     Args:
-        rate: Fraction of the units set to zero, in [0, 1), rounded to a multiple of 2^-16.
-        seed: Seed of the random numbers.
+        rate: Fraction of the units set to zero, in [0, 1). On TensorFlow and JAX, it is rounded to
+            a multiple of 2^-16.
+        seed: Seed of the random numbers; a random seed if None.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -33,7 +35,7 @@ class Dropout(MaskedLayer):
         training: Whether units are dropped.
 
     Returns:
-        A tensor with the shape and dtype of `x`.
+        A tensor with the shape of `x`, in the compute dtype of the layer.
 
     Raises:
         ValueError: If the rate is out of range, or a mask has the wrong shape or floats.

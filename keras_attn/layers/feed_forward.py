@@ -28,10 +28,10 @@ class FeedForward(DenseLayer):
 
         output = dropout(activation(x Wg + bg) * (x W1 + b1)) W2 + b2
 
-    With `activation="silu"`, this is called SwiGLU; with "gelu", GEGLU; with "relu", ReGLU; with
-    "sigmoid", GLU. Wg and W1 are stored as one kernel `(D, 2 intermediate_dim)`, Wg first. The gate
-    increases the number of weights by half; reduce `intermediate_dim` to two thirds to keep the
-    number of weights.
+    The name of this network is SwiGLU with `activation="silu"`, GEGLU with "gelu", ReGLU with
+    "relu", and GLU with "sigmoid". Wg and W1 are stored as one kernel `(D, 2 intermediate_dim)`, Wg
+    first. The gate increases the number of weights by half; reduce `intermediate_dim` to two thirds
+    to keep the number of weights.
 
     Shapes: x `(..., D)` to `(..., D)`.
 

@@ -16,8 +16,9 @@ class GridPositionalEncoding(MaskedLayer):
 
         output[b, r] = x[b, r] + [PE[r // columns]; PE[r % columns]]
 
-    The first half of the width encodes the row and the second half the column, each as in
-    `PositionalEncoding`. There may be any number of rows. The layer has no weights.
+    The first half of the width encodes the row and the second half the column. PE are the
+    sinusoids of `PositionalEncoding`, of width D / 2. There may be any number of rows. The layer
+    has no weights.
 
     Shapes: x `(B, R, D)`, D even, to `(B, R, D)`.
 
@@ -37,7 +38,9 @@ class GridPositionalEncoding(MaskedLayer):
         The output `(B, R, D)` in the compute dtype of the layer.
 
     Raises:
-        ValueError: If `x` has an odd width or the wrong rank.
+        ValueError: If `columns` is not a positive integer; if `max_wavelength` is not greater than
+            1; if `x` has an odd or unknown width or the wrong rank; or if a mask has the wrong
+            shape or floats.
 
     Example:
 

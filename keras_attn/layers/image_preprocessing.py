@@ -25,8 +25,9 @@ class ImagePreprocessing(keras.layers.Layer):
 
         output = (resize(x)[..., order] - mean) / std
 
-    `scaling` is a mode of `keras.applications.imagenet_utils.preprocess_input`, for RGB pixels from
-    0 to 255: `"none"`; `"tf"` (-1 to 1); `"torch"` (ImageNet's mean and standard deviation, as in
+    `scaling` sets the order of the channels, the mean and the standard deviation, like the modes of
+    `keras.applications.imagenet_utils.preprocess_input`, for RGB pixels from 0 to 255: `"none"` (no
+    change); `"tf"` (-1 to 1); `"torch"` (ImageNet's mean and standard deviation, as in
     DenseNet and torchvision); or `"caffe"` (BGR minus ImageNet's mean, as in VGG and ResNet).
 
     Resizing is bilinear, with antialiasing when an image becomes smaller, as in Pillow. It is
@@ -40,14 +41,14 @@ class ImagePreprocessing(keras.layers.Layer):
 
     Args:
         image_size: `(rows, columns)`, or one number for both.
-        scaling: One of the names above.
+        scaling: `"none"`, `"tf"`, `"torch"` or `"caffe"`.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: Inputs `(B, H, W, 3)`, integers or floats from 0 to 255.
 
     Returns:
-        Floats `(B, rows, columns, 3)`.
+        Images `(B, rows, columns, 3)` in the compute dtype of the layer.
 
     Raises:
         ValueError: If a setting is out of range, or an input has the wrong shape.

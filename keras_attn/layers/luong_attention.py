@@ -17,10 +17,10 @@ LUONG_SCORES = ("dot", "general", "concat", "scaled")
 class LuongAttention(SequenceAttention):
     """Multiplicative attention, global or local (Luong et al., 2015).
 
-        dot:      scores[t, s] = query[t] . key[s]                       needs Dq = Dk; 0 weights
-        general:  scores[t, s] = query[t] . (key[s] W)                   Dk Dq
-        concat:   scores[t, s] = v . tanh([query[t]; key[s]] W)          (Dq + Dk) U + U
-        scaled:   scores[t, s] = g query[t] . key[s]                     needs Dq = Dk; 1
+        dot:      scores[t, s] = query[t] . key[s]                   0 weights, needs Dq = Dk
+        general:  scores[t, s] = query[t] . (key[s] W)               Dk Dq weights
+        concat:   scores[t, s] = v . tanh([query[t]; key[s]] W)      (Dq + Dk) U + U weights
+        scaled:   scores[t, s] = g query[t] . key[s]                 1 weight, needs Dq = Dk
         context[t] = sum_s softmax_s(scores[t]) value[s]                 (B, T, Dv)
 
     The factor g of `score="scaled"` is learned; its initial value is `1 / sqrt(Dk)`, the factor of
@@ -31,14 +31,16 @@ class LuongAttention(SequenceAttention):
     `window="monotonic"`, sets `p[t] = t`; a query that is past the last key by more than the window
     sees nothing. Local-p, `window="predictive"`, sets `p[t] = n sigmoid(vp . tanh(query[t] Wp))`
     for n keys, and multiplies the weights by `exp(-(s - p[t])^2 / (2 sigma^2))` with `sigma =
-    window_size / 2`, so that they sum to less than 1. Padding does not count as a position.
+    window_size / 2`, so that the weights sum to less than 1. It adds `Dq Dq + Dq` weights for Wp
+    and vp. Padding does not count as a position.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`.
 
-    Masking: `value_mask` `(B, S)` hides keys, and `attention_mask` `(B, T, S)` or `(B, 1, T, S)`
-    hides keys from individual queries. Masks are boolean or 0/1 integers, True for tokens that may
-    be attended. If no mask is given, the Keras masks of `value` and `key` are used. `query_mask`
-    hides nothing: it is the mask of the output. A query that sees no key gets zero weights and a
+    Masking: `value_mask` and `key_mask` `(B, S)` hide keys, and `attention_mask` `(B, T, S)` or
+    `(B, 1, T, S)` hides keys from individual queries. Masks are boolean or 0/1 integers, True for
+    tokens that may be attended. `value_mask` defaults to the Keras mask of `value`, and `key_mask`
+    to the Keras mask of `key`; both are combined. `query_mask` hides nothing: it is the mask of the
+    output, by default the Keras mask of `query`. A query that sees no key gets zero weights and a
     zero context.
 
     Args:
@@ -61,19 +63,21 @@ class LuongAttention(SequenceAttention):
         value_mask: Padding mask of the values, `(B, S)`.
         key_mask: Padding mask of the keys, `(B, S)`.
         attention_mask: Mask of query-key pairs, `(B, T, S)` or `(B, 1, T, S)`.
-        projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
-            its padding, or in the padding of `value`, is then not removed.
-        positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
+        projected_key: Result of `project_key(key)`, instead of `key`, if many queries read the same
+            memory. NaN in its padding, or in the padding of `value`, is then not removed.
+        positions: Positions `(B, T)` of the queries for `window="monotonic"`; 0, 1, 2, ... if None.
+            With any other `window`, they raise an error.
         return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
 
     Returns:
-        The context `(B, T, Dv)`, or `(context, weights)` with weights `(B, T, S)`.
+        The context `(B, T, Dv)` or, if `return_attention_scores` is True, `(context, weights)` with
+        weights `(B, T, S)`.
 
     Raises:
         ValueError: If a setting is unknown, out of range or does not apply; if the widths of
-            queries and keys do not match; if an input has the wrong rank or length; or if a mask
-            has floats.
+            queries and keys do not match; if an input is missing or has the wrong rank or length;
+            if `key` and `projected_key` are both given; or if a mask has floats or the wrong shape.
 
     Example:
 
@@ -143,12 +147,13 @@ class LuongAttention(SequenceAttention):
     def project_key(self, key: Tensor) -> Tensor:
         """Projects the keys `(B, S, Dk)`, once for many queries.
 
-        The scores `"dot"` and `"scaled"` have no projection and return the keys unchanged.
+        The result is `(B, S, Dq)` with `score="general"` and `(B, S, U)` with `score="concat"`.
+        With `score="dot"` and `score="scaled"`, it is the keys themselves.
         """
         return self.key_dense(key) if self.score in ("general", "concat") else key
 
     def compute_scores(self, query: Tensor, projected_key: Tensor):
-        """Computes scores `(B, T, S)` of queries `(B, T, Dq)` and projected keys."""
+        """Computes scores `(B, T, S)` of queries `(B, T, Dq)` and the result of `project_key`."""
         if self.score == "concat":
             query = self.project(self.query_dense, query)
             return additive_scores(query, projected_key, self.scale[:, 0])

@@ -37,18 +37,23 @@ class SequenceAttention(DenseLayer):
         weights[t] = softmax_s(compute_scores(query, project_key(key))[t])      (B, T, S)
         context[t] = sum_s weights[t, s] value[s]                               (B, T, Dv)
 
-    A subclass implements the scores. Its method `build_scores` creates the weights of the scores,
-    `project_key` projects the keys (once for many queries), and `compute_scores` returns the
-    scores.
+    A subclass must implement `build_scores(query_shape, key_shape)`, which creates the weights of
+    the scores, and `compute_scores(query, projected_key)`, which returns the scores `(B, T, S)`. It
+    may override `project_key(key)`, whose result `(B, S, ...)` is computed once for many queries;
+    by default, the keys are not changed.
 
-    This class implements masks, the softmax, dropout, the average, and the windows that
-    `AdditiveAttention` describes. Every subclass works in an `AttentionDecoder`.
+    This class implements masks, the softmax, dropout, the average over the values, and windows,
+    which let a query see only the keys around one position; `AdditiveAttention` describes them.
+    Every subclass works in an `AttentionDecoder`.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`.
 
-    Masking: `value_mask` `(B, S)` hides keys, `attention_mask` hides keys from individual queries.
-    If no mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing:
-    it is the mask of the output. A query that sees no key gets zero weights and a zero context.
+    Masking: `value_mask` and `key_mask` `(B, S)` hide keys, and `attention_mask` `(B, T, S)` or
+    `(B, 1, T, S)` hides keys from individual queries. Masks are boolean or 0/1 integers, True for
+    tokens that may be attended. `value_mask` defaults to the Keras mask of `value`, and `key_mask`
+    to the Keras mask of `key`; both are combined. `query_mask` hides nothing: it is the mask of the
+    output, by default the Keras mask of `query`. A query that sees no key gets zero weights and a
+    zero context.
 
     Args:
         window: `None` (all keys), `"monotonic"` or `"predictive"`.
@@ -68,18 +73,21 @@ class SequenceAttention(DenseLayer):
         value_mask: Padding mask of the values, `(B, S)`.
         key_mask: Padding mask of the keys, `(B, S)`.
         attention_mask: Mask of query-key pairs, `(B, T, S)` or `(B, 1, T, S)`.
-        projected_key: Result of `project_key(key)`, if many queries read the same memory. NaN in
-            its padding, or in the padding of `value`, is then not removed.
-        positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
+        projected_key: Result of `project_key(key)`, instead of `key`, if many queries read the same
+            memory. NaN in its padding, or in the padding of `value`, is then not removed.
+        positions: Positions `(B, T)` of the queries for `window="monotonic"`; 0, 1, 2, ... if None.
+            With any other `window`, they raise an error.
         return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
 
     Returns:
-        The context `(B, T, Dv)`, or `(context, weights)` with weights `(B, T, S)`.
+        The context `(B, T, Dv)` or, if `return_attention_scores` is True, `(context, weights)` with
+        weights `(B, T, S)`.
 
     Raises:
-        ValueError: If a setting is out of range, an input has the wrong rank or length, or a mask
-            has floats.
+        ValueError: If a setting is unknown, out of range or does not apply; if an input is missing
+            or has the wrong rank or length; if `key` and `projected_key` are both given; or if a
+            mask has floats or the wrong shape.
 
     Example:
 
@@ -130,7 +138,7 @@ class SequenceAttention(DenseLayer):
     def build(
         self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
     ):
-        """Creates the weights of the scores and, for a predictive window, of the positions."""
+        """Calls `build_scores`, and creates Wp and vp of `window="predictive"`."""
         if value_shape is None:
             raise ValueError(f"{type(self).__name__} needs a `value`: call layer(query, value).")
         key_shape = key_shape or value_shape
@@ -163,7 +171,10 @@ class SequenceAttention(DenseLayer):
         raise NotImplementedError
 
     def compute_scores(self, query: Tensor, projected_key: Tensor) -> Tensor:
-        """Computes scores `(B, T, S)` of queries `(B, T, Dq)` and projected keys `(B, S, ...)`."""
+        """Computes scores `(B, T, S)` of queries `(B, T, Dq)`; a subclass must implement it.
+
+        `call` passes the queries and the result `(B, S, ...)` of `project_key`.
+        """
         raise NotImplementedError
 
     def project_key(self, key: Tensor) -> Tensor:
@@ -172,9 +183,10 @@ class SequenceAttention(DenseLayer):
 
     @staticmethod
     def project(dense: keras.layers.Dense, x: Tensor) -> Tensor:
-        """Applies a dense layer to `(B, T, D)`, as a matrix product for T = 1.
+        """Applies a dense layer to `x` `(B, T, D)`, and returns its output `(B, T, units)`.
 
-        XLA on TensorFlow cannot differentiate a product of rank 3 inside a loop.
+        If T is 1, the layer gets the matrix `(B, D)`, because XLA on TensorFlow cannot
+        differentiate a product of rank 3 inside a loop.
         """
         if static_shape(x)[1] == 1:
             return ops.expand_dims(dense(x[:, 0]), 1)
@@ -200,7 +212,7 @@ class SequenceAttention(DenseLayer):
         mask: Tensor | None = None,
         training: bool | None = None,
     ):
-        """Returns the context `(B, T, Dv)` of queries `(B, T, Dq)`, optionally with weights."""
+        """Computes the context `(B, T, Dv)` of queries; the class describes the arguments."""
         if value is None:
             raise ValueError(f"{type(self).__name__} needs a `value`: call layer(query, value).")
         if key is not None and projected_key is not None:

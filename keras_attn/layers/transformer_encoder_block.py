@@ -14,8 +14,8 @@ class TransformerEncoderBlock(TransformerBlock):
         post-norm (the paper):        x = norm(x + attention(x));  x = norm(x + feed_forward(x))
         pre-norm (normalize_first):   x = x + attention(norm(x));  x = x + feed_forward(norm(x))
 
-    Dropout applies to the outputs of the sublayers before the addition. A pre-norm stack needs a
-    norm at its end (Xiong et al., 2020), which `TransformerEncoder` adds.
+    Dropout applies to the outputs of the sublayers before the addition. A stack of pre-norm blocks
+    needs a norm at its end (Xiong et al., 2020), which `TransformerEncoder` adds.
 
     Shapes: x `(B, T, D)` to `(B, T, D)`, D divisible by `num_heads` unless `key_dim` is given.
 
@@ -29,14 +29,14 @@ class TransformerEncoderBlock(TransformerBlock):
         intermediate_dim: Width of the hidden layer of the feed-forward network.
         key_dim: Width of a head; D / N if None.
         value_dim: Width of a head of values; `key_dim` if None.
-        num_kv_heads: Number of key and value heads; N if None.
-        dropout: Dropout of the sublayers' outputs.
-        attention_dropout: Dropout of the attention weights.
+        num_kv_heads: Number of key and value heads, a divisor of N; N if None.
+        dropout: Dropout rate of the sublayers' outputs.
+        attention_dropout: Dropout rate of the attention weights.
         activation: Activation of the feed-forward network.
         normalize_first: Whether to use pre-norm instead of post-norm.
         layer_norm_epsilon: Epsilon of the norms.
-        kernel_initializer: Initializer of the projections.
-        bias_initializer: Initializer of the biases of the projections.
+        kernel_initializer: Initializer of the kernels of attention and feed-forward.
+        bias_initializer: Initializer of the biases of attention and feed-forward.
         kernel_regularizer: Regularizer of the kernels.
         bias_regularizer: Regularizer of the biases.
         kernel_constraint: Constraint of the kernels, each a matrix (inputs, outputs).
@@ -46,15 +46,17 @@ class TransformerEncoderBlock(TransformerBlock):
         normalization: "layer_norm", or "rms_norm" (Zhang and Sennrich, 2019).
         gated: Whether the feed-forward network is a gated linear unit (Shazeer, 2020); SwiGLU with
             `activation="silu"`.
-        use_bias: Whether the projections have biases; `norm_bias` controls the layer norms.
+        use_bias: Whether attention and feed-forward have biases; `norm_bias` controls the layer
+            norms.
         positions: Positions in the self-attention: "rotary" (Su et al., 2021), "alibi" (Press et
             al., 2022), "relative" (T5: Raffel et al., 2020) or None. If None, add
             `PositionalEncoding` to the embeddings.
         rotary_base: Base of the wavelengths of rotary positions.
         rotary_scaling: Scaling of rotary positions for contexts longer than in training, in the
             form that `keras_attn.ops.rotary_rates` accepts.
-        num_buckets: Number of buckets of relative positions; even.
-        max_distance: Distance from which all relative positions share one bucket.
+        num_buckets: Number of buckets of relative positions; even, at least 4.
+        max_distance: Distance from which relative positions of one direction share a bucket; more
+            than `num_buckets / 2`.
         sliding_window: Distance from which self-attention hides keys; no limit if None.
         scale: Factor of the query-key products; `1 / sqrt(key_dim)` if None.
         attention_kernel: How attention is computed: "auto", "plain", "chunked" or "flash", as in
@@ -66,13 +68,14 @@ class TransformerEncoderBlock(TransformerBlock):
             if None. `MultiHeadSelfAttention` describes this and the next five settings in detail.
         softcap: Limit of the scaled products by a hyperbolic tangent; none if None.
         attention_sinks: Whether each head has a learned logit in the denominator of the softmax.
-        sink_tokens: Number of first tokens that the window does not hide.
+        sink_tokens: Number of first tokens that `sliding_window` does not hide.
         score_mod: Function of scores and positions in the self-attention.
         mask_mod: Function of positions that hides keys in the self-attention.
-        sandwich_norm: Whether a pre-norm block also normalizes the outputs of its sublayers, before
-            they are added (Gemma Team, 2024).
-        norm_bias: Whether layer norms have a bias.
-        attention_norm: Whether a pre-norm block normalizes the input of its self-attention.
+        sandwich_norm: Whether the outputs of the sublayers are also normalized before they are
+            added (Gemma Team, 2024). Only a pre-norm block supports True.
+        norm_bias: Whether layer norms have a bias; the norms of `qk_norm="layer_norm"` always do.
+        attention_norm: Whether the input of the self-attention is normalized. Only a pre-norm block
+            supports False.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -84,15 +87,17 @@ class TransformerEncoderBlock(TransformerBlock):
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
-            the block; `0 ... T-1` if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions of the tokens for the settings
+            `positions`, `score_mod` and `mask_mod`; `0 ... T-1` if None. A block without these
+            settings raises an error.
 
     Returns:
-        The output `(B, T, D)`, or `(output, weights)` with weights `(B, N, T, T)`.
+        The output `(B, T, D)` or, if `return_attention_scores` is True, `(output, weights)` with
+        weights `(B, N, T, T)`.
 
     Raises:
-        ValueError: If a setting is out of range, a mask has the wrong shape, or the heads do not
-            divide the width.
+        ValueError: If a setting is unknown, out of range or does not apply; if an input or a mask
+            has the wrong shape; if a mask has floats; or if the heads do not divide the width.
 
     Example:
 
