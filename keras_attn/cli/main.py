@@ -114,8 +114,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: Arguments of the command; None for the arguments of the process.
 
     Raises:
-        SystemExit: If the command succeeds (exit code 0) or fails because of wrong arguments, data
-            or files. Other errors, and all errors if `--debug` is given, are raised unchanged.
+        SystemExit: If the command succeeds (exit code 0), or fails because of wrong arguments, data
+            or files. Unexpected errors are raised unchanged; with `--debug`, also errors of data
+            and files.
 
     Example:
 

@@ -17,8 +17,8 @@ class PaddedNumbers:
         of: Name of the padded numbers of B rows, `(B, ...)`.
         *sizes: For each axis after the first: the name of an int32 tensor `(B,)` with the size of
             each row on this axis, or a number if all rows have the same size.
-        least: Minimum size of the output on axes whose sizes are tensors, if the input is not
-            smaller.
+        least: Minimum size of the output on the axes with a name in `sizes`. The output is never
+            larger than the input.
 
     Example:
 

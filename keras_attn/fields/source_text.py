@@ -40,7 +40,7 @@ class SourceText:
             without ids.
 
     Raises:
-        ValueError: If the tokenizer has no mark for `language`.
+        ValueError: If `language` is given, but the tokenizer has no mark for this language.
 
     Example:
 

@@ -72,7 +72,7 @@ class TaggedWords(NamedTuple):
             The index; None if there are no words.
 
         Raises:
-            ValueError: If there are words, but `word` is neither one of them nor an index.
+            ValueError: If there are words, but `word` is neither one of them nor the index of one.
         """
         if word is None and self.entities:
             return self.entities[0].first

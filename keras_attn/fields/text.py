@@ -35,7 +35,8 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
         A list of the strings.
 
     Raises:
-        TypeError: If an input is not a string, or `texts` is a single string.
+        TypeError: If an input is not a string, or `texts` is a single string, a dict, a set or a
+            table.
 
     Example:
 
@@ -64,7 +65,8 @@ def checked_pairs(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         A list of the pairs, as tuples.
 
     Raises:
-        TypeError: If an input is not a pair of strings, or `pairs` is a single string.
+        TypeError: If an input is not a pair of strings, or `pairs` is a single string, a dict, a
+            set or a table.
 
     Example:
 

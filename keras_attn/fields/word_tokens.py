@@ -41,7 +41,8 @@ class WordTokens:
 
         Returns:
             A dict with `ids`, int32 `(B, T)`, and `words`, a list of T strings for each of the B
-            texts, padded with `""`. T is the number of words of the longest text, but at least 1.
+            texts, padded with `""`. T is the number of words of the longest text, but at least 1
+            and at most `max_length`.
 
         Raises:
             TypeError: If an input is not a string.

@@ -36,11 +36,12 @@ def setting(
         default: The default value. If it is a `RunDefault`, the default is None until training
             begins; see `Settings.decided`.
         help: Help text for the command, TOML files and the documentation.
-        kind: Expected type; by default the type of `default`, which is required here if `default`
-            is None. If the default is None or a `RunDefault`, None is also allowed. A setting of
-            type `tuple` is a list in files and a repeatable option of the command; a single string
-            stands for a tuple of one string. A setting of type `object` accepts any type, and may
-            be a table; the command line takes an inline TOML table, such as `{good = 2.0}`.
+        kind: Expected type. It must be given if `default` is None; otherwise, it is the type of the
+            default value by default. If `default` is None or a `RunDefault`, None is also allowed.
+            A setting of type `tuple` is a list in files and a repeatable option of the command; a
+            single string stands for a tuple of one string. A setting of type `object` accepts any
+            type, and may be a table; the command line takes an inline TOML table, such as
+            `{good = 2.0}`.
         choices: The allowed values.
         at_least: Smallest allowed value.
         below: Upper limit; values must be smaller.

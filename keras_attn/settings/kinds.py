@@ -110,7 +110,8 @@ class Kinds(Mapping[str, type[Settings]]):
 
         Raises:
             TypeError: If a setting has the wrong type, or a required size is missing.
-            ValueError: If the kind or a setting is unknown, or a value is out of range.
+            ValueError: If `config` is of another type, the kind or a setting is unknown, or a value
+                is out of range.
         """
         if isinstance(config, str):
             config = {self.key: config}

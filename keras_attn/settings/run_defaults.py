@@ -21,8 +21,10 @@ class RunDefault:
     Args:
         value: The default if none of the given `cases` applies.
         note: Text that help texts show after the defaults.
-        **cases: Defaults for some of the cases `head`, `lora`, `backbone` and `encoder`. If several
-            cases apply, the first in this order determines the default.
+        **cases: Defaults for some of the cases `head` (only the head is trained), `lora` (LoRA is
+            trained), `backbone` (training starts from a backbone) and `encoder` (a Transformer
+            encoder is trained without a backbone). If several cases apply, the first in this order
+            determines the default.
 
     Raises:
         ValueError: If a case is unknown.

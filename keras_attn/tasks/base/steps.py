@@ -34,7 +34,8 @@ class Step:
     The first parameter of the function receives the task (`self`), or its class if the step needs
     no model. The other parameters may have these names, and receive these values:
 
-    - `inputs`: an iterator of lists of inputs, or a list of the arguments if `reads` names them;
+    - `inputs`: an iterator of lists of inputs; with `reads="pictures"`, a list of paths; if
+      `reads` names arguments, a list of their values;
     - `files`: the paths to read; `skip`: whether `on_error` skips bad inputs;
     - `to`: the path to write; `overwrite`: whether an existing output may be replaced;
     - `terminal`: whether the output lines go to a terminal;

@@ -43,8 +43,8 @@ def translation_view(
 
     Raises:
         TypeError: If the text or the translation is not a string.
-        ValueError: If the model has no attention, or no multi-head attention and `without_heads` is
-            True.
+        ValueError: If the model has no attention, or `without_heads` is True and the model has no
+            multi-head attention.
 
     Example:
 

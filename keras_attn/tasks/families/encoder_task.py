@@ -57,9 +57,10 @@ class EncoderTask(Task):
         heads: Names of the heads, as in `keras_attn.models.with_heads`.
 
     Raises:
-        TypeError: If the class of the tokenizer is not supported.
-        ValueError: If a setting is unknown or out of range, the encoder has fewer positions than
-            `max_length`, or the tokenizer normalizes texts.
+        TypeError: If the class of the tokenizer is not supported, a setting has the wrong type, or
+            a setting in `data` is unknown.
+        ValueError: If a setting in `model` is unknown, a setting is out of range, the encoder has
+            fewer positions than `max_length`, or the tokenizer normalizes texts.
     """
 
     kinds = ENCODERS
@@ -437,7 +438,7 @@ class EncoderTask(Task):
         """Computes the logits of each head for a batch of inputs of the model.
 
         Args:
-            inputs: A dict of the inputs of the model, as returned by `encoded`.
+            inputs: A dict of the inputs of the model, such as the result of `encoded`.
 
         Returns:
             A dict of float32 tensors, keyed by head. `keras_attn.models.with_heads` describes their
