@@ -26,8 +26,9 @@ class CompiledFunction:
     TensorFlow traces the function once for any batch and length. If `jit_compile` is True,
     TensorFlow traces once for each `max_length`, and again for single rows, and XLA compiles each
     shape. JAX compiles once for each shape and `max_length`, with `jax.jit`. Therefore, use only a
-    few different shapes with XLA. PyTorch runs without gradients and does not compile. Every call
-    uses the current values of the variables. A batch without rows gives results without rows.
+    few different shapes with XLA. On PyTorch, the function runs without gradients and is not
+    compiled. Every call uses the current values of the variables. A batch without rows gives
+    results without rows.
 
     Instead of ids, the function may take regions (`dtype="float32", rank=3`) or images
     (`dtype="uint8", rank=4`). TensorFlow then traces the function for each shape of a single
@@ -35,7 +36,8 @@ class CompiledFunction:
 
     Args:
         function: `function(ids (B, S) int32, max_length, *numbers (B, ...)) -> nest of batch-first
-            tensors`.
+            tensors`. On TensorFlow without XLA, `max_length` is a scalar tensor; otherwise, it is
+            an int.
         variables: The variables that the function reads, or a layer or model that owns them. On
             JAX, all other variables keep the values they have at compilation. If the variables of a
             layer or model are replaced, as by `quantize` and `enable_lora`, the function is
@@ -48,14 +50,15 @@ class CompiledFunction:
         ids: Integers `(B, S)`, or an array of the given `dtype` and `rank`.
         max_length: Positive integer, passed to the function.
         *numbers: Numbers `(B,)`, such as seeds, or `(B, ...)`, which are converted to int32 or
-            float32. Each call must pass the same number of them.
+            float32. If their number, dtypes or ranks change, the function is compiled again.
 
     Returns:
-        The results of `function` as NumPy arrays.
+        The results of `function`, with NumPy arrays in place of tensors.
 
     Raises:
-        ValueError: If `dtype` or `rank` is invalid, ids have the wrong dtype or rank, `max_length`
-            is not a positive integer, or `numbers` do not have a value for each row.
+        ValueError: If `dtype` or `rank` is invalid, ids have the wrong dtype or rank, images have
+            values outside 0 to 255, `max_length` is not a positive integer, or `numbers` are not
+            numeric or do not have a value for each row.
 
     Example:
 

@@ -21,8 +21,8 @@ class CompiledSteps:
 
     The state stays on the device between calls, so a call costs no more than its steps. TensorFlow
     traces each function once. JAX compiles `begin` once for each shape and `max_length`, and
-    `advance` for each shape of the state. PyTorch runs without gradients and does not compile.
-    Every call uses the current values of the variables.
+    `advance` for each shape of the state. On PyTorch, the functions run without gradients and are
+    not compiled. Every call uses the current values of the variables.
 
     Args:
         begin: Function of ids int32 `(B, S)`, the integer `max_length`, and numbers `(B,)`, such as
@@ -54,15 +54,16 @@ class CompiledSteps:
         self._advance: Callable = _not_begun
 
     def begin(self, ids: TensorLike, max_length: int, *numbers: Any) -> Any:
-        """Computes the first state.
+        """Computes the first state with the function `begin` of the constructor.
 
         Args:
-            ids: Integers `(B, S)`.
-            max_length: Positive integer, passed to the function `begin` of the constructor.
-            *numbers: Numbers `(B,)`, which are converted to int32 or float32.
+            ids: Integers `(B, S)`, which are converted to int32.
+            max_length: Positive integer, passed to the function.
+            *numbers: Numbers `(B,)`, which are converted to int32 or float32 and passed to the
+                function.
 
         Returns:
-            The state, a nest of batch-first tensors.
+            The result of the function: a state, a nest of batch-first tensors.
         """
         variables = list(self._model.variables)
         more = [np.asarray(keras.ops.convert_to_numpy(x)) for x in numbers]
@@ -76,13 +77,17 @@ class CompiledSteps:
         return self._begin(np.asarray(ids, "int32"), max_length, *more)
 
     def advance(self, state: Nest) -> tuple[Any, Any]:
-        """Computes the next results and the next state.
+        """Computes the next results and state with the function `advance` of the constructor.
 
         Args:
             state: State from `begin` or the last `advance`.
 
         Returns:
-            `(results, state)`, with the results as NumPy arrays.
+            `(results, state)`: the results of the function, with NumPy arrays in place of tensors,
+            and the next state.
+
+        Raises:
+            RuntimeError: If `begin` was never called.
         """
         results, state = self._advance(state)
         return keras.tree.map_structure(keras.ops.convert_to_numpy, results), state

@@ -24,7 +24,8 @@ class Decoder(Protocol[State]):
     further methods. `repeat(state, times)` returns a state in which row `i * times + j` is the j-th
     beam of row i. `reorder(state, rows)` returns a state in which row i continues row `rows[i]` of
     the same sentence. A third method, `laid_out()`, may return an equivalent decoder that is faster
-    for a search over several rows.
+    for a search over several rows. An attribute `longest` may limit the number of tokens of a row;
+    None means no limit.
     """
 
     def prefill(
@@ -42,10 +43,11 @@ class Decoder(Protocol[State]):
             prompt_mask: `(B, P)`, True for tokens; all if None.
             memory: Source states for cross-attention, `(B, S, Dm)`, or None.
             memory_mask: `(B, S)`, True for tokens of the memory; all if None.
-            max_length: Maximum number of tokens, including the prompt, that the state has room for.
+            max_length: Maximum number of tokens, including the prompt, that the state has room for;
+                searches always pass it.
 
         Returns:
-            The logits `(B, V)` for the token after each prompt, and the state.
+            A tuple of the logits `(B, V)` for the token after each prompt, and the state.
         """
 
     def step(
@@ -55,13 +57,13 @@ class Decoder(Protocol[State]):
 
         Args:
             tokens: Ids `(B,)`.
-            positions: Position of the token in each row, integers `(B,)`.
+            positions: Number of earlier tokens of each row, integers `(B,)`.
             state: State from `prefill` or the last `step`.
-            return_scores: Whether attention scores are also returned, if the decoder supports them.
+            return_scores: Whether attention weights are also returned, if the decoder supports it.
 
         Returns:
-            The logits `(B, V)` for the next token and the new state, followed by the scores if
-            `return_scores` is True.
+            A tuple of the logits `(B, V)` for the next token and the new state, followed by the
+            attention weights if `return_scores` is True.
         """
 
 
@@ -109,7 +111,8 @@ class RecomputeDecoder:
 
     Args:
         function: `function(ids (B, L), memory, memory_mask) -> logits (B, L, V)`, where L is the
-            `max_length` of `prefill`. The logits at a position must not depend on later ids. If the
+            `max_length` of `prefill`, and the memory and its mask are the arguments of `prefill`,
+            or None. The logits at a position must not depend on later ids. If the
             function has an argument `padding_mask`, it receives a boolean `(B, L)`, True for
             tokens. A model that treats an id as padding needs this mask, because a search may
             generate that id as a token.
@@ -137,9 +140,17 @@ class RecomputeDecoder:
         memory_mask: Tensor | None = None,
         max_length: Size | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Reads prompts `(B, P)`, and returns the logits for the next token and the first state.
+        """Reads prompts, and returns the logits for the next token and the first state.
 
-        Padding may be on either side. The logits are `(B, V)`.
+        Args:
+            prompt: Ids `(B, P)`.
+            prompt_mask: `(B, P)`, True for tokens, with padding on either side; all if None.
+            memory: Memory that is passed to the function, or None.
+            memory_mask: Mask of the memory that is passed to the function, or None.
+            max_length: Maximum number L of tokens, including the prompt; P + 1 if None.
+
+        Returns:
+            A tuple of the logits `(B, V)` for the token after each prompt, and the state, a dict.
         """
         prompt = ops.convert_to_tensor(prompt)
         length = ops.shape(prompt)[1]
@@ -166,7 +177,18 @@ class RecomputeDecoder:
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Reads one token per row, and returns the logits for the next token and the new state.
 
-        The logits are `(B, V)`. A ValueError is raised if `return_scores` is True.
+        Args:
+            tokens: Ids `(B,)`.
+            positions: Number of earlier tokens of each row, integers `(B,)`.
+            state: State from `prefill` or the last `step`.
+            return_scores: Must be False, because attention weights are not available.
+
+        Returns:
+            A tuple of the logits `(B, V)` for the next token, and the new state.
+
+        Raises:
+            ValueError: If `return_scores` is True, or a position is known to be outside the
+                `max_length` of `prefill`.
         """
         if return_scores:
             raise ValueError(

@@ -10,10 +10,11 @@ from keras_attn.ops.compilers import compiler
 
 
 def greatest(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the greatest entry of each row and its index; in a tie, the first such entry.
+    """Returns the greatest entry of each row and its int32 index; in a tie, the first such entry.
 
-    With XLA, argmax is not used: XLA does not vectorize it, so it would take longer than all other
-    operations in a step of a small model. (On JAX, zero is greater than negative zero.)
+    For x `(..., V)`, both results are `(...)`. With XLA, argmax is not used: XLA does not vectorize
+    it, so it would take longer than all other operations in a step of a small model. (On JAX, zero
+    is greater than negative zero.)
     """
     if keras.backend.backend() == "torch" or compiler() == "none":
         return ops.max(x, axis=-1), _argmax(x)

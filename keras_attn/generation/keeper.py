@@ -20,7 +20,7 @@ class Keeper:
 
     `kept` creates a value for each key once, and returns the same value as long as the public
     attributes of the object are unchanged. If a public attribute such as `model` is replaced, the
-    whole cache is cleared. If there are too many keys, the least recently used key is dropped.
+    whole cache is cleared. If there are more than 16 keys, the least recently used key is dropped.
     Copies (`copy`, `deepcopy`, pickle) begin with an empty cache.
 
     Numbers and strings are compared by value, and all other attributes by identity. In keys,
@@ -57,12 +57,12 @@ class Keeper:
         """Returns the cached value for a key, or creates it with `make`.
 
         Args:
-            make: Function without arguments. Its result must depend only on the key and the public
-                attributes.
+            make: Function without arguments that creates the value. Its result must depend only on
+                the key and the public attributes.
             *key: Key of the value in the cache, beginning with a name.
 
         Returns:
-            The cached value.
+            The cached or new result of `make`.
         """
         now = [
             (name, _comparable(value) if type(value) in _BY_VALUE else _Same(value))

@@ -17,7 +17,7 @@ IMPOSSIBLE = -float("inf")
 
 
 class Generation(NamedTuple):
-    """The result of a search.
+    """The new tokens of B prompts, with their scores: the result of a search or of sampling.
 
     The shapes are `(B, ...)`, or `(B, R, ...)` for the R best sequences of a beam search. If a
     sequence does not end within `max_length` tokens (or its row's `max_lengths`), it is cut: it has

@@ -32,10 +32,11 @@ def _shifted(x: Tensor, bits: int) -> Tensor:
 
 
 def prompt_seeds(ids: Tensor, seed: TensorLike) -> Tensor:
-    """Returns a seed for each row that depends on its ids, but not on its position in the batch.
+    """Computes a seed for each row from its ids, independent of its position in the batch.
 
     Args:
-        ids: Ids of each row, int32 `(B, S)`; zeros are padding.
+        ids: Ids of each row, int32 `(B, S)`; zeros are padding. Padding on the right does not
+            change the seed.
         seed: Integer, or integers `(B,)`, which are combined with the ids.
 
     Returns:
@@ -58,14 +59,15 @@ def row_seeds(seed: TensorLike, rows: Tensor) -> Tensor:
 
     Args:
         seed: Integer from 0 to 2^31 - 1, from which the seed of each row is derived; or integers
-            `(B,)`, the seeds of the rows, which are returned.
-        rows: Indices of the rows, int32 `(B,)`.
+            `(B,)` from -2^31 to 2^31 - 1, the seeds of the rows, which are returned.
+        rows: Indices of the rows, int32 `(B,)`; only their number counts if seeds are given.
 
     Returns:
         Seeds, int32 `(B,)`.
 
     Raises:
-        ValueError: If `seed` is neither an integer in this range nor an array `(B,)`.
+        ValueError: If `seed` is neither an integer from 0 to 2^31 - 1 nor an array of B integers in
+            the range of int32.
 
     Example:
 
@@ -121,7 +123,7 @@ def uniform_noise(seeds: Tensor, step: Size) -> Tensor:
 
     Args:
         seeds: Seeds, int32 `(B,)`.
-        step: Integer, or int32 scalar tensor.
+        step: Number of the step, an integer or a scalar int32 tensor.
 
     Returns:
         Random numbers, float32 `(B,)`.

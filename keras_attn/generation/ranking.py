@@ -17,7 +17,7 @@ EarlyStopping: TypeAlias = bool | Literal["never"] | None
 
 
 def length_penalty(lengths: Size, alpha: float | Tensor, kind: str = "gnmt") -> Tensor:
-    """Returns the length penalty, which divides the log-probabilities of sequences.
+    """Computes the length penalty, by which beam search divides log-probabilities of sequences.
 
         gnmt:  ((5 + n) / 6) ** alpha
         power: n ** alpha
@@ -29,7 +29,8 @@ def length_penalty(lengths: Size, alpha: float | Tensor, kind: str = "gnmt") -> 
         - [Wu et al., 2016](https://arxiv.org/abs/1609.08144): equation 14.
 
     Args:
-        lengths: Numbers n of tokens, including the end token.
+        lengths: Numbers n of tokens of the sequences, including the end token: an integer, or a
+            tensor of any shape.
         alpha: Exponent, a number or a tensor that can be broadcast with `lengths`. 0 has no effect;
             positive values favor longer sequences, and negative values shorter sequences.
         kind: `"gnmt"` or `"power"`.

@@ -51,11 +51,12 @@ class Recent(Generic[T]):
             return iter(list(self._made.items()))
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Returns the value for a key, which is created if necessary.
+        """Returns the cached value for a key, or creates it with `make`.
 
         Args:
             key: Any hashable value.
-            make: Function without arguments that creates the value.
+            make: Function without arguments that creates the value; called if the key is not in the
+                cache.
 
         Returns:
             The cached or new result of `make`.

@@ -31,7 +31,8 @@ class SampledSteps:
 
     Args:
         decoder: Any object with `prefill` and `step`.
-        end_id: Id of the token that ends a sequence, a list of end ids, or None.
+        end_id: Id of the token that ends a sequence, or a list of several end ids. With None,
+            sequences end at their maximum length.
         pad_id: Id of the padding after the end; it may be `end_id`.
         min_length: Minimum number of new tokens, including the end token.
         suppressed_ids: Ids of tokens that are never generated.
@@ -40,12 +41,14 @@ class SampledSteps:
         top_p: Probability of the smallest set of tokens that is kept; all if None.
         min_p: Minimum probability of a kept token, relative to the largest probability; all if
             None.
-        repetition_penalty: Penalty on tokens that already occurred; 1 has no effect.
+        repetition_penalty: Penalty r; above 1 makes tokens that already occurred less probable, and
+            1 has no effect.
         no_repeat_ngram_size: Size of the n-grams that may not repeat; 0 allows all.
-        largest_top_k: Upper limit of `top_k` if it is passed to `begin` as a tensor.
+        largest_top_k: Upper limit of `top_k` if it is passed to `begin` as a tensor; without it,
+            the whole vocabulary is then sorted at each step.
 
     Raises:
-        ValueError: If a setting is out of range.
+        ValueError: If `min_length` or a setting of the sampling is out of range.
 
     Example:
 
@@ -108,15 +111,15 @@ class SampledSteps:
             limits: Maximum number of new tokens of each row, int32 `(B,)`, each at most
                 `max_length`; `max_length` if None.
             max_length: Maximum number of new tokens.
-            numbers: A dict of tensors `(B,)` that replace settings: `temperature`, `top_k`,
-                `top_p`, `min_p`, `repetition_penalty` and `min_length`.
+            numbers: A dict of tensors `(B,)` that replace settings: `temperature`, `top_k` (0
+                keeps all tokens), `top_p`, `min_p`, `repetition_penalty` and `min_length`.
 
         Returns:
-            The state, a nest of batch-first tensors.
+            The state for `advance`, a dict that is a nest of batch-first tensors.
 
         Raises:
-            ValueError: If `numbers` has a key that is not one of these settings, or prompt and new
-                tokens exceed the decoder's positions.
+            ValueError: If `numbers` has a key that is not one of these settings, P is 0, or
+                prompt and new tokens exceed the decoder's positions.
         """
         numbers = {name: ops.convert_to_tensor(value) for name, value in (numbers or {}).items()}
         if not numbers.keys() <= self.settings.keys():
@@ -148,16 +151,17 @@ class SampledSteps:
         return History(ids, mask, logits, penalty, self.no_repeat_ngram_size)
 
     def advance(self, state: State, count: int) -> tuple[dict[str, Tensor], State]:
-        """Draws the next tokens.
+        """Draws the next tokens of each row.
 
         Args:
             state: State from `begin` or the last `advance`.
-            count: Maximum number of tokens.
+            count: Maximum number of tokens to draw for each row.
 
         Returns:
-            `(results, state)`. `results` is a dict of `tokens`, int32 `(B, count)`, padded on the
-            right; `lengths`, int32 `(B,)`, the number of tokens in each row; and `finished`, bool
-            `(B,)`, True for rows that have an end token.
+            `(results, state)`: a dict of results, and the next state. The dict has `tokens`, int32
+            `(B, count)`, padded on the right; `lengths`, int32 `(B,)`, the number of tokens that
+            this call drew for each row; and `finished`, bool `(B,)`, True for rows that have an end
+            token from this or an earlier call.
         """
         logits, before = state["logits"], ops.max(state["steps"])
         lengths, limits = state["prompt_lengths"], state["limits"]

@@ -259,7 +259,8 @@ def sample(
             together; 0 allows all. If no other token is left, n-grams may repeat.
         max_lengths: Maximum number of new tokens of each row, int32 `(B,)`, from 1 to `max_length`;
             `max_length` for all rows if None.
-        min_length: Minimum number of new tokens, including the end token.
+        min_length: Minimum number of new tokens, including the end token; above 0, it requires an
+            `end_id`.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
         forced_first_id: Id of the first new token, such as a language mark, or None.
@@ -271,10 +272,12 @@ def sample(
 
     Returns:
         A `Generation` with shapes `(B, max_length)` and `(B,)`. `scores` are sums of the decoder's
-        log-probabilities of the tokens, before penalties and filters.
+        log-probabilities of the tokens, before penalties and filters; forced and given tokens
+        count 0.
 
     Raises:
-        ValueError: If a setting is out of range, prompt and new tokens exceed the decoder's
+        ValueError: If a setting is out of range, a tensor has the wrong shape or dtype,
+            `min_length` is given without `end_id`, prompt and new tokens exceed the decoder's
             positions, or an id is outside the vocabulary.
 
     Example:

@@ -76,12 +76,12 @@ def greedy_search(
             on the model's log-probabilities.
 
     Returns:
-        A `Generation` with shapes `(B, max_length)` and `(B,)`. Scores are sums of
-        log-probabilities.
+        A `Generation` with shapes `(B, max_length)` and `(B,)`. Scores are sums of the
+        log-probabilities of the tokens; forced and given tokens count 0.
 
     Raises:
-        ValueError: If a length is out of range, prompt and new tokens exceed the decoder's
-            positions, or an id is outside the vocabulary.
+        ValueError: If a length is out of range, a tensor has the wrong shape or dtype, prompt and
+            new tokens exceed the decoder's positions, or an id is outside the vocabulary.
 
     Example:
 
@@ -166,8 +166,9 @@ def beam_search(
     sequence that has reached the end token is frozen: it keeps its score, and its place in the beam
     while it is among the K best. The R best finished sequences are remembered even if they lose
     their place. A row stops when all of its beams have finished, or when no open beam can overtake
-    its R best finished sequences. At `max_length`, open beams are cut, and ranked together with the
-    finished sequences. With enough beams, the search is exhaustive; with one beam, it is greedy.
+    its R best finished sequences. At their maximum length, open beams are cut, and ranked together
+    with the finished sequences. With enough beams, the search is exhaustive; with one beam, it is
+    greedy.
 
     The search runs eagerly, in a `tf.function`, under `jax.jit` and on PyTorch.
 
@@ -210,11 +211,13 @@ def beam_search(
 
     Returns:
         A `Generation` with shapes `(B, R, max_length)` and `(B, R)`, the best sequences first.
+        Forced and given tokens count 0 in the scores, and the tokens of `beginning` do not count in
+        the length penalty.
 
     Raises:
-        ValueError: If a length or count is out of range, prompt and new tokens exceed the decoder's
-            positions, an id is outside the vocabulary, or `length_penalty_kind` or `early_stopping`
-            is unknown.
+        ValueError: If a length or count is out of range, a tensor has the wrong shape or dtype,
+            prompt and new tokens exceed the decoder's positions, an id is outside the vocabulary,
+            or `length_penalty_kind` or `early_stopping` is unknown.
 
     Example:
 

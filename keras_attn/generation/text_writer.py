@@ -34,7 +34,7 @@ _ROOM = 256
 
 
 class NBestTexts(NamedTuple):
-    """The best continuations of a prompt, in descending order of their scores.
+    """The R best continuations of a prompt, in descending order of their scores.
 
     Example:
 
@@ -51,7 +51,7 @@ class NBestTexts(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """Settings for continuing texts.
+    """Settings with which a `TextWriter` continues texts.
 
     Example:
 
@@ -84,8 +84,9 @@ class Writing(NamedTuple):
         """Separates the settings that are compiled into a function from its numeric inputs.
 
         Returns:
-            A `Writing` with the compiled settings, and a dict of the inputs, such as `temperature`,
-            keyed by name. Stop strings are in neither.
+            A tuple of a `Writing` with the compiled settings, and a dict of the inputs, such as
+            `temperature`, keyed by name. Stop strings are in neither. With `beams`, the settings of
+            `sampling` are left out, except `no_repeat_ngram_size`.
         """
         given = {"no_repeat_ngram_size": self.no_repeat_ngram_size} if self.beams else self.sampling
         numbers, fixed = sampling_inputs(dict(given))
@@ -109,7 +110,8 @@ class TextWriter:
     Args:
         model: The model whose weights the decoder uses.
         decoder: Any object with `prefill` and `step`.
-        tokenizer: The tokenizer of the texts. Its special tokens are never generated.
+        tokenizer: The tokenizer of the texts. Its special tokens are never generated, except the
+            end token in calls with `Writing(ends=True)`.
         max_prompt: Maximum number of ids of a prompt, including the start token.
 
     Example:
@@ -148,20 +150,22 @@ class TextWriter:
     ) -> Generation:
         """Samples continuations, or finds the most probable ones by beam search if `how` has beams.
 
-        The method works on any backend and in exported graphs.
+        The method is not compiled, and can be part of an exported graph.
 
         Args:
             ids: Ids `(B, P)`: the start token, the prompt, then padding.
             how: Settings of the search; its stop strings are ignored.
             max_length: Maximum number of new tokens; an integer, or a tensor in a graph.
-            seeds: Seeds of the rows, int32 `(B,)`.
+            seeds: Seeds of the rows, int32 `(B,)`; beam search ignores them.
             max_lengths: Maximum number of new tokens of each row, int32 `(B,)`; `max_length` if
                 None.
-            numbers: Tensors `(B,)` that replace the numbers in `how`, keyed by their names.
-            count: Number R of texts that beam search returns; None for only the best text.
+            numbers: A dict of tensors `(B,)` that replace the numbers in `how`, such as
+                `temperature`, keyed by name.
+            count: Number R of texts that beam search returns; None for only the best text. Sampling
+                ignores it.
 
         Returns:
-            A `Generation` `(B, ...)`, or `(B, R, ...)` if `count` is given.
+            A `Generation` with shapes `(B, ...)`; `(B, R, ...)` after beam search with a `count`.
         """
         mask, given = self._mask(ids), numbers or {}
         settings: dict[str, Any] = {
@@ -199,15 +203,16 @@ class TextWriter:
 
         Args:
             rows: Ids of each prompt, beginning with the start token.
-            seeds: Seeds of the prompts, int32 `(N,)`.
+            seeds: Seeds of the N prompts, int32 `(N,)`; beam search ignores them.
             count: Maximum number of new tokens.
             how: Settings of the search.
             batch_size: Maximum number of prompts in a batch; prompts of similar lengths are batched
                 together.
 
         Returns:
-            The new ids of each text. A text with a stop string contains the whole string, and
-            possibly more.
+            A list of the new ids of each prompt, at most `count`. With `how.ends`, they may contain
+            an end token, and padding after it. A text with a stop string contains the whole string,
+            and possibly more.
         """
         written: list[list[int]] = [[] for _ in rows]
         for members, ids in self._batches(rows, batch_size):
@@ -234,8 +239,8 @@ class TextWriter:
             batch_size: Maximum number of prompts in a batch.
 
         Returns:
-            A dict of lists with an array for each prompt: `tokens (R, count)`, and `scores`,
-            `lengths` and `finished` `(R,)`, as in `Generation`.
+            A dict of lists with an array for each prompt: `tokens (R, count)`, the new ids, then
+            padding; and `scores (R,)`, `lengths (R,)` and `finished (R,)`, as in `Generation`.
         """
         found: dict[str, list[np.ndarray]] = {
             name: [np.zeros(0)] * len(rows) for name in Generation._fields
@@ -259,7 +264,7 @@ class TextWriter:
     def stream(
         self, row: Sequence[int], seed: np.ndarray, count: int, how: Writing
     ) -> Iterator[str]:
-        """Continues a prompt, and yields pieces of the text while it is generated.
+        """Samples a continuation of a prompt, and yields pieces of the text while it is generated.
 
         Args:
             row: Ids of the prompt, beginning with the start token.
@@ -268,7 +273,7 @@ class TextWriter:
             how: Settings of the sampling, without `beams`.
 
         Returns:
-            An iterator over pieces of text that are not empty.
+            An iterator over non-empty strings, the pieces of the new text up to a stop string.
         """
         weights = self.model.count_params()
         tokens = next((tokens for most, tokens in PIECES if weights <= most), 4)
@@ -353,11 +358,16 @@ class TextWriter:
         return self._compiled.get(("steps", count, kind, names), make)
 
     def rules(self, ends: bool, suppressed_ids: Sequence[int] = ()) -> dict[str, Any]:
-        """Returns `end_id`, `pad_id` and `suppressed_ids`, arguments of `sample`, as a dict.
+        """Returns the arguments of `sample` that depend on the tokenizer.
 
         Args:
             ends: Whether the end token ends a text; otherwise, it is never generated.
             suppressed_ids: Further ids that are never generated.
+
+        Returns:
+            A dict of `end_id`, a list of ids, or None if `ends` is False; `pad_id`; and
+            `suppressed_ids`, a list with the special tokens (except the end tokens if `ends` is
+            True) and the given ids.
         """
         tokenizer = self.tokenizer
         # Some models of Llama's kind end a text at any of several tokens.
@@ -375,11 +385,15 @@ class TextWriter:
     def padded(self, rows: Sequence[Sequence[int]], batch_size: int) -> np.ndarray:
         """Returns the ids of prompts as an array `(B, P)`, padded on the right.
 
-        On JAX, which compiles for each shape, P and B are rounded up; additional rows are padding.
+        P is the length of the longest prompt, and B the number of prompts. On JAX, which compiles
+        for each shape, P and B are rounded up; additional rows have only the start token.
 
         Args:
             rows: Ids of each prompt, beginning with the start token.
-            batch_size: Maximum number of rows B.
+            batch_size: On JAX, the limit to which B is rounded up, at least the number of prompts.
+
+        Returns:
+            Ids, int32 `(B, P)`.
         """
         width, count = max(map(len, rows)), len(rows)
         if keras.backend.backend() == "jax":  # it compiles for each shape

@@ -66,18 +66,17 @@ class WindowDecoder:
         """Reads prompts, and returns the logits for the first new token.
 
         Args:
-            prompt: Ids `(B, P)`; each row has the start token and at most `longest_prompt - 1`
-                other tokens.
+            prompt: Ids `(B, P)`, P at most `longest_prompt`; each row begins with the start token.
             prompt_mask: `(B, P)`, True for tokens, with padding on either side; all if None.
             memory: Must be None, because memories are not supported.
             memory_mask: Must be None.
             max_length: Ignored, because the state always has the size of a window.
 
         Returns:
-            The logits `(B, V)` after the last token of each row, and the state.
+            A tuple of the logits `(B, V)` after the last token of each row, and the state.
 
         Raises:
-            ValueError: If the prompt is too long, or there is a memory.
+            ValueError: If P is known to be greater than `longest_prompt`, or there is a memory.
         """
         if memory is not None or memory_mask is not None:
             raise ValueError(
@@ -111,7 +110,7 @@ class WindowDecoder:
     def step(
         self, tokens: Tensor, positions: Tensor, state: State, return_scores: bool = False
     ) -> tuple[Tensor, State]:
-        """Reads one token for each row, and returns the logits for the next one.
+        """Reads one token for each row, and returns the logits for the next token.
 
         Args:
             tokens: Ids `(B,)`.
@@ -123,7 +122,7 @@ class WindowDecoder:
             `(logits (B, V), state)`.
 
         Raises:
-            ValueError: If scores are requested.
+            ValueError: If `return_scores` is True.
         """
         if return_scores:
             raise ValueError(
@@ -161,7 +160,11 @@ class WindowDecoder:
         return ops.expand_dims(ops.arange(count, dtype="int32"), 0)
 
     def laid_out(self) -> WindowDecoder:
-        """Returns an equivalent decoder that may be faster for a search over several rows."""
+        """Returns an equivalent decoder that may be faster for a search over several rows.
+
+        The new decoder uses `laid_out()` of the inner decoder; without this method, the window
+        decoder itself is returned.
+        """
         if not hasattr(self.decoder, "laid_out"):
             return self
         other = copy.copy(self)
@@ -169,11 +172,22 @@ class WindowDecoder:
         return other
 
     def reorder(self, state: State, rows: Tensor) -> State:
-        """Returns a state in which row i continues row `rows[i]` of the same sentence."""
+        """Returns a state in which row i continues row `rows[i]` of the given state.
+
+        Args:
+            state: State of `prefill` or `step`, with B rows.
+            rows: Indices of rows, integers `(B,)`; row `rows[i]` is a beam of the same sentence as
+                row i.
+        """
         taken = {n: ops.take(t, rows, axis=0) for n, t in state.items() if n != "inner"}
         return {**taken, "inner": reorder(self.decoder, state["inner"], rows)}
 
     def repeat(self, state: State, times: int) -> State:
-        """Returns a state in which each row is repeated `times` times in succession."""
+        """Returns a state in which each row is repeated `times` times in succession.
+
+        Args:
+            state: State of `prefill` or `step`, with B rows.
+            times: Number of beams of each row.
+        """
         repeated = {n: repeat_rows(t, times) for n, t in state.items() if n != "inner"}
         return {**repeated, "inner": repeat(self.decoder, state["inner"], times)}
