@@ -26,8 +26,8 @@ _EQUAL = 1e-6  # cosines that differ by less are equal, except for rounding
 class ContextualView:
     """The vectors of one word in many sentences, from `contextual_view`.
 
-    Layer 0 is the sum of the embeddings, including positions; layer l is the output of block l, for
-    l = 1 ... L.
+    Layer 0 is the output of the embedding layer, which includes positions; layer l is the output of
+    block l, for l = 1 ... L.
 
     Args:
         word: The word.
@@ -70,9 +70,9 @@ class ContextualView:
         """In each layer, the fraction of sentences whose nearest sentence has the same sense.
 
         This is the leave-one-out accuracy of a nearest-neighbour classifier, float64 `(L + 1,)`. If
-        several sentences are equally near (their cosines differ by less than 1e-6), each counts
-        with the fraction of them that has the same sense. Such ties occur in layer 0, where the
-        vector of the word depends only on its position.
+        several sentences are equally near (their cosines differ by less than 1e-6), the sentence
+        counts with the fraction of them that has the same sense. Such ties occur in layer 0, where
+        the vector of the word depends only on its position.
 
         Raises:
             ValueError: If the senses are unknown, there are fewer than two senses, or no sense

@@ -12,15 +12,16 @@ def head_outcomes(model: keras.layers.Layer, answer: Callable[[], Outcome]) -> H
     """Runs a model once with all heads, and once without each head.
 
     The number of calls is the number of heads plus one, so use this function with small models and
-    single inputs. The attention viewer shows the outcomes when its user switches heads off.
+    single inputs. The attention viewer shows the outcomes when its user switches a head off.
 
     Args:
         model: A built model. For a task, pass `task.whole`.
-        answer: Function without arguments that runs the model and returns an `Outcome`. While the
-            function runs, `keras_attn.ablate` switches a head off.
+        answer: Function without arguments that runs the model and returns an `Outcome`. It is
+            called once with all heads, and once for each head, while `keras_attn.ablate` switches
+            this head off.
 
     Returns:
-        A `HeadOutcomes`, for `AttentionView(outcomes=...)`.
+        A `HeadOutcomes`, which can be passed to `AttentionView` as `outcomes`.
 
     Raises:
         ValueError: If the model has no multi-head attention.

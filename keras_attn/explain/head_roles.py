@@ -77,7 +77,8 @@ class HeadRoles:
         Args:
             layer: Index of the layer, from 0.
             head: Index of the head, from 0.
-            threshold: Minimum share of attention for the roles other than `"spread"`.
+            threshold: Minimum share of attention for the roles `"previous"`, `"next"`, `"same"` and
+                `"special"`.
             spread_threshold: Minimum spread for the role `"spread"`.
 
         Returns:

@@ -113,7 +113,8 @@ class VisualExplanation:
         tokens: The T words of the question that were read.
         attention: The attention weights of each word over the regions of the image, which sum to 1,
             float32 `(T, rows, columns)`. They are the mean over the heads of the last block.
-        view: The attention of all blocks and heads, an `AttentionView` for `attention_viewer`.
+        view: An `AttentionView` for `attention_viewer`: the attention of the words to the image and
+            to each other in all blocks and heads.
 
     Example:
 

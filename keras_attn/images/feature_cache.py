@@ -187,7 +187,7 @@ class FeatureCache:
             A `CacheFill` with `computed`, `found`, `problems` and `summary()`.
 
         Raises:
-            BlockingIOError: If another process is filling this cache.
+            BlockingIOError: If another process is filling this cache (not detected on Windows).
             OSError: If, with `on_error="error"`, a file cannot be read, or if the folder cannot be
                 written to.
             ValueError: If a setting is invalid; if, with `on_error="error"`, an image is broken; or

@@ -125,7 +125,7 @@ class ClassificationReport(Report):
             A dict with `num_examples`; `accuracy`, `macro_f1`, `matthews`, `auc`, `log_loss` and
             `ece`, each a dict of `value` and `interval`, which is `[low, high]` or None; `classes`,
             a list with a dict of the `ClassScores` of each class; `confusion`, as nested lists;
-            and, if there are examples of no class, `unknown`. Undefined values are None.
+            and, if the report has it, `unknown`, a dict of its scores. Undefined values are None.
 
         Example:
 

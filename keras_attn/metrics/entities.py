@@ -168,7 +168,8 @@ def score_tags(
             `keras_attn.arrays.scheme_of` determines the scheme.
 
     Returns:
-        A `TaggingReport`. Without entities, it has only `accuracy`, `words` and `interval`.
+        A `TaggingReport`. If the labels mark no entities, it has only `accuracy`, `words` and
+        `interval`.
 
     Raises:
         ImportError: If the labels mark entities, and `seqeval` is not installed.

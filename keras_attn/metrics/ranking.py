@@ -45,7 +45,10 @@ class RankingReport(Report):
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Returns the scores as a dict for JSON; `recall` is a dict keyed by k as a string."""
+        """Returns the fields that are not None, keyed by name, as a dict for JSON.
+
+        `recall` is a dict keyed by k as a string.
+        """
         return {**super().to_dict(), "recall": {str(k): share for k, share in self.recall.items()}}
 
 

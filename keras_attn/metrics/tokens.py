@@ -67,10 +67,11 @@ class MaskedAccuracy(_TokenMetric):
     Args:
         ignore_id: Label that is ignored, usually the id of padding; no label is ignored if None.
         name: Name of the metric.
-        dtype: Dtype of the sums.
+        dtype: Dtype of the metric, as in `keras.metrics.Metric`. The sums and the result always
+            have the default float type of Keras.
 
     Call arguments:
-        y_true: Integer labels `(B, T)`.
+        y_true: Integer labels `(B, T)` of B sequences of T tokens.
         y_pred: Logits or probabilities `(B, T, V)` of the V labels.
         sample_weight: Optional weights, `(B,)`, `(B, 1)` or `(B, T)`. Keras passes them only to
             `weighted_metrics` of `compile`, not to `metrics`.
@@ -79,8 +80,8 @@ class MaskedAccuracy(_TokenMetric):
         A scalar, from `result()`.
 
     Raises:
-        ValueError: If labels are not integers, or their shape is not the shape of the logits
-            without the last axis.
+        ValueError: If `ignore_id` is not an integer, labels are not integers, their shape is not
+            the shape of the logits without the last axis, or the shape of the weights is wrong.
 
     Example:
 
@@ -115,10 +116,12 @@ class Perplexity(_TokenMetric):
     Args:
         ignore_id: Label that is ignored, usually the id of padding; no label is ignored if None.
         name: Name of the metric.
-        dtype: Dtype of the sums.
+        dtype: Dtype of the metric, as in `keras.metrics.Metric`. The sums and the result always
+            have the default float type of Keras.
 
     Call arguments:
-        y_true: Integer labels `(B, T)`. A label outside the vocabulary makes the result NaN.
+        y_true: Integer labels `(B, T)` of B sequences of T tokens. A label outside the vocabulary
+            makes the result NaN.
         y_pred: Logits `(B, T, V)` of the V labels.
         sample_weight: Optional weights, `(B,)`, `(B, 1)` or `(B, T)`. Keras passes them only to
             `weighted_metrics` of `compile`, not to `metrics`.
@@ -127,8 +130,8 @@ class Perplexity(_TokenMetric):
         A scalar, from `result()`.
 
     Raises:
-        ValueError: If labels are not integers, or their shape is not the shape of the logits
-            without the last axis.
+        ValueError: If `ignore_id` is not an integer, labels are not integers, their shape is not
+            the shape of the logits without the last axis, or the shape of the weights is wrong.
 
     Example:
 

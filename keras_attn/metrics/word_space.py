@@ -161,7 +161,7 @@ class WordSpace:
         vectors: The vectors of the words, `(N, D)`.
 
     Raises:
-        ValueError: If the numbers of words and vectors differ.
+        ValueError: If `vectors` is not an array `(N, D)` for the N words.
 
     Example:
 

@@ -41,8 +41,9 @@ def encoder_page(
 
     The page is a single file without external resources. It begins with the coloured tokens of each
     text, as in `coloured_tokens_html`. If a text has a note, a button shows the word of the note in
-    the attention viewer, in the head in which the word has its strongest link. The attention viewer
-    follows, and then, if given, the head roles and the map of head pairs, as in `head_roles_html`.
+    the attention viewer, in the head in which the word has its strongest link (if the note has a
+    field `on`, the strongest link to this word). The attention viewer follows, and then, if given,
+    the head roles and the map of head pairs, as in `head_roles_html`.
 
     Args:
         views: An `AttentionView` for each text, whose first part has the text's tokens as queries.

@@ -42,7 +42,7 @@ class HeadOutcomes:
     without: Mapping[str, Sequence[Outcome]]
 
     def changed(self) -> list[tuple[str, int]]:
-        """Lists the heads (path, index) without which the text of the prediction changes."""
+        """Lists the heads, as tuples (path, index), without which the predicted text changes."""
         return [
             (path, number)
             for path, answers in self.without.items()

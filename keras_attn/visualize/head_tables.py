@@ -61,9 +61,9 @@ def head_roles_html(
     of all measures follow.
 
     In the map of head pairs, each row and each column is a head, ordered by layer. The cell of a
-    pair is deep blue if both heads have the same attention weights, and white if they never attend
-    to the same token. Between these extremes, the colour follows the square root of the divergence,
-    which is a distance. The most similar pairs are listed.
+    pair is deep blue if both heads have the same attention weights, and has no colour if they never
+    attend to the same token. Between these extremes, the colour follows the square root of the
+    divergence, which is a distance. The most similar pairs are listed.
 
     Args:
         roles: A `HeadRoles`.

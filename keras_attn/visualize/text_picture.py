@@ -30,12 +30,12 @@ def plot_text_weights(
 ) -> Any:
     """Draws a text with its tokens shaded by weight.
 
-    Drawing needs matplotlib (extra `examples`), and opens no window. Letters that matplotlib's
-    fonts lack are drawn as boxes, and all text runs from left to right. For emoji, Chinese or
-    Arabic, use `text_weights_html`.
+    Drawing needs matplotlib (extra `examples`), and opens no window. Letters that no installed font
+    contains are drawn as boxes, with a warning, and all text runs from left to right. For such
+    letters, coloured emoji and Arabic, use `text_weights_html`.
 
     Args:
-        explanation: An `Explanation`.
+        explanation: An `Explanation` of a text or a pair of texts.
         path: File to write, if any. Its suffix chooses the format.
         title: Title of the figure. If None, the label is used, with its probability if known.
         max_lines: Maximum number of lines. In a longer text, an ellipsis replaces the remaining
