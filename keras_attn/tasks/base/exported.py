@@ -299,7 +299,11 @@ class Exported(Saved, Keeper):
         return serve
 
     def exported_rows(self) -> tuple[EncoderInput, Mapping[str, np.ndarray]]:
-        """Returns the field of the rows that `model` reads, and inputs of `model` to try it with.
+        """Returns what `export` needs for ONNX and LiteRT files. By default, raises an error.
+
+        Returns:
+            The field that encodes the texts that `model` reads; and a dict of inputs of `model` for
+            checking the export.
 
         Raises:
             ValueError: If the model does not compute its outputs from one row of ids at once.

@@ -54,8 +54,9 @@ class Step:
         help: Help text of the step. Its first paragraph appears in the list of steps.
         function: Function that performs the step.
         takes: Names of the sections whose settings are options of the step, or a dict from section
-            to the names of the settings that the step has. A setting declared with `steps` is an
-            option of exactly those steps, unless the dict has its section.
+            to the names of the settings that the step has. A setting that is declared for certain
+            steps (`steps`, or `for_steps` of its class) is an option of exactly these steps,
+            unless the dict has its section.
         settings: The settings that only this step has. In files, their section is `[name]`.
         reads: Kind of the inputs: `"lines"`, `"pairs"`, `"only_pairs"`, `"picture_pairs"`,
             `"turns"`, `"prompts"`, `"typed"` (standard input, line by line) or `"pictures"`; or the
@@ -71,7 +72,7 @@ class Step:
         required: Names of settings that are required in this step, in addition to those declared
             as required.
         before: Name of the step before which this step is listed; if empty, the step is listed
-            after `explain`.
+            after the standard steps, but before `quantize` and `export`.
         check: Function that is called before the model is loaded. Its parameters have the names
             above. It raises an error if the step cannot be performed.
         method: Name of the task's method, if the step is a method.

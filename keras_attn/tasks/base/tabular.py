@@ -33,7 +33,10 @@ class Tabular:
 
     @classmethod
     def read_file(cls, path: Location, data: Any) -> Any:
-        """Reads training, development or test examples from a file.
+        """Reads training, development or test examples from a file or table.
+
+        `read` and `read_test` call this method for the command, and `fit`, `evaluate` and `create`
+        for examples in a table. A subclass must override it.
 
         Args:
             path: The file, or a table in memory as `keras_attn.records.Rows`.
@@ -49,18 +52,22 @@ class Tabular:
     def split(cls, examples: Any, data: Any) -> tuple[Any, Any]:
         """Splits examples into training and development examples.
 
+        `read` calls this method if no development file is given, and `fit` with `validation_split`.
+
         Args:
             examples: The result of `read_file`, or of `checked`.
             data: Settings of class `Data`.
 
         Returns:
-            Two parts of the examples: for training, and for development.
+            A tuple of the training examples and the development examples; one of them may be empty
+            if there are too few examples.
         """
         raise NotImplementedError
 
     @classmethod
     def checked(cls, examples: Any) -> Any:
-        """Checks examples and returns them in the form that `measured` and `report` receive.
+        """Checks examples and returns them in the form that `measured` and `report` receive; by
+        default, unchanged. Called by `evaluate`, and by `fit` with `validation_split`.
 
         Args:
             examples: Examples, as for `fit`.
@@ -194,6 +201,9 @@ class Tabular:
 
         Args:
             given: The first input of the table.
+
+        Returns:
+            A dict from columns to types, such as `{"label": str}`; by default, `predicts`.
         """
         return self.predicts
 
