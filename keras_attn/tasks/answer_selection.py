@@ -171,12 +171,13 @@ class AnswerSelectionUse(PageUse):
 
     @property
     def depth(self) -> int:
-        """Number of answers of each question that are reranked; 0 without a reranker."""
+        """Maximum number of answers of each question that are reranked; 0 without a reranker."""
         return (self.rerank_depth or 20) if self.reranker else 0
 
     @property
     def weight(self) -> float:
-        """Weight of the word search with `by="both"`. The vector search has 1 minus this value."""
+        """Weight of the word search with `by="both"`. The weight of the vector search is 1 minus
+        this value."""
         return 0.5 if self.lexical_weight is None else self.lexical_weight
 
 
@@ -215,10 +216,10 @@ class AnswerSelector(TextVectors):
 
         score = cosine(vector(question), vector(answer))
 
-    The vectors of the answers are computed once, when they are first needed. Answers can also be
-    searched by words or by words and vectors, and reranked by a second model; see `predict`.
-    Training teaches the encoder to prefer the right answer of a question to the other answers of
-    the batch.
+    The vectors of the answers are computed when they are first needed, and again if the answers or
+    the weights of the model have changed. Answers can also be searched by words or by words and
+    vectors, and reranked by a second model; see `predict`. Training teaches the encoder to prefer
+    the right answer of a question to the other answers of the batch.
 
     `.model` is the plain Keras model from the ids of B texts to `{"vectors": (B, D)}`, vectors of
     width D.
@@ -229,19 +230,20 @@ class AnswerSelector(TextVectors):
         - [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084): Sentence-BERT.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
-            `WordTokenizer`.
+        tokenizer: A `WordPieceTokenizer`, a `SentencePieceTokenizer`, a `BytePairTokenizer` with
+            `normalize=False`, or a `WordTokenizer`.
         answers: The answers to choose from; duplicates are removed.
-        model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
-            or None.
+        model: Settings of the encoder: a `BertConfig`, `RobertaConfig`, `ModernBertConfig` or
+            `BiLstmConfig`; a dict of some settings, such as `{"model": "roberta", "dim": 128}`; or
+            None for the defaults of BERT.
         data: Settings of the data: an `AnswerSelectionData`, or a dict of some of its settings,
             such as `max_length` and `pooling`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
         TypeError: If the class of the tokenizer is not supported, or an answer is not a string.
-        ValueError: If there is no answer, an answer is empty, or a setting is unknown or out of
-            range.
+        ValueError: If there is no answer, an answer is empty, a setting is unknown or out of range,
+            or the tokenizer normalizes texts.
 
     Example:
 
@@ -280,7 +282,8 @@ class AnswerSelector(TextVectors):
 
     @property
     def prompts(self) -> tuple[str, str]:
-        """The text that is added before each question, and the text before each answer."""
+        """The text that is added before each question, and the text that is added before each
+        answer; both are empty without prompts."""
         return self.data.query_prompt or "", self.data.passage_prompt or ""
 
     def build(self, dtype: Any) -> None:
@@ -312,10 +315,11 @@ class AnswerSelector(TextVectors):
         Args:
             path: The file, or a table in memory as `keras_attn.records.Rows`.
             data: Settings of class `Data`.
-            answers: If given, the right answers must be among these answers.
+            answers: The allowed answers; a line with another answer is bad, and is skipped or
+                raises an error (`on_error` in `data`). None allows all answers.
 
         Returns:
-            `SelectionQuestions`: the questions, and in `answers` all answers to choose from.
+            `SelectionQuestions`: the questions, and in `answers` the distinct answers of the file.
         """
         question, answer = numbered(data.question, data.answer)
         return read_selection_questions(
@@ -347,12 +351,15 @@ class AnswerSelector(TextVectors):
         return examples._replace(train=train)
 
     def read_test(self, test: AnswerSelectionTest, data: AnswerSelectionData) -> SelectionQuestions:
-        """Reads test questions, whose right answers must be among the answers of this task."""
+        """Reads test questions. A line whose answer is not among the answers of this task is bad:
+        it is skipped or raises an error, as `data.on_error` says."""
         return self.read_file(test.data, data, self.answers)
 
     @classmethod
     def checked(cls, examples: Iterable[Any]) -> SelectionQuestions:
-        """Checks questions with right answers, and returns them with all answers to choose from."""
+        """Checks questions with right answers, and returns them as `SelectionQuestions`. Their
+        `answers` are the answers to choose from: the `answers` of the argument, if it is a
+        `SelectionQuestions`, and all right answers."""
         before = examples.answers if isinstance(examples, SelectionQuestions) else ()
         questions = checked_selection_questions(examples)
         own = (answer for x in questions for answer in x.answers)
@@ -362,7 +369,8 @@ class AnswerSelector(TextVectors):
 
     @classmethod
     def texts_of(cls, examples: SelectionQuestions, data: AnswerSelectionData) -> Iterable[str]:
-        """Returns the questions and all answers, from which a tokenizer is trained."""
+        """Returns the questions, their right answers, and the answers of the file `data.answers`,
+        from which a tokenizer is trained."""
         answers = [answer for x in examples for answer in x.answers]
         return [*(x.question for x in examples), *answers, *_read_answers(data)]
 
@@ -370,7 +378,8 @@ class AnswerSelector(TextVectors):
     def learn_beside(
         cls, tokenizer: EncoderTokenizer, examples: SelectionQuestions, data: AnswerSelectionData
     ) -> SelectionLearned:
-        """Returns the tokenizer, and the answers of the examples and of the file `data.answers`."""
+        """Returns a `SelectionLearned` with the tokenizer, and the answers of the examples and of
+        the file `data.answers`."""
         return SelectionLearned(tokenizer, (*examples.answers, *_read_answers(data)))
 
     @classmethod
@@ -383,9 +392,9 @@ class AnswerSelector(TextVectors):
         training.
 
         Args:
-            place: A file of a task with an encoder, or a folder of Hugging Face weights. The folder
-                of a sentence-transformers model determines all settings in `data` that are not
-                given.
+            place: A file of a task with an encoder, or a folder or hub name of Hugging Face
+                weights. A sentence-transformers model determines the settings in `data` that are
+                not given.
             answers: The answers to choose from.
             dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
             **data: Settings of the data: `pooling`, `unit_length`, `max_length`, `query_prompt`,
@@ -441,8 +450,8 @@ class AnswerSelector(TextVectors):
         return [*super().describe(batches), f"{len(self.answers):,} answers to choose from."]
 
     def doubt(self, batches: ScoredPairBatches, run: TrainingRun) -> str:
-        """Returns a warning if the final training loss is not below the loss of giving all answers
-        the same score; empty otherwise."""
+        """Returns a warning if a run of at least two epochs ends with a training loss that is not
+        below the loss of giving all answers the same score; an empty string otherwise."""
         losses, rows = [], []
         for i in range(len(batches)):  # how many answers meet depends on the batch
             _, labels, weights = batches[i]
@@ -463,7 +472,7 @@ class AnswerSelector(TextVectors):
         self, dev: Sequence[Any], training: EncoderTraining
     ) -> Callable[[keras.Model], Scored]:
         """Adds the answers of the development questions to `answers`, and returns the function that
-        scores these questions after each epoch."""
+        scores these questions with a model after each epoch."""
         self.answers = [*self.answers, *self.checked(dev).answers]
         return super().scorer(dev, training)
 
@@ -474,8 +483,8 @@ class AnswerSelector(TextVectors):
         return {"mrr": report.reciprocal_rank, "map": report.average_precision}
 
     def measured(self, examples: SelectionQuestions, use: AnswerSelectionUse) -> list[np.ndarray]:
-        """Returns an array for each question: the ranks of its right answers among the answers to
-        choose from."""
+        """Returns an array for each question: the ranks, counted from 1, of its right answers among
+        its candidates, or among all answers of the task if it has none."""
         places = {answer: i for i, answer in enumerate(self.answers)}
         own = [x.candidates for x in examples] if check_answers(examples, places) else None
         searched = self._searched([x.question for x in examples], own, use)
@@ -535,8 +544,9 @@ class AnswerSelector(TextVectors):
                 the number of wrong answers for each right answer.
 
         Returns:
-            `ScoredPair`s for `SimilarityScorer`: questions with right answers have score 1, and
-            questions with the best wrong answers of the search have score 0.
+            A list of `ScoredPair`s for `SimilarityScorer`. Pairs of a question and a right answer
+            have score 1; pairs of a question and one of the best wrong answers of the search have
+            score 0.
         """
         checked, use = checked_selection_questions(examples), self.Use.made(search)
         own = [x.candidates or self.answers for x in checked]
@@ -640,8 +650,8 @@ class AnswerSelector(TextVectors):
         return self._reranker[1]
 
     def studied(self, questions: list[str]) -> list[str]:
-        """Returns the texts whose attention `explain` shows: each distinct question and best
-        answer, with the prompt before it."""
+        """Returns the texts whose attention `explain` shows: each distinct question, and its best
+        answer in a search by vectors, with their prompts."""
         best = self.results(questions, self.Use(top_k=1))
         pairs = [(question, x.answer) for question, (x,) in zip(questions, best, strict=True)]
         return list(dict.fromkeys(text for pair in self.prompted(pairs) for text in pair))
@@ -650,7 +660,8 @@ class AnswerSelector(TextVectors):
         """Computes how much each word of a question and its best answer contributes to their score,
         or collects the attention of all heads.
 
-        The best answer is the first result of the search by vectors.
+        The best answer is the first result of a search by vectors, unless `own_use` has other
+        settings of the search.
 
         Args:
             questions: A question, or a list of questions.
@@ -712,9 +723,9 @@ class AnswerSelector(TextVectors):
 
         Returns:
             With `index`, a dict of `numbers` and `scores` `(B, k)`, the indices and cosines of the
-            k best answers, and `steps`, the differences between successive scores: `(B, k)`, or
-            `(B, k - 1)` if all answers are returned. Without `index`, a dict of `vectors (B, D)`,
-            scaled to length 1.
+            k best answers (`top_k`, or N if that is less), and `steps`, the differences between
+            successive scores: `(B, k)`, or `(B, k - 1)` if all answers are returned. Without
+            `index`, a dict of `vectors (B, D)`, scaled to length 1.
         """
         units = unit_length(xp, tensors["vectors"])
         if "index" not in tensors:
@@ -737,8 +748,9 @@ class AnswerSelector(TextVectors):
         return found
 
     def unsure(self, tensors: Mapping[str, Array]) -> tuple[str, ...]:
-        """Returns the names `answers` and `numbers` if scores are nearly equal, because the order
-        of the answers may then differ between machines; an empty tuple otherwise."""
+        """Returns the names `answers` and `numbers` if scores are nearly equal, or if the compute
+        dtype is not float32, because the order of the answers may then differ between machines; an
+        empty tuple otherwise."""
         steps = tensors.get("steps", np.ones(1))
         sure = self.policy.compute_dtype == "float32" and (steps > _SURE).all()
         return () if sure else ("answers", "numbers")
@@ -754,12 +766,12 @@ class AnswerSelector(TextVectors):
         return use
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual texts for checking an export, as the input `text`."""
+        """Returns a dict of the input `text`: ordinary and unusual texts for checking an export."""
         return {"text": ODD_TEXTS}
 
     def cells(self, result: Sequence[FoundAnswer]) -> dict[str, object]:
-        """Returns a dict of the best `answer`, its `score`, and `answers`, a list with a dict for
-        each answer that was found."""
+        """Returns a dict of the best `answer`, its `score`, and `answers`, a list with a dict of
+        `answer`, `score` and `number` for each answer that was found."""
         best = result[0]
         return {
             "answer": best.answer,
@@ -769,7 +781,8 @@ class AnswerSelector(TextVectors):
 
     @staticmethod
     def readable(result: Sequence[FoundAnswer]) -> str:
-        """Returns the answers to a question as a JSON list, as the command writes them."""
+        """Returns the answers to a question as the command writes them: a JSON list of objects with
+        `answer`, `score`, rounded to 6 digits, and `number`."""
         rows = [{**found._asdict(), "score": round(found.score, 6)} for found in result]
         return json.dumps(rows, ensure_ascii=False)
 

@@ -200,7 +200,7 @@ class CaptioningTest(Settings):
     meteor: bool = setting(False, "also compute METEOR, which needs Java")
 
     def check(self, data: Settings | None = None) -> None:
-        """Raises a `WrongUse` if the settings name no test images, and the format is not emoji."""
+        """Raises a `WrongUse` if `self.data` is empty and `data.format` is not `"emoji"`."""
         if not self.data and getattr(data, "format", "") != "emoji":
             raise WrongUse("Missing option '--data'. For emoji, use --format emoji.")
 
@@ -264,7 +264,7 @@ class Captioner(PictureTask, SequenceToSequence):
     `.model` is the plain Keras model that is trained, and `.dataset(images)` returns the data for
     its `fit`. If the encoder is not trained, `.model` reads regions, which are computed once;
     otherwise, it reads images. The examples of `fit` are `CaptionedImage`s, or (image, captions)
-    pairs.
+    pairs with a caption or a list of captions.
 
     Args:
         tokenizer: A `BytePairTokenizer` or a `SentencePieceTokenizer`, trained on captions.
@@ -325,14 +325,24 @@ class Captioner(PictureTask, SequenceToSequence):
 
     @classmethod
     def read_file(cls, path: Location, data: CaptioningData) -> CaptionedImages:
-        """Returns the `CaptionedImages` of a file or folder in the format `data.format`."""
+        """Reads the captioned images of all parts of a file or folder.
+
+        Args:
+            path: The file or folder. If it is empty, emoji are read with `format` `"auto"` or
+                `"emoji"`.
+            data: Settings of class `Data`. `format` is the format of the captions, which are
+                converted to lower case if `lowercase` is True.
+
+        Returns:
+            `CaptionedImages`.
+        """
         read = _file(path, data, data.image_dir).read()
         return replace(read, images=_lowered(read)) if data.lowercase else read
 
     @classmethod
     def split(cls, examples: Sequence[CaptionedImage], data: CaptioningData) -> Any:
-        """Splits images into training and development images; images with equal captions stay
-        together."""
+        """Splits images at random into a list of training images and a list of development images;
+        images with equal captions stay together."""
         return split_captioned(examples, data.dev_share, data.split_seed)
 
     @classmethod
@@ -381,6 +391,15 @@ class Captioner(PictureTask, SequenceToSequence):
         Args:
             test: Settings of class `Test`; without `train`, training captions are not read.
             data: Settings of class `Data`.
+
+        Returns:
+            `CaptionedImages`, whose `learnt` has the training captions, or is None if `train` is
+            None.
+
+        Raises:
+            ValueError: If `split` is given for captions without splits, `names` is given for a
+                format other than `"flickr8k"`, or a file has the wrong format.
+            WrongUse: If no test images are named, and the format is not `"emoji"`.
         """
         test.check(data)
         file = _file(test.data, data, data.image_dir, test.names)
@@ -415,7 +434,7 @@ class Captioner(PictureTask, SequenceToSequence):
         encoder: ImageEncoder,
         train_encoder: bool,
     ) -> CaptioningLearned:
-        """Trains a tokenizer on captions, and returns it with the encoder.
+        """Trains a tokenizer on captions, and returns it with the encoder as `CaptioningLearned`.
 
         Args:
             examples: Checked captioned images.
@@ -436,8 +455,20 @@ class Captioner(PictureTask, SequenceToSequence):
         on_error: str,
         **settings: Any,
     ) -> tuple[CaptionBatches, CaptionedPictures, list[str]]:
-        """Makes the batches that `dataset` returns: in each epoch, every caption occurs once, with
-        its image; see `PictureTask.prepared`."""
+        """Makes the batches that `dataset` returns. In each epoch, every caption of at most
+        `max_length` tokens occurs once, with its image.
+
+        Args:
+            examples: `CaptionedImage`s, or (image, captions) pairs.
+            cache_dir: Folder of the `FeatureCache`; None for the default folder.
+            verbose: If 0, the progress of the computation of regions is not shown.
+            on_error: `"error"` raises an error for a broken image; `"skip"` leaves it out.
+            **settings: Settings of `CaptionBatches`, such as `batch_size` and `seed`.
+
+        Returns:
+            The batches, the images that are not broken with their captions, and notes on images and
+            captions that are left out.
+        """
         given = checked_captioned(examples)
         numbers, problems = whole_pictures(self, given.pictures, on_error, cache_dir, verbose)
         whole = CaptionedPictures(
@@ -550,7 +581,8 @@ class Captioner(PictureTask, SequenceToSequence):
         return self.kept(lambda: CaptionDecoder(self.reader), "decoding")
 
     def longest(self, length: Any) -> int:
-        """Returns the maximum number of tokens of a caption, whatever the number of regions."""
+        """Returns `max_length`, the maximum number of tokens of a caption, for any number of
+        regions."""
         return self.max_length
 
     def encode(self, sources: Tensor) -> tuple[Tensor, Tensor]:
@@ -560,14 +592,14 @@ class Captioner(PictureTask, SequenceToSequence):
         return self.decoding.encode(ops.reshape(sources, shape))
 
     def source_rows(self, inputs: list[Any], use: CaptioningUse) -> Sequence[np.ndarray]:
-        """Returns the regions of each image, a list of arrays `(R, D)`."""
+        """Returns the regions of each image: a list of arrays `(R, D)` of R regions of width D."""
         return list(self.regions(inputs, use.batch_size))
 
     def source_batches(
         self, sources: Sequence[np.ndarray], batch_size: int, jit_compile: bool | None
     ) -> Iterator[DecodingBatch]:
-        """Yields the regions of images in batches of at most `batch_size`; `jit_compile` is not
-        used."""
+        """Yields `DecodingBatch`es of the regions `(R, D)` of at most `batch_size` images.
+        `jit_compile` is not used."""
         start = 0
         for rows in row_batches(list(sources), batch_size):
             numbers = list(range(start, start + len(rows)))
@@ -577,15 +609,17 @@ class Captioner(PictureTask, SequenceToSequence):
     def computed(
         self, tensors: Mapping[str, Any], use: Any, jit_compile: bool | None = None
     ) -> dict[str, Any]:
-        """Computes the result of `run` in Python, in batches.
+        """Computes the result of `run` in Python, in batches of images.
 
         Args:
-            tensors: A dict of `regions`, or of encoded images, whose regions are computed first.
+            tensors: A dict of `regions (n, R, D)`, or of encoded images, whose regions are computed
+                first.
             use: Settings of class `Use`.
-            jit_compile: Whether TensorFlow uses XLA; None to use it where it pays off.
+            jit_compile: Not used; on TensorFlow, captions are always generated without XLA.
 
         Returns:
-            A dict from the name of a result to a list with an array for each image.
+            A dict from the name of a result, such as `best`, `tokens` and `scores`, to a list with
+            an array for each image; see `SequenceToSequence.run`.
         """
         rows = self.rows_of(np, tensors, lambda pixels: self._regions(pixels, use.batch_size))
         return super().computed({"regions": list(rows)}, use, jit_compile)
@@ -603,8 +637,9 @@ class Captioner(PictureTask, SequenceToSequence):
 
         The input of `serving_default` is `image: string (B,)`, the bytes of JPEG, PNG, GIF, BMP or
         WebP files, and its output is `caption: string (B,)`, as in `predict`. The signature
-        `details` has the same input and returns the results of `caption_n_best`, padded with `""`
-        and zeros:
+        `details` has the same input and returns the results of `caption_n_best`: R captions of at
+        most T tokens for each image, padded with `""` and zeros. R is `num_return_sequences`, or
+        `beams` if it is None. The outputs are:
 
         - `captions`, `scores` and `truncated` `(B, R)`, the best caption first;
         - `tokens` `(B, R, T)` and `attention` `(B, R, T, rows, columns)` of each caption.
@@ -714,15 +749,20 @@ class Captioner(PictureTask, SequenceToSequence):
 
         Args:
             images: An image or several images, as in `predict`.
-            num_return_sequences: Number of captions of each image, at most `beams`; `beams` if
-                None.
+            num_return_sequences: Maximum number of captions of each image, at most `beams`; `beams`
+                if None.
             on_error: `"error"` raises an error if an image cannot be read; `"skip"` returns None
                 for the image, with a warning.
-            **settings: Settings of class `Use`: `beams`, `alpha`, `batch_size`.
+            **settings: Settings of class `Use`, such as `beams`, `alpha` and `batch_size`.
 
         Returns:
             A list of `Caption`s for one image, the best first, or a list of lists for several
             images.
+
+        Raises:
+            OSError: If a file does not exist or cannot be read.
+            TypeError: If an input is not an image, or a setting is unknown.
+            ValueError: If an image is broken, or a setting is out of range.
         """
         use = self.used({**settings, "num_return_sequences": num_return_sequences})
         use = dataclasses.replace(use, num_return_sequences=num_return_sequences or use.beams)
@@ -773,7 +813,7 @@ class Captioner(PictureTask, SequenceToSequence):
             **settings: Settings of class `Use`.
 
         Returns:
-            A caption for each image.
+            A list with a caption, a string, for each image.
         """
         use = self.used(settings)
         captions: list[str] = []
@@ -789,7 +829,8 @@ class Captioner(PictureTask, SequenceToSequence):
         return checked_captioned(examples)
 
     def measured(self, examples: CaptionedPictures, use: CaptioningUse) -> list[str]:
-        """Returns a caption for each image; `use.cache_dir` is a folder that stores the regions."""
+        """Returns a caption for each image. The regions of the images are kept in the folder
+        `use.cache_dir`, unless it is empty."""
         metrics_folder()  # before the work
         settings = {**use.to_dict(), "cache_dir": ""}
         if not use.cache_dir:
@@ -814,7 +855,8 @@ class Captioner(PictureTask, SequenceToSequence):
             train_captions: Captions of the training set, to count copied captions.
 
         Returns:
-            `keras_attn.metrics.CaptionScores`, which `print` shows: BLEU-1 to 4, ROUGE-L and CIDEr.
+            `keras_attn.metrics.CaptionScores`, which `print` shows: BLEU-1 to 4, ROUGE-L, CIDEr
+            and, with `meteor=True`, METEOR.
 
         Raises:
             ImportError: If `pycocoevalcap` is not installed.

@@ -133,11 +133,12 @@ class QuestionAnswerer(WindowedTask):
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), sections 4.2 and 4.3.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
-            `WordTokenizer`.
+        tokenizer: A `WordPieceTokenizer`, a `SentencePieceTokenizer`, a `BytePairTokenizer` with
+            `normalize=False`, or a `WordTokenizer`.
         unanswerable: Whether a question may have no answer, according to the training data.
-        model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
-            or None.
+        model: Settings of the encoder: a `BertConfig`, `RobertaConfig`, `ModernBertConfig` or
+            `BiLstmConfig`; a dict of some settings, such as `{"model": "roberta", "dim": 128}`; or
+            None for the defaults of BERT.
         data: Settings of the data: a `QuestionAnsweringData`, or a dict of some of its settings,
             such as `max_length`, the maximum number of ids of a window.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.

@@ -145,12 +145,13 @@ class SimilarityScorer(TextVectors):
         - [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084): Sentence-BERT.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
-            `WordTokenizer`.
+        tokenizer: A `WordPieceTokenizer`, a `SentencePieceTokenizer`, a `BytePairTokenizer` with
+            `normalize=False`, or a `WordTokenizer`.
         lowest: Score of unrelated texts.
         highest: Score of equivalent texts.
-        model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
-            or None.
+        model: Settings of the encoder: a `BertConfig`, `RobertaConfig`, `ModernBertConfig` or
+            `BiLstmConfig`; a dict of some settings, such as `{"model": "roberta", "dim": 128}`; or
+            None for the defaults of BERT.
         data: Settings of the data: a `SimilarityData`, or a dict of some of its settings: `kind` is
             `"bi"` or `"cross"`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.

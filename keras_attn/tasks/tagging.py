@@ -129,11 +129,12 @@ class Tagger(WindowedTask):
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 5.3: BERT on CoNLL-2003.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
-            `WordTokenizer`.
+        tokenizer: A `WordPieceTokenizer`, a `SentencePieceTokenizer`, a `BytePairTokenizer` with
+            `normalize=False`, or a `WordTokenizer`.
         labels: The labels, in the order of the logits.
-        model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
-            or None.
+        model: Settings of the encoder: a `BertConfig`, `RobertaConfig`, `ModernBertConfig` or
+            `BiLstmConfig`; a dict of some settings, such as `{"model": "roberta", "dim": 128}`; or
+            None for the defaults of BERT.
         data: Settings of the data: a `TaggingData`, or a dict of some of its settings, such as
             `max_length`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
