@@ -323,8 +323,9 @@ class Talker(SequenceToSequence):
         return isinstance(self.model.input, dict) and self.source in self.model.input
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns a dict of the vocabulary sizes, and of `sequence_length`, the maximum number of
-        tokens of turns and answer."""
+        """Returns a dict of `vocabulary_size` and `source_vocabulary_size`, the size of the
+        tokenizer's vocabulary; `target_vocabulary_size`, which is None; and `sequence_length`, the
+        maximum number of tokens of the turns and the answer together."""
         size = self.tokenizer.vocabulary_size
         return {
             "vocabulary_size": size,
@@ -345,7 +346,20 @@ class Talker(SequenceToSequence):
 
     @classmethod
     def read_file(cls, path: Location, data: ConversationData) -> list[Exchange]:
-        """Reads dialogues, and returns each answer with the turns before it."""
+        """Reads dialogues, and returns an `Exchange` for each answer.
+
+        Args:
+            path: The file or folder of dialogues.
+            data: Settings of class `Data`. Only answers of `speaker` are returned, if it is not
+                empty, each with at most `max_turns` turns before it.
+
+        Returns:
+            A list of `keras_attn.records.Exchange`s, each with the turns before an answer, and the
+            answer.
+
+        Raises:
+            ValueError: If no turn of the speaker answers another turn, or a dialogue is bad.
+        """
         return exchanges(_read(path, data), data.speaker, data.max_turns)
 
     @classmethod
@@ -377,8 +391,8 @@ class Talker(SequenceToSequence):
             data: Settings of class `Data`.
 
         Returns:
-            The exchanges of the test dialogues, with `train`, the exchanges of the training
-            dialogues.
+            A list of the exchanges of the test dialogues (`test.limit` random ones if there are
+            more), whose `train` has the exchanges of the training dialogues.
         """
         read = _read(data.train, data)
         train, _, held_out = _split(read, data)
@@ -402,7 +416,8 @@ class Talker(SequenceToSequence):
 
     @classmethod
     def learn(cls, examples: Sequence[Any], data: ConversationData) -> ConversationLearned:
-        """Trains a tokenizer on turns and answers, and returns it with the marks of turns."""
+        """Trains a tokenizer on turns and answers, adds the marks of turns to it, and returns it as
+        `ConversationLearned`."""
         turns = (text for x in checked_exchanges(examples) for text in (*x.turns, x.answer))
         texts = list(dict.fromkeys(turns))
         if data.split_digits:  # no token with a digit is learnt
@@ -419,9 +434,10 @@ class Talker(SequenceToSequence):
 
         Args:
             examples: `Exchange`s, or tuples of turns and an answer. Empty answers, and answers of
-                more than `max_answer` tokens, are left out and counted in `dropped`.
-            empty_contexts: Fraction of the answers that are repeated without any preceding turn. A
-                fraction above 0 sets `empty_contexts` of this object to True.
+                more than `max_answer` tokens including the end token, are left out and counted in
+                `dropped` of the batches.
+            empty_contexts: Fraction of the answers that are repeated without any preceding turn. If
+                at least one answer is repeated, `empty_contexts` of this object becomes True.
             **settings: Settings of `TokenBatches` or `AnswerBatches`: `tokens_per_batch`, `seed`,
                 ...
 
@@ -498,7 +514,7 @@ class Talker(SequenceToSequence):
     # The search
 
     def longest(self, length: Any) -> int:
-        """Returns the maximum number of tokens of an answer, whatever the length of the turns."""
+        """Returns `max_answer`, the maximum number of tokens of an answer, for turns of any length."""
         return self.data.max_answer
 
     @property
@@ -508,10 +524,16 @@ class Talker(SequenceToSequence):
         return (*super().suppressed_ids, *marks)
 
     def prompt(self, sources: Tensor) -> Prompt:
-        """Returns the beginning of a search; see `SequenceToSequence.prompt`.
+        """Returns the beginning of a search for B rows of turns.
 
-        A decoder-only model reads the ids of the turns `(B, S)` first; the encoded sources and
-        their mask are None.
+        Args:
+            sources: Ids of the turns, `(B, S)`.
+
+        Returns:
+            A tuple of the decoder; the first ids and their mask; and the encoded turns and their
+            mask. With an encoder-decoder, the first ids `(B, 1)` are start tokens without a mask. A
+            decoder-only model reads `sources` and their mask `(B, S)` first, and the encoded turns
+            and their mask are None.
         """
         if self.encodes:
             return super().prompt(sources)
@@ -533,13 +555,14 @@ class Talker(SequenceToSequence):
 
         Args:
             xp: The array module, `keras.ops`.
-            tensors: A dict of the ids `(B, S)`, and further tensors; see
-                `SequenceToSequence.search`. Sampling also takes its settings and `seed` from it.
+            tensors: A dict of the ids of the turns, `source_ids (B, S)`, and further tensors; see
+                `SequenceToSequence.search`. For sampling, it may also have the settings of sampling
+                and `seed`, which override the settings in `use`.
             use: Settings of class `Use`.
 
         Returns:
-            A dict of one sequence for each row: `tokens (B, 1, T)`, `best (B, T)`, and `lengths`,
-            `scores` and `truncated` `(B, 1)`.
+            A dict of one answer of at most L tokens for each of the B rows: `tokens (B, 1, L)`,
+            `best (B, L)`, and `lengths`, `scores` and `truncated` `(B, 1)`.
         """
         ids, most = tensors[self.source], self.data.max_answer
         tensors = {**tensors, "max_length": most}
@@ -571,8 +594,16 @@ class Talker(SequenceToSequence):
         return results(found)
 
     def parted(self, use: ConversationUse) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
-        """Splits settings for a compiled search; see `SequenceToSequence.parted`. The numbers are
-        settings of the beam search or of sampling, depending on `use.search`."""
+        """Splits settings for a compiled search.
+
+        Args:
+            use: Settings of class `Use`.
+
+        Returns:
+            The settings that are constants of the compiled function; a dict of the numbers that are
+            its inputs, which are settings of the beam search or of sampling, depending on
+            `use.search`; and a dict of further constants for `tensors` of `run`.
+        """
         if use.search == "beam":
             plain = dataclasses.replace(use, mutual_information=0.0)
             kind, numbers, fixed = super().parted(plain)
@@ -602,11 +633,16 @@ class Talker(SequenceToSequence):
         batch_size: int,
         given: int | None = None,
     ) -> np.ndarray:
-        """Returns the log-probability of each answer, float64 `(N,)`; see
-        `SequenceToSequence.log_probabilities`.
+        """Returns the log-probability of each answer, float64 `(N,)`.
+
+        Args:
+            sources: A list of the ids of the turns before each of N answers.
+            targets: A list of the ids of each answer, including the end token.
+            batch_size: Number of answers that are computed at once.
+            given: Id of a token that does not count where it is the first token of an answer.
 
         Raises:
-            ValueError: If an answer of a decoder-only model exceeds `max_answer` tokens.
+            ValueError: If the model is a decoder, and an answer exceeds `max_answer` tokens.
         """
         longest, most = max(map(len, targets), default=0), self.data.max_answer
         if not self.encodes and longest > most:
@@ -643,7 +679,7 @@ class Talker(SequenceToSequence):
         """Answers the last turn of conversations.
 
         The last turn is by the other speaker, the turn before it by the model, and so on,
-        alternately. Empty turns are removed first. If no turn is left, the answer is empty.
+        alternately. Empty turns are removed first. If no turn is left, the answer is `""`.
 
         Args:
             conversations: A string (a single turn), a tuple of strings (the turns so far), or a
@@ -691,8 +727,8 @@ class Talker(SequenceToSequence):
         return self.Use.made({**own, **given})
 
     def checked_use(self, use: ConversationUse) -> ConversationUse:
-        """Returns the settings of an export; raises a ValueError for `mutual_information` if the
-        model did not learn answers without turns."""
+        """Returns the settings of predictions or of an export unchanged; raises a ValueError if
+        `mutual_information` is above 0 and the model did not learn answers without turns."""
         if use.mutual_information and not self.empty_contexts:
             raise ValueError(
                 "`mutual_information` requires a model that also learned answers without "
@@ -707,14 +743,15 @@ class Talker(SequenceToSequence):
 
         Args:
             turns: A single turn, or a tuple of turns.
-            answer: The answer; if None, the model generates it by beam search.
+            answer: The answer, of which at most `max_answer` tokens are used; if None, the model
+                generates it by beam search with the settings in `own_use`.
             layer: Index of the attention to the turns (a Transformer has one in each block),
                 counted from 0; negative indices count from the end.
 
         Returns:
             An `Alignment` of readable tokens with weights `(T, S)`, the mean over the heads, for T
             tokens of the answer and S tokens of the turns. Each token of the answer, including its
-            end token, is aligned at the step that predicts it.
+            end token if it has one, is aligned at the step that predicts it.
 
         Raises:
             TypeError: If a turn is not a string.
@@ -732,13 +769,14 @@ class Talker(SequenceToSequence):
         return Alignment(self.tokenizer.tokens(source), tokens, weights)
 
     def explained(self, conversations: Sequence[Any], use: ConversationUse) -> list[Alignment]:
-        """Answers conversations by beam search, and returns the attention weights of the answers to
+        """Answers conversations by beam search, and returns the attention weights of each answer to
         the turns.
 
         Args:
             conversations: A string (a single turn), a tuple of strings (the turns so far), or a
                 list of strings and tuples.
-            use: Settings of class `Use`.
+            use: Settings of class `Use`. They are not used: the beam search has the settings in
+                `own_use`.
 
         Returns:
             An `Alignment` for one conversation, or a list of `Alignment`s for a list, as returned
@@ -760,7 +798,8 @@ class Talker(SequenceToSequence):
     # Measuring
 
     def answer_ids(self, answers: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each answer with its end token, cut to the maximum length."""
+        """Returns the ids of each answer, followed by the end token and cut to the first
+        `max_answer` ids."""
         ids = self.tokenizer.encode(answers, add_end=True)
         return [row[: self.data.max_answer] for row in ids]
 
@@ -874,10 +913,10 @@ class Talker(SequenceToSequence):
     def signatures(self, use: ConversationUse) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        The input of `serving_default` is `turns: string (B, T)`, the turns so far, the oldest
-        first, padded with `""` on either side. Its output is `answer: string (B,)`, as in `predict`
-        with the settings of the export. The signature `with_settings` also has the settings of
-        `served_numbers` as inputs, each `(B,)`.
+        The input of `serving_default` is `turns: string (B, T)`, the turns of each of B
+        conversations (at most T), the oldest first, padded with `""` on either side. Its output is
+        `answer: string (B,)`, as in `predict` with the settings of the export. The signature
+        `with_settings` also has the settings of `served_numbers` as inputs, each `(B,)`.
         """
         field = self.field
         answer = GeneratedText(self.tokenizer, "best", some="some", graph=field.graph)
@@ -891,9 +930,10 @@ class Talker(SequenceToSequence):
         return {"turns": [list(row) for row in rows]}
 
     def served_numbers(self, use: ConversationUse) -> dict[str, tuple[Any, Any]]:
-        """Returns the settings that are inputs of the signature `with_settings`.
+        """Returns a dict from each setting that is an input of the signature `with_settings` to its
+        value in `use` and another value for checking an export.
 
-        For a beam search, they are `alpha` and, if it is above 0, `mutual_information`. For
+        For a beam search, the settings are `alpha` and, if it is above 0, `mutual_information`. For
         sampling, they are `temperature`, `top_k` (0 keeps all), `top_p`, `min_p`,
         `repetition_penalty` and `seed`.
         """

@@ -188,14 +188,14 @@ class WordEmbedder(Task[Texts]):
         - [Mikolov et al., 2013](https://arxiv.org/abs/1310.4546): negative sampling, subsampling.
 
     Args:
-        tokenizer: A `WordTokenizer`; its words have vectors.
+        tokenizer: A `WordTokenizer` without hash buckets; its words have vectors.
         model: Settings of the model: an instance of one of `kinds`, a dict of some settings, such
             as `{"model": "cbow", "dim": 50}`, or None for skip-gram.
         data: Settings of the data: an `EmbeddingsData`, or a dict of some of its settings.
         dtype: Dtype of the vectors. With TensorFlow, only float32 can be trained.
 
     Raises:
-        TypeError: If the class of the tokenizer is not supported.
+        TypeError: If `tokenizer` is not a `WordTokenizer` without hash buckets.
         ValueError: If a setting is unknown or out of range.
 
     Example:
@@ -287,8 +287,12 @@ class WordEmbedder(Task[Texts]):
 
     @classmethod
     def column_helps(cls, inputs: bool) -> dict[str, str]:
-        """Returns help texts for the columns of inputs; none for `evaluate`, which does not read
-        tables."""
+        """Returns the help texts of the arguments that name columns of a table, keyed by argument.
+
+        Args:
+            inputs: Whether the arguments name columns of inputs. If False, as for `evaluate`, which
+                does not read tables, the dict is empty.
+        """
         return super().column_helps(inputs) if inputs else {}
 
     def read_own(self, given: object, columns: Mapping[str, object]) -> Any:
@@ -372,7 +376,8 @@ class WordEmbedder(Task[Texts]):
         Args:
             path: A file written by `save`, or a file of word vectors that
                 `keras_attn.interop.read_word_vectors` reads.
-            dtype: Dtype of the vectors; None for the saved dtype.
+            dtype: Dtype of the vectors. If None, the saved dtype or, for a file of word vectors,
+                the default dtype of Keras.
 
         Returns:
             The embedder, not compiled.
@@ -413,7 +418,8 @@ class WordEmbedder(Task[Texts]):
             `WordWindows` of words, context words and noise words.
 
         Raises:
-            ValueError: If the texts do not contain two known words.
+            ValueError: If the texts contain fewer than two known words, or `WordIds` have another
+                vocabulary.
         """
         ids = self.word_ids(texts)
         self._counts = ids.counts
@@ -486,14 +492,14 @@ class WordEmbedder(Task[Texts]):
         Args:
             text: A word, or words with `+` or `-` between them, separated by white space: `"king -
                 man + woman"`.
-            top_k: Number of words to return.
+            top_k: Maximum number of words to return.
 
         Returns:
             A list of `Neighbour`s (word and cosine), the nearest first, without the words of
             `text`.
 
         Raises:
-            ValueError: If a word has no vector.
+            ValueError: If a word has no vector, there is no word, or `top_k` is less than 1.
         """
         signed = signed_words(text.split())
         plus, minus = ([word for word, sign in signed if sign == side] for side in (1, -1))
@@ -506,13 +512,13 @@ class WordEmbedder(Task[Texts]):
             a: A word, such as `"man"`.
             b: A word, such as `"woman"`.
             c: A word, such as `"king"`.
-            top_k: Number of words to return.
+            top_k: Maximum number of words to return.
 
         Returns:
-            A list of `Neighbour`s (word and cosine), the nearest first.
+            A list of `Neighbour`s (word and cosine), the nearest first, without a, b and c.
 
         Raises:
-            ValueError: If a word has no vector.
+            ValueError: If a word has no vector, or `top_k` is less than 1.
         """
         return self.space().nearest([b, c], [a], top_k)
 
@@ -528,8 +534,8 @@ class WordEmbedder(Task[Texts]):
 
         Returns:
             A dict with the nearest `words` and their `similarities` (cosines) for a string, or a
-            list of dicts for a list. `words` and `similarities` are empty if a word of the string
-            has no vector.
+            list of dicts for a list. `words` and `similarities` are empty if the string has no
+            words, or a word without a vector.
 
         Raises:
             TypeError: If an input is not a string.
@@ -568,8 +574,9 @@ class WordEmbedder(Task[Texts]):
             use: Settings of class `Use`, with the number of words `top_k`.
 
         Returns:
-            A dict of `ids` and `similarities` (cosines) `(B, k)`, the nearest word first. Both are
-            0 in a row that has an unknown word or no words.
+            A dict of `ids` and `similarities` (cosines) `(B, k)`, the nearest word first, where k
+            is `top_k`, or the size of the vocabulary if that is less. Both are 0 in a row that has
+            an unknown word or no words, and where fewer than k words are left.
         """
         signed = ops.cast(tensors["words"], "int32")
         table = ops.cast(self.table, "float32")

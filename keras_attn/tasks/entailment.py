@@ -134,7 +134,8 @@ class EntailmentLearned(ClassLearned):
 
 
 class EntailmentClassifier(ClassTask):
-    """Classifies pairs of texts, a premise and a hypothesis, with two LSTMs and attention.
+    """Classifies pairs of texts, a premise and a hypothesis, with two LSTMs and, by default,
+    attention.
 
     `.model` is the plain Keras model of an `EntailmentConfig`, from ids to logits, and
     `.dataset(examples)` returns the data for its `fit`.
@@ -150,7 +151,7 @@ class EntailmentClassifier(ClassTask):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: If the class of the tokenizer is not supported.
+        TypeError: If `tokenizer` is not a `WordTokenizer`.
         ValueError: If there are fewer than two classes, a name occurs twice, or a setting is
             unknown or out of range.
 
@@ -209,22 +210,26 @@ class EntailmentClassifier(ClassTask):
 
     @classmethod
     def read_file(cls, path: Location, data: EntailmentData) -> LabelledPairs:
-        """Returns the `LabelledPairs` of a file in the format `data.format`."""
+        """Reads labelled pairs from a file in the format `data.format`, and returns them as
+        `keras_attn.records.LabelledPairs`."""
         return _read(path, data)
 
     @classmethod
     def check_read(cls, examples: LabelledPairs, data: EntailmentData) -> None:
-        """Raises a ValueError if the column of the labels seems to contain something else."""
+        """Checks that labels are shared by several pairs, because another column may otherwise have
+        the labels: if labels occur at most twice on average, warns, or raises a ValueError if more
+        than half of them occur only once. Fewer than 10  pairs are not checked."""
         check_label_counts(examples.label_counts, "pairs")
 
     @classmethod
     def split(cls, examples: Sequence[LabelledPair], data: EntailmentData) -> Any:
-        """Splits pairs into training and development pairs, so that no premise is in both."""
+        """Splits pairs into a list of training pairs and a list of development pairs, so that no
+        premise is in both."""
         return split_by_premise(examples, data.dev_share, data.split_seed)
 
     def read_test(self, test: EntailmentTest, data: EntailmentData) -> LabelledPairs:
-        """Returns the `LabelledPairs` of the test file; their labels must be classes of this
-        classifier."""
+        """Returns the `LabelledPairs` of the test file. A pair whose label is not a class of this
+        classifier is bad: it is skipped or raises an error, as `data.on_error` says."""
         return _read(test.data, data, split=test.split, labels=self.class_names)
 
     @classmethod
@@ -321,11 +326,11 @@ class EntailmentClassifier(ClassTask):
             method: `"gradient"`, `"attention"` or None.
 
         Returns:
-            The logits `(B, C)`, and a dict. With `method="attention"`, the dict has `alignment
-            (B, T, S)`, and the numbers of words of the hypothesis, `rows (B,)`, and of the premise,
-            `columns (B,)`. With `method="gradient"`, it has the weights of the words,
-            `weights_premise_ids (B, S)` and `weights_hypothesis_ids (B, T)`. With None, it is
-            empty.
+            The logits `(B, C)`, and a dict. With `method="attention"`, the dict has
+            `alignment (B, T, S)`, or `(B, 1, S)` if the model has `attention="last"`, and the
+            numbers of words of the hypothesis, `rows (B,)`, and of the premise, `columns (B,)`.
+            With `method="gradient"`, it has the weights of the words, `weights_premise_ids (B, S)`
+            and `weights_hypothesis_ids (B, T)`. With None, it is empty.
         """
         ids = {name: ops.convert_to_tensor(tensors[name]) for name in SIDES}
         if method == "gradient":
@@ -350,7 +355,13 @@ class EntailmentClassifier(ClassTask):
         }
 
     def checked_method(self, method: str | None) -> str:
-        """Returns `method`; if None, `"attention"` if the model has it, otherwise `"gradient"`."""
+        """Returns `method`. If it is None, returns `"attention"` if the model has attention,
+        otherwise `"gradient"`.
+
+        Raises:
+            ValueError: If `method` is unknown, or is `"attention"` although the model has no
+                attention.
+        """
         attends = self.config.attention != "none"
         method = METHODS[0 if attends else 1] if method is None else method
         if method not in METHODS:
@@ -372,8 +383,8 @@ class EntailmentClassifier(ClassTask):
         Returns:
             A list with an entry for each pair. With `method="gradient"`, an `Explanation`. With
             `method="attention"`, an `Alignment` with the words of the premise as columns, the words
-            of the hypothesis as rows, and the label in the title. A model with `attention="last"`
-            has one row for the whole hypothesis.
+            of the hypothesis as rows, and the predicted class in the title. A model with
+            `attention="last"` has one row for the whole hypothesis.
         """
         if use.method == "gradient" or not inputs:
             return super().shown(inputs, use)
@@ -439,7 +450,8 @@ class EntailmentClassifier(ClassTask):
         return {"serving_default": Signature(_NAMES, Together(fields), outputs)}
 
     def checked_use(self, use: EntailmentUse) -> EntailmentUse:
-        """Returns the settings of an export, with `method="attention"` if the model has it."""
+        """Returns the settings of an export, with `method="attention"` if the model has attention,
+        otherwise with `method=None`."""
         attends = self.config.attention != "none"
         return dataclasses.replace(use, method="attention" if attends else None)
 

@@ -180,8 +180,9 @@ class Pretrainer(EncoderTask):
     Args:
         tokenizer: A `WordPieceTokenizer` with `[MASK]` in its vocabulary, made with
             `mask_in_text=True`.
-        model: Settings of the encoder: a `BertConfig`, a dict of its settings, or None for its
-            defaults. The tokenizer determines the vocabulary size.
+        model: Settings of the encoder: a `BertConfig`, `RobertaConfig`, `ModernBertConfig` or
+            `BiLstmConfig`; a dict of some settings, such as `{"model": "roberta", "dim": 128}`; or
+            None for the defaults of BERT. The tokenizer determines the vocabulary size.
         data: Settings of the data: a `PretrainingData`, or a dict of some of its settings, such as
             `max_length` and `next_sentence`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
@@ -423,7 +424,8 @@ class Pretrainer(EncoderTask):
             if `next_sentence` is True, accuracy of next sentences.
 
         Raises:
-            ValueError: If there are too few documents.
+            ValueError: If there are too few documents, or `SentenceIds` were encoded with another
+                tokenizer.
         """
         documents = self.read_own(documents, {"key": key})
         batches = self.dataset(documents, batch_size=batch_size, seed=seed, shuffle=False)
@@ -454,14 +456,14 @@ class Pretrainer(EncoderTask):
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
         The input of `serving_default` is `text: string (B,)` with any number of `[MASK]`. Its
-        outputs have k words for each of at most M masks:
+        outputs have the k best words (`top_k`) for each of at most M masks:
 
             words          string  (B, M, k)      the k most probable words, `""` in padding
             probabilities  float32 (B, M, k)      probabilities of these words, 0 in padding
 
-        The inputs of `next_sentence` are `text` and `second`, and its output is `probability:
-        float32 (B,)`, the probability that the second text follows the first. The signature
-        `next_sentence` exists only if the encoder learned next sentences.
+        The inputs of `next_sentence` are `text: string (B,)` and `second: string (B,)`, and its
+        output is `probability: float32 (B,)`, the probability that the second text follows the
+        first. The signature `next_sentence` exists only if the encoder learned next sentences.
         """
         rows = TextRows(self.field)
         guesses = {"words": self._words, "probabilities": Numbers("probabilities")}
@@ -478,11 +480,13 @@ class Pretrainer(EncoderTask):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Array], use: PretrainingUse
     ) -> dict[str, Array]:
-        """Computes the best words for masks, and whether second texts follow the first texts.
+        """Computes the most probable words for masks, and the probabilities that second texts
+        follow the first texts.
 
         Args:
             xp: The array module, `keras.ops`.
-            tensors: The encoded inputs, and `places (B, M)`, the positions of the masks.
+            tensors: A dict of the encoded inputs of `TextRows`, and of `places (B, M)`, the
+                positions of the masks, padded with 0.
             use: Settings of class `Use`, with the number of words `top_k`.
 
         Returns:
@@ -613,7 +617,7 @@ class Pretrainer(EncoderTask):
 
         Raises:
             TypeError: If an input is neither a string nor a pair of strings.
-            ValueError: If there is no text.
+            ValueError: If there is no text, or the encoder has no attention.
         """
         if texts is None:
             texts = [s.text if s.second is None else (s.text, s.second) for s in LECTURE_SENTENCES]

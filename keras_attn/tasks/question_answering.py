@@ -145,7 +145,8 @@ class QuestionAnswerer(WindowedTask):
 
     Raises:
         TypeError: If the class of the tokenizer is not supported.
-        ValueError: If a setting is unknown or out of range, or the windows have no room for a text.
+        ValueError: If a setting is unknown or out of range, the windows have no room for a text, or
+            the tokenizer normalizes texts.
 
     Example:
 
@@ -189,7 +190,7 @@ class QuestionAnswerer(WindowedTask):
 
     @property
     def max_question_length(self) -> int:
-        """Maximum number of tokens of a question; the rest is cut off."""
+        """Maximum number of tokens of a question. In predictions, further tokens are cut off."""
         return self.data.max_question_length
 
     @property
@@ -235,7 +236,12 @@ class QuestionAnswerer(WindowedTask):
 
     @classmethod
     def split(cls, examples: AnsweredQuestions, data: QuestionAnsweringData) -> Any:
-        """Splits questions into training and development questions by the titles of articles."""
+        """Splits questions into a list of training questions and a list of development questions,
+        so that no article (by its title) is in both.
+
+        Raises:
+            ValueError: If all questions are about one article.
+        """
         sides = split_questions(examples, data.dev_share, data.split_seed)
         if not all(sides):
             raise ValueError(
@@ -268,7 +274,8 @@ class QuestionAnswerer(WindowedTask):
         examples: Sequence[AnsweredQuestion],
         data: QuestionAnsweringData,
     ) -> AnswerLearned:
-        """Returns the learned values: the tokenizer, and whether a question has no answer."""
+        """Returns the learned values as `AnswerLearned`: the tokenizer, and whether any question of
+        the examples has no answer."""
         return AnswerLearned(tokenizer, any(not q.answers for q in examples))
 
     def dataset(
@@ -311,8 +318,9 @@ class QuestionAnswerer(WindowedTask):
         return {"loss": {"spans": SpanCrossEntropy(name="spans")}}
 
     def doubt(self, batches: EncoderBatches, run: TrainingRun) -> str:
-        """Returns a warning if the final training loss is not below the loss of guessing among all
-        tokens of a row with equal probability; empty otherwise."""
+        """Returns a warning if a run of at least two epochs ends with a training loss that is not
+        below the loss of guessing among all tokens of a row with equal probability; an empty string
+        otherwise."""
         spans, weights = rows_of(batches, "spans")
         guess = float(weights @ np.log(np.maximum(spans[:, 2], 1)) / len(weights))
         return doubt_of(run, guess, "pointing at any token of a row")
@@ -391,13 +399,28 @@ class QuestionAnswerer(WindowedTask):
         return {"serving_default": Signature(("question", "text"), self.pairs, answer_outputs())}
 
     def rows(self, xp: ArrayModule, tensors: Tensors) -> dict[str, Array]:
-        """Cuts encoded questions and texts into the windows that the model reads; see
-        `QuestionRows.rows`."""
+        """Cuts encoded questions and texts into the R windows that the model reads.
+
+        Args:
+            xp: The array module: `numpy`, or `keras.ops` in the SavedModel.
+            tensors: The result of `QuestionRows.encode`.
+
+        Returns:
+            A dict of arrays, such as the padded ids `row_ids (R, T)` and the number of ids of each
+            window, `row_sizes (R,)`; see `QuestionRows.rows`.
+        """
         return self.pairs.rows(xp, tensors)
 
     def scores(self, inputs: Tensors) -> dict[str, Array]:
-        """Returns a dict of `tokens (R, T, 2)`: the scores of each token as the first and as the
-        last token of an answer."""
+        """Computes the scores of the tokens of R windows of at most T tokens.
+
+        Args:
+            inputs: Inputs of the model, such as `token_ids (R, T)`.
+
+        Returns:
+            A dict of `tokens (R, T, 2)`: the scores of each token as the first and as the last
+            token of an answer.
+        """
         return {"tokens": self.logits(inputs)["spans"]}
 
     def read_off(
@@ -490,7 +513,8 @@ class QuestionAnswerer(WindowedTask):
 
         Raises:
             TypeError: If an input is not a pair of strings.
-            ValueError: If `method` has another value.
+            ValueError: If `method` has another value, or if `method="attention"` and the encoder
+                has no attention.
         """
         answers, found = self._answered(pairs, use)
         taken, every = found["window"], row_lists(found)

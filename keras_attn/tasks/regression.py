@@ -163,14 +163,16 @@ class TextRegressor(TextRowsTask):
     is the plain Keras model from the ids of B texts to their standardized numbers, `(B, 1)`.
 
     Args:
-        tokenizer: A `BytePairTokenizer`, `WordPieceTokenizer` or `WordTokenizer`.
+        tokenizer: A `BytePairTokenizer`, `SentencePieceTokenizer`, `WordPieceTokenizer` or
+            `WordTokenizer`.
         mean: Mean of the training numbers.
         deviation: Standard deviation of the training numbers.
         median: Median of the training numbers.
         pairs: Whether the regressor reads pairs of texts, as one row `first [SEP] second`.
         margin: Half the width of the intervals; None for no intervals.
-        model: Settings of the model, as in `TextClassifier`: `"bag"` (the default), `"rnn"`,
-            `"transformer"`, `"bert"`, `"roberta"` or `"modern_bert"`.
+        model: Settings of the model, as in `TextClassifier`: a settings object, or a dict of some
+            settings with the name of the model, `{"model": "rnn", ...}`: `"bag"` (the default),
+            `"rnn"`, `"transformer"`, `"bert"`, `"roberta"` or `"modern_bert"`.
         data: Settings of the data: a `RegressionData`, or a dict of some of its settings.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
@@ -227,7 +229,7 @@ class TextRegressor(TextRowsTask):
     def split(
         cls, examples: Sequence[NumberedText], data: RegressionData
     ) -> tuple[list[NumberedText], list[NumberedText]]:
-        """Splits texts at random into training and development texts."""
+        """Splits texts at random into a list of training texts and a list of development texts."""
         apart = data.near_duplicates == "apart"
         return split_numbered(examples, data.dev_share, data.split_seed, apart)
 
@@ -240,8 +242,8 @@ class TextRegressor(TextRowsTask):
     def begin(
         cls, examples: Sequence[Any], data: RegressionData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Returns the `Beginning` of a new regressor: tokenizer, statistics of the numbers and
-        model."""
+        """Returns the `Beginning` of a new regressor: tokenizer, statistics of the numbers, and
+        model. Raises a ValueError if all numbers are equal."""
         checked = cls.checked(examples)
         numbers = np.array([x.number for x in checked])
         if numbers.min() == numbers.max():
@@ -261,7 +263,8 @@ class TextRegressor(TextRowsTask):
         )
 
     def token_classes(self, examples: Sequence[NumberedText]) -> np.ndarray:
-        """Returns an array `(n,)`: 1 for each text whose number is above the median, else 0."""
+        """Returns an int32 array `(n,)`, from which token weights are initialized: 1 for each text
+        whose number is above the median of the training numbers, else 0."""
         return np.array([x.number > self.learned.median for x in examples], "int32")
 
     def targets(self, examples: Sequence[NumberedText]) -> np.ndarray:
@@ -289,13 +292,14 @@ class TextRegressor(TextRowsTask):
         return self.labelled_batches(inputs, self.targets(checked)[:, None], None, **settings)
 
     def objective(self, training: RegressionTraining) -> dict[str, Any]:
-        """Returns a dict with the `loss`, `training.loss_kind` of the standardized numbers."""
+        """Returns a dict with the `loss`: the error of the standardized numbers that
+        `training.loss_kind` names (`"squared"`, `"absolute"` or `"huber"`)."""
         # Rows that only fill a batch have no weight.
         return {"loss": LOSSES[training.loss_kind]()}
 
     def doubt(self, batches: TextBatches, run: TrainingRun) -> str:
-        """Returns a warning if the final training loss is not below the loss of predicting the same
-        number for all texts; empty otherwise."""
+        """Returns a warning if a run of at least two epochs ends with a training loss that is not
+        below the loss of predicting the same number for all texts; an empty string otherwise."""
         numbers, weights = rows_of(batches)
         loss = keras.losses.get(self.model.loss)
         guesses = [np.full_like(numbers, guess) for guess in (0.0, np.median(numbers))]
@@ -303,7 +307,8 @@ class TextRegressor(TextRowsTask):
         return doubt_of(run, least, "giving all texts the same number")
 
     def finish(self, dev: Sequence[object], training: RegressionTraining) -> str:
-        """Chooses the width of the intervals with `calibrate`, and returns a note about it.
+        """Chooses the width of the intervals with `calibrate`, and returns a note about it, which
+        is empty without development texts.
 
         Args:
             dev: Development texts; without any, there are no intervals.
@@ -385,8 +390,8 @@ class TextRegressor(TextRowsTask):
         )
 
     def figures(self, report: RegressionReport) -> dict[str, float]:
-        """Returns the mean absolute error, the root mean squared error, and Pearson's and
-        Spearman's correlation of a report, keyed by name."""
+        """Returns a dict of `mean_absolute_error`, `root_mean_squared_error`, `pearson` and
+        `spearman` of a report."""
         names = ("mean_absolute_error", "root_mean_squared_error", "pearson", "spearman")
         return {name: getattr(report, name).value for name in names}
 
@@ -399,13 +404,15 @@ class TextRegressor(TextRowsTask):
 
         Args:
             xp: The array module, `keras.ops`.
-            tensors: The result of `arrays_of`.
+            tensors: A dict of `row_ids (B, T)`, the padded ids of B rows, and `row_seconds (B,)`,
+                the positions where their second texts begin.
             use: Settings of class `Use`; its `method` determines the token weights.
 
         Returns:
             A dict of `number (B,)`, the predictions; `low` and `high` `(B,)`, the ends of the
-            intervals, if the task has learned a margin; and, if `method` is given, the tensors of
-            `weighed`. With `method="gradient"`, weights are in the units of the numbers.
+            intervals, if the task has learned a margin; and, if `method` is not None, the `ids`,
+            `weights` and `segments` of the tokens and their number `sizes (B,)`. With
+            `method="gradient"`, weights are in the units of the numbers.
         """
         raw, found = self.weighed(tensors, use.method)
         learned = self.learned
@@ -462,7 +469,8 @@ class TextRegressor(TextRowsTask):
     def said(
         self, found: Mapping[str, Any], number: int, use: RegressionUse
     ) -> tuple[str, dict[str, float]]:
-        """Returns the predicted number of input `number` as a text, and no probabilities."""
+        """Returns the predicted number of the input with the index `number` as a text of 4
+        significant digits, and an empty dict, because there are no probabilities."""
         return f"{found['number'][number]:.4g}", {}
 
     # The SavedModel
@@ -485,7 +493,8 @@ class TextRegressor(TextRowsTask):
         return {"serving_default": self.with_tokens(outputs)}
 
     def checked_use(self, use: WeighedUse) -> WeighedUse:
-        """Returns the settings of an export, with `method="gradient"` if `method` is None."""
+        """Returns the settings of an export, with `method="gradient"` if `method` is None; raises a
+        ValueError if the model does not support the method."""
         return super().checked_use(dataclasses.replace(use, method=use.method or "gradient"))
 
     @property

@@ -130,13 +130,15 @@ class SimilarityLearned(EncoderLearned):
 class SimilarityScorer(TextVectors):
     """Scores the similarity of two texts, trained on human scores.
 
-        bi      score = cosine(vector(first), vector(second))        each text is read separately
-        cross   score = pooled([CLS] first [SEP] second [SEP]) W + b
+        bi      y = cosine(vector(first), vector(second))        each text is read separately
+        cross   y = pooled([CLS] first [SEP] second [SEP]) W + b
+
+        score = lowest + (highest - lowest) y
 
     The data setting `kind` is `"bi"` or `"cross"`; W and b are the weights of the output layer.
-    Both kinds learn scores scaled to 0 to 1, with the mean squared error. `kind="bi"` has vectors
-    of texts, which can be stored and compared later. `kind="cross"` reads both texts together; it
-    is usually more accurate after training, but must run the encoder for each pair.
+    Training minimizes the mean squared error of y, for scores scaled to 0 to 1. `kind="bi"` has
+    vectors of texts, which can be stored and compared later. `kind="cross"` reads both texts
+    together; it is usually more accurate after training, but must run the encoder for each pair.
 
     `.model` is the plain Keras model from ids to `{"vectors": (B, D)}` with `kind="bi"`, or to
     `{"classes": (B, 1)}` with `kind="cross"`.
@@ -158,7 +160,7 @@ class SimilarityScorer(TextVectors):
 
     Raises:
         TypeError: If the class of the tokenizer is not supported.
-        ValueError: If a setting is unknown or out of range.
+        ValueError: If a setting is unknown or out of range, or the tokenizer normalizes texts.
 
     Example:
 
@@ -269,7 +271,7 @@ class SimilarityScorer(TextVectors):
     def split(
         cls, examples: ScoredPairs, data: SimilarityData
     ) -> tuple[list[ScoredPair], list[ScoredPair]]:
-        """Splits pairs at random into training and development pairs."""
+        """Splits pairs at random into a list of training pairs and a list of development pairs."""
         apart = data.near_duplicates == "apart"
         return split_scored_pairs(examples, data.dev_share, data.split_seed, apart)
 
@@ -287,8 +289,9 @@ class SimilarityScorer(TextVectors):
     def learn_beside(
         cls, tokenizer: EncoderTokenizer, examples: Sequence[ScoredPair], data: SimilarityData
     ) -> SimilarityLearned:
-        """Returns the tokenizer, and the lowest and the highest score: the settings in `data` or,
-        if they are None, the scores of the examples."""
+        """Returns a `SimilarityLearned` with the tokenizer, and the lowest and the highest score:
+        the settings `lowest` and `highest` of `data` or, where they are None, of the scores of the
+        examples."""
         scores = [pair.score for pair in examples]
         return _range(tokenizer, data, min(scores), max(scores))
 
@@ -296,18 +299,20 @@ class SimilarityScorer(TextVectors):
     def from_backbone(cls, place: str, dtype: Any = None, **data: Any) -> Self:
         """Creates a scorer from a pretrained encoder, without examples.
 
-        Encoders that were trained for similarity, such as Sentence-BERT, need no further training.
+        With `kind="bi"`, encoders that were trained for similarity, such as Sentence-BERT, need no
+        further training. With `kind="cross"`, the output layer is random, so the scorer must be
+        trained.
 
         Args:
-            place: A file of a task with an encoder, or a folder of Hugging Face weights. The folder
-                of a sentence-transformers model determines the settings `pooling`, `unit_length`,
-                `max_length` and `prompt` that are not given.
+            place: A file of a task with an encoder, or a folder or hub name of Hugging Face
+                weights. With `kind="bi"`, a sentence-transformers model determines the settings
+                `pooling`, `unit_length`, `max_length` and `prompt` that are not given.
             dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
             **data: Settings of the data: `kind`, `pooling`, `unit_length`, `prompt`, `max_length`,
                 `lowest` (0 if None), `highest` (1 if None).
 
         Returns:
-            A `SimilarityScorer` that is ready to use.
+            A `SimilarityScorer`, not compiled.
         """
         settings = cls.data_of((), {"backbone": str(place), **data})
         return cls.untrained(settings, dtype, lambda x: _range(x, settings, 0.0, 1.0))
@@ -351,9 +356,11 @@ class SimilarityScorer(TextVectors):
         return {"loss": {output: keras.losses.MeanSquaredError()}}
 
     def doubt(self, batches: EncoderBatches | ScoredPairBatches, run: TrainingRun) -> str:
-        """Returns a warning if the final training loss is not below the loss of predicting the mean
-        score for all pairs. Otherwise, and with `kind="bi"` if Spearman's correlation is above 0.5,
-        returns an empty string.
+        """Returns a warning if a run of at least two epochs ends with a training loss that is not
+        below the loss of predicting the mean score for all pairs; an empty string otherwise.
+
+        With `kind="bi"`, there is also no warning if Spearman's correlation of the development
+        pairs is above 0.5.
         """
         if self.kind == "bi" and (run.best_score or 0.0) > _IN_ORDER:
             return ""
@@ -415,7 +422,8 @@ class SimilarityScorer(TextVectors):
 
         The inputs of `serving_default` are `text: string (B,)` and `second: string (B,)`, and its
         output is `score: float32 (B,)`. With `kind="bi"`, the signature `embed` has the input
-        `text: string (B,)` and the output `vectors: float32 (B, D)`.
+        `text: string (B,)` and the output `vectors: float32 (B, D)`, of length 1 if `normalize` or
+        the data setting `unit_length` is True.
         """
         alone = self.kind == "bi"
         prompt = self.prompts[0]
@@ -467,7 +475,7 @@ class SimilarityScorer(TextVectors):
 
         Returns:
             A number for a pair, or a list of numbers for a list, in the units of the training
-            scores. Numbers may be slightly below the lowest or above the highest training score.
+            scores. Numbers may be below the lowest or above the highest training score.
 
         Raises:
             TypeError: If an input is not a pair of strings.

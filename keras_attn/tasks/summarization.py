@@ -114,7 +114,7 @@ class Summarizer(TextToText):
     that are too long are cut, with a warning.
 
     Args:
-        tokenizer: Tokenizer of texts and summaries.
+        tokenizer: A `BytePairTokenizer` or a `SentencePieceTokenizer` for texts and summaries.
         prefix: Prefix of each text, such as T5's `"summarize: "`.
         source_ends: Whether texts get the end token.
         model: Settings of the model: a `TransformerEncoderDecoderConfig`, a
@@ -170,13 +170,19 @@ class Summarizer(TextToText):
 
     @classmethod
     def lengths(cls, longest: Sequence[int | None]) -> dict[str, int]:
-        """Returns a dict of the setting `max_summary_length` of an imported model: the first known
-        length in `longest`; empty if no length is known."""
+        """Returns the setting `max_summary_length` of an imported model in a dict, which is empty
+        if no length is known.
+
+        Args:
+            longest: Maximum numbers of tokens of a summary from the files of the model, of which
+                the first known one is used; unknown numbers are None or 0.
+        """
         known = [most for most in longest if most]
         return {"max_summary_length": known[0]} if known else {}
 
     def longest(self, length: Size) -> int:
-        """Returns the maximum number of tokens of a summary, whatever the length of the text."""
+        """Returns `max_summary_length`, the maximum number of tokens of a summary, for texts of any
+        length."""
         return self.data.max_summary_length
 
     @classmethod
@@ -200,8 +206,8 @@ class Summarizer(TextToText):
 
     @classmethod
     def split(cls, examples: ParallelText, data: SummarizationData) -> tuple[Any, Any]:
-        """Splits pairs into training and development pairs. No text or summary is in both parts,
-        ignoring case, digits and punctuation."""
+        """Splits pairs into a list of training pairs and a list of development pairs. No text or
+        summary is in both parts, ignoring case, digits and punctuation."""
         size = max(1, round(data.dev_share * len(examples)))
         sides = split_pairs(examples, 0, size, seed=data.split_seed)
         return sides.train, sides.validation
@@ -221,7 +227,8 @@ class Summarizer(TextToText):
 
     @classmethod
     def learn(cls, examples: Pairs, data: SummarizationData) -> SummarizationLearned:
-        """Trains a tokenizer on texts and summaries, and returns it with the prefix."""
+        """Trains a tokenizer on texts and summaries, and returns it with `data.prefix` as
+        `SummarizationLearned`."""
         texts = [side for pair in checked_pairs(examples) for side in pair]
         kind = PIECES[data.tokenizer]
         tokenizer = kind.train(texts, data.vocabulary_size, allow_fewer=True)
@@ -237,10 +244,12 @@ class Summarizer(TextToText):
 
         Returns:
             `TokenBatches`. Texts of more than `max_length` tokens are cut, and pairs with a summary
-            of more than `max_summary_length` tokens are left out; warnings count them.
+            of more than `max_summary_length` tokens are left out, where the tokens include the end
+            token; warnings count them.
 
         Raises:
-            ValueError: If there are no pairs, or an element is not a pair of strings.
+            ValueError: If there are no pairs, an element is not a pair of strings, or all summaries
+                have more than `max_summary_length` tokens.
         """
         pairs, most = checked_pairs(pairs), self.data.max_summary_length
         targets = self.target_tokenizer.encode([summary for _, summary in pairs])
@@ -268,7 +277,7 @@ class Summarizer(TextToText):
     def score_of(
         self, written: list[str], pairs: list[tuple[str, str]], training: SummarizationTraining
     ) -> tuple[str, float]:
-        """Returns the name and the value of ROUGE-L, computed on words of any script.
+        """Returns `"rougeL"`, and the mean F1 of ROUGE-L, computed on words of any script.
 
         Args:
             written: The generated summaries.

@@ -141,8 +141,8 @@ class Tagger(WindowedTask):
 
     Raises:
         TypeError: If the class of the tokenizer is not supported.
-        ValueError: If there are fewer than two labels, a label occurs twice, or a setting is
-            unknown or out of range.
+        ValueError: If there are fewer than two labels, a label occurs twice, a setting is unknown
+            or out of range, or the tokenizer normalizes texts.
 
     Example:
 
@@ -226,14 +226,16 @@ class Tagger(WindowedTask):
 
     @classmethod
     def check_read(cls, examples: Sequence[TaggedText], data: TaggingData) -> None:
-        """Raises a ValueError if the column of the labels seems to contain something else."""
+        """Checks that labels are shared by several words, because another column may otherwise have
+        the labels: if labels occur at most twice on average, warns, or raises a ValueError if more
+        than half of them occur only once. Fewer than 10  words are not checked."""
         counts = Counter(label for text in examples for label in text.labels)
         check_label_counts(counts, "words", "label_column")
 
     @classmethod
     def split(cls, examples: Sequence[TaggedText], data: TaggingData) -> Any:
-        """Splits sentences into training and development sentences; equal sentences stay
-        together."""
+        """Splits sentences into a list of training sentences and a list of development sentences;
+        equal sentences stay together."""
         return split_tagged(examples, data.dev_share, data.split_seed)
 
     @classmethod
@@ -418,7 +420,7 @@ class Tagger(WindowedTask):
 
         The input of `serving_default` is `text: string (B,)`. The input of the signature `words` is
         `words: string (B, W)`, padded with `""`. The outputs of both signatures have the same
-        values as the results of this object:
+        values as the results of this object, for at most W words and E entities in each text:
 
             labels         string (B, W)    labels of the words, `""` in padding
             probabilities  float32 (B, W)   probability of the label of each word
@@ -433,8 +435,8 @@ class Tagger(WindowedTask):
             entity_starts, entity_ends      int32 (B, E)    positions of the entities in bytes
             entity_start_characters, entity_end_characters  int32 (B, E)    positions in characters
 
-        Bytes that are not UTF-8 are read as U+FFFD, and positions refer to the resulting text. The
-        number of rows times the number of words of the longest text is at most `max_words`.
+        Bytes that are not UTF-8 are read as U+FFFD, and positions refer to the resulting text. If B
+        times W is above `max_words`, `serving_default` raises an error.
         """
 
         def limit(tf: ModuleType, number: Array) -> Array:
@@ -452,11 +454,27 @@ class Tagger(WindowedTask):
         }
 
     def rows(self, xp: ArrayModule, tensors: Tensors) -> dict[str, Array]:
-        """Cuts encoded words into the rows of ids that the model reads; see `WordRows.rows`."""
+        """Cuts encoded words into the R rows of ids that the model reads.
+
+        Args:
+            xp: The array module: `numpy`, or `keras.ops` in the SavedModel.
+            tensors: The result of `WordRows.encode`.
+
+        Returns:
+            A dict of arrays, such as the padded ids `row_ids (R, T)` and the number of ids of each
+            row, `row_sizes (R,)`; see `WordRows.rows`.
+        """
         return self.words.rows(xp, tensors)
 
     def scores(self, inputs: Tensors) -> dict[str, Array]:
-        """Returns a dict of `tokens (R, T, C)`, the probabilities of the labels of each token."""
+        """Computes the probabilities of the C labels for each token of R rows.
+
+        Args:
+            inputs: Inputs of the model, such as `token_ids (R, T)`.
+
+        Returns:
+            A dict of `tokens (R, T, C)`, the probabilities.
+        """
         return {"tokens": ops.softmax(self.logits(inputs)["tags"], axis=-1)}
 
     def run(self, xp: ArrayModule, tensors: Tensors, use: TaggingUse) -> dict[str, Array]:
@@ -465,15 +483,16 @@ class Tagger(WindowedTask):
         Args:
             xp: The array module: `numpy`, or `keras.ops` in the SavedModel.
             tensors: The encoded inputs, the result of `rows`, and the result of `scores` for all
-                rows one after the other: `tokens (N, C)` and `token_starts (R,)`.
+                rows one after the other: `tokens (N, C)`, the probabilities of C labels for N
+                tokens, and `token_starts (R,)`, the index of the first token of each row.
             use: Settings of class `Use`.
 
         Returns:
-            A dict of `labels` and `probabilities` `(W,)`, the labels of all words and their
-            probabilities; `entities (B,)`, the number of entities of each text; and further arrays
-            `(E,)` of the E entities, see `keras_attn.arrays.entities`. If `tensors` has positions
-            of words, `entity_starts` and `entity_ends` `(E,)` are the positions of entities, in the
-            same unit.
+            A dict of `labels` and `probabilities` `(W,)`, the indices of the labels of all W words
+            in the batch, and their probabilities; `entities (B,)`, the number of entities of each
+            text; and further arrays `(E,)` of the E entities, see `keras_attn.arrays.entities`. If
+            `tensors` has positions of words, `entity_starts` and `entity_ends` `(E,)` are the
+            positions of entities, in the same unit.
         """
         starts = xp.take(tensors["token_starts"], tensors["row"], axis=0)
         table = xp.take(tensors["tokens"], starts + tensors["column"], axis=0)  # (W, C)
@@ -506,7 +525,8 @@ class Tagger(WindowedTask):
         return self.labelled.read(tensors | self.computed(tensors, use))
 
     def studied(self, texts: list[Any]) -> list[str]:
-        """Returns the texts whose attention `explain` shows; all of them are strings."""
+        """Returns the texts whose attention `explain` shows, which are the inputs; raises a
+        TypeError if an input is a list of words."""
         return checked_texts(texts)
 
     def reasons(
@@ -531,8 +551,8 @@ class Tagger(WindowedTask):
 
         Raises:
             TypeError: If an input is not a string.
-            ValueError: If `method` has another value, a text does not have the word, or `word` is
-                given with `method="attention"`.
+            ValueError: If `method` has another value, a text does not have the word, or
+                `method="attention"` and `word` is given or the encoder has no attention.
         """
         results = self.results(checked_texts(texts), use)
         given = TextWords(self.words).encode(texts)
@@ -567,8 +587,8 @@ class Tagger(WindowedTask):
         return found
 
     def checked_use(self, use: TaggingUse) -> TaggingUse:
-        """Returns the settings of an export; raises a ValueError for `split=False`, because the
-        signature `words` reads words that are already split."""
+        """Returns the settings of an export unchanged; raises a ValueError for `split=False`,
+        because the SavedModel always splits the texts of `serving_default` into words."""
         if not use.split:
             raise ValueError(
                 "A SavedModel always splits texts into words. Received: split=False. Leave "
@@ -584,19 +604,25 @@ class Tagger(WindowedTask):
         return {"text": texts, "words": [[*row, *[""] * (most - len(row))] for row in words]}
 
     def predicted_columns(self, given: object) -> Mapping[str, object]:
-        """Returns the columns in `predicts`, without `words` if inputs are lists of words."""
+        """Returns the columns of the output, a dict from name to type: the columns in `predicts`,
+        without `words` if the inputs are lists of words.
+
+        Args:
+            given: One of the inputs: a string or a list of words.
+        """
         return {
             x: kind for x, kind in self.predicts.items() if x != "words" or isinstance(given, str)
         }
 
     def cells(self, result: TaggedWords) -> dict[str, object]:
-        """Returns a dict of the output columns of a result, with the values that `readable` writes
-        as JSON."""
+        """Returns a dict of `words`, `labels`, `probabilities` and `entities`, with the values that
+        `readable` writes as JSON."""
         return json.loads(self.readable(result))
 
     @staticmethod
     def readable(result: TaggedWords) -> str:
-        """Returns a result as a JSON object, as the command writes it."""
+        """Returns a result as the command writes it: a JSON object with `words`, `labels`,
+        `probabilities`, rounded to 6 digits, and `entities`."""
         rounded = [round(p, 6) for p in result.probabilities]
         entities = [entity._asdict() for entity in result.entities]
         found = {"words": result.words, "labels": result.labels, "probabilities": rounded}

@@ -154,7 +154,8 @@ class TextClassifier(ClassTask, TextRowsTask):
     logits, and `.dataset(examples)` returns the data for its `fit`.
 
     Args:
-        tokenizer: A `BytePairTokenizer`, `WordPieceTokenizer` or `WordTokenizer`.
+        tokenizer: A `BytePairTokenizer`, `SentencePieceTokenizer`, `WordPieceTokenizer` or
+            `WordTokenizer`.
         class_names: Names of the classes, in the order of the logits.
         multi_label: Whether a text may have several labels, or none.
         pairs: Whether pairs of texts are classified, as in textual entailment.
@@ -251,19 +252,23 @@ class TextClassifier(ClassTask, TextRowsTask):
 
     @classmethod
     def read_file(cls, path: Location, data: TextClassificationData) -> LabelledTexts:
-        """Returns the `LabelledTexts` of a file or folder in the format `data.format`."""
+        """Reads labelled texts from a file or folder in the format `data.format`, and returns them
+        as `keras_attn.records.LabelledTexts`."""
         return _read(path, data)
 
     @classmethod
     def check_read(cls, examples: Sequence[LabelledText], data: TextClassificationData) -> None:
-        """Raises a ValueError if the column of the labels seems to contain something else."""
+        """Checks that labels are shared by several texts, because another column may otherwise have
+        the labels: if labels occur at most twice on average, warns, or raises a ValueError if more
+        than half of them occur only once. Fewer than 10  texts are not checked."""
         check_label_counts(count_labels(examples), "texts")
 
     @classmethod
     def split(
         cls, examples: Sequence[LabelledText], data: TextClassificationData
     ) -> tuple[list[LabelledText], list[LabelledText]]:
-        """Splits texts into training and development texts, stratified by label."""
+        """Splits texts into a list of training texts and a list of development texts, stratified by
+        label. All texts with the label `data.unknown` become development texts."""
         apart = data.near_duplicates == "apart"
         of_class = [x for x in examples if not data.unknown or x.label != data.unknown]
         sides = split_labelled(of_class, data.dev_share, 0, data.split_seed, apart=apart)
@@ -274,7 +279,9 @@ class TextClassifier(ClassTask, TextRowsTask):
     def read_test(
         self, test: TextClassificationTest, data: TextClassificationData
     ) -> LabelledTexts:
-        """Returns the `LabelledTexts` for the test; their labels must be classes of the task."""
+        """Returns the `LabelledTexts` for the test. A text whose label is neither a class of this
+        classifier nor `unknown` is bad: it is skipped or raises an error, as `data.on_error` says.
+        """
         known = [*self.class_names, *([self.unknown] if self.unknown else [])]
         return _read(test.data, data, test.split, known)
 
@@ -301,13 +308,20 @@ class TextClassifier(ClassTask, TextRowsTask):
         return cls.begin_with(checked, data, model, learn)
 
     def token_classes(self, examples: Sequence[LabelledText]) -> np.ndarray:
-        """Returns the labels of examples as numbers, from which token weights are initialized."""
+        """Returns the labels of n examples as numbers, from which token weights are initialized:
+        indices of classes `(n,)` or, if a text may have several labels, `(n, C)` of 0 and 1."""
         return self.numbers_of(examples)
 
     def decide(self, dev: Sequence[object], few: bool) -> list[str]:
-        """Chooses thresholds with development texts, and returns a text about each choice.
+        """Chooses thresholds with development texts; called after training.
 
-        If `few` is True, only the threshold for texts of no class is chosen.
+        Args:
+            dev: Development texts with labels.
+            few: Whether there are too few texts to fit the temperature. If True, only the threshold
+                for texts of no class is chosen.
+
+        Returns:
+            A list with a text about each choice, which is empty if nothing is chosen.
         """
         if few and not self.unknown:
             return []

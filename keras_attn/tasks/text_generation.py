@@ -231,7 +231,7 @@ class GeneratorLearned(Learned):
 
 
 class TextGenerator(Task[Texts]):
-    """A language model of characters or byte pairs, with its tokenizer and sampling.
+    """A language model of characters or pieces of words, with its tokenizer and sampling.
 
     `.model` is the plain Keras model from ids to logits, and `.dataset(text)` returns the data for
     its `fit`. Every input (a training window, a text to score or a prompt) begins with the start
@@ -240,7 +240,8 @@ class TextGenerator(Task[Texts]):
     gets an end token, which the model learns and which ends generated texts.
 
     Args:
-        tokenizer: A `CharacterTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
+        tokenizer: A `CharacterTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
+            `SentencePieceTokenizer`.
         ends: Whether the model was trained with end tokens, which then end generated texts. False
             for a model trained on one long text.
         sequence_length: Number of tokens of a window, unless `data` sets it.
@@ -258,7 +259,8 @@ class TextGenerator(Task[Texts]):
 
     Raises:
         TypeError: If the class of the tokenizer is not supported.
-        ValueError: If the tokenizer changes texts, or a setting is unknown or out of range.
+        ValueError: If the tokenizer is a `BytePairTokenizer` that normalizes texts, or a setting is
+            unknown or out of range.
 
     Example:
 
@@ -315,8 +317,8 @@ class TextGenerator(Task[Texts]):
     def longest_prompt(self) -> int:
         """Maximum number of tokens that are read from the end of a prompt.
 
-        A recurrent model reads `sequence_length - 1` tokens. A GPT reads three quarters of this
-        number, because its window also needs room for new tokens.
+        A recurrent model reads `sequence_length - 1` tokens. A GPT reads about three quarters of
+        this number, because its window also needs room for new tokens.
         """
         return self.writer.max_prompt - 1
 
@@ -405,7 +407,8 @@ class TextGenerator(Task[Texts]):
         return Beginning(learned, chosen, start._replace(tensors=tensors))
 
     def created(self, examples: Texts) -> None:
-        """Sets `ends` if the examples are documents, or contain end tokens as strings."""
+        """Sets `ends` to True if the examples are documents, or if they are a text in which an end
+        token is read as a token; called with the training examples."""
         self.ends |= not isinstance(examples, str) or self.reader.has_ends(examples)
 
     @classmethod
@@ -420,14 +423,15 @@ class TextGenerator(Task[Texts]):
 
     @classmethod
     def from_pretrained(cls, place: Any, dtype: Any = None) -> Self:
-        """Creates a generator from a pretrained decoder with byte pairs, such as GPT-2.
+        """Creates a generator from a pretrained decoder, such as GPT-2.
 
         Args:
-            place: A folder of weights or a name on Hugging Face's hub; see `read_pretrained`.
+            place: A folder of weights or a name on Hugging Face's hub; see
+                `keras_attn.interop.read_pretrained`.
             dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
         Returns:
-            A `TextGenerator`. Logits of ids that the tokenizer does not have are dropped.
+            A `TextGenerator`. Ids that the tokenizer does not have are removed from the model.
 
         Raises:
             ValueError: As in `read_pretrained`, and if the model is not a decoder or has no
@@ -468,24 +472,44 @@ class TextGenerator(Task[Texts]):
 
     @classmethod
     def read_file(cls, path: Location, data: TextGenerationData) -> Text | WholeDocuments:
-        """Reads a long text, or documents, which are found by the keys and separators in `data`."""
+        """Reads a long text, or documents, from a file.
+
+        Args:
+            path: The file, folder or pattern, or a table in memory as `keras_attn.records.Rows`.
+            data: Settings of class `Data`: `key` and `prompt_key` name the texts and prompts of
+                documents, and with `blank_lines`, blank lines separate documents.
+
+        Returns:
+            A `Text`, which is a string, for one long text; otherwise, a `WholeDocuments`.
+        """
         how = data.key, data.prompt_key, data.blank_lines, data.on_error
         return read_whole_documents(path, *how)
 
     @classmethod
     def table_settings(cls) -> list[str]:
-        """Returns the names of the data settings that calls with a table accept as arguments."""
+        """Returns the names of the data settings that calls with a table accept as arguments:
+        `key`, `prompt_key` and `on_error`."""
         return ["key", "prompt_key", "on_error"]
 
     @classmethod
     def split(cls, examples: Texts, data: TextGenerationData) -> tuple[Texts, Texts]:
-        """Splits off the end of a text, or documents chosen by a hash of their words, for `dev`."""
+        """Splits off the end of a text, or documents chosen by a hash of their words, and returns
+        the training part and the development part."""
         return split_documents(examples, data.dev_share, 0.0)[:2]
 
     def read_test(
         self, test: TextGenerationTest, data: TextGenerationData
     ) -> Text | WholeDocuments:
-        """Reads the part `test.split` of the text or the documents in `data`."""
+        """Reads the part `test.split` of the text or the documents that `data` names.
+
+        Args:
+            test: Settings of class `Test`. `split` is `"test"`, `"dev"` or `"all"`.
+            data: Settings of class `Data`, as in training. If `dev` is given, it is read for the
+                split `"dev"`.
+
+        Returns:
+            A `Text`, which is a string, or a `WholeDocuments`.
+        """
         if test.split == "dev" and data.dev:
             return self.read_file(data.dev, data)
         text = _text_of(data)
@@ -671,7 +695,8 @@ class TextGenerator(Task[Texts]):
 
         Args:
             prompts: A string or a list of strings.
-            num_characters: Number of new tokens: characters, or byte pairs.
+            num_characters: Maximum number of new tokens: characters, or pieces of words. A stop
+                string or the end token may end the text earlier.
             **settings: Other settings of `predict`: `temperature`, `top_k`, `seed`, `beams`, ...
 
         Returns:
@@ -690,10 +715,13 @@ class TextGenerator(Task[Texts]):
 
         Args:
             prompts: A string or a list of strings.
-            num_characters: Number of new tokens: characters, or byte pairs.
-            num_return_sequences: Number of texts for each prompt, at most `beams`; `beams` if None.
+            num_characters: Maximum number of new tokens: characters, or pieces of words. A stop
+                string or the end token may end the text earlier.
+            num_return_sequences: Maximum number of texts for each prompt, at most `beams`; `beams`
+                if None.
             **settings: Other settings of `predict`: `alpha`, `length_penalty_kind`, `stop`, ...;
-                `beams` is by default the maximum of 4 and `num_return_sequences`.
+                `beams` is by default the value in `own_use` or, if there is none, the maximum of 4
+                and `num_return_sequences`.
 
         Returns:
             An `NBestTexts` for a string, or a list of `NBestTexts` for a list. The first text
@@ -731,8 +759,13 @@ class TextGenerator(Task[Texts]):
         return best[0] if one else best
 
     def used(self, given: Mapping[str, Any]) -> TextGenerationUse:
-        """Returns settings of class `Use`: `given`, completed from `own_use`. Settings in `own_use`
-        of the other search (beam search or sampling) are left out."""
+        """Returns the settings of a call, of class `Use`: values in `given` override `own_use`. If
+        the call uses beam search, settings in `own_use` that only apply to sampling are ignored,
+        and vice versa.
+
+        Args:
+            given: Values of some settings, keyed by name.
+        """
         own = dict(self.own_use)
         beams = given.get("beams", own.get("beams"))
         dropped = (*_RANKING, "num_return_sequences") if beams is None else _DRAWN
@@ -773,7 +806,8 @@ class TextGenerator(Task[Texts]):
 
         Args:
             prompt: A string.
-            num_characters: Number of new tokens: characters, or byte pairs.
+            num_characters: Maximum number of new tokens: characters, or pieces of words. A stop
+                string or the end token may end the text earlier.
             **settings: Other settings of `predict`, except `beams`.
 
         Returns:
@@ -889,10 +923,11 @@ class TextGenerator(Task[Texts]):
         num_characters, ..., seed=[...])` with the settings of the export, including stop strings
         and the end token. The signature `with_settings` also has the inputs `temperature`, `top_p`,
         `min_p` and `repetition_penalty: float32 (B,)` and `top_k: int32 (B,)`. A `top_k` of 0 keeps
-        all tokens. Instead, an export with `beams` has the signature `details`, with the inputs of
-        `serving_default` and the results of `generate_n_best`: `texts`, `scores` and `truncated`
-        `(B, R)`, the best first. More characters than `max_num_characters`, or different numbers of
-        seeds and prompts, raise errors.
+        all tokens. An export with `beams` does not have `with_settings`. Instead, it has the
+        signature `details`, with the inputs of `serving_default` and the results of
+        `generate_n_best`: `texts`, `scores` and `truncated` `(B, R)` of the R best texts
+        (`num_return_sequences`, or `beams` if it is None), the best first. More characters than
+        `max_num_characters`, or different numbers of seeds and prompts, raise errors.
         """
 
         def limit(tf: ModuleType, number: Tensor) -> Tensor:
@@ -922,8 +957,20 @@ class TextGenerator(Task[Texts]):
     def run(
         self, xp: ArrayModule, tensors: Mapping[str, Tensor], use: TextGenerationUse
     ) -> dict[str, Tensor]:
-        """Continues prompts `ids (B, S)`; returns a dict of `tokens (B, N)`, and of `scores` and
-        `truncated` `(B,)`; with `num_return_sequences` R, all of them have an axis R after B."""
+        """Continues prompts by sampling or by beam search.
+
+        Args:
+            xp: The array module, `keras.ops`.
+            tensors: A dict of the ids of B prompts, `ids (B, S)`; `num_tokens`, the maximum number
+                of new tokens; `seed (B,)`; and optionally sampling settings `(B,)`, which override
+                the settings in `use`.
+            use: Settings of class `Use`.
+
+        Returns:
+            A dict of `tokens (B, N)`, the ids of at most N new tokens, and `scores` and `truncated`
+            `(B,)`. With `num_return_sequences`, there are R results for each prompt:
+            `tokens (B, R, N)`, and `scores` and `truncated` `(B, R)`.
+        """
         numbers = {name: tensors[name] for name in SAMPLED if name in tensors}
         texts = self.writer.search(
             tensors["ids"], self._writing(use), tensors["num_tokens"], tensors["seed"],
@@ -933,7 +980,18 @@ class TextGenerator(Task[Texts]):
         return {"tokens": texts.tokens, "scores": texts.scores, "truncated": truncated}
 
     def computed(self, tensors: Mapping[str, Any], use: TextGenerationUse) -> dict[str, Any]:
-        """Computes the result of `run` in Python; only `tokens` without `num_return_sequences`."""
+        """Computes the result of `run` in Python, in batches of `use.batch_size` prompts.
+
+        Args:
+            tensors: A dict of lists of the ids of prompts, `ids`, and of seeds, `seed`; and
+                `num_tokens`, the maximum number of new tokens.
+            use: Settings of class `Use`.
+
+        Returns:
+            Without `num_return_sequences`, a dict of `tokens`, a list with the new ids of each
+            prompt. With it, a dict of lists with an array for each prompt: `tokens (R, N)`, and
+            `scores` and `truncated` `(R,)`.
+        """
         rows, seeds, count = (tensors[name] for name in ("ids", "seed", "num_tokens"))
         how, several = self._writing(use), use.num_return_sequences
         if several is None:
@@ -942,16 +1000,20 @@ class TextGenerator(Task[Texts]):
         return {**found, "truncated": [np.logical_not(x) for x in found["finished"]]}
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual prompts and seeds for checking an export."""
+        """Returns a dict of `prompt`, `seed` and `num_characters`, inputs for checking an export:
+        ordinary and unusual prompts and seeds, and one number of new tokens."""
         seeds = [0, 1, -5, 2**31 - 1, -(2**31), 7, 8, 9, 10, 11]
         return {"prompt": ODD_TEXTS, "seed": seeds[: len(ODD_TEXTS)], "num_characters": 24}
 
     def served_numbers(self, use: TextGenerationUse) -> dict[str, tuple[Any, Any]]:
-        """Returns a dict of sampling settings, each with two values; empty for a beam search."""
+        """Returns a dict from each sampling setting that is an input of the signature
+        `with_settings` to its value in `use` and another value for checking an export; an empty
+        dict for a beam search."""
         return {} if use.beams else own_numbers(use, SAMPLED)
 
     def checked_use(self, use: TextGenerationUse) -> TextGenerationUse:
-        """Returns `use`; raises a ValueError if `min_length` is too large or needs an end token."""
+        """Returns the settings of an export unchanged. Raises a ValueError if `min_length` is above
+        `max_num_characters`, or above 0 although texts do not end at an end token."""
         self._check_least(use, use.max_num_characters)
         return use
 

@@ -271,6 +271,8 @@ class TranslationLearned(Learned):
 
     Raises:
         TypeError: If the class of a tokenizer is not supported.
+        ValueError: If `prefix_languages` and `prefixes` have different lengths, or the tokenizers
+            have different padding ids.
     """
 
     tokenizers: ClassVar = (*PIECES.values(), CharacterTokenizer)
@@ -348,15 +350,16 @@ class Translator(TextToText):
     its `fit`.
 
     Args:
-        tokenizer: Tokenizer of the source, and of the target unless `target_tokenizer` is given.
+        tokenizer: Tokenizer of the source, and of the target unless `target_tokenizer` is given: a
+            `BytePairTokenizer`, `SentencePieceTokenizer` or `CharacterTokenizer`.
         target_tokenizer: Tokenizer of the target, if it differs from the tokenizer of the source.
         source_ends: Whether sources get the end token.
         prefix_languages: Target languages that are selected by a prefix of the text, as in T5.
         prefixes: The prefix for each of `prefix_languages`.
         model: Settings of the model: a `TransformerEncoderDecoderConfig`, a
-            `RecurrentEncoderDecoderConfig`, or a dict of some settings with the name of the model,
-            `{"model": "rnn", ...}` (`"transformer"` by default); None for a Transformer. The
-            tokenizers determine the vocabulary sizes.
+            `RecurrentEncoderDecoderConfig` or a `T5Config`, or a dict of some settings with the
+            name of the model, `{"model": "rnn", ...}` (`"transformer"` by default). The tokenizers
+            determine the vocabulary sizes.
         data: Settings of the data: a `TranslationData`, or a dict of some of its settings.
             `max_length` is the maximum number of source tokens; longer sources are cut, with a
             warning. A translation has at most `2 * n + 16` tokens for n source tokens. `source` and
@@ -365,7 +368,8 @@ class Translator(TextToText):
 
     Raises:
         TypeError: If the class of a tokenizer is not supported.
-        ValueError: If a setting is unknown or out of range.
+        ValueError: If a setting is unknown or out of range, the tokenizers have different padding
+            ids, or `prefix_languages` and `prefixes` have different lengths.
 
     Example:
 
@@ -417,7 +421,12 @@ class Translator(TextToText):
     @classmethod
     def learned_of(cls, start: Backbone, data: TranslationData) -> TranslationLearned:
         """Returns the learned values of a translator that starts from a pretrained model: its
-        tokenizers, and the prefixes of its target languages."""
+        tokenizers, and the prefixes of its target languages.
+
+        Args:
+            start: The pretrained model, with its tokenizers.
+            data: Settings of class `Data`.
+        """
         prefixes: dict[str, str] = {}
         for name, of_task in cls.own(start).items():  # such as translation_en_to_de
             language = name.rpartition("_")[2]
@@ -428,8 +437,16 @@ class Translator(TextToText):
         return super().learned_of(start._replace(learned={**own, **start.learned}), data)
 
     def parted(self, use: TranslationUse) -> tuple[Settings, dict[str, Any], dict[str, Any]]:
-        """Splits settings for a compiled search, without `language`; see
-        `SequenceToSequence.parted`."""
+        """Splits settings for a compiled search. `language` is not among them, because it only
+        changes the ids of the source.
+
+        Args:
+            use: Settings of class `Use`.
+
+        Returns:
+            The settings that are constants of the compiled function; a dict of the numbers that are
+            its inputs, such as `alpha`; and an empty dict.
+        """
         return super().parted(dataclasses.replace(use, language=""))
 
     @property
@@ -451,7 +468,8 @@ class Translator(TextToText):
 
     @classmethod
     def table_settings(cls) -> list[str]:
-        """Returns the names of the data settings that calls with a table accept as arguments."""
+        """Returns the names of the data settings that calls with a table accept as arguments:
+        `source`, `target`, `on_error` and `max_characters`."""
         return ["source", "target", "on_error", "max_characters"]
 
     @classmethod
@@ -474,7 +492,8 @@ class Translator(TextToText):
 
     @classmethod
     def split(cls, examples: Sequence[Any], data: TranslationData) -> Any:
-        """Splits pairs into training and development pairs, so that no sentence is in both."""
+        """Splits pairs into a list of training pairs and a list of development pairs, so that no
+        sentence is in both."""
         sides = split_pairs(examples, 0, data.dev_size, seed=data.split_seed)
         return sides.train, sides.validation
 
@@ -508,7 +527,7 @@ class Translator(TextToText):
             data: Unused.
 
         Returns:
-            The pairs, with a method `summary()`.
+            The list of pairs, with a method `summary()`, which describes them.
 
         Raises:
             WrongUse: If the settings contradict each other.
@@ -542,7 +561,8 @@ class Translator(TextToText):
     def learn(
         cls, examples: PreparedTranslation | Pairs, data: TranslationData
     ) -> TranslationLearned:
-        """Returns tokenizers trained on pairs, or the tokenizers of a `PreparedTranslation`."""
+        """Returns a `TranslationLearned` with tokenizers trained on pairs, or with the tokenizers
+        of a `PreparedTranslation`."""
         if isinstance(examples, PreparedTranslation):
             source, target = examples.source_tokenizer, examples.target_tokenizer
         else:
@@ -623,7 +643,7 @@ class Translator(TextToText):
     def score_of(
         self, written: list[str], pairs: list[tuple[str, str]], training: TranslationTraining
     ) -> tuple[str, float]:
-        """Returns the name and the value of sacrebleu's BLEU.
+        """Returns `"bleu"`, and sacrebleu's BLEU of the translations, from 0 to 100.
 
         Args:
             written: The translations.
@@ -685,7 +705,11 @@ class Translator(TextToText):
     # Predictions
 
     def longest(self, length: Any) -> Any:
-        """Returns the maximum number of tokens of a translation, `2 * length + 16`."""
+        """Returns the maximum number of tokens of a translation, `2 * length + 16`.
+
+        Args:
+            length: Number of tokens of the source, an integer or a tensor of integers.
+        """
         return 2 * length + 16
 
     def translate(
@@ -719,8 +743,8 @@ class Translator(TextToText):
 
         Args:
             texts: A string or a list of strings.
-            num_return_sequences: Number of translations of each sentence, at most `beams`; `beams`
-                if None.
+            num_return_sequences: Maximum number of translations of each sentence, at most `beams`;
+                `beams` if None.
             beams: Width of the beam search; None uses the default.
             **settings: Other settings of `predict`, such as `alpha`.
 

@@ -190,7 +190,7 @@ class VisualQuestionAnswerer(PictureTask):
     `.model` is the plain Keras model that is trained, and `.dataset(examples)` returns the data for
     its `fit`. If the encoder is not trained, `.model` reads regions, which are computed once;
     otherwise, it reads images. The examples of `fit` are `keras_attn.images.PictureQuestion`s, or
-    ((image, question), answer) tuples.
+    tuples (image, question, answer) or ((image, question), answer).
 
     Args:
         tokenizer: A `WordTokenizer`.
@@ -274,12 +274,15 @@ class VisualQuestionAnswerer(PictureTask):
 
     @classmethod
     def read_file(cls, path: Location, data: VisualQuestionsData) -> PictureQuestions:
-        """Returns the `PictureQuestions` of a file or folder in the format `data.format`."""
+        """Reads the questions about images of a file or folder in the format `data.format`, and
+        returns them as `keras_attn.images.PictureQuestions`."""
         return _file(path, data, data.annotations, data.image_dir).read()
 
     @classmethod
     def split(cls, examples: Sequence[PictureQuestion], data: VisualQuestionsData) -> Any:
-        """Splits questions into training and development questions about different images."""
+        """Splits questions into a list of training questions and a list of development questions,
+        at random and so that no image is in both. Raises a ValueError if all questions are about
+        one image."""
         pictures = sorted({example.picture for example in examples})
         if len(pictures) < 2:
             raise ValueError(
@@ -360,7 +363,24 @@ class VisualQuestionAnswerer(PictureTask):
         **settings: Any,
     ) -> tuple[VisualQuestionBatches, list[PictureQuestion], list[str]]:
         """Makes the batches that `dataset` returns: images with their questions. Questions whose
-        answer is not among `answers` are left out; see `PictureTask.prepared`."""
+        answer is not among `answers` are left out.
+
+        Args:
+            examples: `PictureQuestion`s, or tuples (image, question, answer).
+            cache_dir: Folder of the `FeatureCache`; None for the default folder.
+            verbose: If 0, the progress of the computation of regions is not shown.
+            on_error: `"error"` raises an error for a broken image; `"skip"` leaves out its
+                questions.
+            **settings: Settings of `VisualQuestionBatches`, such as `batch_size` and `seed`, and
+                `questions_per_picture`.
+
+        Returns:
+            The batches, the list of the questions that are not left out, and notes on the others.
+
+        Raises:
+            ValueError: If no question has an answer among `answers`, or an example has the wrong
+                form.
+        """
         asked = checked_questions(examples)
         classes = {answer: i for i, answer in enumerate(self.answers)}
         known = [example for example in asked if example.answer in classes]
@@ -410,7 +430,7 @@ class VisualQuestionAnswerer(PictureTask):
         """Returns a function that computes the accuracy and the loss of development questions.
 
         If accuracies are equal, the weights with the lower loss are better. A question whose answer
-        is not among `answers` counts as wrong.
+        is not among `answers`, or whose broken image is left out, counts as wrong.
         """
         batches, whole = self.training_batches(dev, training, shuffle=False)
         share = len(whole) / len(dev)
@@ -446,9 +466,9 @@ class VisualQuestionAnswerer(PictureTask):
     def signatures(self, use: VisualQuestionsUse) -> dict[str, Signature]:
         """Returns the inputs and outputs of the SavedModel, keyed by signature.
 
-        The inputs of `serving_default` are `image: string (B,)`, the bytes of JPEG, PNG, GIF or BMP
-        files, and `question: string (B,)`. An image that occurs several times is encoded once. The
-        outputs are:
+        The inputs of `serving_default` are `image: string (B,)`, the bytes of JPEG, PNG, GIF, BMP
+        or WebP files, and `question: string (B,)`. An image that occurs several times is encoded
+        once. The outputs are:
 
             answers        string (B, k)                   the k best answers, the best first
             probabilities  float32 (B, k)                  probabilities of these answers
@@ -456,11 +476,11 @@ class VisualQuestionAnswerer(PictureTask):
             attention      float32 (B, T, rows, columns)   attention weights of each word; missing
                                                            in a model without attention to the image
 
-        The input of `encode` is `image`, and its output is `regions: float32 (B, R, D)`. The inputs
-        of `ask` are `regions`, Q questions `question: string (Q,)`, and `picture: int32 (Q,)`, the
-        row in `regions` of the image that each question is about. `ask` returns the outputs of
-        `serving_default` for each question. `Captioner.signatures` describes how images are
-        decoded.
+        The input of `encode` is `image`, and its output is `regions: float32 (B, R, D)`, R regions
+        of width D for each image. The inputs of `ask` are `regions`, Q questions `question: string
+        (Q,)`, and `picture: int32 (Q,)`, the row in `regions` of the image that each question is
+        about. `ask` returns the outputs of `serving_default` for each question.
+        `Captioner.signatures` describes how images are decoded.
         """
         image = self.picture_input(use.max_pixels)
         outputs = {
@@ -485,8 +505,8 @@ class VisualQuestionAnswerer(PictureTask):
         """Computes the probabilities of all answers to one question about each image.
 
         Args:
-            regions: The regions of the images, `(B, R, D)`.
-            question_ids: The padded ids of the questions, `(B, T)`.
+            regions: The R regions of width D of each image, `(B, R, D)`.
+            question_ids: The padded ids of the T words of each question, `(B, T)`.
 
         Returns:
             A dict of `probabilities (B, C)` of all answers and, if the model attends to the image,
@@ -535,7 +555,14 @@ class VisualQuestionAnswerer(PictureTask):
     def computed(self, tensors: Mapping[str, Array], use: VisualQuestionsUse) -> dict[str, Array]:
         """Computes the results of `read_image` and `run` in Python.
 
-        If `tensors` has no questions, returns a dict with `regions` only.
+        Args:
+            tensors: A dict of `regions` or encoded images, and optionally of the ids of B
+                questions, `question_ids (B, T)`.
+            use: Settings of class `Use`.
+
+        Returns:
+            With `question_ids`, a dict of the arrays that `read_image` and `run` return; otherwise,
+            a dict of `regions (B, R, D)`.
         """
         rows = self.rows_of(np, tensors, lambda pixels: self._regions(pixels, use.batch_size))
         if "question_ids" not in tensors:
@@ -598,8 +625,8 @@ class VisualQuestionAnswerer(PictureTask):
             return {"picture": tf.identity(picture)}
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns images of several kinds, one of them twice, with unusual questions, for checking
-        an export."""
+        """Returns a dict of `image`, `question`, `picture` and `regions`, inputs for checking an
+        export: images of several kinds, one of them twice, with unusual questions."""
         field = self.picture_input()
         files = [*field.examples, field.examples[0]]
         arrays = field.encode(files)
@@ -686,7 +713,7 @@ class VisualQuestionAnswerer(PictureTask):
     ) -> list[VisualAnswer | None]:
         """Answers questions about images.
 
-        An image is encoded once for consecutive questions about it.
+        An image is encoded once for all questions about it in each part of 1,024 questions.
 
         Args:
             questions: A tuple (image, question), or a list of such tuples. An image is a path, the
@@ -720,13 +747,14 @@ class VisualQuestionAnswerer(PictureTask):
         Args:
             picture: The image: a path, the bytes of a file, or an array `(H, W, 3)` of uint8.
             questions: A question, or a list of questions.
-            top_k: Number of answers in each result.
+            top_k: Maximum number of answers in each result.
 
         Returns:
             A `VisualAnswer` for a string, or a list of `VisualAnswer`s for a list.
 
         Raises:
             OSError: If the image does not exist or cannot be read.
+            TypeError: If a question is not a string.
             ValueError: If the image is broken.
         """
         check_picture(picture, 0)
@@ -829,11 +857,12 @@ class VisualQuestionAnswerer(PictureTask):
 
     @classmethod
     def line(cls, given: tuple[str, str], result: VisualAnswer | None) -> str:
-        """Returns a line of JSON, whose answer is null if the image could not be read.
+        """Returns a line of JSON with `image`, `question`, `answer`, `probability` and `answers`.
+        If the image could not be read, `answer` and `probability` are null, and `answers` is empty.
 
         Args:
             given: The path of the image, and the question.
-            result: The `VisualAnswer`, or None.
+            result: The `VisualAnswer`, or None if the image could not be read.
         """
         image, question = given
         nothing: dict[str, object] = {
