@@ -514,7 +514,7 @@ class Talker(SequenceToSequence):
     # The search
 
     def longest(self, length: Any) -> int:
-        """Returns `max_answer`, the maximum number of tokens of an answer to turns of any length."""
+        """Returns `max_answer`, the maximum number of tokens of an answer to any turns."""
         return self.data.max_answer
 
     @property
