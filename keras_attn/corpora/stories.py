@@ -38,7 +38,8 @@ def make_stories(count: int, facts: int = 1, seed: int = 0) -> list[StoryQuestio
         facts   question                                  supporting facts
         1       where is mary                             her last move
         2       where is the milk                         who took or dropped it last, and the last
-                                                          move of this person (before the drop)
+                                                          move of this person (before the drop, if
+                                                          it was dropped)
         3       where was the milk before the office      who took it, the move to the office, and
                                                           this person's move before that
 

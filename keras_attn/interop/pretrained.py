@@ -29,18 +29,20 @@ KERAS_HUB = "keras_hub:"
 def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
     """Reads a pretrained encoder, decoder or encoder-decoder: settings, tokenizer and weights.
 
-    The files contain only data (JSON, safetensors and HDF5); no code is executed. Names, shapes,
-    dtypes and positions of the tensors are checked against the settings before a tensor is read.
-    Weights of float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, XLM-RoBERTa,
-    ModernBERT, GPT-2, Llama, Qwen 3, Gemma 2, the text models of Gemma 3, T5, mT5 and Marian are
-    supported. Unsupported settings raise an error that names them.
+    The files contain only data (JSON, safetensors, HDF5, and models of SentencePiece and
+    CTranslate2); no code is executed. Names, shapes, dtypes and positions of the tensors are
+    checked against the settings before a tensor is read. All weights become float32. BERT,
+    DistilBERT, RoBERTa, XLM-RoBERTa, ModernBERT, GPT-2, Llama, Qwen 3, Gemma 2, the text models of
+    Gemma 3, T5, mT5, Marian and translation models of CTranslate2 are supported. Unsupported
+    settings raise an error that names them.
 
     Args:
         place: One of the following:
             - A folder with `config.json`, and the weights in `model.safetensors`, in several files
               with `model.safetensors.index.json`, or, for Marian, in `tf_model.h5`. The tokenizer
               is read from `vocab.txt`, `vocab.json` with `merges.txt`, `tokenizer.json`,
-              `tokenizer.model` or `sentencepiece.bpe.model`, and from `tokenizer_config.json`.
+              `tokenizer.model`, `sentencepiece.bpe.model`, `spiece.model` (T5), or `source.spm` and
+              `target.spm` (Marian), and from `tokenizer_config.json`.
             - A folder of a Transformer for CTranslate2, with `model.bin`, or a package of Argos
               Translate.
             - A name on the Hugging Face hub, such as `"google/bert_uncased_L-2_H-128_A-2"`.
@@ -53,8 +55,9 @@ def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
 
     Raises:
         FileNotFoundError: If there is no such folder, or it has no weights that can be read.
-        ImportError: If `place` is a name, and the package that downloads it is not installed.
-        OSError: If `place` is a name that cannot be downloaded.
+        ImportError: If `place` is a name or a preset, and the package that loads it is not
+            installed.
+        OSError: If `place` is a name or a preset that cannot be loaded.
         TypeError: If `place` is an object of another class.
         ValueError: If a file is damaged or contradicts another file, or the model is not supported.
 
@@ -128,8 +131,9 @@ def load_pretrained(
 
     Raises:
         FileNotFoundError: If there is no such folder, or it has no weights that can be read.
-        ImportError: If `place` is a name, and the package that downloads it is not installed.
-        OSError: If `place` is a name that cannot be downloaded.
+        ImportError: If `place` is a name or a preset, and the package that loads it is not
+            installed.
+        OSError: If `place` is a name or a preset that cannot be loaded.
         TypeError: If `place` is an object of another class.
         ValueError: If a file is damaged or contradicts another file; if the model is not supported;
             if `heads` or `num_classes` are given for a model that is not an encoder, or

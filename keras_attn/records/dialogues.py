@@ -158,8 +158,8 @@ def read_dialogues(
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a setting is invalid, a file of the format `"chitchat"` is not such a file,
-            or no dialogue is left. With `on_error="error"`, also if a line does not have the
+        ValueError: If a setting is invalid, a file with `format="chitchat"` has another format, or
+            no dialogue is left. With `on_error="error"`, also if a line does not have the
             format, or if a dialogue has no turn, only one speaker, or a turn that is too long.
 
     Example:

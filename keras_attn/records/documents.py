@@ -348,8 +348,8 @@ def read_whole_documents(
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a file has no document, a text file is not UTF-8 (or gzipped), a setting does
-            not apply to the files, or, with `on_error="error"`, a line or row is bad.
+        ValueError: If a file has no document, a text file is gzipped or not in UTF-8, a setting
+            does not apply to the files, or, with `on_error="error"`, a line or row is bad.
 
     Example:
 

@@ -154,7 +154,7 @@ class LabelledTexts(Records[LabelledText]):
     @property
     def counts(self) -> dict[str, int]:
         """A dict of `lines`, `texts`, `passed_over`, `repeated`, `contradicting`, `bad_lines`, and
-        the number of bad lines of each kind that occurs (`LineProblem` has the kinds).
+        the number of bad lines of each kind (`LineProblem.kind`) that occurs.
 
         A line with problems of two kinds is counted under both kinds.
         """

@@ -76,7 +76,7 @@ class ParallelText(Records[TranslationPair]):
     @property
     def counts(self) -> dict[str, int]:
         """A dict of `lines`, `pairs`, `passed_over`, `repeated`, `bad_lines`, and the number of bad
-        lines of each kind that occurs (`LineProblem` has the kinds).
+        lines of each kind (`LineProblem.kind`) that occurs.
 
         `lines` is the sum of `pairs`, `passed_over` and `bad_lines`, and with `unique=True` also of
         `repeated`. A line with problems of two kinds is counted under both kinds.

@@ -163,7 +163,7 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
     | file | questions |
     |---|---|
     | `*.jsonl`, `*.ndjson` | a JSON object on each line: `question`, `text` (or `context`), and `answers`, a list of objects with `text` and `start` (or `answer_start`), or of strings; an empty list if there is none; optionally `title`, the article (the text itself by default), and `id` |
-    | `*.json` | SQuAD 1.1 or 2.0: `data`, `paragraphs`, `qas` |
+    | `*.json` | SQuAD 1.1 or 2.0: articles in `data`, their `paragraphs`, and the questions of each paragraph in `qas` |
 
     If an answer is not at the given position, its nearest occurrence in the text is used, and the
     answer is counted in `moved`. An answer without a position gets its first occurrence.

@@ -22,8 +22,8 @@ def template(text: str) -> str:
     """Reduces a text to its words, ignoring case, punctuation, symbols and the values of numbers.
 
     The text is normalized by Unicode NFKC and casefold; punctuation, symbols and invisible
-    characters are removed; each run of digits becomes one `0`; each run of white space becomes one
-    space.
+    characters are removed; each run of digits, with any punctuation in it, becomes one `0`; each
+    run of white space becomes one space.
 
     Args:
         text: Any string.

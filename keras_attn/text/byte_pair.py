@@ -83,8 +83,8 @@ class BytePairTokenizer(PlacedTokenizer):
         end_tokens: Special tokens that end a text in addition to the end token, such as the end of
             a turn in Llama 3.
         compose: Whether a letter with a combining mark becomes one character, as with `normalize`,
-            while white space is kept. Has no effect if `normalize` is True. Unlike NFC,
-            a mark is not composed across another mark, and no character is decomposed.
+            while white space is kept. It has no effect if `normalize` is True. Unlike NFC, a mark
+            is not composed across another mark, and no character is decomposed.
         whole_tokens: Strings that are one token anywhere in a text, such as the runs of spaces in
             ModernBERT. The longest match is used.
 

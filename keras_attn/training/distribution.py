@@ -91,7 +91,7 @@ def model_parallel(
     shard_embeddings: bool = True,
     auto_shard_dataset: bool = True,
 ) -> keras.distribution.ModelParallel:
-    """Shards weights over one axis of devices and batches over the other.
+    """Creates a distribution that shards weights over one axis of devices, batches over the other.
 
     This is a `keras.distribution.ModelParallel` with the mesh `(data_shards, model_shards)` and the
     layout of `get_layout_map`. Create models, optimizers and metrics in its scope:

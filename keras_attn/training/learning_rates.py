@@ -15,7 +15,7 @@ def scale_learning_rate(optimizer: keras.optimizers.Optimizer, factors: dict[int
 
         w <- w - factor(w) * learning_rate * (update + weight_decay * w)
 
-    w is a variable, and `update` is its step, computed by the optimizer.
+    w is a variable, and `update` is the step of the optimizer for a learning rate of 1.
 
     References:
         - [Howard and Ruder, 2018](https://arxiv.org/abs/1801.06146): discriminative fine-tuning,

@@ -18,8 +18,8 @@ def kept_memory() -> Iterator[None]:
     provides new pages for each step, which the kernel has to fill with zeros at the first access.
     For small models on a CPU, this takes a large part of a training step. Inside the `with` block,
     glibc keeps the returned memory, so that the process takes more memory; at the end of the block,
-    glibc releases the memory to the system. Tasks use this function while they train on JAX. It has
-    an effect only on Linux with glibc.
+    glibc releases the memory to the system. Tasks use this function while they train on JAX without
+    a GPU or TPU. It has an effect only on Linux with glibc.
 
     Example:
 
