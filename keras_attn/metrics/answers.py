@@ -19,7 +19,7 @@ _MARKS = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True)
 class AnswerReport(Report):
-    """Scores of extractive question answering. `print` shows them.
+    """Exact match and F1 of predicted answers, from `score_answers`. `print` shows them.
 
     Example:
 

@@ -104,7 +104,7 @@ def _read(rows: Sequence[Sequence[str]], scheme: str) -> list[tuple[list[str], l
 
 @dataclass(frozen=True)
 class TaggingReport(Report):
-    """Scores of predicted labels of words. `print` shows them.
+    """Accuracy of labels and scores of entities, from `score_tags`. `print` shows them.
 
     Example:
 
