@@ -54,8 +54,8 @@ class ReadableTokens:
         """Returns the tokens as an array of strings `(B, ...)`, padded to the longest row.
 
         Args:
-            rows: A dict that has the ids under the key `of`: a list with an array for each of the B
-                inputs. The arrays have the same rank.
+            rows: A dict that has the ids under the name in `of`: a list with an array for each of
+                the B inputs. The arrays have the same rank.
         """
         ids = stacked(rows[self.of], self.tokenizer.pad_id)
         tokens = readable_tokens(self.tokenizer, ids.ravel().tolist())
@@ -67,7 +67,7 @@ class ReadableTokens:
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict that has the padded ids `(B, ...)` under the key `of`.
+            tensors: A dict that has the padded ids `(B, ...)` under the name in `of`.
         """
         ids = tensors[self.of]
         tokens = tf.where(ids == self.tokenizer.end_id, END, self._graph.tokens(ids))
@@ -100,8 +100,8 @@ class AttentionWeights:
         columns)` if there is a `grid`. The dtype does not change.
 
         Args:
-            rows: A dict that has the weights under the key `of`: a list with an array `(R, T, S)`
-                for each of the B inputs.
+            rows: A dict that has the weights under the name in `of`: a list with an array `(R, T,
+                S)` for each of the B inputs.
         """
         weights = stacked(rows[self.of], 0.0)
         return weights.reshape(*weights.shape[:3], *self.grid) if self.grid else weights
@@ -111,7 +111,7 @@ class AttentionWeights:
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict that has the weights `(B, R, T, S)` under the key `of`.
+            tensors: A dict that has the weights `(B, R, T, S)` under the name in `of`.
         """
         weights = tensors[self.of]
         if self.grid is None:

@@ -182,7 +182,7 @@ class EncoderInput:
             yield ReadText(self.tokenizer.tokens(ids), offsets, segments)
 
     def between_ends(self, ids: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
-        """Removes the values of the special tokens at the ends of rows.
+        """Removes the special tokens at the ends of rows from values of the ids.
 
         Args:
             ids: Padded ids of B rows, `(B, T)`.

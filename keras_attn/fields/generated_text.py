@@ -143,7 +143,7 @@ class GeneratedText:
         if the ids are `(B, R, T)`.
 
         Args:
-            tensors: A dict that has the ids under the key `of`, and the values that `some` and
+            tensors: A dict that has the ids under the name in `of`, and the values that `some` and
                 `after` name.
         """
         ids = tensors[self.of]
@@ -175,7 +175,7 @@ class GeneratedText:
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict of tensors that has the ids under the key `of`, and the values that
+            tensors: A dict of tensors that has the ids under the name in `of`, and the values that
                 `some` and `after` name.
         """
         ids = tensors[self.of]

@@ -35,8 +35,8 @@ class PaddedNumbers:
         row.
 
         Args:
-            tensors: A dict of arrays that has the numbers under the key `of`, and the sizes under
-                the names in `sizes`. There is at least one row.
+            tensors: A dict of arrays that has the numbers under the name in `of`, and the sizes
+                under the names in `sizes`. There is at least one row.
         """
         axes = [x if isinstance(x, int) else max(self.least, *tensors[x]) for x in self.sizes]
         return tensors[self.of][(slice(None), *map(slice, axes))]
@@ -46,8 +46,8 @@ class PaddedNumbers:
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict of tensors that has the numbers under the key `of`, and the sizes under
-                the names in `sizes`.
+            tensors: A dict of tensors that has the numbers under the name in `of`, and the sizes
+                under the names in `sizes`.
         """
         axes = [
             x if isinstance(x, int) else tf.maximum(self.least, tf.reduce_max(tensors[x]))

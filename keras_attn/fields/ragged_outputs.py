@@ -37,8 +37,8 @@ class NumberRows:
         """Returns the numbers as a padded table `(B, n)`, where n is the length of the longest row.
 
         Args:
-            tensors: A dict of arrays that has the numbers under the key `of`, and the lengths of
-                the B rows under the key `lengths`.
+            tensors: A dict of arrays that has the numbers under the name in `of`, and the lengths
+                of the B rows under the name in `lengths`.
         """
         return padded(np, tensors[self.of], tensors[self.lengths])
 
@@ -47,8 +47,8 @@ class NumberRows:
 
         Args:
             tf: The module `tensorflow`.
-            tensors: A dict of tensors that has the numbers under the key `of`, and the lengths of
-                the rows under the key `lengths`.
+            tensors: A dict of tensors that has the numbers under the name in `of`, and the lengths
+                of the rows under the name in `lengths`.
         """
         return _table(tf, tensors[self.of], tensors[self.lengths])
 
@@ -81,8 +81,8 @@ class StringRows(NumberRows):
         """Returns a list with a list of strings for each row, all padded to the same length.
 
         Args:
-            tensors: A dict that has the strings (or the values that `values` reads) under the key
-                `of`, and an int32 array of the lengths of the rows under the key `lengths`.
+            tensors: A dict that has the strings (or the values that `values` reads) under the name
+                in `of`, and an int32 array of the lengths of the rows under the name in `lengths`.
         """
         values = iter(self.values(tensors))
         lengths = tensors[self.lengths].tolist()
@@ -95,7 +95,7 @@ class StringRows(NumberRows):
         Args:
             tf: The module `tensorflow`.
             tensors: A dict of tensors that has the values that `values_graph` reads, and the
-                lengths of the rows under the key `lengths`.
+                lengths of the rows under the name in `lengths`.
         """
         return _table(tf, self.values_graph(tf, tensors), tensors[self.lengths])
 
@@ -158,8 +158,8 @@ class PlaceRows(NumberRows):
 
         Args:
             tensors: A dict with the texts as `text`, and int32 arrays: the character positions
-                under the key `of` and, if they are concatenated, their numbers under the key
-                `lengths`.
+                under the name in `of` and, if they are concatenated, their numbers under the name
+                in `lengths`.
         """
         table = tensors[self.of]
         if self.lengths:
@@ -236,9 +236,9 @@ class PartRows(StringRows):
         otherwise a list of strings, which is padded if there are `lengths`.
 
         Args:
-            tensors: A dict with the texts as `text`, and arrays of the positions under the keys
-                `starts` and `ends` and, if they are concatenated, of their numbers under the key
-                `lengths`.
+            tensors: A dict with the texts as `text`, and arrays of the positions under the names in
+                `starts` and `ends` and, if they are concatenated, of their numbers under the name
+                in `lengths`.
         """
         if self.lengths:
             return super().decode(tensors)

@@ -197,7 +197,7 @@ class SearchTexts(TextRows):
 
 
 class FoundNames(Numbers):
-    """Output field that looks up the names that a search found by their indices.
+    """Output field that converts the indices that a search found to names.
 
     Args:
         of: Name of the indices `(B, k)` of the k names for each of B queries. They refer to the
@@ -213,7 +213,7 @@ class FoundNames(Numbers):
         """Returns a list with a list of k names for each query.
 
         Args:
-            tensors: A dict with the indices `(B, k)` under the key `of`, and the `names`.
+            tensors: A dict with the indices `(B, k)` under the name in `of`, and the `names`.
         """
         names = tensors["names"]
         return [[names[i] for i in row] for row in tensors[self.of].tolist()]
@@ -248,8 +248,8 @@ class Tokens(Numbers):
         """Returns a list with a list of tokens for each row, all padded to the same length.
 
         Args:
-            tensors: A dict of arrays: the ids `(B, T)` under the key `of`, and the number of ids of
-                each row under the key `sizes`.
+            tensors: A dict of arrays: the ids `(B, T)` under the name in `of`, and the number of
+                ids of each row under the name in `sizes`.
         """
         sizes = tensors[self.sizes].tolist()
         rows = zip(tensors[self.of].tolist(), sizes, strict=True)
