@@ -53,7 +53,7 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
     Returns:
         A `keras_hub.models.BertBackbone`, whose outputs `sequence_output` and `pooled_output` equal
         the outputs `sequence` and `pooled` of `model`; or a `GPT2Backbone`, whose output equals the
-        last of the `hidden_states`.
+        last tensor of `keras_attn.models.hidden_states`.
 
     Raises:
         ImportError: If KerasHub is not installed.
@@ -113,7 +113,7 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
 
 def read_backbone(backbone: object) -> tuple[Config, dict[str, np.ndarray]]:
     """Returns the config of a KerasHub backbone, and its weights as float32 arrays, keyed by the
-    names of `keras_attn.models.tensors.load_tensors`."""
+    names of `keras_attn.models.tensors.load_tensors`. Raises a TypeError for other objects."""
     expected = (
         "Expected a folder, a name on Hugging Face's hub, 'keras_hub:' and the name of a preset, "
         "or a keras_hub.models.BertBackbone or GPT2Backbone. Received: "

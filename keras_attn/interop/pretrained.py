@@ -116,8 +116,8 @@ def load_pretrained(
     Args:
         place: A folder of weights, a name on the Hugging Face hub, a KerasHub preset, or a KerasHub
             backbone; `read_pretrained` describes their form.
-        heads: Names from `keras_attn.models.HEADS`; only for encoders. If the file lacks a head, or
-            a pooler that a head needs, it gets random weights.
+        heads: Names from `keras_attn.models.HEADS`; only for encoders. Heads, and a
+            pooler that they need, get random weights if the file lacks them.
         num_classes: Number of classes of the heads `"classes"` and `"tags"`; None for the number in
             the file.
         dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.

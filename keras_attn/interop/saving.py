@@ -68,9 +68,9 @@ def save_pretrained(
     The class of transformers depends on the heads. Without heads, it is `BertModel`; with heads, it
     is `BertForSequenceClassification`, `BertForTokenClassification`, `BertForQuestionAnswering`,
     `BertForMaskedLM`, `BertForNextSentencePrediction`, or, for masked words and next sentences,
-    `BertForPreTraining`. An encoder without segments is saved as DistilBERT, a `RobertaConfig` as
-    RoBERTa (with a `SentencePieceTokenizer`, as XLM-RoBERTa), and a `ModernBertConfig` as
-    ModernBERT. A decoder with learned positions is saved as
+    `BertForPreTraining`. An encoder without segments is saved as DistilBERT (`DistilBertModel` and
+    so on), a `RobertaConfig` as RoBERTa (as XLM-RoBERTa with a `SentencePieceTokenizer`), and a
+    `ModernBertConfig` as ModernBERT. A decoder with learned positions is saved as
     `GPT2LMHeadModel`. A decoder with rotary positions is saved as `LlamaForCausalLM`,
     `Qwen3ForCausalLM`, `Gemma2ForCausalLM` or `Gemma3ForCausalLM`, depending on its norms. A T5 is
     saved as `T5ForConditionalGeneration`, and an encoder-decoder with the settings of Marian as
@@ -84,7 +84,7 @@ def save_pretrained(
         tokenizer: The tokenizer of the model; None to write no tokenizer. A `WordTokenizer` cannot
             be saved.
         labels: Names of the classes of the head `"classes"` or `"tags"`; `LABEL_0` and so on if
-            None.
+            None. Encoder-decoders ignore this argument.
         sentences: Pooling and other settings of text vectors, if sentence-transformers should also
             be able to load the folder; only for encoders.
 

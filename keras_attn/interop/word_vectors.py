@@ -98,9 +98,9 @@ def read_word_vectors(
     | `"npz"` | a NumPy archive with `words` and `vectors` |
 
     Only the requested vectors are kept, so a file (except an `.npz` archive) may be larger than
-    memory. Text and word2vec
-    files may be gzipped. If a word occurs twice, its first vector is used. A word in a text file
-    may contain spaces, like some of GloVe's, but must not end with a space and a number.
+    memory. Text and word2vec files may be gzipped. If a word occurs twice, its first vector is
+    used. A word in a text file may contain spaces, like some of GloVe's, but must not end with a
+    space and a number.
 
     Args:
         path: The file.
