@@ -287,7 +287,8 @@ class AnswerSelector(TextVectors):
         return self.data.query_prompt or "", self.data.passage_prompt or ""
 
     def build(self, dtype: Any) -> None:
-        """Builds the encoder of single texts, and assigns the Keras model to `.model`."""
+        """Builds the encoder of single texts, with layers of the dtype or policy `dtype`, and
+        assigns it to `.model`; called by the constructor."""
         unit = self.sentences.unit_length
         self.model = sentence_encoder(self.config, self.pooling, dtype, "sentence_encoder", unit)
 
@@ -331,8 +332,9 @@ class AnswerSelector(TextVectors):
     def split(
         cls, examples: SelectionQuestions, data: AnswerSelectionData
     ) -> tuple[SelectionQuestions, list[SelectionQuestion]]:
-        """Splits questions at random into training and development questions. The training
-        questions keep the answers of both parts as candidates."""
+        """Splits questions at random into training questions, a `SelectionQuestions`, and a list of
+        development questions. The training questions keep the answers of both parts as candidates.
+        """
         apart = data.near_duplicates == "apart"
         train, dev = split_selection_questions(examples, data.dev_share, data.split_seed, apart)
         return replace(examples, questions=train), dev

@@ -627,7 +627,17 @@ class Captioner(PictureTask, SequenceToSequence):
     def computed_graph(
         self, tf: ModuleType, tensors: Mapping[str, Array], use: Any
     ) -> dict[str, Any]:
-        """Computes the result of `run` with TensorFlow ops, from regions or encoded images."""
+        """Computes the result of `run` with TensorFlow ops.
+
+        Args:
+            tf: The module TensorFlow.
+            tensors: A dict of symbolic tensors: `regions (B, R, D)`, or encoded images, whose
+                regions are computed first.
+            use: Settings of class `Use`.
+
+        Returns:
+            A dict of symbolic tensors, such as `best` and `tokens`; see `SequenceToSequence.run`.
+        """
         return self.run(
             ops, {**tensors, "regions": self.rows_of(ops, tensors, self.regions_of)}, use
         )
@@ -671,14 +681,16 @@ class Captioner(PictureTask, SequenceToSequence):
         }
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns image files of several kinds and sizes for checking an export."""
+        """Returns a dict of the input `image`: image files of several kinds and sizes for checking
+        an export."""
         return {"image": self.picture_input().examples}
 
     # Use
 
     @staticmethod
     def is_one(inputs: Any) -> bool:
-        """Returns whether the argument is a single image: a path, bytes or an array of rank 3."""
+        """Returns whether the argument is a single image: a path, bytes, or an array of fewer than
+        four axes."""
         array = isinstance(inputs, np.ndarray) and inputs.ndim < 4
         return array or isinstance(inputs, str | os.PathLike | bytes)
 

@@ -617,11 +617,11 @@ class Talker(SequenceToSequence):
         return kind, {"seed": use.seed, **numbers, **drawn}, fixed
 
     def log_probability(self, ids: Tensor, answers: Tensor) -> Tensor:
-        """Returns `log p(answer | turns)` of each row, float32 `(B,)`.
+        """Returns `log p(answer | turns)` for each of B conversations, float32 `(B,)`.
 
         Args:
-            ids: Ids of the turns, int32 `(B, S)`.
-            answers: Ids of the answers with their end token, int32 `(B, T)`.
+            ids: Padded ids of the turns, int32 `(B, S)`.
+            answers: Padded ids of the answers with their end token, int32 `(B, T)`.
         """
         most = self.data.max_context + self.data.max_answer
         return target_log_probability(self.model, ids, answers, self.tokenizer.start_id, most)
@@ -653,15 +653,27 @@ class Talker(SequenceToSequence):
         return super().log_probabilities(sources, targets, batch_size, given)
 
     def token_log_probabilities(self, sources: Tensor, targets: Tensor) -> Tensor:
-        """Returns the log-probability of each token of answers, float32 `(B, T)`, for the ids of
-        the turns `(B, S)`."""
+        """Returns the log-probability of each token of B answers, float32 `(B, T)`.
+
+        Args:
+            sources: Padded ids of the turns, int32 `(B, S)`.
+            targets: Padded ids of the answers with their end token, int32 `(B, T)`.
+        """
         most = self.data.max_context + self.data.max_answer
         start = self.tokenizer.start_id
         return target_log_probabilities(self.model, sources, targets, start, most)
 
     def source_maps(self, source: Source, target: Sequence[int]) -> list[np.ndarray]:
-        """Returns the attention weights of an answer to the turns, an array `(1, T, S)` or `(1, N,
-        T, S)` for each layer; see `SequenceToSequence.source_maps`."""
+        """Returns the attention weights of an answer of T tokens to turns of S tokens.
+
+        Args:
+            source: The ids of the turns, `(S,)`.
+            target: The ids of the answer, including the end token.
+
+        Returns:
+            A list with an array for each layer: `(1, T, S)`, or `(1, N, T, S)` with N heads. For a
+            model without attention, the list is empty.
+        """
         if self.encodes:
             return super().source_maps(source, target)
         S, T = len(source), len(target)
@@ -836,7 +848,8 @@ class Talker(SequenceToSequence):
     def measured(
         self, exchanges: TestExchanges, use: ConversationUse
     ) -> tuple[list[str], ConversationUse]:
-        """Returns an answer to the turns of each exchange, and the settings `use`."""
+        """Returns a tuple of the answers, a list of strings with an answer to the turns of each
+        exchange, and the settings `use`."""
         return super().measured(exchanges, use), use
 
     def report(
@@ -906,7 +919,8 @@ class Talker(SequenceToSequence):
     }
 
     def vocabularies(self) -> dict[str, str]:
-        """Returns the digest of the vocabulary, keyed by the name of the embedding."""
+        """Returns a dict with the digest of the vocabulary. Its key is the name of the embedding
+        layer: `"source_embedding"` if the model has an encoder, otherwise `"embedding"`."""
         name = "source_embedding" if self.encodes else "embedding"
         return {name: vocabulary_digest(self.tokenizer)}
 
@@ -923,7 +937,8 @@ class Talker(SequenceToSequence):
         return {"serving_default": Signature(("turns",), field, {"answer": answer})}
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual turns for checking an export, as the input `turns`."""
+        """Returns a dict of the input `turns`: ordinary and unusual conversations of three turns
+        each for checking an export."""
         marks = "<self> </s> <end> <other> hi"
         shifted = [ODD_TEXTS[i:] + ODD_TEXTS[:i] for i in range(3)]
         rows = [*zip(*shifted, strict=True), ("", marks, ""), ("", "", ""), ("", "", "x" * 700)]

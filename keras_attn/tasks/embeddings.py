@@ -296,14 +296,21 @@ class WordEmbedder(Task[Texts]):
         return super().column_helps(inputs) if inputs else {}
 
     def read_own(self, given: object, columns: Mapping[str, object]) -> Any:
-        """Reads texts from a table; returns other texts, and a dict of settings of class `Test`,
-        unchanged."""
+        """Returns the texts of a table as a list. Other texts, and dicts of settings of class
+        `Test`, are returned unchanged.
+
+        Args:
+            given: A table with a text in each row, texts, or a dict of settings of class `Test`.
+            columns: Data settings that were given as arguments of a call, such as `key`, keyed by
+                name.
+        """
         of_test = {option.name for option in EmbeddingsTest.declared()}
         is_test = isinstance(given, Mapping) and of_test.issuperset(given)
         return given if is_test else super().read_own(given, columns)
 
     def read_test(self, test: EmbeddingsTest, data: Any = None) -> WordTests:
-        """Reads the files of analogies and word pairs that the settings `test` name."""
+        """Reads the files of analogies and word pairs that the settings `test` name, and returns
+        them as `WordTests`; `data` is not used."""
         return self.checked(test)
 
     @classmethod
@@ -316,7 +323,17 @@ class WordEmbedder(Task[Texts]):
 
     @classmethod
     def begun(cls, start: Beginning, data: EmbeddingsData, dtype: Any = None) -> Self:
-        """Creates an embedder, with vectors from the file `data.word_vectors`, if it is given."""
+        """Creates an embedder. If `data.word_vectors` is given, the words that occur in this file
+        start from its vectors.
+
+        Args:
+            start: The result of `begin`.
+            data: Settings of class `Data`.
+            dtype: Dtype of the vectors.
+
+        Raises:
+            ValueError: If the file has no vector for any of the words.
+        """
         embedder = super().begun(start, data, dtype)
         if data.word_vectors:
             embedder._start(data.word_vectors)

@@ -298,8 +298,8 @@ class EntailmentClassifier(ClassTask):
     # What it says
 
     def encoded(self, inputs: Sequence[Input]) -> dict[str, Any]:
-        """Returns a dict of the padded ids of n pairs: `premise_ids (n, S)` and `hypothesis_ids
-        (n, T)`."""
+        """Returns a dict of the padded ids of n pairs of texts: `premise_ids (n, S)` and
+        `hypothesis_ids (n, T)`, for at most S and T words."""
         field, sides = TextInput(self.tokenizer, self.max_length), sides_of(inputs)
         return {name: field.encode(side) for name, side in zip(SIDES, sides, strict=True)}
 
@@ -402,7 +402,14 @@ class EntailmentClassifier(ClassTask):
     def read_off(
         self, inputs: Sequence[Input], found: Mapping[str, Any]
     ) -> Iterator[tuple[ReadText, np.ndarray]]:
-        """Yields the words of both texts of each pair, and the weights of all these words."""
+        """Yields a tuple for each pair: a `ReadText` with the words of both texts, and an array of
+        the weights of these words.
+
+        Args:
+            inputs: Checked pairs of texts.
+            found: A dict of the weights `weights_premise_ids (n, S)` and
+                `weights_hypothesis_ids (n, T)`.
+        """
         places = [self.tokenizer.encode_with_offsets(side)[1] for side in sides_of(inputs)]
         for i, words in enumerate(zip(*self.words(inputs), strict=True)):
             sizes = list(map(len, words))
@@ -456,7 +463,8 @@ class EntailmentClassifier(ClassTask):
         return dataclasses.replace(use, method="attention" if attends else None)
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns pairs of ordinary and unusual texts for checking an export, keyed by input."""
+        """Returns a dict of `premise` and `hypothesis`: ordinary and unusual texts for checking an
+        export."""
         return {"premise": ODD_TEXTS, "hypothesis": ODD_TEXTS[::-1]}
 
 

@@ -269,12 +269,14 @@ class Pretrainer(EncoderTask):
     def split(
         cls, examples: Sequence[Sequence[str]], data: PretrainingData
     ) -> tuple[list[Sequence[str]], list[Sequence[str]]]:
-        """Splits documents into training and development documents by a hash of their words."""
+        """Splits documents into a list of training documents and a list of development documents by
+        a hash of their words."""
         names = ["\n".join(document) for document in examples]
         return split_by_hash(examples, names, data.dev_share, data.split_seed)
 
     def read_test(self, test: PretrainingTest, data: PretrainingData) -> SentenceIds:
-        """Reads test documents, and encodes them with the tokenizer of this task."""
+        """Reads the documents of `test.text`, and returns them as `SentenceIds`, encoded with the
+        tokenizer of this task."""
         return SentenceIds.encoded(Documents(test.text, data.key, data.on_error), self.tokenizer)
 
     @classmethod
@@ -508,10 +510,19 @@ class Pretrainer(EncoderTask):
         return found
 
     def computed(self, tensors: Mapping[str, Array], use: PretrainingUse) -> dict[str, Any]:
-        """Computes the result of `run` in Python, and adds `places`, the positions of the masks.
+        """Computes the result of `run` in Python, and adds `places (B, M)`, the positions of the
+        masks, padded with 0.
 
         The inputs are padded to a small number of different shapes, so that few functions are
         compiled.
+
+        Args:
+            tensors: A dict of the encoded inputs of `TextRows`, such as `row_ids (B, T)`.
+            use: Settings of class `Use`, with the number of words `top_k`.
+
+        Returns:
+            A dict of `words` and `probabilities` `(B, M, k)`, `places` and, if the encoder learned
+            next sentences, `follows (B,)`.
         """
         ids = tensors["row_ids"]
         places = places_of(np, ids, self.mask_id)
@@ -599,7 +610,8 @@ class Pretrainer(EncoderTask):
         return json.dumps(result.to_dict(), ensure_ascii=False)
 
     def cells(self, result: Guess) -> dict[str, object]:
-        """Returns the values of the columns in `predicts` for a `Guess`, keyed by column."""
+        """Returns a dict of `filled`, the text with the most probable words in place of the masks,
+        and `masks`, a list with the most probable words of each mask."""
         found = result.to_dict()
         return {name: found[name] for name in self.predicts}
 
@@ -626,7 +638,8 @@ class Pretrainer(EncoderTask):
         return study_texts(self.model, self.field, given)
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual texts with masks for checking an export, keyed by input."""
+        """Returns a dict of `text` and `second`: ordinary and unusual texts, some with masks, for
+        checking an export."""
         texts = [*ODD_TEXTS, "[MASK]", "A [MASK] film, [MASK] and [MASK].", "[mask] [MASK"]
         return {"text": texts, "second": texts[1:] + texts[:1]}
 

@@ -200,7 +200,7 @@ class QuestionAnswerer(WindowedTask):
 
     @property
     def pairs(self) -> QuestionRows:
-        """The field that converts questions and texts to rows of the model."""
+        """The `QuestionRows` that converts questions and texts to rows of ids."""
         between = len(self.field.between)
         sizes = self.max_length, self.max_question_length, self.data.overlap
         return QuestionRows(self.tokenizer, *sizes, between)
@@ -343,8 +343,9 @@ class QuestionAnswerer(WindowedTask):
         return [(q.question, q.text) for q in examples]
 
     def measured(self, examples: Sequence[AnsweredQuestion], use: QuestionAnsweringUse) -> Any:
-        """Returns an `Answer` for each question, and a dict of the tensors from which the answers
-        were read, such as `margin (n,)`, the score of "no answer" minus the best span's score."""
+        """Returns a list with an `Answer` for each question, and a dict of the tensors from which
+        the answers were read, such as `margin (n,)`, the score of "no answer" minus the score of
+        the best span; the dict is empty without questions."""
         return self._answered(self.inputs_of(examples), dataclasses.replace(use, n_best=1))
 
     def report(
@@ -554,7 +555,8 @@ class QuestionAnswerer(WindowedTask):
         return explanations
 
     def cells(self, result: Answer) -> dict[str, object]:
-        """Returns the values of the columns in `predicts` for a result; `answer` is its text."""
+        """Returns a dict of `answer`, the text of the answer; `start`, `end`, `probability`,
+        `no_answer` and `candidates`."""
         found = json.loads(self.readable(result))
         return {name: found["text" if name == "answer" else name] for name in self.predicts}
 
@@ -566,7 +568,8 @@ class QuestionAnswerer(WindowedTask):
         return json.dumps(found, ensure_ascii=False)
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual questions and texts for checking an export."""
+        """Returns a dict of `question` and `text`: ordinary and unusual questions and texts for
+        checking an export."""
         long = " ".join(f"{i} ships of {i % 17} ports sailed in {1500 + i}." for i in range(150))
         texts = [*ODD_TEXTS[:-1], "Ada lives in Oslo, Bob in Rome.", long]
         return {"question": [*texts[1:-1], "Where does Ada live?", "How many?"], "text": texts}

@@ -204,8 +204,8 @@ class SimilarityScorer(TextVectors):
 
     @property
     def prompts(self) -> tuple[str, str]:
-        """The text that is added before each first text, and before each second text: twice the
-        setting `prompt` of the data."""
+        """The text that is added before each first text, and the text that is added before each
+        second text. Both are the data setting `prompt`, or empty if it is None."""
         return (self.data.prompt or "",) * 2
 
     @property
@@ -230,7 +230,8 @@ class SimilarityScorer(TextVectors):
         return super().configured(model)
 
     def build(self, dtype: Any) -> None:
-        """Builds `.model`, a Keras model of single texts, or of pairs with `kind="cross"`."""
+        """Builds `.model`: with `kind="bi"`, an encoder of single texts; with `kind="cross"`, an
+        encoder of pairs with an output for the score."""
         if self.kind == "cross":
             super().build(dtype)
         else:
@@ -385,7 +386,7 @@ class SimilarityScorer(TextVectors):
 
     def score(self, examples: Sequence[Scored]) -> dict[str, float]:
         """Returns a dict of `spearman` and `pearson`, the correlations between predicted and true
-        scores; they are NaN if all scores are equal."""
+        scores. Both are NaN if all predicted scores or all true scores are equal."""
         report = self.evaluate(examples, num_bootstrap=0)
         return {"spearman": report.spearman.value, "pearson": report.pearson.value}
 
@@ -547,7 +548,7 @@ class SimilarityScorer(TextVectors):
         return use
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual texts for checking an export, keyed by input."""
+        """Returns a dict of `text` and `second`: ordinary and unusual texts to check an export."""
         return {"text": ODD_TEXTS, "second": ODD_TEXTS[3:] + ODD_TEXTS[:3]}
 
     @step(

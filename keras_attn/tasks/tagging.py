@@ -377,7 +377,8 @@ class Tagger(WindowedTask):
     def guesses(
         self, examples: Sequence[TaggedText], results: Sequence[TaggedWords]
     ) -> tuple[list[str], list[str]]:
-        """Returns the predicted and the true labels of all words, as two lists."""
+        """Returns the predicted labels and the true labels of all words of the examples, as two
+        lists."""
         both = ([label for x in side for label in x.labels] for side in (results, examples))
         guessed, right = both
         return guessed, right
@@ -597,7 +598,8 @@ class Tagger(WindowedTask):
         return use
 
     def export_examples(self) -> dict[str, Any]:
-        """Returns ordinary and unusual texts for checking an export, and the words of the texts."""
+        """Returns a dict of `text`, ordinary and unusual texts for checking an export, and `words`,
+        lists of their words, padded with `""`."""
         texts = [*ODD_TEXTS, "U.S. shares (3.5%) fell", "x\x01y \x01 z", "ab" * 300]
         words = [[word.text for word in split_words(text)] for text in texts]
         most = max(map(len, words))

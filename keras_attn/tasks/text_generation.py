@@ -329,7 +329,8 @@ class TextGenerator(Task[Texts]):
 
     @property
     def tokens_in_text(self) -> dict[str, int]:
-        """Ids of the special tokens that are read as tokens when they are written in a text."""
+        """Ids of the special tokens that are read as tokens where they are written in a text, keyed
+        by token."""
         return self.reader.tokens
 
     @property
@@ -365,7 +366,8 @@ class TextGenerator(Task[Texts]):
     def begin(
         cls, examples: Texts, data: TextGenerationData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Returns the `Beginning` of a new generator: a new tokenizer, or the backbone's parts."""
+        """Returns the `Beginning` of a new generator: a tokenizer trained on the examples or, with
+        `data.backbone`, the tokenizer and the weights of the backbone."""
         texts = [part for parts in checked_documents(examples) for part in parts if part]
         if data.backbone:
             return cls._beginning(cls.read_start(data.backbone), data, model)
@@ -519,7 +521,8 @@ class TextGenerator(Task[Texts]):
         return type(text)(parts[test.split == "test"], f"{text.where}, {test.split} part")
 
     def batches(self, examples: Texts, training: Any, shuffle: bool = True) -> TextWindows:
-        """Creates the batches of a training run; sets `ends` if the examples are documents."""
+        """Creates the batches of a training run with `dataset`. First sets `ends` to True if the
+        examples are documents or contain end tokens."""
         self.created(examples)
         return super().batches(examples, training, shuffle)
 
@@ -565,7 +568,8 @@ class TextGenerator(Task[Texts]):
     def scorer(
         self, dev: Texts, training: TextGenerationTraining
     ) -> Callable[[keras.Model], Scored]:
-        """Returns a function that computes the bits per character of `dev` after an epoch."""
+        """Returns a function that computes the bits per character of the development text or
+        documents `dev` with a model after each epoch."""
 
         def score(model: keras.Model) -> Scored:
             bits = self.evaluate(dev, batch_size=training.batch_size).bits_per_character

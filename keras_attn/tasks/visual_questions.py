@@ -260,8 +260,8 @@ class VisualQuestionAnswerer(PictureTask):
         return hasattr(self.config, "num_layers")
 
     def model_sizes(self) -> dict[str, Any]:
-        """Returns a dict of `vocabulary_size`, `region_dim`, `grid` and `num_classes`, the number
-        of answers."""
+        """Returns a dict of `vocabulary_size`; `region_dim` and `grid`, the width and the grid of
+        the regions of an image; and `num_classes`, the number of answers."""
         return {**super().model_sizes(), "num_classes": len(self.answers)}
 
     def facts(self) -> list[str]:
@@ -452,8 +452,8 @@ class VisualQuestionAnswerer(PictureTask):
 
     @classmethod
     def named(cls, examples: Sequence[PictureQuestion]) -> Iterable[tuple[Picture, Sequence[str]]]:
-        """Yields the image, and a text of question and answer, of each example, for the `digest`
-        of a run."""
+        """Yields, for each example, its image and a list of one text with the question and the
+        answer, for the `digest` of a run."""
         return ((x.picture, [f"{x.question}\x00{x.answer}"]) for x in examples)
 
     # What the model computes
