@@ -31,13 +31,13 @@ Layers = dict[str, keras.layers.Layer]
 class BagClassifierConfig(TextClassifierConfig):
     """Settings of a bag-of-tokens classifier, which ignores the order of tokens.
 
-        tokens = mean over s of w[id[s]] E[id[s]]                    (B, D)
-        pairs  = mean over s of v[hash(id[s], id[s+1])] F[...]       (B, P)
-        logits = [tokens; pairs] W + b                               (B, C)
+        tokens = mean over s of w[id[s]] E[id[s]]                                        (B, D)
+        pairs  = mean over s of v[hash(id[s], id[s+1])] F[hash(id[s], id[s+1])]          (B, P)
+        logits = [tokens; pairs] W + b                                                   (B, C)
 
     E and F are the embeddings of tokens and pairs, `hash` maps a pair of ids to one of
     `pair_buckets` ids, and W and b are the weights of the output layer. With `pair_buckets=0`,
-    there are no pairs.
+    there are no pairs. With `hidden_dim`, a hidden layer with a ReLU precedes the output layer.
 
     The model is a linear classifier over TF-IDF features in which all parts are learned: the
     embeddings (Joulin et al., 2017, "fastText"), and weights w and v in place of the IDF.
@@ -62,8 +62,9 @@ class BagClassifierConfig(TextClassifierConfig):
             root of n.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is out of range.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, or `pair_dim` is given
+            with `pair_buckets=0`.
 
     Example:
 
@@ -102,7 +103,17 @@ class BagClassifierConfig(TextClassifierConfig):
             )
 
     def layers(self, dtype: DType) -> list[keras.layers.Layer]:
-        """Creates the layers of the model, and returns them as a list."""
+        """Creates the layers of the model.
+
+        Args:
+            dtype: Dtype or policy of the layers.
+
+        Returns:
+            A list of the layers: `embedding`, `weighting`, `word_dropout` and `pooling`; the same
+            layers with the prefix `pair_`, `pairs` and `both` if there are pairs; `hidden_dropout`
+            and `hidden` if there is a hidden layer; `head_dropout` and `head`. Without
+            `token_weights` or `word_dropout`, their layers are missing.
+        """
         layers = _embedding_layers(self, "", self.vocabulary_size, self.dim, dtype)
         if self.pair_buckets:
             layers.append(HashedTokenPairs(self.pair_buckets, name="pairs"))
@@ -132,7 +143,16 @@ class BagClassifierConfig(TextClassifierConfig):
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Computes the logits `(B, C)` from `embedded`, the result of `embed` for the ids."""
+        """Computes the logits from the embeddings of ids.
+
+        Args:
+            layers: The layers of the model, keyed by name.
+            embedded: The result of `embed` for the ids.
+            ids: Ids `(B, S)`, from which the padding mask and the pairs are computed.
+
+        Returns:
+            The logits `(B, C)`.
+        """
         averages = []
         for prefix, x in zip(("", "pair_"), embedded, strict=False):
             own_ids = layers["pairs"](ids) if prefix else ids

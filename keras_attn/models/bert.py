@@ -39,7 +39,8 @@ class BertConfig(BlockSettings, TextEncoderConfig):
         num_heads: Number of attention heads.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         activation: Activation of the feed-forward networks; `"gelu"` is the exact function.
-        dropout: Dropout rate of the embeddings, sublayers and pooled vectors.
+        dropout: Dropout rate of the embeddings and sublayers, and of the states that heads for
+            classes and tags read.
         attention_dropout: Dropout rate of the attention weights.
         layer_norm_epsilon: Epsilon of the norms.
         sequence_length: Maximum number of tokens of a text.
@@ -48,8 +49,9 @@ class BertConfig(BlockSettings, TextEncoderConfig):
         pooler_activation: Activation of the pooled vector; None for an encoder without a pooler.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range, or the heads do not divide the width.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, or the heads do not
+            divide the width.
 
     Example:
 
@@ -80,14 +82,15 @@ class BertConfig(BlockSettings, TextEncoderConfig):
         return 0.02 * (768 / self.dim) ** 0.5
 
     def layers(self, dtype: DType = None, output_bias: bool = False) -> list[keras.layers.Layer]:
-        """Creates the layers `embedding`, `encoder` and, if there is one, `pooler`.
+        """Creates the layers of the encoder.
 
         Args:
             dtype: Dtype or policy of the layers.
             output_bias: Whether the embedding has a bias for logits.
 
         Returns:
-            A list of the layers.
+            A list of the layers `embedding`, `encoder` and, unless `pooler_activation` is None,
+            `pooler`.
         """
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
         layers = [
@@ -118,7 +121,14 @@ class BertConfig(BlockSettings, TextEncoderConfig):
         return [*layers, *self.pooler(dtype)]
 
     def pooler(self, dtype: DType = None) -> list[keras.layers.Layer]:
-        """Returns a list with the dense layer `pooler`; an empty list without a pooler."""
+        """Creates the dense layer `pooler`.
+
+        Args:
+            dtype: Dtype or policy of the layer.
+
+        Returns:
+            A list with the layer; an empty list if `pooler_activation` is None.
+        """
         if self.pooler_activation is None:
             return []
         return [

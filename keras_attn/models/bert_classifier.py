@@ -32,16 +32,16 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
         sequence = encoder([CLS] text [SEP] second [SEP])          of pairs
         logits   = dropout(pool(sequence)) W + b                   (B, C)
 
-    W and b are the weights of the output layer, and `pool` includes the dense layer if there is
-    one. The layers have the same names as in `BertConfig`, so that the weights of an encoder can be
-    loaded. Padding is id 0.
+    W and b are the weights of the output layer, and `pool` is the setting `pooling`. The layers
+    have the same names as in `BertConfig`, so that the weights of an encoder can be loaded. Padding
+    is id 0.
 
     Args:
         vocabulary_size: Number V of tokens; id 0 is padding.
         num_classes: Number C of classes.
         pooling: How the states are pooled: `"first"` applies a dense layer to the state of the
-            first token, `[CLS]`; `"average"`, `"max"` and `"attention"` pool the states of all
-            tokens, without a dense layer.
+            first token, `[CLS]` (no dense layer with `pooler_activation=None`); `"average"`,
+            `"max"` and `"attention"` pool the states of all tokens, without a dense layer.
         pooled_layers: Number of last blocks whose pooled states are concatenated (the feature-based
             approach of Devlin et al.); not with `pooling="first"`.
         unit_length: Whether the pooled vectors are scaled to length 1, as in many sentence
@@ -52,9 +52,10 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
         **kwargs: All other arguments of `BertConfig`.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range, or a separator is given to a model
-            that reads fewer than two segments.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, the heads do not
+            divide the width, `separator_id` is given with fewer than two segments, or
+            `pooled_layers` is above 1 with `pooling="first"` or above `num_layers`.
 
     Example:
 
@@ -101,7 +102,16 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
     def layers(  # type: ignore[override]  # a classifier has no logits of tokens
         self, dtype: DType
     ) -> list[keras.layers.Layer]:
-        """Creates the layers of the model, and returns them as a list."""
+        """Creates the layers of the model.
+
+        Args:
+            dtype: Dtype or policy of the layers.
+
+        Returns:
+            A list of the layers: `embedding`, `encoder`, `pooler` (with `pooling="first"`),
+            `segments` (with a `separator_id`), `pooling`, `unit_length` (if the setting is True),
+            `head_dropout` and `head`.
+        """
         if self.sequence_length is None:
             return replace(self, sequence_length=_SEQUENCE_LENGTH).layers(dtype)
         layers = BertConfig.layers(self, dtype)
@@ -116,15 +126,31 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
 
     @staticmethod
     def embed(layers: Layers, ids: Tensor) -> list[Tensor]:
-        """Returns a list with the normalized sum of the embeddings of ids `(B, S)`: one tensor
-        `(B, S, D)`."""
+        """Computes the input of the encoder: the embeddings of ids, summed and normalized.
+
+        Args:
+            layers: The layers of the model, keyed by name.
+            ids: Ids `(B, S)`.
+
+        Returns:
+            A list with one tensor `(B, S, D)`.
+        """
         segments = layers["segments"](ids) if "segments" in layers else None
         mask = None if layers["embedding"].first_position is None else _mask(layers, ids)
         return [layers["embedding"](ids, segments, mask=mask)]
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Computes the logits `(B, C)` from `embedded`, the result of `embed` for the ids."""
+        """Computes the logits from the embeddings of ids.
+
+        Args:
+            layers: The layers of the model, keyed by name.
+            embedded: The result of `embed` for the ids.
+            ids: Ids `(B, S)`, from which the padding mask is computed.
+
+        Returns:
+            The logits `(B, C)`.
+        """
         mask = _mask(layers, ids)
         x = layers["encoder"](embedded[0], padding_mask=mask)
         x = layers["pooling"](x, mask=mask)

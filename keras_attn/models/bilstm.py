@@ -31,7 +31,8 @@ class BiLstmConfig(TextEncoderConfig):
         vocabulary_size: Number V of tokens.
         dim: Width D of the embeddings, and of the states of both directions; an even number.
         num_layers: Number of layers.
-        dropout: Dropout rate of the embeddings, between layers and of the output.
+        dropout: Dropout rate of the embeddings, between layers, and of the states that heads for
+            classes and tags read.
         recurrent_dropout: Dropout rate of the states, with one mask for all steps.
         layer_norm_epsilon: Epsilon of the norm of the embeddings.
         sequence_length: Maximum number of tokens of a text. There is no table of positions.
@@ -40,8 +41,8 @@ class BiLstmConfig(TextEncoderConfig):
         pooler_activation: Activation of the pooled vector; None for an encoder without a pooler.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range, or the width is odd.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, or the width is odd.
 
     Example:
 
@@ -82,7 +83,16 @@ class BiLstmConfig(TextEncoderConfig):
         return self.dim**-0.5
 
     def layers(self, dtype: DType = None, output_bias: bool = False) -> list[keras.layers.Layer]:
-        """Creates the layers `embedding`, `encoder` and, with a pooler, `ends` and `pooler`."""
+        """Creates the layers of the encoder.
+
+        Args:
+            dtype: Dtype or policy of the layers.
+            output_bias: Whether the embedding has a bias for logits.
+
+        Returns:
+            A list of the layers `embedding`, `encoder` and, unless `pooler_activation` is None,
+            `ends` and `pooler`.
+        """
         layers = [
             InputEmbedding(
                 self.vocabulary_size,

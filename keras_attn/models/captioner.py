@@ -15,7 +15,7 @@ _DECODERS = {"head": AttentionDecoder, "region_projection": TransformerDecoder}
 def image_captioner(
     encoder: ImageEncoder, captioner: keras.Model, name: str = "image_captioner"
 ) -> keras.Model:
-    """Combines an image encoder and a captioner in one model, which shares their weights.
+    """Builds a model from images to captions that shares the layers of an encoder and a captioner.
 
         logits = captioner(encoder(images), target_ids)
 
@@ -102,15 +102,17 @@ class CaptionDecoder(SequenceDecoder):
     def encode(  # type: ignore[override]  # regions have no padding
         self, regions: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Returns the memory `(B, R, D)` of regions `(B, R, Dr)`, and its mask `(B, R)`.
+        """Computes the memory that the decoder attends to, and its mask.
 
         Args:
-            regions: Regions, the input of the model. If the images of a batch have different
-                numbers of regions, pad them, and replace the returned mask by one that hides the
-                padding.
+            regions: Regions `(B, R, Dr)`, the input of the model. If the images of a batch have
+                different numbers of regions, pad the regions, and replace the returned mask by a
+                mask that hides the padding.
 
         Returns:
-            The memory, and a mask that is True for all regions.
+            A tuple of the memory `(B, R, D)`, and a mask `(B, R)` that is True for all regions. A
+            Transformer captioner projects the regions to its width D; otherwise, the memory is the
+            regions themselves, and D is Dr.
 
         Raises:
             ValueError: If `regions` has the wrong shape.

@@ -35,7 +35,9 @@ def with_heads(
         spans          x W + b                                  (B, T, 2), first and last token
 
     x and `pooled` are the encoder's outputs `sequence` and `pooled`; each head has its own weights
-    W, b and c. All outputs are logits. The heads are BERT's (Devlin et al., 2019).
+    W, b and c. All outputs are logits. The heads are BERT's (Devlin et al., 2019). For ModernBERT,
+    the first layer of `masked_words` has no bias b, and `tags` and `spans` read
+    `config.token_states(layers, x)` in place of x.
 
     Args:
         config: Settings of an encoder, such as a `BertConfig`.

@@ -67,8 +67,8 @@ class EntailmentConfig(Settings):
         word_dropout: Fraction of the words that are left out in training.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices.
 
     Example:
 

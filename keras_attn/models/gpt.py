@@ -71,19 +71,26 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
         attention_dropout: Dropout rate of the attention weights.
         sequence_length: Maximum number of tokens of a text. Rotary positions have no limit; for
             them, this is the length of the training texts.
-        rotary_scaling: Scaling of rotary positions, as in `keras_attn.ops.rotary_rates`.
+        rotary_scaling: Scaling of rotary positions, a dict as in `keras_attn.ops.rotary_rates`; no
+            scaling if None.
         embedding_scale: Whether embeddings are multiplied by `sqrt(D)`.
-        logit_softcap: Limit of the logits, by `keras_attn.ops.softcap`. It requires a tied output.
-        qk_norm: Norm of queries and keys over the width of a head: `"rms_norm"` or `"layer_norm"`.
-            `keras_attn.layers.DecoderBlock` describes this setting, `softcap`, `scale`,
-            `sandwich_norm` and `sliding_window`.
-        window_blocks: For each block, whether the block has the sliding window.
-            `window_rotary_base` is the base of the rotary positions in blocks with the window, as
-            in `keras_attn.layers.TransformerDecoder`.
+        logit_softcap: Limit of the logits, by `keras_attn.ops.softcap`; no limit if None. It
+            requires a tied output.
+        qk_norm: Norm of queries and keys over the width of a head: `"rms_norm"` or `"layer_norm"`;
+            no norm if None.
+        softcap: Limit of the attention scores, by `keras_attn.ops.softcap`; no limit if None.
+        scale: Factor of the query-key products; `1 / sqrt(key_dim)` if None.
+        sandwich_norm: Whether the outputs of sublayers are also normalized.
+        sliding_window: Distance from which self-attention hides earlier tokens; no limit if None.
+        window_blocks: For each block, whether the block has the sliding window; all blocks have it
+            if None.
+        window_rotary_base: Base of the rotary positions in blocks with the sliding window, which
+            then have no `rotary_scaling`; the base of all other blocks if None.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown, out of range or incompatible with another setting.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range, not one of its choices or incompatible with
+            another setting.
 
     Example:
 
@@ -143,7 +150,7 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
                 )
 
     def check_heads(self) -> None:
-        """Raises a ValueError if there is no `key_dim`, and the heads do not divide the width."""
+        """Raises a ValueError if `key_dim` is None and `num_heads` does not divide `dim`."""
         if self.key_dim is None and self.dim % self.num_heads:
             raise ValueError(
                 "`dim` must be divisible by `num_heads` if `key_dim` is not given. Received: "
@@ -161,13 +168,14 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
         return 0.02 * (768 / self.dim) ** 0.5
 
     def layers(self, dtype: DType = None) -> list[keras.layers.Layer]:
-        """Creates the layers `embedding`, `positions` (if learned), `decoder` and `head`.
+        """Creates the layers of the model.
 
         Args:
             dtype: Dtype or policy of the layers.
 
         Returns:
-            A list of the layers; without a `head` if the output is tied.
+            A list of the layers `embedding`, `positions` if positions are learned, `decoder`, and
+            `head` if the output is not tied.
         """
 
         def initializer():
@@ -226,7 +234,8 @@ class GptConfig(ScoreSettings, WindowSettings, LlamaSettings, BlockSettings):
 
         Returns:
             A functional model from ids `(B, T)` to logits `(B, T, V)`, built from the layers that
-            `layers()` creates. To decode with the model, pass it to `language_decoder`.
+            `layers()` creates and a dropout of the embeddings. To decode with the model, pass it to
+            `language_decoder`.
         """
         ids = keras.Input((None,), dtype="int32", name="ids")
         layers = {layer.name: layer for layer in self.layers(dtype)}

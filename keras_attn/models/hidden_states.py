@@ -9,7 +9,7 @@ from keras_attn.hints import Tensor
 
 
 def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]:
-    """Computes the states of all layers of an encoder or a decoder, for inference.
+    """Computes the states of all layers of an encoder or a decoder, without dropout.
 
     Padding may be on either side. As in transformers, BERT counts positions from the left, whereas
     RoBERTa and GPT count positions from the first token of a row.
@@ -26,7 +26,8 @@ def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]
         logits.
 
     Raises:
-        ValueError: If the model has no layers `embedding` and `encoder` or `decoder`.
+        ValueError: If the model has no layer `embedding`, or no stack of blocks that is named
+            `encoder` or `decoder`.
 
     Example:
 

@@ -61,7 +61,7 @@ class ImageEncoder(keras.Model):
         return self.output_shape[2]
 
     def fingerprint(self) -> dict[str, Any]:
-        """Returns a description of the encoder, as a key of `keras_attn.images.FeatureCache`.
+        """Returns a description of the encoder, for the key of a `keras_attn.images.FeatureCache`.
 
         Returns:
             A JSON-compatible dict with `name`, `image_size`, `scaling`, `grid`, `region_dim`,

@@ -30,8 +30,9 @@ class ImageEncoderConfig(Settings):
     Settings of encoders other than the chosen one must keep their defaults.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is out of range, or belongs to another encoder.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, belongs to another
+            encoder, or is `train_encoder="no"` for an encoder with random weights.
 
     Example:
 
@@ -112,17 +113,19 @@ class ImageEncoderConfig(Settings):
         return self.has_random_weights or self.train_encoder == "yes"
 
     def build(self, dtype: DType = None) -> ImageEncoder:
-        """Builds the encoder.
+        """Builds the image encoder that these settings describe.
 
         Args:
-            dtype: Dtype or policy of an encoder that is trained from random weights.
+            dtype: Dtype or policy of the layers of `"small-cnn"` and `"patches"`. Encoders of
+                `keras.applications` have Keras' global policy.
 
         Returns:
             An `ImageEncoder`.
 
         Raises:
             DownloadError: If weights cannot be downloaded.
-            ValueError: If an image size is not supported, or the weights file does not exist.
+            ValueError: If the encoder does not support the image size, or the weights file does not
+                exist.
         """
         if self.encoder == "small-cnn":
             filters, attention = self.filter_numbers, self.image_attention

@@ -44,7 +44,7 @@ def applications_encoder(
     image_size: int | Sequence[int] | None = None,
     layer: str | None = None,
 ) -> ImageEncoder:
-    """Creates an encoder from a network of `keras.applications`, up to its last feature map.
+    """Creates an image encoder from a network of `keras.applications`, up to a feature map.
 
         regions = network up to that map(scale(resize(images)))         (B, R, D)
 
@@ -70,7 +70,8 @@ def applications_encoder(
         An `ImageEncoder`.
 
     Raises:
-        ValueError: If a name is unknown, or the network does not support the image size.
+        ValueError: If `name` or `layer` is unknown, `weights` is a path without a file, the network
+            does not support the image size, or Keras is not set to channels last.
         DownloadError: If the weights cannot be downloaded.
 
     Example:
@@ -122,9 +123,9 @@ def encoder_from_model(
     image_size: int | Sequence[int] | None = None,
     name: str = "image_encoder",
 ) -> ImageEncoder:
-    """Creates an encoder from your own Keras model, which shares its weights.
+    """Creates an image encoder that shares the layers of your own Keras model.
 
-        regions = model up to the layer(preprocess(resize(images)))     (B, R, D)
+        regions = model up to `layer`(preprocess(resize(images)))     (B, R, D)
 
     Args:
         model: A functional or `Sequential` model with one input of images `(B, H, W, 3)`.
@@ -140,9 +141,9 @@ def encoder_from_model(
         An `ImageEncoder`.
 
     Raises:
-        ValueError: If the model has several inputs, or no layer of this name; if the output of the
-            layer is not a feature map; or if the model has no fixed size, and `image_size` is not
-            given.
+        ValueError: If the model is not built or has several inputs, has no layer of this name, or
+            has no fixed size and `image_size` is None; if the output of the layer is not a feature
+            map; if `preprocess` is an unknown name; or if Keras is not set to channels last.
 
     Example:
 

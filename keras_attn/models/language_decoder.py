@@ -11,7 +11,7 @@ from keras_attn.models.token_decoder import TokenDecoder
 
 
 def language_decoder(model: keras.Model) -> TokenDecoder:
-    """Returns a decoder that uses the layers of a language model.
+    """Creates a decoder for searches and sampling from the layers of a language model.
 
     Args:
         model: A model built by `GptConfig` or `RecurrentLanguageModelConfig`; it may have been

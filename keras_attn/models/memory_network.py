@@ -91,7 +91,8 @@ class MemoryNetworkConfig(Settings):
     start" avoids: first train a model with `attention="linear"`, and then copy its weights to a
     model with `attention="dot"`: `model.set_weights(linear.get_weights())`.
 
-    `keras_attn.attention_maps` returns the weights `(B, 1, S)` of the layers `hop_1` ... `hop_K`.
+    With `attention="dot"`, `keras_attn.attention_maps` returns the weights `(B, 1, S)` of the
+    layers `hop_1` ... `hop_K`.
 
     References:
         - [Sukhbaatar et al., 2015](https://arxiv.org/abs/1503.08895): End-to-end memory networks.
@@ -105,8 +106,8 @@ class MemoryNetworkConfig(Settings):
             baseline that weights all sentences equally.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices.
 
     Example:
 

@@ -37,7 +37,7 @@ class ModernBertConfig(WindowSettings, BertConfig):
     Queries and keys are rotated by their positions, so padding may be on either side. The blocks of
     `window_blocks` attend only to tokens at a distance of less than `sliding_window` on both sides,
     and have their own rotary base. The feed-forward networks are GEGLU: their activation is applied
-    to the gate. Neither norms nor projections have biases. Heads for tokens read
+    to the gate. Neither norms nor projections have biases. Heads for tags and spans read
     `norm(activation(sequence W))`, with the same W and norm as `pooled`.
 
     Args:
@@ -46,18 +46,20 @@ class ModernBertConfig(WindowSettings, BertConfig):
         rotary_base: Base of the rotary positions.
         sliding_window: Blocks with a window do not attend to tokens at this distance or farther:
             with 65, a token sees 64 tokens before it and 64 tokens after it. If None, all blocks
-            attend to all tokens.
+            attend to all tokens; `window_blocks` and `window_rotary_base` must then be None, too.
         window_blocks: For each block, whether it has the window. If None, all blocks except 0, 3, 6
             and so on have the window.
-        window_rotary_base: Base of the rotary positions in blocks with a window.
+        window_rotary_base: Base of the rotary positions in blocks with a window; `rotary_base` if
+            None.
         pooling: How the states are pooled: `"first"` uses the first token, and `"average"` the mean
             of all tokens.
         pooler_activation: Activation of the pooler; None for an encoder without a pooler.
         **kwargs: All other arguments of `BertConfig`, except `num_segments`.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range, or the heads do not divide the width.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, the heads do not
+            divide the width, `num_segments` is given, or the windows do not match the blocks.
 
     References:
         - [Warner et al., 2024](https://arxiv.org/abs/2412.13663): ModernBERT.
@@ -114,7 +116,16 @@ class ModernBertConfig(WindowSettings, BertConfig):
         return {**found, "window_blocks": windows}
 
     def layers(self, dtype: DType = None, output_bias: bool = False) -> list[keras.layers.Layer]:
-        """Creates the layers `embedding`, `encoder` and, if there is a pooler, its layers."""
+        """Creates the layers of the encoder.
+
+        Args:
+            dtype: Dtype or policy of the layers.
+            output_bias: Whether the embedding has a bias for logits.
+
+        Returns:
+            A list of the layers `embedding`, `encoder` and, unless `pooler_activation` is None,
+            `pooling`, `pooler` and `pooler_norm`.
+        """
         initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
         given = {"kernel_initializer": initializer, "dtype": dtype, "name": "encoder"}
         embedding = InputEmbedding(
@@ -135,8 +146,14 @@ class ModernBertConfig(WindowSettings, BertConfig):
         return [embedding, encoder, *self.pooler(dtype)]
 
     def pooler(self, dtype: DType = None) -> list[keras.layers.Layer]:
-        """Returns a list of the layers `pooling`, `pooler` and `pooler_norm`; an empty list without
-        a pooler."""
+        """Creates the layers `pooling`, `pooler` and `pooler_norm`.
+
+        Args:
+            dtype: Dtype or policy of the layers.
+
+        Returns:
+            A list of the layers; an empty list if `pooler_activation` is None.
+        """
         if self.pooler_activation is None:
             return []
         (dense,) = super().pooler(dtype)
@@ -166,14 +183,15 @@ class ModernBertConfig(WindowSettings, BertConfig):
 
     @staticmethod
     def token_states(layers: Layers, sequence: Tensor) -> Tensor:
-        """Applies the pooler's dense layer and norm to the states that heads for tokens read.
+        """Computes the states that heads for tags and spans read.
 
         Args:
             layers: The layers, keyed by name.
             sequence: The states of the encoder, `(B, T, D)`.
 
         Returns:
-            States `(B, T, D)`; `sequence` itself if there is no pooler.
+            The result `(B, T, D)` of the layers `pooler` and `pooler_norm` for `sequence`;
+            `sequence` itself if there is no pooler.
         """
         return pooler_output(layers, sequence)
 
@@ -193,11 +211,12 @@ class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
     Args:
         vocabulary_size: Number V of tokens.
         num_classes: Number C of classes.
-        **kwargs: All other arguments of `ModernBertConfig`.
+        **kwargs: All other arguments of `ModernBertConfig`; `pooler_activation` must not be None.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range, not one of its choices or not available for
+            ModernBERT, or the heads do not divide the width.
 
     Example:
 
@@ -224,6 +243,14 @@ class ModernBertClassifierConfig(ModernBertConfig, BertClassifierConfig):
     def layers(  # type: ignore[override]  # a classifier has no logits of tokens
         self, dtype: DType
     ) -> list[keras.layers.Layer]:
-        """Creates the layers of the model, and returns them as a list."""
+        """Creates the layers of the model.
+
+        Args:
+            dtype: Dtype or policy of the layers.
+
+        Returns:
+            A list of the layers `embedding`, `encoder`, `pooling`, `pooler`, `pooler_norm`,
+            `head_dropout` and `head`.
+        """
         layers = ModernBertConfig.layers(self, dtype)
         return [*layers, *make_head(self.num_classes, self.dropout, dtype)]

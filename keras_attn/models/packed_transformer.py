@@ -17,7 +17,8 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
         visible(t, s) = tokens t and s belong to one pair      in all attentions, and causality
         positions restart with each pair
 
-    The models share their weights. Logits and gradients are the same as with one pair per row.
+    The new model shares the weights of `model`. Logits and gradients are the same as with one pair
+    per row.
 
     Args:
         model: A model built by `TransformerEncoderDecoderConfig` or `T5Config`; it may have been

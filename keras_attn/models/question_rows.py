@@ -31,7 +31,12 @@ class QuestionRows(keras.layers.Layer):
         self.supports_masking = True
 
     def call(self, x: Tensor, question_ids: Tensor) -> Tensor:
-        """Rearranges `x` to the form of the layer, with Q and T of `question_ids` `(B, Q, T)`."""
+        """Rearranges `x` to the form of the layer.
+
+        Args:
+            x: A tensor of words or answers, in one of the shapes that the class describes.
+            question_ids: Ids `(B, Q, T)`, which determine Q and T.
+        """
         _, Q, T = ops.shape(question_ids)
         sizes = {"questions": (T,), "pictures": (Q * T,), "answers": (Q,)}[self.form]
         floats = "float" in keras.backend.standardize_dtype(x.dtype)
@@ -54,7 +59,7 @@ class QuestionRows(keras.layers.Layer):
         return keras.KerasTensor((*shape, *((x.shape[-1],) if floats else ())), x.dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments as a dict, for saving and loading with Keras."""
+        """Returns the constructor's arguments as a dict, for saving and loading by Keras."""
         return {**super().get_config(), "form": self.form}
 
 

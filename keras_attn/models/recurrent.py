@@ -50,9 +50,9 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
 
     With `attention="none"`, each step reads the fixed context of Cho et al., 2014: the final states
     of both directions of the encoder. `attention="additive"` gives the model of Bahdanau et al.,
-    2015, and `attention="luong-..."` the models of Luong et al., 2015. The initial state of the
-    decoder is always computed from the final states of the encoder, and the output is tied to the
-    target embedding E. Padding is id 0 in sources and targets.
+    2015, and the values that begin with `"luong-"` the models of Luong et al., 2015. The initial
+    state of the decoder is always computed from the final states of the encoder, and the output is
+    tied to the target embedding E. Padding is id 0 in sources and targets.
 
     Args:
         source_vocabulary_size: Number of source tokens; id 0 is padding.
@@ -68,17 +68,17 @@ class RecurrentEncoderDecoderConfig(RecurrentSettings):
         dropout: Dropout rate of embeddings, between layers and of the output.
         recurrent_dropout: Dropout rate of the states, with one mask for all steps.
         order: Whether the decoder attends from its current state (`"luong"`) or from its previous
-            state (`"bahdanau"`), as in `AttentionDecoder`. None means Luong's order for
-            `attention="luong-..."`, otherwise Bahdanau's.
-        input_feeding: Whether the attention vector is an input of the next step. None means True in
-            Luong's order and False in Bahdanau's.
-        window: Window of the attention: None, `"monotonic"` or `"predictive"`.
+            state (`"bahdanau"`), as in `AttentionDecoder`. If None, the order is `"luong"` for
+            attentions that begin with `"luong-"`, otherwise `"bahdanau"`.
+        input_feeding: Whether the attention vector is an input of the next step. If None, it is an
+            input only with the order `"luong"`.
+        window: Window of the attention, `"monotonic"` or `"predictive"`; no window if None.
         window_size: Half-width of the window; 10 if None.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range, `units` is odd, or an option does not
-            apply.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, `units` is odd, or an
+            option is given that the attention does not use.
 
     Example:
 

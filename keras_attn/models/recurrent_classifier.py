@@ -49,9 +49,9 @@ class RecurrentClassifierConfig(RecurrentSettings, TextClassifierConfig):
         attention_units: Width of the hidden layer of the attention; `units` if None.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range, `units` is odd, or an option does not
-            apply.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, `units` is odd, or
+            `attention_units` is given with another pooling.
 
     Example:
 
@@ -84,7 +84,15 @@ class RecurrentClassifierConfig(RecurrentSettings, TextClassifierConfig):
         check_belongs(self, "attention_units", "pooling", "attention")
 
     def layers(self, dtype: DType) -> list[keras.layers.Layer]:
-        """Creates the layers of the model, and returns them as a list."""
+        """Creates the layers of the model.
+
+        Args:
+            dtype: Dtype or policy of the layers.
+
+        Returns:
+            A list of the layers `embedding`, `word_dropout` (unless its rate is 0),
+            `embedding_dropout`, `encoder`, `pooling`, `head_dropout` and `head`.
+        """
         return [
             make_embedding(self.vocabulary_size, self.dim, dtype),
             *make_word_dropout(self.word_dropout, dtype),
@@ -104,7 +112,16 @@ class RecurrentClassifierConfig(RecurrentSettings, TextClassifierConfig):
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Computes the logits `(B, C)` from `embedded`, the result of `embed` for the ids."""
+        """Computes the logits from the embeddings of ids.
+
+        Args:
+            layers: The layers of the model, keyed by name.
+            embedded: The result of `embed` for the ids.
+            ids: Ids `(B, S)`, from which the padding mask is computed.
+
+        Returns:
+            The logits `(B, C)`.
+        """
         mask = keras.ops.not_equal(ids, 0)
         x = layers["encoder"](
             layers["embedding_dropout"](drop_words(layers, embedded[0])), padding_mask=mask

@@ -22,7 +22,8 @@ class RecurrentLanguageModelConfig(RecurrentSettings):
         h      = LSTM(... LSTM(x))                           (B, T, U)
         logits = h W + b, or tanh(h Wp) E^T if tied          (B, T, V)
 
-    E is the embedding, and W, b and Wp are weights; `cell="gru"` replaces the LSTMs by GRUs.
+    E is the embedding, and W, b and Wp are weights; `cell="gru"` replaces the LSTMs by GRUs. If the
+    output is tied and D = U, the logits are `h E^T`.
 
     The logits at a position predict the next token. The model has no mask, because right padding
     does not change the logits of tokens. The loss must ignore padding, either by sample weights or
@@ -36,12 +37,12 @@ class RecurrentLanguageModelConfig(RecurrentSettings):
         units: Width U of the states.
         dropout: Dropout rate of embeddings, between layers and of the output.
         recurrent_dropout: Dropout rate of the states, with one mask for all steps.
-        tie_embeddings: Whether the output is tied to the embedding. In that case, if `dim` differs
-            from `units`, a layer `tanh(h Wp)` of width `dim` is inserted before the output.
+        tie_embeddings: Whether the output is tied to the embedding. If it is tied and D differs
+            from U, a layer `tanh(h Wp)` of width D is inserted before the output.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If the cell is unknown, or a setting is out of range.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices.
 
     Example:
 

@@ -34,8 +34,9 @@ class RobertaConfig(BertConfig):
         **kwargs: All other arguments of `BertConfig`.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range, or the heads do not divide the width.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, or the heads do not
+            divide the width.
 
     References:
         - [Liu et al., 2019](https://arxiv.org/abs/1907.11692): RoBERTa.
@@ -79,8 +80,9 @@ class RobertaClassifierConfig(RobertaConfig, BertClassifierConfig):
             `separator_id`.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, the heads do not divide
+            the width, or `separator_id` is given.
 
     Example:
 

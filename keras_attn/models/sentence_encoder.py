@@ -27,7 +27,7 @@ def sentence_encoder(
 ) -> keras.Model:
     """Builds an encoder that returns a vector for each text (Reimers and Gurevych, 2019).
 
-        vectors = pool(encoder(ids))       (B, D), over the real tokens
+        vectors = pool(encoder(ids))       (B, D), without padding
 
     Args:
         config: Settings of an encoder, such as a `BertConfig`.
@@ -67,7 +67,7 @@ def sentence_encoder(
 
 
 def paired_encoder(encoder: keras.Model, each_with_all: bool = False) -> keras.Model:
-    """Creates a model of text pairs that shares the layers of a text encoder.
+    """Builds a model that compares pairs of texts, and shares the layers of a text encoder.
 
         similarity = cosine(vectors(first), vectors(second))       (B,)
 
@@ -76,9 +76,9 @@ def paired_encoder(encoder: keras.Model, each_with_all: bool = False) -> keras.M
         each_with_all: Whether each first text is compared with all second texts of the batch.
 
     Returns:
-        A functional model from inputs `(B, 2, T)`, as in `keras_attn.batches.ScoredPairBatches`, to
-        `{"similarity": (B,)}` in float32. With `each_with_all`, the similarities are `(B, B)`, with
-        a row for each first text.
+        A functional model from a dict of the inputs of `encoder` for both texts, each `(B, 2, T)`,
+        as in `keras_attn.batches.ScoredPairBatches`, to `{"similarity": (B,)}` in float32. With
+        `each_with_all=True`, the similarities are `(B, B)`, with a row for each first text.
 
     Example:
 

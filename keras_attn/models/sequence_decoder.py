@@ -82,7 +82,7 @@ class SequenceDecoder:
                 the `pad_id` of the source embedding.
 
         Returns:
-            The memory, source states `(B, S, D)`, and the mask `(B, S)`.
+            A tuple of the memory, source states `(B, S, D)`, and its mask `(B, S)`.
         """
         mask = source_mask
         if mask is None:
@@ -105,7 +105,8 @@ class SequenceDecoder:
             memory_mask: Padding mask of the memory, `(B, S)`.
             target_ids: Inputs `(B, T)` of the decoder, beginning with the start token.
             target_mask: Padding mask of the targets, `(B, T)`, True for tokens; `target_ids !=
-                pad_id` if None.
+                pad_id` if None, for the `pad_id` of the target embedding. If the start token has
+                the id of padding, pass a mask that is True for it.
 
         Returns:
             The mean of the weights over the heads of the last cross-attention, float32 `(B, T, S)`;
@@ -137,7 +138,7 @@ class SequenceDecoder:
         Args:
             memory: Source states `(B, S, D)`.
             memory_mask: Padding mask of the memory, `(B, S)`.
-            found: The result of a search, with token ids `(B, R, T)`.
+            found: The result of `beam_search`, with token ids `(B, R, T)`.
             start_id: Id of the start token of the search.
 
         Returns:

@@ -30,7 +30,7 @@ def small_cnn_encoder(
     dtype: DType = None,
     name: str = "small_cnn_encoder",
 ) -> ImageEncoder:
-    """Creates a small residual network (He et al., 2016) with channel and spatial attention.
+    """Creates a small residual network (He et al., 2016), optionally with attention in each stage.
 
     Each stage halves rows and columns, rounded up:
 
@@ -41,7 +41,8 @@ def small_cnn_encoder(
     Args:
         image_size: Rows and columns to which images are resized, or one number.
         filters: Number of channels of each stage; the last one is the width D of the regions.
-        attention: `"channel"` (squeeze-and-excitation), `"spatial"`, `"cbam"` or None.
+        attention: Attention of each stage: `"channel"` (squeeze-and-excitation), `"spatial"`, or
+            `"cbam"` (both); without attention if None.
         reduction: Number of channels for each hidden unit of the channel attention, at most the
             smallest of `filters`; 16 if None.
         kernel_size: Rows and columns of the kernel of the spatial attention; 7 if None.
@@ -53,7 +54,9 @@ def small_cnn_encoder(
         An `ImageEncoder`, which scales pixels to the range from -1 to 1.
 
     Raises:
-        ValueError: If a name is unknown, a setting is out of range, or an option does not apply.
+        ValueError: If `attention` is unknown, a setting is out of range, `reduction` or
+            `kernel_size` is given without an attention that uses it, or Keras is not set to
+            channels last.
 
     Example:
 
@@ -136,7 +139,7 @@ def patch_encoder(
     dtype: DType = None,
     name: str = "patch_encoder",
 ) -> ImageEncoder:
-    """Creates a Transformer encoder over patches of an image (ViT, Dosovitskiy et al., 2021).
+    """Creates an image encoder with a Transformer over patches (ViT, Dosovitskiy et al., 2021).
 
         x       = patches W + b                                  (B, R, D)
         regions = TransformerEncoder(dropout(x + positions))     (B, R, D)
@@ -163,7 +166,8 @@ def patch_encoder(
         An `ImageEncoder`, which scales pixels to the range from -1 to 1.
 
     Raises:
-        ValueError: If a setting is out of range, or `patch_size` does not divide `image_size`.
+        ValueError: If a setting is out of range, `patch_size` does not divide `image_size`,
+            `num_heads` does not divide `dim`, or Keras is not set to channels last.
 
     Example:
 

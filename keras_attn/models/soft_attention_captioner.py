@@ -32,9 +32,9 @@ class SoftAttentionCaptionerConfig(Settings):
         logits_t = L_o dropout(f(E y_{t-1} + L_h h_t + L_z z_t)) + b_o (V,)
 
     where f is `activation`, and all W, U, L, v, w and b are weights. A caption begins with a start
-    token; the paper uses a zero vector. `fit` adds the loss of `DoublyStochasticLoss`. Padding is
-    id 0. The regions are computed in advance, or by an `ImageEncoder` within a larger functional
-    model.
+    token; the paper uses a zero vector. With `context_gate=False`, beta_t is 1. Unless
+    `doubly_stochastic=0`, `fit` adds the loss of `DoublyStochasticLoss`. Padding is id 0. The
+    regions are computed in advance, or by an `ImageEncoder` within a larger functional model.
 
     Args:
         vocabulary_size: Number V of tokens; id 0 is padding.
@@ -50,7 +50,7 @@ class SoftAttentionCaptionerConfig(Settings):
         doubly_stochastic: Factor lambda of the doubly stochastic loss; 0 leaves it out.
 
     Raises:
-        TypeError: If a setting has the wrong type.
+        TypeError: If a setting is unknown or has the wrong type.
         ValueError: If a setting is out of range.
 
     Example:

@@ -62,15 +62,17 @@ class T5Config(BlockSettings):
         num_decoder_layers: Number of decoder blocks; `num_layers` if None.
         gated: Whether the feed-forward networks have a gate.
         layer_norm_epsilon: Epsilon of the norms.
-        num_buckets: Number of buckets of relative positions; even.
-        max_distance: Distance from which all relative positions share one bucket.
+        num_buckets: Number of buckets of relative positions; even and at least 4.
+        max_distance: Distance from which all relative positions share one bucket; greater than half
+            of `num_buckets`.
         tied_output: Whether the output is tied to the embedding; otherwise, it has its own matrix.
         scale_output: Whether the output of the decoder is divided by `sqrt(D)`.
         right_padding: Promises that padding is only at the end of rows, in sources and targets.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range, or `key_dim` is None and `num_heads` does not
+            divide `dim`.
 
     Example:
 
@@ -103,7 +105,7 @@ class T5Config(BlockSettings):
     recurrent: ClassVar[bool] = False
 
     def check_heads(self) -> None:
-        """Raises a ValueError if there is no `key_dim`, and the heads do not divide the width."""
+        """Raises a ValueError if `key_dim` is None and `num_heads` does not divide `dim`."""
         if self.key_dim is None:
             super().check_heads()
 
@@ -166,8 +168,9 @@ class T5Config(BlockSettings):
     def build(self, dtype: DType = None, name: str = "t5") -> keras.Model:
         """Builds the Keras model that these settings describe, with random weights.
 
-        The initial weights are normal, with standard deviations for which products of normalized
-        vectors, and also the unscaled products of queries and keys, have standard deviation 1.
+        The initial weights are normal. Their standard deviations are chosen so that the products of
+        queries and keys, which are not scaled, and the results of all other projections of
+        normalized vectors have standard deviation 1.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
@@ -175,8 +178,11 @@ class T5Config(BlockSettings):
 
         Returns:
             A functional model from `{"source_ids": (B, S), "target_ids": (B, T)}` to logits
-            `(B, T, V)`, built from the layers that `layers()` creates. `SequenceDecoder` decodes
-            with it.
+            `(B, T, V)`, built from the layers that `layers()` creates and a dropout of the
+            embeddings. `SequenceDecoder` decodes with it.
+
+        Raises:
+            ValueError: If `num_buckets` or `max_distance` is not allowed.
         """
         source_ids = keras.Input((None,), dtype="int32", name="source_ids")
         target_ids = keras.Input((None,), dtype="int32", name="target_ids")

@@ -17,7 +17,7 @@ def target_log_probabilities(
     max_length: int | None = None,
     source: str = "source_ids",
 ) -> Tensor:
-    """Returns `log p(token | ids, earlier tokens)` for each token of a target.
+    """Computes `log p(token | ids, earlier tokens)` for each token of B targets.
 
     An encoder-decoder reads `ids` with its encoder. A decoder-only model reads each target directly
     after its ids.
@@ -25,12 +25,13 @@ def target_log_probabilities(
     Args:
         model: An encoder-decoder with the inputs `source` and `target_ids`, or a decoder-only model
             with one input of ids. Its output is logits, and its padding has id 0.
-        ids: Ids, int32 `(B, S)`, with padding on the right; or another source of an
-            encoder-decoder.
+        ids: Ids, int32 `(B, S)`, with padding on the right; or another input of an
+            encoder-decoder, such as regions.
         targets: Ids of the targets, int32 `(B, T)`, each with its end token, followed by padding.
             Ignore the results at padding.
         start_id: Id of the token that the decoder of an encoder-decoder reads first.
-        max_length: Maximum number of ids and target tokens together, for a decoder-only model.
+        max_length: Maximum number of ids and target tokens together, for a decoder-only model; no
+            limit if None.
         source: Name of the source input of an encoder-decoder.
 
     Returns:
@@ -66,7 +67,7 @@ def target_log_probabilities(
 def target_log_probability(
     model: keras.Model, ids: Tensor, targets: Tensor, start_id: int, max_length: int
 ) -> Tensor:
-    """Returns `log p(target | ids)`, the sum of `target_log_probabilities`.
+    """Computes `log p(target | ids)`, the sum of `target_log_probabilities` without padding.
 
     Args:
         model: An encoder-decoder or a decoder-only model, as in `target_log_probabilities`.

@@ -24,7 +24,7 @@ _FIRST = ("kernel", "embeddings")  # what a layer calls the weight that Keras sa
 
 
 class LoadReport(NamedTuple):
-    """A report on the weights that were loaded from a file.
+    """The names of tensors that a model loaded from a file, and of tensors that it did not load.
 
     Example:
 
@@ -38,9 +38,10 @@ class LoadReport(NamedTuple):
     loaded: list[str]
     """Names of the tensors that were loaded."""
     new: list[str]
-    """Names of the model's tensors that the file does not have; they are unchanged."""
+    """Names of the model's tensors that were not loaded and are unchanged. A layer is not loaded if
+    the file lacks one of its tensors, or has it in another shape."""
     left_over: list[str]
-    """Names of the file's tensors that the model does not have."""
+    """Names of the file's tensors that were not loaded."""
 
     def __str__(self) -> str:
         titles = ("loaded", "new and random", "left over in the file")

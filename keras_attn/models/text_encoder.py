@@ -61,20 +61,24 @@ class TextEncoderConfig(Settings):
         return self.num_segments is not None and self.num_segments > 1
 
     def layers(self, dtype: DType = None, output_bias: bool = False) -> list[keras.layers.Layer]:
-        """Creates the layers of the encoder.
+        """Creates the layers of the encoder; a subclass implements it.
+
+        `build`, `with_heads` and `sentence_encoder` call this method.
 
         Args:
             dtype: Dtype or policy of the layers.
             output_bias: Whether the embedding has a bias for logits.
 
         Returns:
-            A list of the layers.
+            A list of the layers, including `embedding` and `encoder`.
         """
         raise NotImplementedError
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Calls the layers on the inputs of the encoder; used by `build` and `with_heads`.
+        """Calls the layers on the inputs of the encoder; a subclass implements it.
+
+        `build`, `with_heads` and `sentence_encoder` call this method.
 
         Args:
             layers: The layers, keyed by name.
@@ -88,18 +92,23 @@ class TextEncoderConfig(Settings):
 
     @staticmethod
     def token_states(layers: Layers, sequence: Tensor) -> Tensor:
-        """Returns the states that heads for tags and spans read, `(B, T, D)`; used by `with_heads`.
+        """Returns the states that heads for tags and spans read; called by `with_heads`.
 
-        The states are `sequence`, the output of the encoder, unless a subclass transforms it.
+        Args:
+            layers: The layers, keyed by name.
+            sequence: The states of the encoder, `(B, T, D)`.
+
+        Returns:
+            States `(B, T, D)`: `sequence` itself, unless a subclass transforms it.
         """
         return sequence
 
     def inputs(self) -> dict[str, Tensor]:
-        """Returns the symbolic inputs of the encoder.
+        """Creates the symbolic inputs of the encoder.
 
         Returns:
-            A dict of `token_ids`, `padding_mask` and, if there are several segments, `segment_ids`,
-            each `(B, T)`.
+            A dict of `token_ids` (int32), `padding_mask` (bool) and, if there are several segments,
+            `segment_ids` (int32), each `(B, T)`.
         """
         kinds = {"token_ids": "int32", "segment_ids": "int32", "padding_mask": "bool"}
         if not self.reads_segments:
@@ -107,7 +116,7 @@ class TextEncoderConfig(Settings):
         return {n: keras.Input((None,), dtype=kind, name=n) for n, kind in kinds.items()}
 
     def build(self, dtype: DType = None, name: str | None = None) -> keras.Model:
-        """Builds the encoder.
+        """Builds the Keras model of the encoder that these settings describe, with random weights.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.

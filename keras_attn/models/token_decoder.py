@@ -65,7 +65,7 @@ class TokenDecoder:
         return x if self.positions is None else self.positions(x, positions=positions)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Returns the logits `(..., V)` for outputs `(..., D)` of the decoder."""
+        """Computes the logits `(..., V)` from outputs `(..., D)` of the decoder stack."""
         if self.head is not None:
             return self.head(x)
         if self._kernel is not None:
@@ -74,12 +74,12 @@ class TokenDecoder:
         return self.embedding(x, reverse=True)
 
     def laid_out(self) -> "TokenDecoder":
-        """Returns an equivalent decoder that is faster for a search over several rows.
+        """Returns an equivalent decoder that may be faster for a search over several rows.
 
         Its logits are products with a copy of the embedding, in the layout that is fastest for few
-        rows. The method returns this decoder itself if any of these holds: it runs on a GPU, it has
-        a separate output layer, the embedding is too large to copy, or the vocabulary is large and
-        TensorFlow uses XLA.
+        rows. The method returns this decoder itself if any of these holds: it runs on PyTorch or
+        a GPU, it has a separate output layer, the embedding is not a `TokenEmbedding` or is too
+        large to copy, or TensorFlow uses XLA for a vocabulary of more than 10,000 tokens.
         """
         embedding = self.embedding
         tied = self.head is None and isinstance(embedding, TokenEmbedding)
@@ -111,10 +111,12 @@ class TokenDecoder:
                 on the tokens.
             memory: Source states `(B, S, Dm)`, or None.
             memory_mask: Padding mask of the memory, `(B, S)`, or None.
-            max_length: Length of the cache, for P and all steps.
+            max_length: Length of the cache of a Transformer decoder, for P and all steps; P + 1 if
+                None.
 
         Returns:
-            The logits `(B, V)` after the last token of each row, and the state.
+            A tuple of the logits `(B, V)` after the last token of each row, and the state for
+            `step`.
 
         Raises:
             ValueError: If a prompt has more tokens than the table of positions. In a graph, this
@@ -165,9 +167,14 @@ class TokenDecoder:
         return (self.logits(x[:, 0]), state, *scores)
 
     def reorder(self, state: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-        """Returns a state in which row i continues row `rows[i]` of the same sentence.
+        """Returns a state in which row i continues row `rows[i]` of the given state.
 
         Parts of the state that depend only on the memory are not reordered.
+
+        Args:
+            state: State from `prefill`, `step` or `repeat`, with B rows.
+            rows: Indices of rows, integers `(B,)`; row `rows[i]` is a beam of the same sentence as
+                row i.
         """
         return self.decoder.reorder(state, rows)
 
@@ -176,5 +183,9 @@ class TokenDecoder:
 
         Parts of the state that depend only on the memory are not repeated if the stack can share
         them among rows.
+
+        Args:
+            state: State from `prefill` or `step`.
+            times: Number of beams of each row.
         """
         return repeat(self.decoder, state, times)

@@ -84,8 +84,9 @@ class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings
             and T5. The first target id then always counts as a token.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, or the heads do not
+            divide the width.
 
     Example:
 

@@ -42,7 +42,7 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
         dim: Width D.
         num_heads: Number of attention heads.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
-        dropout: Dropout of embeddings, of projected regions and of sublayers.
+        dropout: Dropout rate of the embeddings, the projected regions and the sublayers.
         attention_dropout: Dropout of attention weights.
         activation: Activation of the feed-forward networks.
         normalize_first: Whether to use pre-norm instead of post-norm.
@@ -52,8 +52,9 @@ class TransformerCaptionerConfig(NormSettings, BlockSettings):
             `region_positions` other than `"none"`.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, the heads do not divide
+            the width, or the width is odd with `region_positions="sinusoidal"`.
 
     Example:
 

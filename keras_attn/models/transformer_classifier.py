@@ -56,12 +56,15 @@ class TransformerClassifierConfig(NormSettings, BlockSettings, TextClassifierCon
         normalize_first: Whether to use pre-norm instead of post-norm.
         positions: `"sinusoidal"`, for any length, or `"learned"`.
         pooling: `"attention"`, `"average"`, `"max"` or `"first"` (a token such as `[CLS]`).
-        attention_units: Width of the hidden layer of the pooling attention; D if None.
-        sequence_length: Maximum length with learned positions; 512 if None.
+        attention_units: Width of the hidden layer of the pooling with `pooling="attention"`; D if
+            None.
+        sequence_length: Maximum number of tokens of a text with `positions="learned"`; 512 if None.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range, or an option does not apply.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, `num_heads` does not
+            divide `dim`, `sequence_length` is given without learned positions, or `attention_units`
+            with another pooling.
 
     Example:
 
@@ -98,7 +101,15 @@ class TransformerClassifierConfig(NormSettings, BlockSettings, TextClassifierCon
         check_belongs(self, "attention_units", "pooling", "attention")
 
     def layers(self, dtype: DType) -> list[keras.layers.Layer]:
-        """Creates the layers of the model, and returns them as a list."""
+        """Creates the layers of the model.
+
+        Args:
+            dtype: Dtype or policy of the layers.
+
+        Returns:
+            A list of the layers `embedding`, `word_dropout` (unless its rate is 0), `positions`,
+            `embedding_dropout`, `encoder`, `pooling`, `head_dropout` and `head`.
+        """
         if self.positions == "learned":
             length = self.sequence_length or _SEQUENCE_LENGTH
             positions = LearnedPositionalEncoding(length, dtype=dtype, name="positions")
@@ -116,7 +127,16 @@ class TransformerClassifierConfig(NormSettings, BlockSettings, TextClassifierCon
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Computes the logits `(B, C)` from `embedded`, the result of `embed` for the ids."""
+        """Computes the logits from the embeddings of ids.
+
+        Args:
+            layers: The layers of the model, keyed by name.
+            embedded: The result of `embed` for the ids.
+            ids: Ids `(B, S)`, from which the padding mask is computed.
+
+        Returns:
+            The logits `(B, C)`.
+        """
         mask = keras.ops.not_equal(ids, 0)
         x = layers["embedding_dropout"](layers["positions"](drop_words(layers, embedded[0])))
         x = layers["encoder"](x, padding_mask=mask)

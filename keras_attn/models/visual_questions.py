@@ -146,8 +146,9 @@ class VisualQuestionsConfig(QuestionConfig):
         pooling: Pooling of the words into a vector: `"attention"`, `"average"` or `"max"`.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, `dim` is odd, or the
+            heads do not divide it.
 
     Example:
 
@@ -261,8 +262,9 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
         units: Width H of the two hidden layers.
 
     Raises:
-        TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range.
+        TypeError: If a setting is unknown or has the wrong type.
+        ValueError: If a setting is out of range or not one of its choices, `dim` is odd, or the
+            heads do not divide it.
 
     Example:
 
@@ -315,7 +317,9 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
 def picture_questions(
     encoder: ImageEncoder, model: keras.Model, name: str = "picture_questions"
 ) -> keras.Model:
-    """Combines an image encoder and a question model in one model, which shares their weights.
+    """Builds a model for questions about images that shares the layers of two models.
+
+        logits = model(encoder(images), question_ids)
 
     Args:
         encoder: An `ImageEncoder`.
@@ -325,6 +329,9 @@ def picture_questions(
     Returns:
         A functional model from `{"images": (B, H, W, 3), "question_ids": (B, Q, T)}` to logits
         `(B, Q, C)`.
+
+    Raises:
+        ValueError: If the number or width of the encoder's regions does not match the model.
 
     Example:
 

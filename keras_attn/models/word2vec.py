@@ -18,8 +18,8 @@ class SkipGramConfig(Settings):
 
         logits[w, c] = E[w] . O[c]                           (B, P, C)
 
-    E has the word vectors; O has a vector of each word as a context word. w and c are a word and a
-    context word; a row has P words and C context words.
+    E is the table of word vectors, and O the table of context vectors; w and c are a word and a
+    context word. A row has P words and C context words.
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1310.4546).
@@ -29,7 +29,7 @@ class SkipGramConfig(Settings):
         dim: Width D of the vectors.
 
     Raises:
-        TypeError: If a setting has the wrong type.
+        TypeError: If a setting is unknown or has the wrong type.
         ValueError: If a setting is out of range.
 
     Example:
@@ -54,7 +54,7 @@ class SkipGramConfig(Settings):
             name: Name of the model.
 
         Returns:
-            A functional model from `word_ids` `(B, P)` and `context_ids` `(B, C)` to logits
+            A functional model from `{"word_ids": (B, P), "context_ids": (B, C)}` to logits
             `(B, P, C)`, with the layers `embedding` and `context`.
         """
         inputs = {key: _ids(key) for key in ("word_ids", "context_ids")}
@@ -71,9 +71,9 @@ class CbowConfig(Settings):
         h[p]         = sum_c weight[p, c] E[c]               (B, P, D)
         logits[p, w] = h[p] . O[w]                           (B, P, N)
 
-    E has the word vectors; O has a vector of each word w as a predicted word. P is the number of
-    places p, C the number of context words, whose weights `weight[p, c]` are an input, and N the
-    number of words that are scored at each place.
+    E is the table of word vectors, and O has a vector of each word w as a predicted word. P is the
+    number of places p, C the number of context words, whose weights `weight[p, c]` are an input,
+    and N the number of words that are scored at each place.
 
     With weights 1/n, h is the mean of n word vectors. The gradient of each vector also has the
     factor 1/n, which the word2vec program leaves out. Therefore, the learning rate must be larger
@@ -88,7 +88,7 @@ class CbowConfig(Settings):
         dim: Width D of the vectors.
 
     Raises:
-        TypeError: If a setting has the wrong type.
+        TypeError: If a setting is unknown or has the wrong type.
         ValueError: If a setting is out of range.
 
     Example:
@@ -114,8 +114,8 @@ class CbowConfig(Settings):
             name: Name of the model.
 
         Returns:
-            A functional model from `context_ids` `(B, C)`, `context_weights` `(B, P, C)` and
-            `word_ids` `(B, N)` to logits `(B, P, N)`, with the layers `embedding` and `context`.
+            A functional model from `{"context_ids": (B, C), "context_weights": (B, P, C),
+            "word_ids": (B, N)}` to logits `(B, P, N)`, with the layers `embedding` and `context`.
         """
         inputs = {
             "context_ids": _ids("context_ids"),
