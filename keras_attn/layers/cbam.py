@@ -30,15 +30,15 @@ class CBAM(ImageGate):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: Inputs `(B, H, W, C)`.
+        x: Inputs `(B, H, W, C)`; `(B, C, H, W)` with channels first.
         return_attention_scores: Whether to also return the gates.
 
     Returns:
-        The output `(B, H, W, C)`, or `(output, channel_gates, spatial_gates)` with gates `(B, C)`
-        and `(B, H, W)`.
+        The output in the shape of `x` or, if `return_attention_scores` is True, `(output,
+        channel_gates, spatial_gates)` with gates `(B, C)` and `(B, H, W)`.
 
     Raises:
-        ValueError: If a setting is out of range, or an input has the wrong shape.
+        ValueError: If a setting is unknown or out of range, or an input has the wrong shape.
 
     Example:
 

@@ -43,14 +43,15 @@ class ChannelAttention(ImageGate):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: Inputs `(B, H, W, C)`.
+        x: Inputs `(B, H, W, C)`; `(B, C, H, W)` with channels first.
         return_attention_scores: Whether to also return the gates.
 
     Returns:
-        The output `(B, H, W, C)`, or `(output, gates)` with gates `(B, C)`.
+        The output in the shape of `x` or, if `return_attention_scores` is True, `(output, gates)`
+        with gates `(B, C)`.
 
     Raises:
-        ValueError: If a setting is out of range, or an input has the wrong shape.
+        ValueError: If a setting is unknown or out of range, or an input has the wrong shape.
 
     Example:
 

@@ -306,7 +306,7 @@ class DecoderBlock(TransformerBlock):
         return_attention_scores: bool = False,
         positions: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any], tuple[Tensor, ...]]:
-        """Computes the output of one new position, with the cached keys and values of earlier ones.
+        """Computes the output of one new position, given the cache of earlier positions.
 
         Args:
             x: Inputs `(B, 1, D)`.

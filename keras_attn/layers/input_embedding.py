@@ -35,8 +35,9 @@ class InputEmbedding(MaskedLayer):
         x[b, t] = E[ids[b, t]] + S[segments[b, t]] + P[positions[b, t]]
         output  = dropout(norm(x))                                          (B, T, D)
 
-    Positions are 0, 1, 2, ... from the left. With `first_position` F, only visible tokens are
-    counted, so that padding on the left does not shift positions (RoBERTa: Liu et al., 2019):
+    With `scale`, `E[ids[b, t]]` is multiplied by `sqrt(D)`. Positions are 0, 1, 2, ... from the
+    left. With `first_position` F, only visible tokens are counted, so that padding on the left does
+    not shift positions (RoBERTa: Liu et al., 2019):
 
         positions[b, t] = F - 1 + mask[b, t] sum_{u <= t} mask[b, u]         F - 1 for padding
 
@@ -46,21 +47,22 @@ class InputEmbedding(MaskedLayer):
 
     Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse=True`, x `(..., D)` to logits `(..., V)`.
 
-    Masking: as in `TokenEmbedding`. The output carries the explicit `mask`, or the mask
-    `ids != pad_id` with `mask_zero`.
+    Masking: the mask of the output is the explicit `mask`, else `ids != pad_id` if `mask_zero` is
+    True, else None. With `reverse=True`, it is the explicit `mask`, else the mask of `x`.
 
     Args:
         vocabulary_size: Number V of tokens.
         dim: Width D.
         num_segments: Number of segments; no segment embeddings if None.
-        positions: "learned", "sinusoidal", or None if the attention has its own positions.
+        positions: "learned", "sinusoidal", or None for no positions, for example if the attention
+            has its own.
         sequence_length: Maximum length, for learned positions.
         first_position: Position F of the first visible token; None counts from the left. With a
             number F, the table of learned positions has `F + sequence_length` rows.
         scale: Whether token embeddings are multiplied by `sqrt(D)`.
         mask_zero: Whether the id `pad_id`, 0 by default, is padding.
         pad_id: Id of padding.
-        normalize: Whether the sum is normalized.
+        normalize: Whether the sum is normalized by a layer norm.
         layer_norm_epsilon: Epsilon of the norm.
         norm_bias: Whether the norm has a bias.
         dropout: Dropout rate of the output.
@@ -75,17 +77,17 @@ class InputEmbedding(MaskedLayer):
         segment_ids: Integers `(B, T)` below `num_segments`; all 0 if None.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`; computed as described above if None.
         reverse: Whether to project `x` to logits with the token table.
-        mask: Mask `(B, T)` of the output. With `first_position`, only tokens that it marks are
-            counted.
+        mask: Mask `(B, T)` of the output. With `first_position`, only tokens for which it is True
+            are counted.
         training: Whether dropout is active.
 
     Returns:
-        Embeddings `(B, T, D)`, or logits `(..., V)`.
+        Embeddings `(B, T, D)` or, with `reverse=True`, logits `(..., V)`.
 
     Raises:
-        ValueError: If a setting is out of range, an input has the wrong rank or length, segments
-            are given to a layer without them, ids are not integers, a mask has floats, or
-            `first_position` is given without positions.
+        ValueError: If a setting is unknown or out of range; if an input has the wrong rank or
+            length; if segments or positions are given to a layer without them; if ids are not
+            integers; if a mask has floats; or if `first_position` is given with `positions=None`.
 
     Example:
 
@@ -258,7 +260,10 @@ class InputEmbedding(MaskedLayer):
         return (*x_shape, self.dim)
 
     def compute_mask(self, x: Tensor, previous_mask: Tensor | None = None):
-        """Returns the explicit mask, or `ids != pad_id` if `mask_zero` is True; otherwise None."""
+        """Returns the mask of the output: `previous_mask`, unless it is None.
+
+        Otherwise, the mask is `x != pad_id` for integer ids `x` if `mask_zero` is True, else None.
+        """
         return self.token_embedding.compute_mask(x, previous_mask)
 
     def get_config(self) -> dict[str, Any]:

@@ -26,16 +26,16 @@ class MultiHeadAttention(HeadsLayer):
 
         Q, K, V    = query Wq + bq, key Wk + bk, value Wv + bv     split into heads
         weights[n] = softmax(scale * Q[n] K[n]^T)                  (T, S) for each head n
-        output     = concat_n(weights[n] V[n]) Wo + bo             (B, T, D)
+        output     = concat_n(weights[n] V[n]) Wo + bo             (B, T, output_dim)
 
     For attention from a sequence to itself, `MultiHeadSelfAttention` is faster. If `num_kv_heads`
     is less than `num_heads`, this is grouped-query attention (Ainslie et al., 2023). If it is 1,
     this is multi-query attention (Shazeer, 2019).
 
     With `value_rank` r, the kernel of the values is a product `Wv = Wdown Wup` of matrices `(Dv,
-    r)` and `(r, K Hv)`, with `r (Dv + K Hv)` weights instead of `Dv K Hv`. The product has fewer
-    weights if `r < Dv K Hv / (Dv + K Hv)`, which is `Dv / 2` for `K Hv = Dv`. Each factor has a
-    bias: `V = (value Wdown + bdown) Wup + bup`.
+    r)` and `(r, K Hv)`, for K heads of values of width Hv. It has `r (Dv + K Hv)` weights instead
+    of `Dv K Hv`, which is fewer if `r < Dv K Hv / (Dv + K Hv)`, or `r < Dv / 2` for `K Hv = Dv`.
+    With `use_bias`, each factor has a bias: `V = (value Wdown + bdown) Wup + bup`.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`; the widths may differ.
 
@@ -43,19 +43,19 @@ class MultiHeadAttention(HeadsLayer):
     `(B, 1|N, T, S)` hides keys from individual queries. Masks are boolean or 0/1 integers, True for
     tokens that may be attended. `value_mask` defaults to the Keras mask of `value`, and `key_mask`
     to the Keras mask of `key`; both are combined. The caller's tensors and their masks are never
-    changed. `query_mask` hides nothing: it is the mask of the output. A query that sees no key gets
-    a zero context (so its output is the output bias) and zero weights. A causal mask is aligned
-    bottom-right: the last query sees every key.
+    changed. `query_mask` hides nothing: it is the mask of the output, by default the Keras mask of
+    `query`. A query that sees no key gets a zero context (so its output is the output bias) and
+    zero weights. A causal mask is aligned bottom-right: the last query sees every key.
 
     Args:
         num_heads: Number of query heads N.
         key_dim: Width H of a head of queries and keys; Dq / N if None.
-        value_dim: Width of a head of values; `key_dim` if None.
-        num_kv_heads: Number of key and value heads, a divisor of N; N if None.
+        value_dim: Width Hv of a head of values; `key_dim` if None.
+        num_kv_heads: Number K of key and value heads, a divisor of N; N if None.
         output_dim: Width of the output; Dq if None.
         attention_dropout: Dropout rate of the attention weights.
         use_bias: Whether the projections have biases.
-        scale: Factor of the products; `1 / sqrt(key_dim)` if None.
+        scale: Factor of the query-key products; `1 / sqrt(H)` if None.
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of the biases of the projections.
         kernel_regularizer: Regularizer of the kernels.
@@ -69,8 +69,8 @@ class MultiHeadAttention(HeadsLayer):
             returned weights.
         right_padding: Promises that padding is only at the end of rows. Kernels then get the number
             of tokens of each row; with any other padding, they would hide the wrong keys.
-        qk_norm: Norm of queries and keys over the width of a head, before positions rotate them
-            (Dehghani et al., 2023): "rms_norm" or "layer_norm"; none if None.
+        qk_norm: Norm of queries and keys over the width of a head (Dehghani et al., 2023):
+            "rms_norm" or "layer_norm"; none if None.
         qk_norm_epsilon: Epsilon of the norms of queries and keys.
         softcap: Limit c of the scaled products s, as `c tanh(s / c)` (Gemma Team, 2024); none if
             None.
@@ -92,11 +92,13 @@ class MultiHeadAttention(HeadsLayer):
         training: Whether dropout is active.
 
     Returns:
-        The output `(B, T, output_dim)`, or `(output, weights)` with weights `(B, N, T, S)`.
+        The output `(B, T, output_dim)` or, if `return_attention_scores` is True, `(output,
+        weights)` with weights `(B, N, T, S)`.
 
     Raises:
-        ValueError: If a setting is out of range, an input has the wrong rank, width or length, or a
-            mask has floats.
+        ValueError: If a setting is unknown, out of range or does not apply; if an input is missing
+            or has the wrong rank, batch size or length; if the heads do not divide the width; or if
+            a mask has floats or the wrong shape.
 
     Example:
 
@@ -208,8 +210,8 @@ class MultiHeadAttention(HeadsLayer):
             key: Keys `(B, S, Dk)`; `value` if None.
 
         Returns:
-            The keys `(B, K, S, H)` and the values `(B, K, S, Hv)`, in the layout of
-            `keras_attn.ops.cached_attention`.
+            A tuple of the projected keys `(B, K, S, H)` and values `(B, K, S, Hv)`, for K key and
+            value heads.
         """
         key, value = self._project(value, key)
         return to_cache(key), to_cache(value)
@@ -224,14 +226,15 @@ class MultiHeadAttention(HeadsLayer):
         """Attends to the result of `project_memory`, as a call without dropout does.
 
         Args:
-            query: Queries `(M, T, Dq)`, where M is a multiple of B. Each group of M / B rows reads
-                one row of the memory, like the beams of a sentence.
+            query: Queries `(M, T, Dq)`, where M is a multiple of the batch size B of the memory.
+                Each group of M / B rows reads one row of the memory, like the beams of a sentence.
             projected: Keys and values from `project_memory`.
-            value_mask: Padding mask of the values, `(B, S)`.
+            value_mask: Padding mask of the values, `(B, S)`; all are tokens if None.
             return_attention_scores: Whether to also return the attention weights.
 
         Returns:
-            The output, or `(output, weights)`.
+            The output `(M, T, output_dim)` or, if `return_attention_scores` is True, `(output,
+            weights)` with weights `(M, N, T, S)`.
         """
         return self._attend_cached(
             self._project_query(query),

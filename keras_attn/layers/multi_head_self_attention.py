@@ -36,16 +36,17 @@ class MultiHeadSelfAttention(HeadsLayer):
 
         [Q, K, V]  = x Wqkv + bqkv                        split into heads
         weights[n] = softmax(scale * Q[n] K[n]^T)         (T, T) for each head n
-        output     = concat_n(weights[n] V[n]) Wo + bo    (B, T, D)
+        output     = concat_n(weights[n] V[n]) Wo + bo    (B, T, output_dim)
 
     `Wqkv` has the columns of all heads of Q, then K, then V. One product of three times the width
     is faster than three products.
 
     With `value_rank` r, the kernel of the values is a product `Wv = Wdown Wup` of matrices `(D, r)`
-    and `(r, K Hv)`, with `r (D + K Hv)` weights instead of `D K Hv`. The product has fewer weights
-    if `r < D K Hv / (D + K Hv)`, which is `D / 2` for `K Hv = D`. Each factor has a bias: `V = (x
-    Wdown + bdown) Wup + bup`. `Wdown` replaces V's columns in `Wqkv`, so that one narrower product
-    computes Q, K and `x Wdown`, and a second product with `Wup` computes V.
+    and `(r, K Hv)`, for K heads of values of width Hv. It has `r (D + K Hv)` weights instead of `D
+    K Hv`, which is fewer if `r < D K Hv / (D + K Hv)`, or `r < D / 2` for `K Hv = D`. With
+    `use_bias`, each factor has a bias: `V = (x Wdown + bdown) Wup + bup`. `Wdown` replaces V's
+    columns in `Wqkv`, so that one narrower product computes Q, K and `x Wdown`, and a second
+    product with `Wup` computes V.
 
     With `positions="rotary"`, queries and keys are rotated by their positions (Su et al., 2021; see
     `keras_attn.ops.apply_rotary`), so that Q[n] K[n]^T depends on distances. With
@@ -53,8 +54,8 @@ class MultiHeadSelfAttention(HeadsLayer):
     (Press et al., 2022; see `keras_attn.ops.alibi_bias`). With `positions="relative"`, a learned
     bias is added, one number for each head and bucket of distances (T5: Raffel et al., 2020; see
     `keras_attn.ops.relative_position_buckets`); with a causal mask, all buckets are used for
-    earlier keys. In each case, only distances matter, so padding on either side does not require
-    `positions`. Pass `positions` if the tokens are not in order.
+    earlier keys. In each of these cases, only distances matter, so padding on either side does not
+    require the call argument `positions`. Pass it if the tokens are not in order.
 
     Shapes: x `(B, T, D)`.
 
@@ -67,12 +68,12 @@ class MultiHeadSelfAttention(HeadsLayer):
     Args:
         num_heads: Number of query heads N.
         key_dim: Width H of a head of queries and keys; D / N if None.
-        value_dim: Width of a head of values; `key_dim` if None.
-        num_kv_heads: Number of key and value heads, a divisor of N; N if None.
+        value_dim: Width Hv of a head of values; `key_dim` if None.
+        num_kv_heads: Number K of key and value heads, a divisor of N; N if None.
         output_dim: Width of the output; D if None.
         attention_dropout: Dropout rate of the attention weights.
         use_bias: Whether the projections have biases.
-        scale: Factor of the products; `1 / sqrt(key_dim)` if None.
+        scale: Factor of the query-key products; `1 / sqrt(H)` if None.
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of the biases of the projections.
         kernel_regularizer: Regularizer of the kernels.
@@ -90,8 +91,9 @@ class MultiHeadSelfAttention(HeadsLayer):
         rotary_base: Base of the wavelengths of rotary positions.
         rotary_scaling: Scaling of rotary positions for contexts longer than in training, in the
             form that `keras_attn.ops.rotary_rates` accepts.
-        num_buckets: Number of buckets of relative positions; even.
-        max_distance: Distance from which all relative positions share one bucket.
+        num_buckets: Number of buckets of relative positions; even, at least 4.
+        max_distance: Distance from which relative positions of one direction share a bucket; more
+            than `num_buckets / 2`.
         sliding_window: Distance from which keys are hidden (Beltagy et al., 2020; Jiang et al.,
             2023); no limit if None.
         qk_norm: Norm of queries and keys over the width of a head, before positions rotate them
@@ -101,8 +103,8 @@ class MultiHeadSelfAttention(HeadsLayer):
             None.
         attention_sinks: Whether each head has an additional learned logit in the denominator of the
             softmax (OpenAI, 2025); weights then sum to less than 1.
-        sink_tokens: Number of first tokens of a row that the window does not hide (StreamingLLM:
-            Xiao et al., 2024).
+        sink_tokens: Number of first tokens of a row that `sliding_window` does not hide
+            (StreamingLLM: Xiao et al., 2024).
         score_mod: Function `(scores, head, query, key) -> scores` that changes scores, given the
             positions of queries and keys, as in `keras_attn.ops.dot_product_attention`. Register it
             with `keras.saving.register_keras_serializable`, so that the layer can be saved.
@@ -116,17 +118,20 @@ class MultiHeadSelfAttention(HeadsLayer):
         attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products; -inf hides.
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether to also return the attention weights.
-        mask: Padding mask `(B, T)`.
+        mask: Padding mask `(B, T)`; the Keras mask of `x` if None.
         training: Whether dropout is active.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
-            the layer; `0 ... T-1` if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions of the tokens for the settings
+            `positions`, `score_mod` and `mask_mod`; `0 ... T-1` if None. A layer without these
+            settings raises an error.
 
     Returns:
-        The output `(B, T, output_dim)`, or `(output, weights)` with weights `(B, N, T, T)`.
+        The output `(B, T, output_dim)` or, if `return_attention_scores` is True, `(output,
+        weights)` with weights `(B, N, T, T)`.
 
     Raises:
-        ValueError: If a setting is out of range, an input has the wrong rank or length, the heads
-            do not divide the width, or a mask has floats.
+        ValueError: If a setting is unknown, out of range or does not apply; if an input has the
+            wrong rank or length; if the heads do not divide the width; or if a mask has floats or
+            the wrong shape.
 
     Example:
 
@@ -326,9 +331,15 @@ class MultiHeadSelfAttention(HeadsLayer):
         return ops.transpose(self.relative_bias(buckets), (0, 3, 1, 2))
 
     def project(self, x: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Projects `x` `(B, T, D)` to queries `(B, T, N, H)`, keys and values `(B, T, K, H|Hv)`.
+        """Projects `x` `(B, T, D)` to queries, keys and values.
 
-        With rotary positions, queries and keys are rotated by `positions`, `0 ... T-1` if None.
+        Args:
+            x: Inputs `(B, T, D)`.
+            positions: Integers `(1, T)` or `(B, T)`, by which queries and keys are rotated in a
+                layer with rotary positions; `0 ... T-1` if None. Other layers ignore them.
+
+        Returns:
+            A tuple of queries `(B, T, N, H)`, keys `(B, T, K, H)` and values `(B, T, K, Hv)`.
         """
         # The gradient of a split is one concatenation; that of slices, three padded tensors.
         q, k, v = self._sizes
@@ -350,19 +361,19 @@ class MultiHeadSelfAttention(HeadsLayer):
         max_length: Size,
         positions: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Runs causally over a prompt and keeps its keys and values.
+        """Attends causally within a prompt of P tokens, and returns the cache for `step`.
 
         Args:
             x: Inputs `(B, P, D)`.
-            mask: Padding mask `(B, P)`, or None. A window counts only the visible tokens, as in
-                `step`.
+            mask: Padding mask `(B, P)`; all are tokens if None. A window counts only the visible
+                tokens, as in `step`.
             max_length: Number of slots L of the cache, at least P.
             positions: Positions of the prompt's tokens, as in a call. With rotary positions, the
                 cache contains rotated keys.
 
         Returns:
-            The output `(B, P, D)`, and the cache: keys `(B, K, L, H)` and values `(B, K, L, Hv)`,
-            written in the first P slots.
+            A tuple of the output `(B, P, output_dim)` and the cache, a tuple of keys `(B, K, L, H)`
+            and values `(B, K, L, Hv)`, of which the first P slots are written.
         """
         positions = self._positions_of(x, positions)
         query, key, value = self.project(x, positions)
@@ -398,15 +409,16 @@ class MultiHeadSelfAttention(HeadsLayer):
 
         Args:
             x: Inputs `(B, 1, D)`.
-            cache: Keys and values `(B, K, L, ...)`.
-            slot: int32 scalar, the slot for the new key and value.
-            visible: Boolean `(B, L)`, True for slots that hold tokens, including the new one.
+            cache: Keys and values `(B, K, L, ...)`, from `prefill` or the last `step`.
+            slot: int32 scalar tensor, the slot for the new key and value.
+            visible: Boolean `(B, L)`, True for the slots of tokens, including the new one.
             return_attention_scores: Whether to also return the weights `(B, N, 1, L)`.
-            positions: Integers `(B, L)`, the positions of the slots, including the new one; `0 ...
+            positions: Integers `(B, L)`, the positions of all slots, including the new one; `0 ...
                 L-1` if None.
 
         Returns:
-            `(output (B, 1, D), cache)`, or `(output, cache, weights)`.
+            A tuple of the output `(B, 1, output_dim)`, the cache with the new key and value and, if
+            `return_attention_scores` is True, the attention weights.
         """
         here = None
         positions = self._positions_of(visible, positions)

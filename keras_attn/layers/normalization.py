@@ -35,17 +35,18 @@ class LayerNormalization(MaskedLayer, keras.layers.LayerNormalization):
         output = (x - mean(x)) / sqrt(variance(x) + epsilon) * gamma + beta
 
     The layer has the weights and the (keyword) arguments of `keras.layers.LayerNormalization`. Over
-    the last axis, it subtracts the mean first, whereas Keras multiplies first and then subtracts a
-    product. Subtracting first has a derivative that takes less time on a CPU. The layer computes in
-    float32 or better.
+    the last axis, it subtracts the mean first on TensorFlow and JAX, whereas Keras multiplies first
+    and then subtracts a product. Subtracting first has a derivative that takes less time on a CPU.
+    On PyTorch, the implementation of Keras is used. The layer computes in float32 or better.
 
     Shapes: x `(..., D)` to `(..., D)`.
 
-    Masking: each position is normalized independently; the output keeps the mask of `x`.
+    Masking: over the last axis, each position is normalized independently. The output keeps the
+    mask of `x`.
 
     Args:
-        axis: Axis or axes over which mean and variance are computed. For axes other than the last
-            one, the implementation of Keras is used.
+        axis: Axis or axes over which mean and variance are computed; the last one by default. For
+            other axes, the implementation of Keras is used.
         epsilon: Small number added to the variance.
         center: Whether there is a `beta`.
         scale: Whether there is a `gamma`.
@@ -100,7 +101,7 @@ class LayerNormalization(MaskedLayer, keras.layers.LayerNormalization):
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class RMSNormalization(MaskedLayer):
-    """Divides by the root mean square of the channels (Zhang and Sennrich, 2019).
+    """Divides each vector by the root mean square of its channels (Zhang and Sennrich, 2019).
 
         output = x / sqrt(mean(x ** 2) + epsilon) * scale
 

@@ -64,7 +64,8 @@ class MaskedAveragePooling(PoolingLayer):
         The pooled vectors `(B, D)`.
 
     Raises:
-        ValueError: If the combiner is unknown, or `x` or the mask has the wrong shape.
+        ValueError: If the combiner is unknown, `x` or the mask has the wrong shape, or the mask has
+            floats.
 
     Example:
 
@@ -104,7 +105,8 @@ class MaskedMaxPooling(PoolingLayer):
 
     Shapes: x `(B, S, D)` to `(B, D)`.
 
-    Masking: as in `MaskedAveragePooling`.
+    Masking: `mask` `(B, S)`, or the Keras mask of `x`, is True for tokens. The output has no mask.
+    A row without tokens gives zeros.
 
     Args:
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
@@ -117,7 +119,7 @@ class MaskedMaxPooling(PoolingLayer):
         The pooled vectors `(B, D)`.
 
     Raises:
-        ValueError: If `x` or the mask has the wrong shape.
+        ValueError: If `x` or the mask has the wrong shape, or the mask has floats.
 
     Example:
 
@@ -144,7 +146,8 @@ class FirstTokenPooling(PoolingLayer):
 
     Shapes: x `(B, S, D)` to `(B, D)`.
 
-    Masking: as in `MaskedAveragePooling`. With left padding, the first token is not at position 0.
+    Masking: `mask` `(B, S)`, or the Keras mask of `x`, is True for tokens; with left padding, the
+    first token is not at position 0. The output has no mask. A row without tokens gives zeros.
 
     Args:
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
@@ -185,7 +188,8 @@ class FinalStatesPooling(PoolingLayer):
 
     Shapes: x `(B, S, D)` to `(B, D)`, D even, such as the output of a `RecurrentEncoder`.
 
-    Masking: as in `MaskedAveragePooling`.
+    Masking: `mask` `(B, S)`, or the Keras mask of `x`, is True for tokens. The output has no mask.
+    A row without tokens gives zeros.
 
     Args:
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
@@ -198,7 +202,8 @@ class FinalStatesPooling(PoolingLayer):
         The pooled vectors `(B, D)`.
 
     Raises:
-        ValueError: If `x` or the mask has the wrong shape, or the width is odd.
+        ValueError: If `x` or the mask has the wrong shape, the mask has floats, or the width is
+            odd.
 
     Example:
 

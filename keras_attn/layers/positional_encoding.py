@@ -52,7 +52,7 @@ class _AddPositions(MaskedLayer):
 class PositionalEncoding(_AddPositions):
     """Adds sinusoidal positions to embeddings (Vaswani et al., 2017, section 3.5).
 
-        output[b, t] = x[b, t] + PE[positions[b, t]]
+        output[b, t] = x[b, t] + PE[positions[b, t] + first]
         PE[p, 2i]    = sin(p / max_wavelength ** (2i / D))
         PE[p, 2i+1]  = cos(p / max_wavelength ** (2i / D))
 
@@ -80,7 +80,9 @@ class PositionalEncoding(_AddPositions):
         The output `(B, T, D)` in the compute dtype of the layer.
 
     Raises:
-        ValueError: If an input has the wrong rank or length, or the positions are not integers.
+        ValueError: If `max_wavelength` is not greater than 1; if `x` has the wrong rank or is not
+            floats; if the positions or the mask have the wrong shape; if the positions are not
+            integers; or if the mask has floats.
 
     Example:
 
@@ -122,7 +124,9 @@ class LearnedPositionalEncoding(_AddPositions):
 
     Shapes: x `(B, T, D)` to `(B, T, D)`, T at most `sequence_length` unless `positions` are given.
 
-    Masking: as in `PositionalEncoding`.
+    Masking: the mask of `x` (or an explicit `mask` `(B, T)`) is the mask of the output. Padded
+    positions are encoded like all other positions. With left padding, pass `positions` that count
+    real tokens.
 
     Args:
         sequence_length: Maximum length, the number of rows of the table.
@@ -132,16 +136,18 @@ class LearnedPositionalEncoding(_AddPositions):
     Call arguments:
         x: Inputs `(B, T, D)`.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)` below `sequence_length`; `0 ... T-1` if
-            None. A value out of range raises an error on CPUs. In compiled calls on JAX it gives
-            NaN, and on accelerators an undefined row.
+            None. A value out of range raises an error in eager calls on CPUs. In compiled calls and
+            on accelerators, it may give NaN or an undefined row instead.
         mask: Mask `(B, T)` of the output; the mask of `x` if None.
 
     Returns:
         The output `(B, T, D)` in the compute dtype of the layer.
 
     Raises:
-        ValueError: If `x` has the wrong rank or a different width than the table, or is longer than
-            the table and no `positions` are given.
+        ValueError: If `sequence_length` is not a positive integer; if `x` is not floats, or has the
+            wrong rank or a different width than the table; if `x` is longer than the table and no
+            `positions` are given; if the positions are not integers; or if the positions or the
+            mask have the wrong shape.
 
     Example:
 

@@ -54,15 +54,17 @@ class RecurrentEncoder(MaskedLayer):
 
     Call arguments:
         x: Inputs `(B, S, D)`.
-        padding_mask: Padding mask of `x`, `(B, S)`.
+        padding_mask: Padding mask of `x`, `(B, S)`; the Keras mask of `x` if None.
         training: Whether dropout is active.
 
     Returns:
-        The states of the last layer. `keras_attn.ops.summarize(output, mask, "ends")` returns the
-        final states of both directions.
+        The states of the last layer, `(B, S, 2 U)`, or `(B, S, U)` in one direction.
+        `keras_attn.ops.summarize(output, mask, "ends")` returns the final states of both
+        directions, `(B, 2 U)`.
 
     Raises:
-        ValueError: If a setting is out of range, or an input or a mask has the wrong shape.
+        ValueError: If a setting is unknown or out of range, an input or a mask has the wrong shape,
+            or a mask has floats.
 
     Example:
 

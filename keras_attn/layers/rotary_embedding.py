@@ -24,7 +24,8 @@ class RotaryEmbedding(MaskedLayer):
         output[b, t, n, i]      = x[b, t, n, i] cos(a[i]) - x[b, t, n, i + H/2] sin(a[i])
         output[b, t, n, i+H/2]  = x[b, t, n, i + H/2] cos(a[i]) + x[b, t, n, i] sin(a[i])
 
-    for i < H / 2. The product of a rotated query and a rotated key depends only on their distance.
+    for i < H / 2. The product of a rotated query and a rotated key depends only on the distance of
+    their positions.
     Channels i and i + H / 2 form a pair, as in GPT-NeoX and Llama. The layer has no weights and
     accepts any length. `MultiHeadSelfAttention` and the blocks with `positions="rotary"` rotate
     queries and keys internally.
@@ -38,8 +39,8 @@ class RotaryEmbedding(MaskedLayer):
     Args:
         base: Base of the wavelengths; 10000 in the paper, greater for longer contexts.
         scaling: Scaling for contexts longer than in training: `{"type": "linear", "factor": f}` or
-            `{"type": "llama3", "factor": f, ...}`, as in `keras_attn.ops.rotary_rates`; none if
-            None.
+            `{"type": "llama3", "factor": f, ...}`. The rates that `keras_attn.ops.rotary_rates`
+            returns for it replace `base ** (-2i / H)`. No scaling if None.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -51,8 +52,8 @@ class RotaryEmbedding(MaskedLayer):
         The rotated tensor `(B, T, N, H)` in the compute dtype of the layer.
 
     Raises:
-        ValueError: If H is odd, an input has the wrong rank or length, or the positions are not
-            integers.
+        ValueError: If `base` or `scaling` is out of range; if H is odd; if an input has the wrong
+            rank or length; if the positions are not integers; or if a mask has floats.
 
     Example:
 
@@ -80,7 +81,7 @@ class RotaryEmbedding(MaskedLayer):
         mask: Tensor | None = None,
         x_mask: Tensor | None = None,
     ):
-        """Rotates the heads in `x` `(B, T, N, H)` by their positions."""
+        """Rotates each head of `x` `(B, T, N, H)` by the positions of the tokens."""
         check_rank(x, "x", rank=4, shape="(B, T, N, H)")
         sequence_mask(x, mask, x_mask, name="mask")
         if positions is not None:

@@ -23,7 +23,7 @@ PROJECTIONS = (None, "shared", "separate")
 class SelfAttention(DenseLayer):
     """Self-attention with one head, and with no, one or three projections.
 
-        projection   queries, keys and values                     kernels   biases
+        projection   queries, keys and values                     kernels   with `use_bias`, also
         None         Q = K = V = x                                0         0
         "shared"     Q = K = V = x W + b                          D U       U
         "separate"   Q, K, V = x Wq + bq, x Wk + bk, x Wv + bv    3 D U     3 U
@@ -63,15 +63,16 @@ class SelfAttention(DenseLayer):
         attention_mask: Mask of query-key pairs, `(B, T, T)` or `(B, 1, T, T)`.
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether to also return the attention weights.
-        mask: Padding mask `(B, T)`.
+        mask: Padding mask `(B, T)`; the Keras mask of `x` if None.
         training: Whether dropout is active.
 
     Returns:
-        The output `(B, T, U)`, or `(output, weights)` with weights `(B, T, T)`.
+        The output `(B, T, U)` or, if `return_attention_scores` is True, `(output, weights)` with
+        weights `(B, T, T)`.
 
     Raises:
-        ValueError: If a setting is out of range, an input has the wrong rank or length, or a mask
-            has floats.
+        ValueError: If a setting is unknown, out of range or does not apply; if an input has the
+            wrong rank or an unknown width; or if a mask has floats or the wrong shape.
 
     Example:
 

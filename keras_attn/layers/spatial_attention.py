@@ -19,8 +19,7 @@ class SpatialAttention(ImageGate):
         output = x * gates                                                  (B, H, W, C)
 
     This is the formula of the paper. The authors' code has a batch normalization before the
-    sigmoid, and the order of maximum and average is reversed; consider this when you load weights
-    from that code.
+    sigmoid, and the maximum before the average; consider both when you load weights from that code.
 
     Gates are not normalized by a softmax. Each gate is between 0 and 1, and `collect_attention`
     does not collect them.
@@ -38,14 +37,15 @@ class SpatialAttention(ImageGate):
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: Inputs `(B, H, W, C)`.
+        x: Inputs `(B, H, W, C)`; `(B, C, H, W)` with channels first.
         return_attention_scores: Whether to also return the gates.
 
     Returns:
-        The output `(B, H, W, C)`, or `(output, gates)` with gates `(B, H, W)`.
+        The output in the shape of `x` or, if `return_attention_scores` is True, `(output, gates)`
+        with gates `(B, H, W)`.
 
     Raises:
-        ValueError: If a setting is out of range, or an input has the wrong shape.
+        ValueError: If a setting is unknown or out of range, or an input has the wrong shape.
 
     Example:
 

@@ -20,18 +20,18 @@ from keras_attn.ops.score_options import check_softcap, softcap
 class TokenEmbedding(MaskedLayer):
     """Embeds token ids, and projects vectors to logits with the same matrix.
 
-        embed:    output[b, t] = E[ids[b, t]] * sqrt(D)       (B, T, D)
-        reverse:  logits = x E^T (+ b)                        (B, T, V)
+        embed:    output[b, t] = E[ids[b, t]] * sqrt(D)       (B, T, D); the factor with `scale`
+        reverse:  logits = x E^T + b                          (..., V); b with `output_bias`
                   logits = c tanh(logits / c)                 with `logit_softcap` c
 
     The scale follows Vaswani et al., 2017, section 3.4; the tied output follows Press and Wolf,
-    2017. The initial embeddings are normal with standard deviation `1 / sqrt(D)`, so that both
-    directions start with unit scale.
+    2017. By default, the initial embeddings are normal with standard deviation `1 / sqrt(D)`, so
+    that both directions start with unit scale.
 
     Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse=True`, x `(..., D)` to `(..., V)`.
 
-    Masking: the output carries the explicit `mask`, or the mask `ids != pad_id` with
-    `mask_zero`. With `reverse` it keeps the mask of `x`.
+    Masking: the mask of the output is the explicit `mask`, else `ids != pad_id` if `mask_zero` is
+    True, else None. With `reverse=True`, it is the explicit `mask`, else the mask of `x`.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -47,17 +47,19 @@ class TokenEmbedding(MaskedLayer):
     Call arguments:
         x: Integer ids `(B, T)`, or floats `(..., D)` if `reverse` is True. float32 ids, which a
             `Sequential` model without an `Input` passes, are also accepted. An id outside of the
-            vocabulary raises an error on CPUs, gives NaN in compiled calls on JAX, and gives an
-            undefined row on accelerators.
+            vocabulary raises an error in eager calls on CPUs. In compiled calls and on
+            accelerators, it may give NaN or an undefined row instead.
         reverse: Whether to project `x` to logits.
-        mask: Mask of the output.
+        mask: Mask of the output, `(B, T)` or, if `reverse` is True, `(...)`.
 
     Returns:
-        Embeddings `(B, T, D)`, or logits `(..., V)`.
+        Embeddings `(B, T, D)` or, if `reverse` is True, logits `(..., V)`, in the compute dtype of
+        the layer.
 
     Raises:
-        ValueError: If ids are 16-bit floats; if vectors are passed without `reverse`, or have the
-            wrong width; or if a mask has the wrong shape or floats.
+        ValueError: If a setting is out of range; if ids are 16-bit floats; if vectors are passed
+            without `reverse`, or have the wrong width; or if a mask has the wrong shape or floats.
+            In a graph, float32 `x` of rank 2 are always read as ids.
 
     Example:
 
@@ -140,7 +142,11 @@ class TokenEmbedding(MaskedLayer):
         return x * ops.cast(self.dim**0.5, x.dtype) if self.scale else x
 
     def as_logits(self, products: Tensor) -> Any:
-        """Converts products with `output_kernel` to logits, with the bias and the soft cap."""
+        """Returns logits `(..., V)`: adds the bias to products `(..., V)`, and limits them.
+
+        The products are `x @ output_kernel()`. The bias requires `output_bias=True`, and the limit
+        requires `logit_softcap`.
+        """
         logits = products
         if self.bias is not None:
             bias = ops.cast(self.bias, logits.dtype)
@@ -150,14 +156,14 @@ class TokenEmbedding(MaskedLayer):
         return logits if self.logit_softcap is None else softcap(logits, self.logit_softcap)
 
     def output_kernel(self) -> Any:
-        """Returns a copy of the matrix `(D, V)` with which `reverse` computes logits.
+        """Returns a copy of the matrix `(D, V)` with which `reverse=True` computes logits.
 
         The logits are `as_logits(x @ kernel)`. The copy has the layout that is fastest for the few
         rows of a decoding loop.
 
         Returns:
-            The kernel in the dtype of the logits, or None if the logits are not a plain product
-            (int8 or int4 weights, or a soft cap).
+            The kernel in the compute dtype of the layer, or None if the embedding is quantized (to
+            int8 or int4).
         """
         capped = getattr(self.embedding, "logit_soft_cap", None) is not None
         if capped or self.embedding.quantization_mode is not None:
@@ -170,7 +176,10 @@ class TokenEmbedding(MaskedLayer):
         return (*x_shape, self.dim)
 
     def compute_mask(self, x: Tensor, previous_mask: Tensor | None = None):
-        """Returns the explicit mask, or `ids != pad_id` if `mask_zero` is True; otherwise None."""
+        """Returns the mask of the output: `previous_mask`, unless it is None.
+
+        Otherwise, the mask is `x != pad_id` for integer ids `x` if `mask_zero` is True, else None.
+        """
         if previous_mask is not None or not self.mask_zero:
             return previous_mask
         if "int" not in keras.backend.standardize_dtype(x.dtype):

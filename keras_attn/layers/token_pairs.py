@@ -21,14 +21,15 @@ class HashedTokenPairs(MaskedLayer):
 
         output[b, s] = 1 + hash(token_ids[b, s], token_ids[b, s + 1]) mod (num_buckets - 1)
 
-    The id is 0 if either token is padding, and for the last token. Use the ids with an embedding of
-    `num_buckets` rows. The ids are the same on every backend, in eager and compiled calls and in
-    SavedModels. The hash combines two residues modulo the prime p = 46337, each with its own
-    multiplier k and start c, which `seed` determines:
+    The id is 0 if either token is padding, and for the last token of a row. Use the ids with an
+    embedding of `num_buckets` rows. The ids are the same on all backends, in eager and compiled
+    calls and in SavedModels. The hash is `h1 p + h2` for the prime p = 46337. h1 and h2 are
+    computed by the formula of h, each with its own multiplier k and start c, which `seed`
+    determines:
 
         h = c;  for each of the two tokens:  h = (h k + id mod 2^15) k + id div 2^15;  h = h^3 mod p
 
-    All products are below 2^31, so int32 is enough.
+    All numbers are below 2^31, so int32 is enough.
 
     Shapes: token_ids `(B, S)` to `(B, S)`, int32.
 
@@ -36,20 +37,20 @@ class HashedTokenPairs(MaskedLayer):
     padding. The output has no mask; its padding has id 0.
 
     Args:
-        num_buckets: Number of ids, including 0; at least 2.
+        num_buckets: Number of ids, including 0; from 2 to 2^30.
         seed: Seed of the hash; another seed gives other collisions.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         token_ids: Integers `(B, S)`, from 0 to 2^31 - 1; 0 is padding.
-        mask: Padding mask `(B, S)`, boolean or 0/1 integers.
+        mask: Padding mask `(B, S)`, boolean or 0/1 integers; the Keras mask of `token_ids` if None.
 
     Returns:
-        Ids `(B, S)`, from 0 to `num_buckets - 1`.
+        Ids, int32 `(B, S)`, from 0 to `num_buckets - 1`.
 
     Raises:
-        ValueError: If a setting is out of range, an input or a mask has the wrong shape, or the ids
-            are not integers.
+        ValueError: If `num_buckets` is out of range; if an input or a mask has the wrong shape; if
+            the ids are not integers; or if the mask has floats.
 
     Example:
 

@@ -31,14 +31,14 @@ class TokenSegments(MaskedLayer):
 
     Call arguments:
         token_ids: Integers `(B, S)`; 0 is padding.
-        mask: Padding mask `(B, S)`, boolean or 0/1 integers.
+        mask: Padding mask `(B, S)`, boolean or 0/1 integers; the Keras mask of `token_ids` if None.
 
     Returns:
-        Segment ids 0 and 1, `(B, S)`.
+        Segment ids 0 and 1, int32 `(B, S)`.
 
     Raises:
-        ValueError: If `separator_id` is not above 0, an input or a mask has the wrong shape, or the
-            ids are not integers.
+        ValueError: If `separator_id` is not an integer above 0, an input or a mask has the wrong
+            shape, the ids are not integers, or the mask has floats.
 
     Example:
 

@@ -38,24 +38,25 @@ def integer_ids(token_ids: Tensor, name: str) -> Tensor:
 class TokenWeighting(MaskedLayer):
     """Multiplies each token by a learned weight for its id.
 
-        weights[b, s] = activation(w[token_ids[b, s]]), 0 where there is no token     (B, S)
+        weights[b, s] = activation(w[token_ids[b, s]]), 0 where the mask is False     (B, S)
         output[b, s]  = weights[b, s] x[b, s]                                         (B, S, D)
 
-    The weight is a trainable inverse document frequency (Salton and Buckley, 1988, describe the
-    fixed one of TF-IDF), and a first step towards attention: it depends only on the id of a token,
-    not on its neighbours. The weights are not normalized. Their initial values are `initial`, or 1,
-    so that the layer initially changes nothing.
+    The weight is a trainable inverse document frequency (IDF; Salton and Buckley, 1988, describe
+    the fixed IDF of TF-IDF), and a first step towards attention: it depends only on the id of a
+    token, not on the token's neighbours. The weights are not normalized. Their initial values are
+    `initial`, or 1, with which the layer changes nothing. The layer has V parameters w.
 
-    Shapes: x `(B, S, D)` and token_ids `(B, S)` to `(B, S, D)`. Weights: V.
+    Shapes: x `(B, S, D)` and token_ids `(B, S)` to `(B, S, D)`.
 
     Masking: `mask` `(B, S)`, or the Keras mask of `x`, is the mask of the output. Hidden tokens
     have a weight of 0.
 
     Args:
         vocabulary_size: Number V of ids.
-        initial: V initial weights, such as IDF; 1 for all if None. They are not in the config; a
-            saved model keeps the learned weights.
-        activation: None (any weight, also below 0), `"softplus"` or `"exponential"` (above 0).
+        initial: V initial weights, such as IDF; 1 for all if None. With an activation, they must be
+            above 0. They are not in the config; a saved model keeps the learned weights.
+        activation: None, which allows any weight, or `"softplus"` or `"exponential"`, which keep
+            weights above 0.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -65,13 +66,14 @@ class TokenWeighting(MaskedLayer):
         return_attention_scores: Whether to also return the attention weights.
 
     Returns:
-        The output `(B, S, D)`, or `(output, weights)` with weights `(B, S)`. The role of the
-        weights in `collect_attention` is `weighting`. `layer.token_weights(token_ids)` returns only
-        the weights, and `layer.get_token_weights()` returns the weights of the vocabulary.
+        The output `(B, S, D)` or, if `return_attention_scores` is True, `(output, weights)` with
+        weights `(B, S)`. The role of the weights in `collect_attention` is "weighting".
+        `layer.token_weights(token_ids)` returns only the weights, and `layer.get_token_weights()`
+        returns the weights of the vocabulary, a NumPy array `(V,)`.
 
     Raises:
-        ValueError: If a setting is out of range, an input or a mask has the wrong shape, or the ids
-            are not integers.
+        ValueError: If a setting is unknown or out of range, an input or a mask has the wrong shape,
+            the ids are not integers, or the mask has floats.
 
     Example:
 
@@ -137,7 +139,7 @@ class TokenWeighting(MaskedLayer):
         self._initial = None
 
     def token_weights(self, token_ids: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Returns the weights `(B, S)` of ids `(B, S)`; 0 where `mask` is False."""
+        """Returns the weights `(B, S)` of ids `(B, S)`, which are 0 where `mask` is False."""
         if not self.built:
             self.build()
         token_ids = integer_ids(ops.convert_to_tensor(token_ids), self.name)

@@ -28,13 +28,15 @@ class TransformerEncoder(TransformerStack):
     """A stack of `TransformerEncoderBlock`s (Vaswani et al., 2017).
 
         x = block_i(x) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x)
+        output = output_scale * x
 
     With `positions="relative"`, all blocks share one table of biases, as in T5.
 
     Shapes: x `(B, T, D)` to `(B, T, D)`. The inputs are embeddings, with positions unless the
     blocks have them (`positions="rotary"`, `"alibi"` or `"relative"`).
 
-    Masking: as in `TransformerEncoderBlock`, with the same masks for all blocks.
+    Masking: as in `TransformerEncoderBlock`, with the same masks for all blocks. `padding_mask`
+    `(B, T)`, or the Keras mask of `x`, is the mask of the output.
 
     Args:
         num_layers: Number of blocks.
@@ -42,15 +44,16 @@ class TransformerEncoder(TransformerStack):
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         rematerialize: Whether training keeps only the input of each block, and computes the block
             again for its gradients. This saves memory and costs one more forward pass.
-        output_scale: Factor of the output; 1 if None. The decoder of T5 has `1 / sqrt(D)` if the
-            logits are tied to the embedding.
+        output_scale: Factor of the output; 1 if None. In T5, the decoder has the factor `1 /
+            sqrt(D)` if the logits are tied to the embedding.
         window_blocks: Which blocks have the `sliding_window`: all if None; blocks 0, n, 2n and so
             on for a number n; or a list with a boolean for each block.
         window_rotary_base: Base of the rotary positions in blocks with a window, which then have no
-            `rotary_scaling`; the base of all other blocks if None.
-        first_norm: Whether a pre-norm stack normalizes the input of its first self-attention.
+            `rotary_scaling`; `rotary_base` and `rotary_scaling`, as in all other blocks, if None.
+        first_norm: Whether the input of the first self-attention is normalized. Only a pre-norm
+            stack supports False.
         last_states: Number n of last blocks whose outputs are returned, concatenated along the
-            width.
+            width. Only the last of these outputs gets the final norm and `output_scale`.
         **kwargs: All other arguments of `TransformerEncoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:
@@ -62,16 +65,18 @@ class TransformerEncoder(TransformerStack):
         training: Whether dropout is active.
         attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products of all blocks;
             -inf hides.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
-            the blocks; `0 ... T-1` if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions of the tokens for the settings
+            `positions`, `score_mod` and `mask_mod`; `0 ... T-1` if None. A stack without these
+            settings raises an error.
 
     Returns:
-        The output `(B, T, D)`, or `(output, [weights of block 0, ...])`, each `(B, N, T, T)`. With
-        `last_states` the output is `(B, T, n D)`.
+        The output `(B, T, n D)`, which is `(B, T, D)` by default. If `return_attention_scores` is
+        True, `(output, weights)`, where `weights` is a list with a tensor `(B, N, T, T)` for each
+        block.
 
     Raises:
-        ValueError: If a setting is out of range, a mask has the wrong shape, or the heads do not
-            divide the width.
+        ValueError: If a setting is unknown, out of range or does not apply; if an input or a mask
+            has the wrong shape; if a mask has floats; or if the heads do not divide the width.
 
     Example:
 
@@ -153,13 +158,17 @@ class TransformerDecoder(TransformerStack):
     """A stack of `DecoderBlock`s, with cached step-by-step decoding.
 
         x = block_i(x, memory) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x)
+        output = output_scale * x
+
+    With `positions="relative"`, all blocks share one table of biases, as in T5.
 
     Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, D)`. The inputs are embeddings, with
     positions unless the blocks have them (`positions="rotary"`, `"alibi"` or `"relative"`). A
     `TokenEmbedding` with `reverse=True`, or a `Dense`, converts the output to logits.
     `keras_attn.models.TokenDecoder` combines embedding, stack and output layer for decoding.
 
-    Masking: as in `DecoderBlock`, with the same masks for all blocks.
+    Masking: as in `DecoderBlock`, with the same masks for all blocks. Self-attention is always
+    causal. `padding_mask` `(B, T)`, or the Keras mask of `x`, is the mask of the output.
 
     Args:
         num_layers: Number of blocks.
@@ -167,13 +176,14 @@ class TransformerDecoder(TransformerStack):
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         rematerialize: Whether training keeps only the input of each block, and computes the block
             again for its gradients. This saves memory and costs one more forward pass.
-        output_scale: Factor of the output; 1 if None. The decoder of T5 has `1 / sqrt(D)` if the
-            logits are tied to the embedding.
+        output_scale: Factor of the output; 1 if None. In T5, the decoder has the factor `1 /
+            sqrt(D)` if the logits are tied to the embedding.
         window_blocks: Which blocks have the `sliding_window`: all if None; blocks 0, n, 2n and so
             on for a number n; or a list with a boolean for each block.
         window_rotary_base: Base of the rotary positions in blocks with a window, which then have no
-            `rotary_scaling`; the base of all other blocks if None.
-        first_norm: Whether a pre-norm stack normalizes the input of its first self-attention.
+            `rotary_scaling`; `rotary_base` and `rotary_scaling`, as in all other blocks, if None.
+        first_norm: Whether the input of the first self-attention is normalized. Only a pre-norm
+            stack supports False.
         **kwargs: All other arguments of `DecoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:
@@ -187,19 +197,22 @@ class TransformerDecoder(TransformerStack):
             self-attention of all blocks; -inf hides.
         return_attention_scores: Whether to also return the attention weights.
         training: Whether dropout is active.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
-            the blocks; `0 ... T-1` if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions of the tokens for the settings
+            `positions`, `score_mod` and `mask_mod`; `0 ... T-1` if None. A stack without these
+            settings raises an error.
         cross_attention_mask: Mask of query-memory pairs, `(B, T, S)` or `(B, 1|N, T, S)`, for
             cross-attention.
 
     Returns:
-        The output `(B, T, D)`. With `return_attention_scores`, `(output, self_weights,
+        The output `(B, T, D)`. If `return_attention_scores` is True, `(output, self_weights,
         cross_weights)`: lists with the weights `(B, N, T, T)` and `(B, N, T, S)` of each block.
         Without a memory, the last list is empty.
 
     Raises:
-        ValueError: If a setting is out of range, a mask has the wrong shape, the heads do not
-            divide the width, or the decoder was built with a memory and gets none, or the reverse.
+        ValueError: If a setting is unknown, out of range or does not apply; if an input or a mask
+            has the wrong shape; if a mask has floats; if the heads do not divide the width; if a
+            memory is given to a decoder that was built without a memory; or if no memory is given
+            to a decoder that was built with a memory.
 
     Example:
 
@@ -279,24 +292,28 @@ class TransformerDecoder(TransformerStack):
         max_length: Size | None = None,
         positions: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Runs over a prompt and returns the state that `step` continues.
+        """Runs over a prompt of P tokens, and returns its output and the state for `step`.
 
         Args:
             x: Inputs `(B, P, D)`, right-padded if rows differ in length.
             padding_mask: Padding mask of `x`, `(B, P)`; the Keras mask of `x` if None.
-            memory: Source states `(B, S, Dm)`, or None. Its keys and values are computed here,
-                once.
+            memory: Source states `(B, S, Dm)`, or None for a decoder without cross-attention. The
+                keys and values of the memory are computed here, once.
             memory_mask: Padding mask of the memory, `(B, S)`; the Keras mask of `memory` if None.
             max_length: Number of slots L of the cache, for P and all steps; P + 1 if None.
             positions: Positions of the prompt's tokens, as in a call. Steps continue from the
                 greatest position of each row.
 
         Returns:
-            The output `(B, P, D)` and the state, a nest of batch-first tensors.
+            A tuple of the output `(B, P, D)` and the state, a dict of batch-first tensors:
+            "visible" `(B, L)`, the slots of tokens; "slot" `(B,)`, the next slot; "cache", a list
+            with the keys and values of each block; "positions" `(B, L)`, if the settings use
+            positions; and, with a memory, "memory" and "memory_mask".
 
         Raises:
-            ValueError: If `max_length` is less than P, `x` and `memory` have different numbers of
-                rows, or the layer is not built.
+            ValueError: If `max_length` is less than P; if an input or a mask has the wrong shape;
+                if a memory is missing or was not there when the layer was built; or if the layer is
+                not built.
         """
         padding_mask = first_mask(padding_mask, getattr(x, "_keras_mask", None))
         memory_mask = first_mask(memory_mask, getattr(memory, "_keras_mask", None))
@@ -352,7 +369,7 @@ class TransformerDecoder(TransformerStack):
     def step(
         self, x: Tensor, state: dict[str, Any], return_attention_scores: bool = False
     ) -> tuple[Any, ...]:
-        """Computes one new position, with the result of the call on the whole sequence.
+        """Computes the output of one new position, as in a call on the whole sequence.
 
         Args:
             x: Inputs `(B, 1, D)`.
@@ -360,8 +377,10 @@ class TransformerDecoder(TransformerStack):
             return_attention_scores: Whether to also return the attention weights.
 
         Returns:
-            `(output (B, 1, D), state)`, or `(output, state, scores)` with scores
-            `{"self": [(B, N, 1, L), ...], "cross": [(B, N, 1, S), ...]}`.
+            `(output, state)`, with the output `(B, 1, D)` and the new state. If
+            `return_attention_scores` is True, `(output, state, scores)`, where `scores` is a dict:
+            "self" is a list of weights `(B, N, 1, L)`, one for each block, and "cross" a list of
+            weights `(B, N, 1, S)`, which is empty without a memory.
 
         Raises:
             ValueError: If `x` has another shape, or the cache is full. In a graph, a full cache
@@ -411,14 +430,14 @@ class TransformerDecoder(TransformerStack):
 
     @staticmethod
     def repeat(state: dict[str, Any], times: int) -> dict[str, Any]:
-        """Repeats rows of a state, for the beams of each sentence.
+        """Repeats the rows of a state, for the beams of each sentence.
 
         Args:
-            state: The state.
-            times: Number of copies of each row, which are adjacent.
+            state: State from `prefill` or `step`.
+            times: Number of copies of each row. The copies of a row are adjacent.
 
         Returns:
-            The state of the new rows. They share the memory, which is not repeated.
+            A state with `times` rows for each row. They share the memory, which is not repeated.
         """
         shared = {k: v for k, v in state.items() if k in ("memory", "memory_mask")}
         rest = {k: v for k, v in state.items() if k not in shared}
@@ -429,9 +448,9 @@ class TransformerDecoder(TransformerStack):
         """Selects rows of a state, as beam search does among the beams of a sentence.
 
         Args:
-            state: The state.
-            rows: int32 `(B,)`, the row that each new row continues. It must belong to the same
-                sentence, because the memory is not reordered.
+            state: State from `prefill`, `step` or `repeat`.
+            rows: int32 `(B,)`: for each new row, the index of the row that it continues. Both rows
+                must belong to the same sentence, because the memory is not reordered.
 
         Returns:
             The state of the new rows.

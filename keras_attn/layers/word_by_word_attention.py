@@ -32,19 +32,19 @@ class WordByWordAttention(MaskedLayer):
 
     This is the word-by-word attention of Rocktäschel et al., 2016. In entailment, the queries are
     the states of an LSTM over the hypothesis, and the values are the states of an LSTM over the
-    premise. The last r summarizes how the words of the hypothesis match the premise. r[0] is 0. The
-    paper writes Y for the values, h for a query and w for the vector v.
+    premise. The last r summarizes how the words of the hypothesis match the premise. Before the
+    first word, r is 0. The paper writes Y for the values, h for a query and w for the vector v.
 
-    The steps depend on each other, so they run in a loop. A step needs memory for `B * S * units`
-    numbers, which the backward pass recomputes. The layer has `Dv U + Dq U + Dv U + U + Dv Dv`
-    parameters.
+    The steps depend on each other, so they run in a loop. A step needs memory for `B S U` numbers,
+    which the backward pass recomputes. The layer has `Dv U + Dq U + Dv U + U + Dv Dv` parameters.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)` to `(B, T, Dv)`.
 
     Masking: `value_mask` `(B, S)` hides values; a row that sees none has zero weights and a zero r.
-    Where `query_mask` `(B, T)` is False, a row keeps its r, its output is zero and so are its
-    weights. Masks are boolean or 0/1 integers. If no mask is given, the Keras masks of `query` and
-    `value` are used. Padding may be on either side. `query_mask` is the mask of the output.
+    Where `query_mask` `(B, T)` is False, a row keeps its r, and its output and weights are zero.
+    Masks are boolean or 0/1 integers. `query_mask` defaults to the Keras mask of `query`, and
+    `value_mask` to the Keras mask of `value`. Padding may be on either side. `query_mask` is the
+    mask of the output.
 
     Args:
         units: Width U of the hidden layer.
@@ -60,12 +60,12 @@ class WordByWordAttention(MaskedLayer):
         return_state: Whether to also return the last r.
 
     Returns:
-        r `(B, T, Dv)`, or `(r, weights)` with weights `(B, T, S)`. With `return_state`, the r `(B,
-        Dv)` of the last word comes last.
+        r `(B, T, Dv)` or, if `return_attention_scores` is True, `(r, weights)` with weights `(B, T,
+        S)`. If `return_state` is True, the tuple ends with the r `(B, Dv)` of the last word.
 
     Raises:
-        ValueError: If a setting is out of range, an input has the wrong rank or length, or a mask
-            has floats.
+        ValueError: If `units` is not a positive integer, an input is missing or has the wrong rank
+            or batch size, or a mask has floats or the wrong shape.
 
     Example:
 
