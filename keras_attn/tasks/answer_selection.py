@@ -512,6 +512,8 @@ class AnswerSelector(TextVectors):
             examples: `SelectionQuestion`s, or tuples of a question, its right answer or a list of
                 right answers, and optionally a list of candidates. Without this list, all answers
                 of the task are candidates.
+            results: The result of `measured`: the ranks of the right answers of each question.
+            num_bootstrap: Bootstrap samples for the confidence intervals; 0 for no intervals.
             seed: Seed of the bootstrap samples.
 
         Returns:

@@ -520,6 +520,18 @@ class Captioner(PictureTask, SequenceToSequence):
         The scores are the perplexity and, unless it determines the best weights, CIDEr and BLEU-4
         of generated captions. CIDEr and BLEU-4 are multiplied by 100, and computed without Java. If
         two epochs have the same score, the lower perplexity is better.
+
+        Args:
+            dev: Development examples, as for `fit`.
+            training: Settings of class `Training`, with the `score` that determines the best
+                weights.
+
+        Returns:
+            A function from the model to a `Scored`.
+
+        Raises:
+            ImportError: If the score is not the perplexity, and `pycocoevalcap` is not installed.
+            ValueError: If the score is CIDEr, and there are fewer than two images.
         """
         if training.score != "perplexity":
             metrics_folder()
@@ -864,6 +876,10 @@ class Captioner(PictureTask, SequenceToSequence):
         Args:
             examples: `CaptionedImage`s, (image, captions) pairs, or the result of `read_test`,
                 which may include training captions.
+            results: The result of `measured`: a caption for each image.
+            tokenization: Tokenizer of the metrics: ptb, which needs Java; plain; or auto, which is
+                ptb if Java is installed.
+            meteor: Also compute METEOR, which needs Java.
             train_captions: Captions of the training set, to count copied captions.
 
         Returns:

@@ -782,13 +782,13 @@ class Talker(SequenceToSequence):
 
     def explained(self, conversations: Sequence[Any], use: ConversationUse) -> list[Alignment]:
         """Answers conversations by beam search, and returns the attention weights of each answer to
-        the turns.
+        the turns. The beam search has the settings in `own_use`; settings given to the call are not
+        used.
 
         Args:
             conversations: A string (a single turn), a tuple of strings (the turns so far), or a
                 list of strings and tuples.
-            use: Settings of class `Use`. They are not used: the beam search has the settings in
-                `own_use`.
+            use: Settings of class `Use`.
 
         Returns:
             An `Alignment` for one conversation, or a list of `Alignment`s for a list, as returned
@@ -864,6 +864,7 @@ class Talker(SequenceToSequence):
 
         Args:
             exchanges: `Exchange`s, or tuples of turns and an answer.
+            results: The result of `measured`: the answers, and settings of class `Use`.
             train: Training exchanges, for the baselines of random answers and of the answers of the
                 nearest training contexts. If None, the training exchanges included in `exchanges`
                 are used; without any, the baselines are left out. `seed` selects random answers.

@@ -646,6 +646,7 @@ class WordEmbedder(Task[Texts]):
         Args:
             tests: `WordTests`; or settings of class `Test`, or a dict of these settings, with the
                 paths of files.
+            results: The result of `measured`: a `WordSpace` of all words.
             first: Number of most frequent words that analogies may contain; 0 for all. None for the
                 number in `tests`.
 

@@ -294,8 +294,9 @@ class Pretrainer(EncoderTask):
     def begin(
         cls, examples: Text, data: PretrainingData, model: Any, dtype: Any, **parts: Any
     ) -> Beginning:
-        """Returns the `Beginning` of a new pretrainer: tokenizer and encoder, new or from a
-        backbone."""
+        """Returns the `Beginning` of a new pretrainer: a tokenizer trained on the documents and a
+        new encoder or, with `data.backbone`, the tokenizer and the encoder of the backbone. Raises
+        a ValueError if `SentenceIds` have another vocabulary than the backbone."""
         start = read_backbone(data.backbone) if data.backbone else None
         if isinstance(examples, SentenceIds):
             tokenizer = examples.tokenizer

@@ -360,6 +360,8 @@ class QuestionAnswerer(WindowedTask):
 
         Args:
             examples: `AnsweredQuestion`s, or tuples ((question, text), answers).
+            results: The result of `measured`: an `Answer` for each question, and a dict.
+            num_bootstrap: Bootstrap samples for the confidence intervals; 0 for no intervals.
             seed: Seed of the bootstrap samples.
 
         Returns:

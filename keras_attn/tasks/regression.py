@@ -368,6 +368,8 @@ class TextRegressor(TextRowsTask):
 
         Args:
             examples: Texts or pairs with a number, as for `fit`.
+            results: The predictions: a `PredictedNumber` for each example.
+            num_bootstrap: Bootstrap samples for the confidence intervals; 0 for no intervals.
             seed: Seed of the bootstrap samples.
 
         Returns:

@@ -406,6 +406,8 @@ class SimilarityScorer(TextVectors):
 
         Args:
             examples: `ScoredPair`s, or tuples ((first, second), score).
+            results: The predictions: a number for each example.
+            num_bootstrap: Bootstrap samples for the confidence intervals; 0 for no intervals.
             seed: Seed of the bootstrap samples.
 
         Returns:

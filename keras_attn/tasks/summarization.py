@@ -300,6 +300,9 @@ class Summarizer(TextToText):
 
         Args:
             pairs: Tuples (text, summary) of strings.
+            results: A tuple of the summaries and settings of class `Use`.
+            words: Words of ROUGE: runs of a-z and 0-9, stemmed, or words of any script.
+            num_bootstrap: Bootstrap samples for the confidence intervals; 0 for no intervals.
 
         Returns:
             A `keras_attn.metrics.RougeReport`, which `print` shows: mean F1 of ROUGE-1, ROUGE-2 and

@@ -396,6 +396,8 @@ class Tagger(WindowedTask):
         Args:
             examples: `TaggedText`s, or pairs of a list of words and a list of labels. Labels that
                 the tagger does not know count as errors, with a warning.
+            results: The predictions: a `TaggedWords` for each example.
+            num_bootstrap: Bootstrap samples for the confidence intervals; 0 for no intervals.
             seed: Seed of the bootstrap samples.
 
         Returns:

@@ -689,6 +689,7 @@ class Translator(TextToText):
         Args:
             pairs: Tuples (source, target) of strings. Targets and translations are compared in
                 Unicode form NFC.
+            results: A tuple of the translations and settings of class `Use`.
             tokenize: sacrebleu's tokenizer of BLEU; `"char"` or `"zh"` for scripts without spaces.
 
         Returns:

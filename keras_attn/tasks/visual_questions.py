@@ -768,6 +768,7 @@ class VisualQuestionAnswerer(PictureTask):
 
         Args:
             examples: `PictureQuestion`s, or ((image, question), answer) tuples.
+            results: The predictions: a `VisualAnswer` for each example.
 
         Returns:
             A dict, which `print` shows: `accuracy`; `vqa_accuracy`, if each question has answers of
