@@ -10,7 +10,7 @@ from keras_attn.arrays.modules import Array, ArrayModule
 
 
 def starts_of(xp: ArrayModule, lengths: Array) -> Array:
-    """Computes the index of each row's first value in the flat array.
+    """Computes the index of each row's first value in the flat array of all rows.
 
     Args:
         xp: `numpy` or `keras.ops`.
@@ -49,14 +49,14 @@ def owners(xp: ArrayModule, lengths: Array) -> Array:
 
 
 def places_in_rows(xp: ArrayModule, lengths: Array) -> tuple[Array, Array]:
-    """Returns the index of each value's row, and the position of the value in the row.
+    """Returns the row of each value of a flat array, and the position of the value in the row.
 
     Args:
         xp: `numpy` or `keras.ops`.
         lengths: Number of values of each row, int32 `(B,)`.
 
     Returns:
-        The row indices and the positions of all N values, int32 `(N,)` each.
+        A tuple of the row indices and the positions of all N values, int32 `(N,)` each.
 
     Example:
 
@@ -69,7 +69,7 @@ def places_in_rows(xp: ArrayModule, lengths: Array) -> tuple[Array, Array]:
 
 
 def row_sums(xp: ArrayModule, values: Array, lengths: Array) -> Array:
-    """Sums the values of each row.
+    """Computes the sum of the values of each row of a flat array.
 
     Args:
         xp: `numpy` or `keras.ops`.
@@ -90,7 +90,7 @@ def row_sums(xp: ArrayModule, values: Array, lengths: Array) -> Array:
 
 
 def kept(xp: ArrayModule, mask: Array, lengths: Array) -> tuple[Array, Array]:
-    """Finds the values that a mask keeps.
+    """Finds the values of a flat array that a mask keeps, and counts them in each row.
 
     Args:
         xp: `numpy` or `keras.ops`.
@@ -98,8 +98,8 @@ def kept(xp: ArrayModule, mask: Array, lengths: Array) -> tuple[Array, Array]:
         lengths: Number of values of each row, int32 `(B,)`.
 
     Returns:
-        The indices of the values that are kept, int32 `(M,)`, and the number of kept values in each
-        row, int32 `(B,)`.
+        A tuple of the indices of the M kept values, int32 `(M,)`, and the number of kept values in
+        each row, int32 `(B,)`.
 
     Example:
 
@@ -176,8 +176,8 @@ def joined(
         blank: Padding value.
 
     Returns:
-        The rows, int32 `(R, T)`, padded on the right, and their sizes, int32 `(R,)`. T is the
-        greatest size.
+        A tuple of the rows, int32 `(R, T)`, padded on the right, and their sizes, int32 `(R,)`. T
+        is the greatest size.
 
     Example:
 

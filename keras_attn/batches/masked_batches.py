@@ -42,12 +42,12 @@ class MaskedBatches(BucketedBatches):
     information. With `next_sentence=False`, a row is a whole chunk, `[CLS] text [SEP]`, and labels
     and weights have no `next_sentence`.
 
-    Of the masked tokens, 80 % are replaced by `[MASK]`, 10 % by a random token, and 10 % are kept.
-    Splits, replacements and masks are drawn anew in each epoch, from `seed`, the epoch and the
-    index of the batch, so that a resumed run draws the same splits, replacements and masks. Blocks
-    of 16,384 consecutive chunks are shuffled, and then the chunks within each four blocks, so that
-    files larger than memory are read in large pieces. `BucketedBatches` describes buckets and
-    epochs. **Pass `shuffle=False` to `fit`.**
+    About 80 % of the masked tokens are replaced by `[MASK]`, 10 % by a random token, and 10 % are
+    kept. Splits, replacements and masks are drawn anew in each epoch, from `seed`, the epoch and
+    the index of the batch, so that a resumed run draws the same splits, replacements and masks.
+    Blocks of 16,384 consecutive chunks are shuffled, and then the chunks within each four blocks,
+    so that files larger than memory are read in large pieces. `BucketedBatches` describes buckets
+    and epochs. **Pass `shuffle=False` to `fit`.**
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): masked words, next sentences.
@@ -59,7 +59,8 @@ class MaskedBatches(BucketedBatches):
         batch_size: Maximum number of rows of a batch.
         next_sentence: Whether rows are pairs.
         segments: Whether the inputs have `segment_ids`.
-        masked_share: Fraction of the tokens of each row to mask; at least one token is masked.
+        masked_share: Fraction of the tokens of each row to mask. At least one token is masked, but
+            with `whole_words=True` only if a drawn word has at most M pieces.
         whole_words: Whether all pieces of a word are masked together.
         part: If several processes train together, the index of the part of each batch that this
             process creates; rows of other parts are not read. If None, it is taken from the

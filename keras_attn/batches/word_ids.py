@@ -67,7 +67,7 @@ class WordIds:
         return digest.hexdigest()[:16]
 
     def summary(self) -> str:
-        """Returns a sentence with the numbers of texts, words and different words with an id."""
+        """Returns a text with the numbers of texts, words, and different words with an id."""
         return (
             f"{len(self):,} texts, {self.words_read:,} words, of which {len(self.ids):,} are one of"
             f" {len(self.tokenizer.vocabulary) - len(SPECIAL_TOKENS):,} with a vector"

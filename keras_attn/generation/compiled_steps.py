@@ -25,8 +25,9 @@ class CompiledSteps:
     not compiled. Every call uses the current values of the variables.
 
     Args:
-        begin: Function of ids int32 `(B, S)`, the integer `max_length`, and numbers `(B,)`, such as
-            seeds. It returns the first state, a nest of batch-first tensors.
+        begin: Function of ids int32 `(B, S)`, `max_length` (a scalar tensor on TensorFlow,
+            otherwise an int), and numbers `(B,)`, such as seeds. It returns the first state, a nest
+            of batch-first tensors.
         advance: Function of a state. It returns a nest of results and the next state.
         model: Layer or model whose variables both functions read. If the variables are replaced, as
             by `quantize` and `enable_lora`, the functions are compiled again.

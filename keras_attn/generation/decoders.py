@@ -112,10 +112,10 @@ class RecomputeDecoder:
     Args:
         function: `function(ids (B, L), memory, memory_mask) -> logits (B, L, V)`, where L is the
             `max_length` of `prefill`, and the memory and its mask are the arguments of `prefill`,
-            or None. The logits at a position must not depend on later ids. If the
-            function has an argument `padding_mask`, it receives a boolean `(B, L)`, True for
-            tokens. A model that treats an id as padding needs this mask, because a search may
-            generate that id as a token.
+            or None. The logits at a position must not depend on later ids. If the function has an
+            argument `padding_mask`, it receives a boolean `(B, L)`, True for tokens. A model that
+            treats an id as padding needs this mask, because a search may generate that id as a
+            token.
         pad_id: Id of the padding after the last token.
 
     Example:

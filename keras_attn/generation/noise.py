@@ -55,7 +55,7 @@ def prompt_seeds(ids: Tensor, seed: TensorLike) -> Tensor:
 
 
 def row_seeds(seed: TensorLike, rows: Tensor) -> Tensor:
-    """Returns a seed for each row, or checks given seeds.
+    """Derives a seed for each row from one seed, or checks and returns given seeds.
 
     Args:
         seed: Integer from 0 to 2^31 - 1, from which the seed of each row is derived; or integers

@@ -27,7 +27,7 @@ class SampledSteps:
     Together, the calls draw the same tokens as `sample` with the same settings and seeds. A state
     is a nest of batch-first tensors. Its shapes do not change, so that `CompiledSteps` compiles
     both functions only once. Numbers that are passed to `begin` as tensors are stored in the state,
-    and replace the numbers given here, so that one compiled function works for all their values.
+    and replace the settings of the constructor, so that one compiled function works for all values.
 
     Args:
         decoder: Any object with `prefill` and `step`.

@@ -39,8 +39,9 @@ class BagClassifierConfig(TextClassifierConfig):
     `pair_buckets` ids, and W and b are the weights of the output layer. With `pair_buckets=0`,
     there are no pairs. With `hidden_dim`, a hidden layer with a ReLU precedes the output layer.
 
-    The model is a linear classifier over TF-IDF features in which all parts are learned: the
-    embeddings (Joulin et al., 2017, "fastText"), and weights w and v in place of the IDF.
+    Without a hidden layer, the model is a linear classifier over TF-IDF features in which all parts
+    are learned: the embeddings (Joulin et al., 2017, "fastText"), and weights w and v in place of
+    the IDF.
     `token_weights` determines how the weights are initialized. The embeddings of pairs are
     initialized with 0, so that pairs that occur in no training text have no effect.
 

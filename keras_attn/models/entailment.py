@@ -46,9 +46,9 @@ class EntailmentConfig(Settings):
     compares each word directly with the words that it attends to, similar to Wang and Jiang, 2016,
     and needs only a few thousand pairs.
 
-    Both LSTMs read word embeddings through the same linear projection. The second LSTM reads only
-    the hypothesis, without the delimiter that precedes it in the paper. Padding is id 0, and may be
-    on either side.
+    Unless `projection_dim=0`, both LSTMs read word embeddings through the same linear projection.
+    The second LSTM reads only the hypothesis, without the delimiter that precedes it in the paper.
+    Padding is id 0, and may be on either side.
 
     References:
         - [Rocktäschel et al., 2016](https://arxiv.org/abs/1509.06664): Reasoning about entailment

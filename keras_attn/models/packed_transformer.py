@@ -14,8 +14,10 @@ from keras_attn.ops import segment_mask, segment_positions
 def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> keras.Model:
     """Builds a model for rows with several packed pairs from the layers of `model`.
 
-        visible(t, s) = tokens t and s belong to one pair      in all attentions, and causality
-        positions restart with each pair
+        visible(t, s) = tokens t and s belong to one pair
+
+    All attentions have this mask, and the self-attention of the decoder is also causal. Positions
+    restart with each pair.
 
     The new model shares the weights of `model`. Logits and gradients are the same as with one pair
     per row.

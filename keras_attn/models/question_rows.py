@@ -34,8 +34,11 @@ class QuestionRows(keras.layers.Layer):
         """Rearranges `x` to the form of the layer.
 
         Args:
-            x: A tensor of words or answers, in one of the shapes that the class describes.
+            x: A tensor of words or answers: integers without the axis D, or floats with it.
             question_ids: Ids `(B, Q, T)`, which determine Q and T.
+
+        Returns:
+            The values of `x` in the shape that the class describes.
         """
         _, Q, T = ops.shape(question_ids)
         sizes = {"questions": (T,), "pictures": (Q * T,), "answers": (Q,)}[self.form]

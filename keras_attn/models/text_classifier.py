@@ -91,7 +91,7 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], Ca
 
     Both parts share the layers of the model. A bag classifier with `pair_buckets` has a second
     tensor, in which position s is the pair of the tokens s and s + 1. A functional model of any
-    other architecture is split after all layers that embed its ids.
+    other architecture is split after all layers that embed its ids, with a tensor for each of them.
 
     Args:
         model: A text classifier; it may have been saved and loaded.

@@ -18,8 +18,8 @@ class TextEncoderConfig(Settings):
 
     A subclass is a dataclass with the settings `vocabulary_size`, `dim`, `num_layers`, `dropout`,
     `layer_norm_epsilon`, `sequence_length`, `num_segments` and `pooler_activation`. It implements
-    `layers`, which returns the layers, including `embedding` and `encoder`, and `encode`, which
-    calls them.
+    `layers`, which returns the layers, including `embedding` and `encoder`; `encode`, which calls
+    them; and `initializer_range` and `head_activation`, which heads use.
 
     Example:
 
