@@ -16,8 +16,8 @@ class Dropout(MaskedLayer):
 
         output = keep * x / (1 - rate) while training,    keep = 1 with probability 1 - rate
 
-    `keras_attn.ops.dropout` describes the random numbers. On PyTorch,
-    `keras.random.dropout` draws them.
+    `keras_attn.ops.dropout` describes the random numbers. On PyTorch, `keras.random.dropout` draws
+    them.
 
     Shapes: any; the output has the shape of the input.
 

@@ -27,8 +27,8 @@ class ImagePreprocessing(keras.layers.Layer):
 
     `scaling` sets the order of the channels, the mean and the standard deviation, like the modes of
     `keras.applications.imagenet_utils.preprocess_input`, for RGB pixels from 0 to 255: `"none"` (no
-    change); `"tf"` (-1 to 1); `"torch"` (ImageNet's mean and standard deviation, as in
-    DenseNet and torchvision); or `"caffe"` (BGR minus ImageNet's mean, as in VGG and ResNet).
+    change); `"tf"` (-1 to 1); `"torch"` (ImageNet's mean and standard deviation, as in DenseNet and
+    torchvision); or `"caffe"` (BGR minus ImageNet's mean, as in VGG and ResNet).
 
     Resizing is bilinear, with antialiasing when an image becomes smaller, as in Pillow. It is
     computed by two matrix products, which give the same results on every backend and under XLA. The

@@ -38,8 +38,8 @@ class MultiHeadSelfAttention(HeadsLayer):
         weights[n] = softmax(scale * Q[n] K[n]^T)         (T, T) for each head n
         output     = concat_n(weights[n] V[n]) Wo + bo    (B, T, output_dim)
 
-    `Wqkv` has the columns of all heads of Q, then K, then V. One product of three times the width
-    is faster than three products.
+    `Wqkv` has the columns of all heads of Q, then K, then V. This one product is faster than three
+    narrower products.
 
     With `value_rank` r, the kernel of the values is a product `Wv = Wdown Wup` of matrices `(D, r)`
     and `(r, K Hv)`, for K heads of values of width Hv. It has `r (D + K Hv)` weights instead of `D

@@ -160,7 +160,7 @@ class FirstTokenPooling(PoolingLayer):
         The pooled vectors `(B, D)`.
 
     Raises:
-        ValueError: If `x` or the mask has the wrong shape.
+        ValueError: If `x` or the mask has the wrong shape, or the mask has floats.
 
     Example:
 

@@ -146,8 +146,8 @@ class LearnedPositionalEncoding(_AddPositions):
     Raises:
         ValueError: If `sequence_length` is not a positive integer; if `x` is not floats, or has the
             wrong rank or a different width than the table; if `x` is longer than the table and no
-            `positions` are given; if the positions are not integers; or if the positions or the
-            mask have the wrong shape.
+            `positions` are given; if the positions or the mask have the wrong shape; if the
+            positions are not integers; or if the mask has floats.
 
     Example:
 

@@ -25,10 +25,9 @@ class RotaryEmbedding(MaskedLayer):
         output[b, t, n, i+H/2]  = x[b, t, n, i + H/2] cos(a[i]) + x[b, t, n, i] sin(a[i])
 
     for i < H / 2. The product of a rotated query and a rotated key depends only on the distance of
-    their positions.
-    Channels i and i + H / 2 form a pair, as in GPT-NeoX and Llama. The layer has no weights and
-    accepts any length. `MultiHeadSelfAttention` and the blocks with `positions="rotary"` rotate
-    queries and keys internally.
+    their positions. Channels i and i + H / 2 form a pair, as in GPT-NeoX and Llama. The layer has
+    no weights and accepts any length. `MultiHeadSelfAttention` and the blocks with
+    `positions="rotary"` rotate queries and keys internally.
 
     Shapes: x `(B, T, N, H)` to `(B, T, N, H)`, H even.
 

@@ -31,7 +31,7 @@ class SelfAttention(DenseLayer):
         weights = softmax(scale * Q K^T)                  (B, T, T)
         output  = weights V                               (B, T, U)
 
-    With `scale=1.0` and no projection, this is `softmax(x x^T) x`. With `projection=None` and
+    With `scale=1.0` and no projection, this is `softmax(x x^T) x`. With `projection=None` or
     `projection="shared"`, the products are symmetric: the score of s for t equals the score of t
     for s. `projection="separate"` is one head of Vaswani et al. (2017) without the output
     projection. For more heads, use `MultiHeadSelfAttention`.

@@ -43,8 +43,8 @@ class TokenWeighting(MaskedLayer):
 
     The weight is a trainable inverse document frequency (IDF; Salton and Buckley, 1988, describe
     the fixed IDF of TF-IDF), and a first step towards attention: it depends only on the id of a
-    token, not on the token's neighbours. The weights are not normalized. Their initial values are
-    `initial`, or 1, with which the layer changes nothing. The layer has V parameters w.
+    token, not on the token's neighbours. The weights are not normalized. By default, their initial
+    value is 1, so that the layer initially changes nothing. The layer has V parameters w.
 
     Shapes: x `(B, S, D)` and token_ids `(B, S)` to `(B, S, D)`.
 

@@ -311,9 +311,9 @@ class TransformerDecoder(TransformerStack):
             positions; and, with a memory, "memory" and "memory_mask".
 
         Raises:
-            ValueError: If `max_length` is less than P; if an input or a mask has the wrong shape;
-                if a memory is missing or was not there when the layer was built; or if the layer is
-                not built.
+            ValueError: If the layer is not built; if `max_length` is less than P; if an input or a
+                mask has the wrong shape; if a memory is given to a decoder that was built without a
+                memory; or if no memory is given to a decoder that was built with a memory.
         """
         padding_mask = first_mask(padding_mask, getattr(x, "_keras_mask", None))
         memory_mask = first_mask(memory_mask, getattr(memory, "_keras_mask", None))
@@ -383,8 +383,8 @@ class TransformerDecoder(TransformerStack):
             weights `(B, N, 1, S)`, which is empty without a memory.
 
         Raises:
-            ValueError: If `x` has another shape, or the cache is full. In a graph, a full cache
-                cannot be detected.
+            ValueError: If `x` has another shape, or the cache is full. A full cache is not detected
+                in a graph, nor on PyTorch with a GPU.
         """
         check_step(x)
         x = ops.cast(x, self.compute_dtype)
