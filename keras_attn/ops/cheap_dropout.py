@@ -21,12 +21,13 @@ def dropout(x: Tensor, rate: float, seed: Seed = None) -> Tensor:
 
         output = keep * x / (1 - rate),    keep = 1 with probability 1 - rate
 
-    This is `keras.random.dropout` with cheaper random numbers on TensorFlow and JAX. The backend
-    draws two random words for a call, and unit i uses 16 bits of a hash of these words and i. The
-    hash is Wellons' "lowbias32"; Salmon et al., 2011, "Parallel random numbers: as easy as 1, 2,
-    3", describe generators of this kind. The hash takes a few integer operations for each unit,
-    which XLA fuses with the surrounding operations. `rate` is rounded to a multiple of 2^-16, and
-    the scale is computed from the rounded rate. On PyTorch, `keras.random.dropout` is used.
+    With a `seed`, random numbers are cheaper than in `keras.random.dropout` on TensorFlow and JAX:
+    the backend draws two random words for a call, and unit i uses 16 bits of a hash of these words
+    and i. The hash is Wellons' "lowbias32"; Salmon et al., 2011, "Parallel random numbers: as easy
+    as 1, 2, 3", describe generators of this kind. The hash takes a few integer operations for each
+    unit, which XLA fuses with the surrounding operations. `rate` is rounded to a multiple of 2^-16,
+    and the scale is computed from the rounded rate. On PyTorch, and without a `seed`,
+    `keras.random.dropout` is used.
 
     Args:
         x: Floats of any shape.

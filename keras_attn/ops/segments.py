@@ -17,7 +17,8 @@ def segment_mask(segments: Tensor, key_segments: Tensor | None = None) -> Tensor
     Args:
         segments: Integers `(B, T)`: the number, from 1, of the sequence of each query; 0 for
             padding.
-        key_segments: Integers `(B, S)` for the keys, as in cross-attention; `segments` if None.
+        key_segments: Integers `(B, S)`, the same for the keys of cross-attention; `segments` if
+            None.
 
     Returns:
         A boolean tensor `(B, T, S)`.
