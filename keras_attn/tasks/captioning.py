@@ -729,8 +729,8 @@ class Captioner(PictureTask, SequenceToSequence):
                 instead of a caption, with a warning that names the image.
 
         Returns:
-            A string (a `Caption` with `return_attention`) for one image, or a list of strings or
-            `Caption`s for several images, in the same order.
+            A string for one image, or a list of strings for several images, in the same order. With
+            `return_attention=True`, `Caption`s instead of strings.
 
         Raises:
             OSError: If a file does not exist or cannot be read.
@@ -742,7 +742,8 @@ class Captioner(PictureTask, SequenceToSequence):
         return [x and x[0] for x in results] if return_attention else results
 
     def explained(self, images: list[Picture], use: CaptioningUse) -> list[AttentionView]:
-        """Captions images, and returns views of the attention for each token of the captions.
+        """Captions images, and returns a view of the decoder's attention for each image and its
+        caption.
 
         Args:
             images: An image or several images, as in `predict`.

@@ -599,10 +599,10 @@ class TextGenerator(Task[Texts]):
 
         Every token is scored once, in overlapping windows of `sequence_length` tokens: a token is
         predicted from at least `context` preceding tokens, if the text has that many, and at most
-        `sequence_length - 1`. A longer context gives a lower score. The bits of all tokens are
-        divided by the number of characters; a special token counts as one character. Documents are
-        scored separately, each with its end token, which counts as a character. For a prompt with
-        an answer, only the answer is scored.
+        `sequence_length - 1`. A longer context usually gives a lower score. The bits of all tokens
+        are divided by the number of characters; a special token counts as one character. Documents
+        are scored separately, each with its end token, which counts as a character. For a prompt
+        with an answer, only the answer is scored.
 
         Args:
             text: A string, a list of documents (strings or pairs), or a table of documents.
@@ -675,14 +675,16 @@ class TextGenerator(Task[Texts]):
             prompts: A string or a list of strings; `""` is a valid prompt. The last
                 `longest_prompt` tokens of each prompt are read. Prompts may contain stop strings.
             use: Settings of class `Use`.
-            seed: An integer from which the seed of each prompt is derived, or a list of seeds.
+            seed: An integer from which the seed of each prompt is derived, or a list with a seed
+                for each prompt. A beam search does not use it.
 
         Returns:
             The prompt and its continuation: a string for a string, or a list for a list.
 
         Raises:
             TypeError: If an input is not a string, or a setting is unknown.
-            ValueError: If a setting is out of range.
+            ValueError: If a setting is out of range, `min_length` is above `num_characters`, or
+                `min_length` is given although texts do not end at an end token.
         """
         self._check_least(use, use.num_characters)
         seeds = seeds_of(seed, len(prompts))
@@ -861,7 +863,8 @@ class TextGenerator(Task[Texts]):
 
         Args:
             prompts: Strings.
-            seed: An integer from which the seed of each prompt is derived, or a list of seeds.
+            seed: An integer from which the seed of each prompt is derived, or a list with a seed
+                for each prompt.
             **settings: `num_characters`, and settings of `predict` as in `stream`.
 
         Yields:

@@ -361,9 +361,9 @@ class Translator(TextToText):
             name of the model, `{"model": "rnn", ...}` (`"transformer"` by default). The tokenizers
             determine the vocabulary sizes.
         data: Settings of the data: a `TranslationData`, or a dict of some of its settings.
-            `max_length` is the maximum number of source tokens; longer sources are cut, with a
-            warning. A translation has at most `2 * n + 16` tokens for n source tokens. `source` and
-            `target` are the names of languages, keys or columns in the training data.
+            `max_length` is the maximum number of source tokens; in predictions, longer sources are
+            cut, with a warning. A translation has at most `2 * n + 16` tokens for n source tokens.
+            `source` and `target` are the names of languages, keys or columns in the training data.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:

@@ -339,8 +339,8 @@ class VisualQuestionAnswerer(PictureTask):
         encoder: ImageEncoder,
         train_encoder: bool,
     ) -> VisualLearned:
-        """Returns the learned values: a vocabulary of the questions, the encoder, and the most
-        frequent answers.
+        """Returns the learned values as `VisualLearned`: a tokenizer trained on the questions, the
+        encoder, and the most frequent answers.
 
         Args:
             examples: Checked training questions.
@@ -713,7 +713,7 @@ class VisualQuestionAnswerer(PictureTask):
     ) -> list[VisualAnswer | None]:
         """Answers questions about images.
 
-        An image is encoded once for all questions about it in each part of 1,024 questions.
+        An image is encoded once for all questions about it among 1,024 consecutive questions.
 
         Args:
             questions: A tuple (image, question), or a list of such tuples. An image is a path, the
