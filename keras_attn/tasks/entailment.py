@@ -383,8 +383,8 @@ class EntailmentClassifier(ClassTask):
         Returns:
             A list with an entry for each pair. With `method="gradient"`, an `Explanation`. With
             `method="attention"`, an `Alignment` with the words of the premise as columns, the words
-            of the hypothesis as rows, and the predicted class in the title. A model with
-            `attention="last"` has one row for the whole hypothesis.
+            of the hypothesis as rows, and the predicted class with its probability as the title. A
+            model with `attention="last"` has one row for the whole hypothesis.
         """
         if use.method == "gradient" or not inputs:
             return super().shown(inputs, use)
