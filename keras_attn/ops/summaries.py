@@ -8,7 +8,7 @@ SUMMARIES = ("mean", "last", "ends")
 
 
 def summarize(x: Tensor, mask: Tensor | None = None, kind: str = "mean") -> Tensor:
-    """Summarizes each sequence as one vector: the mean, the last token, or half of each end.
+    """Summarizes each sequence as one vector: by one of three formulas.
 
         mean: sum_s mask[s] x[s] / sum_s mask[s]
         last: x[l], l the last token
