@@ -216,9 +216,12 @@ class EntailmentClassifier(ClassTask):
 
     @classmethod
     def check_read(cls, examples: LabelledPairs, data: EntailmentData) -> None:
-        """Checks that labels are shared by several pairs, because another column may otherwise have
-        the labels: if labels occur at most twice on average, warns, or raises a ValueError if more
-        than half of them occur only once. Fewer than 10  pairs are not checked."""
+        """Checks that several pairs share each label, because another column may otherwise have the
+        labels.
+
+        If labels occur at most twice on average, it raises a ValueError if more than half of them
+        occur only once, and warns otherwise. Fewer than 10 pairs are not checked.
+        """
         check_label_counts(examples.label_counts, "pairs")
 
     @classmethod

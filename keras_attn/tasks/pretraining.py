@@ -189,7 +189,8 @@ class Pretrainer(EncoderTask):
 
     Raises:
         TypeError: If the class of the tokenizer is not supported.
-        ValueError: If the vocabulary has no `[MASK]`, or a setting is unknown or out of range.
+        ValueError: If the tokenizer does not read `[MASK]` in a text as a token, or a setting is
+            unknown or out of range.
 
     Example:
 

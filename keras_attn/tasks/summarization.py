@@ -126,7 +126,8 @@ class Summarizer(TextToText):
 
     Raises:
         TypeError: If the class of the tokenizer is not supported.
-        ValueError: If a setting is unknown or out of range.
+        ValueError: If a setting is unknown or out of range, or the padding id of the tokenizer is
+            not 0.
 
     Example:
 

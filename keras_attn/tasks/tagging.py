@@ -226,9 +226,12 @@ class Tagger(WindowedTask):
 
     @classmethod
     def check_read(cls, examples: Sequence[TaggedText], data: TaggingData) -> None:
-        """Checks that labels are shared by several words, because another column may otherwise have
-        the labels: if labels occur at most twice on average, warns, or raises a ValueError if more
-        than half of them occur only once. Fewer than 10  words are not checked."""
+        """Checks that several words share each label, because another column may otherwise have the
+        labels.
+
+        If labels occur at most twice on average, it raises a ValueError if more than half of them
+        occur only once, and warns otherwise. Fewer than 10 words are not checked.
+        """
         counts = Counter(label for text in examples for label in text.labels)
         check_label_counts(counts, "words", "label_column")
 

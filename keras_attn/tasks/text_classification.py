@@ -258,9 +258,12 @@ class TextClassifier(ClassTask, TextRowsTask):
 
     @classmethod
     def check_read(cls, examples: Sequence[LabelledText], data: TextClassificationData) -> None:
-        """Checks that labels are shared by several texts, because another column may otherwise have
-        the labels: if labels occur at most twice on average, warns, or raises a ValueError if more
-        than half of them occur only once. Fewer than 10  texts are not checked."""
+        """Checks that several texts share each label, because another column may otherwise have the
+        labels.
+
+        If labels occur at most twice on average, it raises a ValueError if more than half of them
+        occur only once, and warns otherwise. Fewer than 10 texts are not checked.
+        """
         check_label_counts(count_labels(examples), "texts")
 
     @classmethod
