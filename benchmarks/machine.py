@@ -8,7 +8,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = "keras_attn keras keras-hub tensorflow jax torch transformers ctranslate2 numpy".split()
+PACKAGES = (
+    "keras_attn keras keras-hub tensorflow jax torch transformers ctranslate2 onnxruntime openvino "
+    "numpy"
+).split()
 
 
 def process_memory(field: str, default: float | None = None) -> float | None:

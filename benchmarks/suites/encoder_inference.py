@@ -5,11 +5,11 @@ lengths, as requests do; or in batches of similar lengths, as when a whole colle
 before it is read. The peers pad a batch to its longest text, or to the next multiple of `multiple`
 where each shape is compiled. keras_attn puts the texts of a batch into at most `shapes` buckets by
 length (`TextBatches`), which is part of the measured time; the padding of the peers is not. ONNX
-Runtime runs the model of keras_attn as `export_model` writes it.
+Runtime and OpenVINO run the model of keras_attn as `export_model` writes it.
 """
 
 from benchmarks.suite import Case, Suite
-from benchmarks.suites.families import BERT, HUB_BERT, ONNX_BERT, TORCH_BERT
+from benchmarks.suites.families import BERT, HUB_BERT, ONNX_BERT, OPENVINO_BERT, TORCH_BERT
 from benchmarks.summary import ratio
 
 WANTED = 1.5
@@ -19,7 +19,7 @@ def cases(sizes: dict) -> list[Case]:
     """One text at a time, and many."""
     many = sizes["many"]
     int8 = ONNX_BERT.having("ONNX Runtime, int8", format="onnx-int8")
-    families = (BERT, HUB_BERT, TORCH_BERT, ONNX_BERT, int8)
+    families = (BERT, HUB_BERT, TORCH_BERT, ONNX_BERT, int8, OPENVINO_BERT)
     return [
         Case(name, "read_texts", families, values, "texts")
         for name, values in (

@@ -21,6 +21,13 @@ ONNX_BERT = Family(
     keras=False,
     requires=("onnx", "onnxscript", "onnxruntime", "torch"),
 )
+OPENVINO_BERT = Family(
+    "OpenVINO",
+    "benchmarks.peers.onnx_bert",
+    keras=False,
+    settings={"runtime": "openvino"},
+    requires=("onnx", "onnxscript", "openvino", "torch"),
+)
 GPT = Family(OURS, "benchmarks.peers.gpt")
 HUB_GPT = Family("keras_hub", "benchmarks.peers.hub_gpt", requires=("keras_hub",))
 HF_GPT = Family(
