@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 from keras.src.backend.common import global_state
+from keras.src.initializers.random_initializers import RandomInitializer
 
 _WAITING = "uninitialized_variables"
 """The attribute in which Keras keeps variables created in a `keras.StatelessScope`."""
@@ -21,7 +22,9 @@ def limited_weights(variables: int, numbers: int, keep: bool = True) -> Iterator
     """Creates the weights of layers at the end of the block, unless there are too many.
 
     Inside the block, layers are built without memory for their weights. If they need more weights
-    than a weights file contains, an error is raised.
+    than a weights file contains, an error is raised. Weights that a layer initializes with random
+    numbers are 0 until they are loaded: random numbers would take longer than loading, and JAX
+    would compile a program for each shape.
     """
     waiting = _Counted(variables, numbers)
     outer = global_state.get_global_attribute(_WAITING)
@@ -77,6 +80,8 @@ class _Counted(list):
 
     def append(self, variable: keras.Variable) -> None:
         super().append(variable)
+        if isinstance(variable._initializer, RandomInitializer):
+            variable._initializer = keras.initializers.Zeros()
         count = 1
         for size in variable.shape:
             count *= size

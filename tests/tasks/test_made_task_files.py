@@ -4,6 +4,7 @@ import json
 import tracemalloc
 import zipfile
 
+import keras
 import numpy as np
 import pytest
 
@@ -129,6 +130,19 @@ def test_layers_are_counted_before_they_are_made():
         check_num_layers({"model": {name: 6, "model": "t5"}, "data": {}}, 6)
         with pytest.raises(ValueError, match="require at least 7 tensors, but the file has 6"):
             check_num_layers({"model": {name: 7, "model": "t5"}, "data": {}}, 6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_loading_draws_no_random_numbers(files, kind, monkeypatch):
+    def draw(*arguments, **more):
+        raise AssertionError("random numbers were drawn")
+
+    for name in ("truncated_normal", "normal", "uniform"):
+        monkeypatch.setattr(keras.src.backend.random, name, draw)
+    with pytest.raises(AssertionError, match="random numbers were drawn"):
+        TextClassifier(BytePairTokenizer.train(["good bad"], 259), ["no", "yes"], model={})
+    classifier = TextClassifier.load(files / f"{kind}.task")
+    assert all(np.isfinite(weights).all() for weights in classifier.model.get_weights())
 
 
 def without(*keys):
