@@ -11,6 +11,7 @@ from keras_attn.interop.ctranslate2_files import ModelFile
 from keras_attn.interop.json_files import parse_list, read_object
 from keras_attn.text import CharacterTokenizer, SentencePieceTokenizer
 from keras_attn.text.characters import SPECIAL_TOKENS
+from keras_attn.text.checks import well_formed
 from keras_attn.text.language_marks import MARK
 
 PIECES = "sentencepiece.model"
@@ -221,10 +222,10 @@ def _read_tokens(folder: Path, side: str, unknown: str) -> list[str]:
         except UnicodeDecodeError as error:
             raise ValueError(f"{path} must be UTF-8. Received: {error}.") from error
         tokens = tokens[:-1] if tokens[-1] == "" else tokens
-    wrong = next((x for x in tokens if not isinstance(x, str)), None)
-    if wrong is not None or len(set(tokens)) < len(tokens):
+    wrong = [x for x in tokens if not isinstance(x, str) or well_formed(x) != x]
+    if wrong or len(set(tokens)) < len(tokens):
         raise ValueError(
-            f"{path} must contain distinct strings. Received: "
-            + (f"{str(wrong)[:40]!r}." if wrong is not None else "a repeated token.")
+            f"{path} must contain distinct strings without lone surrogates. Received: "
+            + (f"{str(wrong[0])[:40]!r}." if wrong else "a repeated token.")
         )
     return tokens if unknown in tokens else [*tokens, unknown]

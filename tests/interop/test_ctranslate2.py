@@ -338,6 +338,14 @@ def flag(name, value=1):
         (lambda x: change_config(x, quantization_bits=4), "`quantization_bits` is not supported"),
         (lambda x: (x / "source_vocabulary.json").unlink(), "expected one of source_vocabulary"),
         (
+            lambda x: (x / "source_vocabulary.json").write_text('["a", null]'),
+            "source_vocabulary.json must contain distinct strings.* Received: 'None'",
+        ),
+        (
+            lambda x: (x / "source_vocabulary.json").write_text('["a", "\\ud800"]'),
+            "source_vocabulary.json must contain distinct strings without lone surrogates",
+        ),
+        (
             lambda x: (x / "source_vocabulary.json").write_text('["a", "a"]'),
             "source_vocabulary.json must contain distinct strings",
         ),

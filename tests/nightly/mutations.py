@@ -31,6 +31,8 @@ def canary(path):
 
 def bytes_of(rng, raw):
     """Some bits, a cut, a block of zeros, of another place or away."""
+    if not raw:
+        return rng.bytes(int(rng.integers(1, 64)))
     raw, size = bytearray(raw), len(raw)
     place = int(rng.integers(size))
     if rng.random() < 0.4:
