@@ -395,9 +395,9 @@ def _spelled(piece: str, known: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _check_vocabulary(vocabulary: Sequence[str], own: Sequence[str]) -> None:
-    wrong = next((piece for piece in vocabulary if not isinstance(piece, str)), None)
-    if wrong is not None:
-        raise TypeError(f"`vocabulary` must contain only strings. Received: {wrong!r}.")
+    wrong = [piece for piece in vocabulary if not isinstance(piece, str)]
+    if wrong:
+        raise TypeError(f"`vocabulary` must contain only strings. Received: {wrong[0]!r}.")
     distinct = set(vocabulary)
     if len(distinct) < len(vocabulary):
         twice = next(p for p, count in Counter(vocabulary).items() if count > 1)

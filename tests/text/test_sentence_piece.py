@@ -230,8 +230,9 @@ def test_vocabularies_that_do_not_fit_are_refused(unigram):
         SentencePieceTokenizer(model, ["<pad>", "<unk>", "</s>", *"abcdefgh"])
     with pytest.raises(ValueError, match=r"each piece only once\. Received: '<s>' twice"):
         SentencePieceTokenizer(model, [*own, "<s>"])
-    with pytest.raises(TypeError, match="Received: 3"):
-        SentencePieceTokenizer(model, [*own, 3])
+    for piece in (3, None):
+        with pytest.raises(TypeError, match=f"Received: {piece}"):
+            SentencePieceTokenizer(model, [*own, piece])
     with pytest.raises(ValueError, match="`mask_token` must be in the vocabulary"):
         SentencePieceTokenizer(model, mask_token="<mask>")
     with pytest.raises(ValueError, match="`special_tokens` must be in the vocabulary"):
